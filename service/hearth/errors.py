@@ -1,0 +1,91 @@
+"""Every error that Hearth raises on purpose, in one tree.
+
+    HearthError
+    ├── ConfigError            the configuration cannot be used as it stands
+    ├── WireError              somebody sent bytes that do not follow the protocol
+    │   ├── FrameError         … as frames
+    │   ├── MessageError       … as JSON-RPC; carries the id when one could be found
+    │   └── TooLarge           … beyond a limit
+    ├── StartError             a daemon could not be started
+    │   └── AlreadyRunning     … because another one is; carries who
+    ├── Unreachable            the daemon did not answer
+    ├── Refused                a request was understood and denied
+    └── UpstreamError          an MCP server could not be started, or died
+        └── UpstreamBusy       … or does not read what it is sent
+
+Each class carries `exit_code`, for the command line, and `rpc_code`, for JSON-RPC. This module imports nothing,
+so that the bridge may use it.
+"""
+
+
+class HearthError(Exception):
+    """Something went wrong that a person can be told about in one sentence."""
+
+    exit_code = 1
+    rpc_code = -32603
+
+
+class ConfigError(HearthError):
+    """The configuration cannot be used. `problems` has one sentence per finding."""
+
+    exit_code = 2
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+class WireError(HearthError):
+    """The other side broke the protocol."""
+
+    rpc_code = -32600
+
+
+class FrameError(WireError):
+    """Bytes that are not a frame. The stream cannot be trusted after it."""
+
+
+class TooLarge(WireError):
+    """A message beyond a limit; the sentence names the limit and its setting."""
+
+
+class MessageError(WireError):
+    """A line that is not a JSON-RPC message. `id` is its raw id, when there was one to find."""
+
+    def __init__(self, message: str, rpc_code: int = -32600, id: bytes | None = None) -> None:
+        super().__init__(message)
+        self.rpc_code = rpc_code
+        self.id = id
+
+
+class StartError(HearthError):
+    """A daemon could not be started; the sentence says why and what to do."""
+
+    exit_code = 1
+
+
+class AlreadyRunning(StartError):
+    """Another daemon holds the lock."""
+
+    exit_code = 3
+
+
+class Unreachable(HearthError):
+    """The daemon did not answer; the sentence says what to do."""
+
+    exit_code = 4
+
+
+class Refused(HearthError):
+    """Understood, and denied."""
+
+    exit_code = 5
+    rpc_code = -32602
+
+
+class UpstreamError(HearthError):
+    """An MCP server failed; the sentence names it."""
+
+
+class UpstreamBusy(UpstreamError):
+    """An MCP server does not read its standard input."""

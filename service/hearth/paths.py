@@ -1,0 +1,118 @@
+"""Where things are. Bridge, daemon and command line ask the same functions, so that they meet.
+
+MCP clients start the bridge with little more than HOME and PATH, hence nothing here depends on a variable that
+such a client drops. Imported by the bridge: standard library only, and what is heavy is imported where it is used.
+"""
+
+import os
+import sys
+
+# `sun_path` holds 108 bytes on Linux and 104 on macOS, the closing NUL included.
+SOCKET_PATH_LIMIT_BYTES = 103 if sys.platform == "darwin" else 107
+DEFAULT_PROFILE = "mcp"
+_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")
+
+
+def home_dir() -> str:
+    """The user's home, also when HOME is unset or relative."""
+    home = os.environ.get("HOME", "")
+    if home.startswith("/"):
+        return home
+    if sys.platform == "win32":
+        return os.path.expanduser("~")
+    import pwd
+
+    return pwd.getpwuid(os.getuid()).pw_dir
+
+
+def _is_mine(path: str) -> bool:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return False
+    return found.st_uid == os.getuid() and (found.st_mode & 0o170000) == 0o040000
+
+
+def runtime_dir() -> str:
+    """The folder that lives as long as the login: RUNTIME in the documentation."""
+    if sys.platform == "win32":
+        return os.path.join(os.environ.get("LOCALAPPDATA") or home_dir(), "Temp")
+    if sys.platform == "darwin":
+        return os.path.join(home_dir(), "Library", "Caches", "TemporaryItems")
+    named = os.environ.get("XDG_RUNTIME_DIR", "")
+    if named.startswith("/"):
+        return named
+    usual = f"/run/user/{os.getuid()}"
+    return usual if _is_mine(usual) else short_dir()
+
+
+def short_dir() -> str:
+    """A folder with a short name, for socket paths that would be too long. Its owner is checked before use."""
+    return os.path.join(home_dir(), ".mcp") if sys.platform == "win32" else f"/tmp/hearth-{os.getuid()}"
+
+
+def _base(variable: str, mac: str, windows: str, default: str) -> str:
+    if sys.platform == "win32":
+        return os.path.join(os.environ.get(windows) or home_dir(), "hearth")
+    if sys.platform == "darwin":
+        return os.path.join(home_dir(), "Library", mac, "hearth")
+    named = os.environ.get(variable, "")
+    return os.path.join(named if named.startswith("/") else os.path.join(home_dir(), default), "hearth")
+
+
+def config_dir() -> str:
+    """Where `config.toml` is looked for."""
+    return _base("XDG_CONFIG_HOME", "Application Support", "APPDATA", ".config")
+
+
+def state_dir() -> str:
+    """Where logs, and what is remembered between runs, are kept."""
+    return _base("XDG_STATE_HOME", "Application Support", "LOCALAPPDATA", ".local/state")
+
+
+class Places:
+    """The files of one daemon. `key` names it: the profile, or a hash of the path of its config."""
+
+    __slots__ = ("config", "daemon_lock", "folder", "key", "log", "profile", "registry", "socket", "start_lock")
+
+    def __init__(self, profile: str = DEFAULT_PROFILE, config: str | None = None) -> None:
+        self.profile = profile or DEFAULT_PROFILE
+        self.config = os.path.realpath(config) if config else None
+        self.key = _digest(self.config) if self.config else self.profile
+        if self.key.startswith(".") or not _NAME_CHARACTERS.issuperset(self.key):
+            raise ValueError(f"{self.key!r} is not a profile name: use letters, digits, '.', '_' and '-'")
+        base = os.path.join(runtime_dir(), "mcp")
+        self.folder = os.path.join(base, self.key)
+        self.registry = os.path.join(self.folder, "daemon.json")
+        self.daemon_lock = os.path.join(self.folder, "daemon.lock")
+        self.start_lock = os.path.join(self.folder, "start.lock")
+        self.socket = fitting_socket_path(os.path.join(base, self.key + ".sock"))
+        self.log = os.path.join(state_dir(), "logs", self.key + ".log")
+
+    def config_file(self) -> str:
+        """The config file that this daemon reads; it need not exist."""
+        if self.config:
+            return self.config
+        folder = config_dir()
+        if self.profile != DEFAULT_PROFILE:
+            folder = os.path.join(folder, "profiles", self.profile)
+        return os.path.join(folder, "config.toml")
+
+    def arguments(self) -> list[str]:
+        """What to put on a command line so that the other process finds the same daemon."""
+        if self.config:
+            return ["--config", self.config]
+        return [] if self.profile == DEFAULT_PROFILE else ["--profile", self.profile]
+
+
+def _digest(text: str) -> str:
+    import hashlib
+
+    return hashlib.blake2s(text.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+
+
+def fitting_socket_path(path: str) -> str:
+    """The path itself, or a stable short stand-in when the kernel would refuse its length."""
+    if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT_BYTES:
+        return path
+    return os.path.join(short_dir(), _digest(path) + ".sock")
