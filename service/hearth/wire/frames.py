@@ -21,7 +21,12 @@ HEADER_LIMIT_BYTES = 64 * 1024 - 1
 def encode(header: bytes, payload: bytes = b"") -> bytes:
     """One frame as bytes."""
     size = len(header)
-    return b"%b%b%b%b" % ((size + len(payload) + 2).to_bytes(4, "big"), size.to_bytes(2, "big"), header, payload)
+    return b"%b%b%b%b" % (
+        (size + len(payload) + 2).to_bytes(4, "big"),
+        size.to_bytes(2, "big"),
+        header,
+        payload,
+    )
 
 
 class FrameDecoder:
