@@ -1,0 +1,34 @@
+"""A server that answers up to a point and then never reads again, so that the pipe to it fills up.
+
+    deaf_server.py [METHOD]
+
+METHOD is the last one that it answers: `initialize` when nothing is given, `tools/list` to be found with
+its tool first. Tool: `echo`. It does not notice the end of its stdin; a signal ends it.
+"""
+
+import json
+import os
+import signal
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import stdio
+
+TOOLS = [stdio.described("echo", readOnlyHint=True)]
+
+
+def main() -> None:
+    """Answer, then go deaf."""
+    stdio.limit_lifetime()
+    last = sys.argv[1] if len(sys.argv) > 1 else "initialize"
+    for line in stdio.raw_lines():
+        request = json.loads(line)
+        answer = stdio.handshake(request, "deaf", TOOLS)
+        if answer is not None:
+            stdio.send(answer)
+        if request.get("method") == last:
+            signal.pause()
+
+
+main()

@@ -1,0 +1,68 @@
+"""A server that dies in the middle of things.
+
+    dying_server.py [FILE] [--on METHOD]
+
+FILE gets a line `PID` at every start. With --on the server exits, with words on stderr, as soon as it is
+asked METHOD (`start`: at once). Tools: `echo` {text} (read-only); `die` exits with code 3 before its
+answer; `abort` is killed by SIGKILL; `half` writes half of its answer, then exits.
+"""
+
+import json
+import os
+import signal
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import stdio
+
+TOOLS = [
+    stdio.described("echo", readOnlyHint=True),
+    *(stdio.described(name) for name in ("die", "abort", "half")),
+]
+
+
+def leave(words: str) -> None:
+    """Exit with code 3, at once."""
+    os.write(2, f"dying_server: {words}\n".encode())
+    os._exit(3)
+
+
+def call(request: stdio.Message) -> stdio.Message | None:
+    """The tool's answer, where it lives to give one."""
+    name = request["params"]["name"]
+    if name == "die":
+        leave("died in a call")
+    if name == "abort":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if name == "half":
+        line = json.dumps(stdio.result(request, stdio.text("x" * 100))).encode()
+        stdio.write(line[: len(line) // 2])
+        leave("died in an answer")
+    return stdio.called(request, {"echo": lambda asked: stdio.text(str(stdio.arguments(asked).get("text")))})
+
+
+def main() -> None:
+    """Serve until something is fatal."""
+    stdio.limit_lifetime()
+    words = sys.argv[1:]
+    fatal = words.pop(words.index("--on") + 1) if "--on" in words else ""
+    for path in (word for word in words if word != "--on"):
+        with open(path, "a") as ledger:
+            ledger.write(f"{os.getpid()}\n")
+    if fatal == "start":
+        leave("died at the start")
+    for line in stdio.raw_lines():
+        request = json.loads(line)
+        if request.get("method") == fatal:
+            leave(f"died of {fatal}")
+        answer = (
+            call(request)
+            if request.get("method") == "tools/call"
+            else stdio.handshake(request, "dying", TOOLS)
+        )
+        if answer is not None:
+            stdio.send(answer)
+
+
+main()

@@ -1,0 +1,127 @@
+"""A server that speaks 2026-07-28 only: no handshake, no session, `_meta` on every request.
+
+Tools: `echo` {text} (read-only), `grow` (adds a tool and tells the subscribers), `whoami` (the `_meta` that
+came with the call, as text), `wait` (with a progress token: one progress notice; never answers: for
+cancellation). `initialize` is refused with -32022.
+"""
+
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import stdio
+
+VERSION = "2026-07-28"
+PREFIX = "io.modelcontextprotocol/"
+INFO = {"name": "modern", "version": "1"}
+CACHE = {"ttlMs": 0, "cacheScope": "private"}
+
+
+class Server:
+    """The tool list, and who listens to its changes."""
+
+    def __init__(self) -> None:
+        self.tools = [
+            stdio.described("echo", readOnlyHint=True),
+            stdio.described("grow"),
+            stdio.described("whoami", readOnlyHint=True),
+            stdio.described("wait", readOnlyHint=True),
+        ]
+        self.listeners: list[object] = []
+
+    def handle(self, request: stdio.Message) -> None:
+        method, params = request.get("method", ""), request.get("params") or {}
+        if method == "notifications/cancelled":
+            self.listeners = [key for key in self.listeners if key != params.get("requestId")]
+        if "id" not in request or not method:
+            return
+        refusal = refused(request, method, params)
+        if refusal is not None:
+            stdio.send(refusal)
+        else:
+            self.answer(request, method, params)
+
+    def answer(self, request: stdio.Message, method: str, params: stdio.Message) -> None:
+        if method == "server/discover":
+            capabilities = {"tools": {"listChanged": True}}
+            stdio.send(
+                complete(request, {"supportedVersions": [VERSION], "capabilities": capabilities, **CACHE})
+            )
+        elif method == "tools/list":
+            stdio.send(complete(request, {"tools": self.tools, **CACHE}))
+        elif method == "tools/call":
+            self.call(request, params)
+        elif method == "subscriptions/listen":
+            self.listen(request, params)
+        else:
+            stdio.send(stdio.error(request, -32601, f"Method not found: {method}"))
+
+    def listen(self, request: stdio.Message, params: stdio.Message) -> None:
+        wanted = bool(params.get("notifications", {}).get("toolsListChanged"))
+        honoured = {"toolsListChanged": True} if wanted else {}
+        stdio.send(
+            tagged("notifications/subscriptions/acknowledged", request["id"], {"notifications": honoured})
+        )
+        if wanted:
+            self.listeners.append(request["id"])
+
+    def call(self, request: stdio.Message, params: stdio.Message) -> None:
+        name, given = params.get("name"), params.get("arguments") or {}
+        if name == "wait":
+            token = params["_meta"].get("progressToken")
+            if token is not None:
+                stdio.send(stdio.notice("notifications/progress", {"progressToken": token, "progress": 1}))
+            return
+        if name == "grow":
+            self.grow()
+        words = {
+            "echo": str(given.get("text", "")),
+            "grow": "grown",
+            "whoami": json.dumps(params["_meta"]),
+        }.get(str(name))
+        if words is None and any(tool["name"] == name for tool in self.tools):
+            words = str(name)
+        if words is None:
+            stdio.send(stdio.error(request, -32602, f"Unknown tool: {name}"))
+        else:
+            stdio.send(complete(request, stdio.text(words)))
+
+    def grow(self) -> None:
+        self.tools.append(stdio.described(f"grown_{len(self.tools)}", readOnlyHint=True))
+        for key in self.listeners:
+            stdio.send(tagged("notifications/tools/list_changed", key, {}))
+
+
+def refused(request: stdio.Message, method: str, params: stdio.Message) -> stdio.Message | None:
+    """The error for a request of another era or without its envelope, None for a good one."""
+    meta = params.get("_meta") or {}
+    asked = params.get("protocolVersion") if method == "initialize" else meta.get(PREFIX + "protocolVersion")
+    if method == "initialize" or asked not in (None, VERSION):
+        data = {"supported": [VERSION], "requested": str(asked)}
+        return stdio.error(request, -32022, f"Unsupported protocol version: {asked}", data)
+    if asked is None or PREFIX + "clientCapabilities" not in meta:
+        return stdio.error(request, -32602, "params._meta must carry protocolVersion and clientCapabilities")
+    return None
+
+
+def complete(request: stdio.Message, value: stdio.Message) -> stdio.Message:
+    """The answer to a request, with what every modern result carries."""
+    return stdio.result(request, {"resultType": "complete", "_meta": {PREFIX + "serverInfo": INFO}, **value})
+
+
+def tagged(method: str, listener: object, params: stdio.Message) -> stdio.Message:
+    """A notification that belongs to one listen stream."""
+    return stdio.notice(method, {**params, "_meta": {PREFIX + "subscriptionId": listener}})
+
+
+def main() -> None:
+    """Answer until stdin ends."""
+    stdio.limit_lifetime()
+    server = Server()
+    for line in stdio.raw_lines():
+        server.handle(json.loads(line))
+
+
+main()

@@ -1,0 +1,239 @@
+"""The small servers do what their docstrings say: other tests lean on them, so none is taken on trust."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+Message = dict[str, Any]
+
+
+class Server:
+    """One of the servers, and what a client does to it."""
+
+    def __init__(self, name: str, *words: str) -> None:
+        command = [sys.executable, "-I", "-S", str(HERE / f"{name}_server.py"), *words]
+        self.child = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
+        )
+        assert self.child.stdin and self.child.stdout
+        self.input, self.output = self.child.stdin, self.child.stdout
+
+    def write(self, method: str, params: Message | None = None, key: object = None) -> None:
+        message: Message = {"jsonrpc": "2.0", "method": method, "params": params or {}}
+        if key is not None:
+            message["id"] = key
+        self.input.write(json.dumps(message).encode() + b"\n")
+        self.input.flush()
+
+    def read(self) -> Message:
+        found: Message = json.loads(self.output.readline())
+        return found
+
+    def ask(self, method: str, params: Message | None = None, key: object = 1) -> Message:
+        self.write(method, params, key)
+        return self.read()
+
+    def call(self, tool: str, **arguments: object) -> Message:
+        return self.ask("tools/call", {"name": tool, "arguments": arguments})
+
+    def end(self) -> int:
+        self.input.close()
+        return self.child.wait()
+
+
+@pytest.fixture
+def start() -> Iterator[Any]:
+    """Starts servers by name, and ends them."""
+    servers: list[Server] = []
+
+    def starter(name: str, *words: str) -> Server:
+        servers.append(Server(name, *words))
+        return servers[-1]
+
+    yield starter
+    for server in servers:
+        # The group, because a grandchild may hold the pipes.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(server.child.pid, signal.SIGKILL)
+        server.child.wait()
+        for pipe in filter(None, (server.child.stdin, server.child.stdout, server.child.stderr)):
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+
+
+@pytest.fixture
+def ledger() -> Iterator[Path]:
+    """A file for a server's notes."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder) / "ledger"
+
+
+def words(answer: Message) -> str:
+    """The text of a tool's result."""
+    found: str = answer["result"]["content"][0]["text"]
+    return found
+
+
+LEGACY = ("echo", "stubborn", "dying", "changing", "big")
+
+
+@pytest.mark.parametrize("name", LEGACY)
+def test_a_legacy_server_shakes_hands_and_refuses_discover(start: Any, name: str) -> None:
+    server = start(name)
+    assert server.ask("initialize", {})["result"]["protocolVersion"] == "2025-11-25"
+    assert server.ask("server/discover", {"_meta": META})["error"]["code"] == -32601
+    assert server.ask("tools/list", {}, "two")["id"] == "two"
+
+
+def test_echo_answers_a_chunk_of_calls_in_order_and_skips_bad_lines(start: Any) -> None:
+    server = start("echo")
+    server.input.write(b'{"cut off\n')
+    for key in range(100):
+        server.write("tools/call", {"name": "echo", "arguments": {"text": f"é {key}"}}, key)
+    answers = [server.read() for _ in range(100)]
+    assert [(answer["id"], words(answer)) for answer in answers] == [(key, f"é {key}") for key in range(100)]
+    assert words(server.call("add", a=2, b=3)) == "5"
+    assert server.call("echo")["error"]["code"] == -32602
+    assert server.end() == 0
+
+
+def test_counting_writes_one_line_per_run_and_answers_when_due(start: Any, ledger: Path) -> None:
+    server = start("counting", str(ledger))
+    server.write("tools/call", {"name": "put", "arguments": {"key": "slow", "delay": 200}}, 1)
+    server.write("tools/call", {"name": "once", "arguments": {"key": "quick"}}, 2)
+    assert [server.read()["id"], server.read()["id"]] == [2, 1]
+    assert ledger.read_text().splitlines()[1:] == ["put slow", "once quick"]
+
+
+def test_counting_sends_progress_and_forgets_a_cancelled_call(start: Any, ledger: Path) -> None:
+    server = start("counting", str(ledger), "60000")
+    params = {
+        "name": "read",
+        "arguments": {"key": "k", "delay": 60, "steps": 2},
+        "_meta": {"progressToken": "t"},
+    }
+    steps = [server.ask("tools/call", params, 1), server.read()]
+    assert [step["params"]["progress"] for step in steps] == [1, 2]
+    assert words(server.read()) == "read k"
+    server.write("tools/call", {"name": "once", "arguments": {"key": "gone"}}, 2)
+    server.write("notifications/cancelled", {"requestId": 2})
+    assert server.ask("ping", {}, 3)["id"] == 3
+    assert ledger.read_text().splitlines()[1:] == ["read k", "once gone", "cancelled gone"]
+
+
+def test_modern_refuses_the_handshake_and_bare_requests(start: Any) -> None:
+    server = start("modern")
+    refusal = server.ask("initialize", {"protocolVersion": "2025-11-25"})["error"]
+    assert (refusal["code"], refusal["data"]) == (
+        -32022,
+        {"supported": ["2026-07-28"], "requested": "2025-11-25"},
+    )
+    assert server.ask("tools/list", {})["error"]["code"] == -32602
+    assert server.ask("server/discover", {"_meta": META})["result"]["supportedVersions"] == ["2026-07-28"]
+
+
+def test_modern_tells_its_subscribers_of_a_change(start: Any) -> None:
+    server = start("modern")
+    acknowledged = server.ask(
+        "subscriptions/listen", {"_meta": META, "notifications": {"toolsListChanged": True}}, 7
+    )
+    assert acknowledged["params"]["notifications"] == {"toolsListChanged": True}
+    changed = server.ask("tools/call", {"_meta": META, "name": "grow"}, 8)
+    assert changed["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == 7
+    assert server.read()["result"]["resultType"] == "complete"
+
+
+def test_stubborn_survives_a_polite_end_and_names_its_grandchild(start: Any, ledger: Path) -> None:
+    server = start("stubborn", str(ledger))
+    pids = words(server.call("pids"))
+    assert pids == ledger.read_text().strip()
+    grandchild = int(pids.split()[1])
+    server.child.send_signal(signal.SIGTERM)
+    server.input.close()
+    assert os.waitid(os.P_PID, server.child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+    os.kill(grandchild, signal.SIGTERM)
+    os.kill(grandchild, signal.SIGKILL)
+
+
+def test_spewing_gives_one_good_answer_among_garbage(start: Any) -> None:
+    server = start("spewing")
+    server.write("tools/call", {"name": "echo", "arguments": {"text": "pearl"}}, 5)
+    lines = server.child.communicate()[0].splitlines()
+    good = json.dumps({"jsonrpc": "2.0", "id": 5, "result": {"content": [{"type": "text", "text": "pearl"}]}})
+    assert lines.count(good.encode()) == 1
+    assert len(lines) > 30
+
+
+def test_silent_says_nothing(start: Any) -> None:
+    server = start("silent")
+    server.write("initialize", {}, 1)
+    assert server.child.communicate()[0] == b""
+
+
+def test_deaf_stops_reading_after_its_last_answer(start: Any) -> None:
+    server = start("deaf", "tools/list")
+    server.ask("initialize", {})
+    server.ask("tools/list", {})
+    os.set_blocking(server.input.fileno(), False)
+    with pytest.raises(BlockingIOError):
+        for _ in range(1 << 20):
+            os.write(server.input.fileno(), b"x" * 4096)
+
+
+@pytest.mark.parametrize(
+    ("tool", "code", "begun"), [("die", 3, False), ("abort", -9, False), ("half", 3, True)]
+)
+def test_dying_dies_in_the_call(start: Any, ledger: Path, tool: str, code: int, begun: bool) -> None:
+    server = start("dying", str(ledger))
+    server.write("tools/call", {"name": tool, "arguments": {}}, 1)
+    said = server.output.read()
+    assert (bool(said), said.endswith(b"\n"), server.child.wait()) == (begun, False, code)
+    assert ledger.read_text() == f"{server.child.pid}\n"
+
+
+def test_dying_on_a_method_says_so(start: Any) -> None:
+    server = start("dying", "--on", "server/discover")
+    server.ask("initialize", {})
+    server.write("server/discover", {}, 2)
+    assert b"died of server/discover" in server.child.communicate()[1]
+
+
+def test_changing_grows_and_shrinks_with_a_notice_each(start: Any) -> None:
+    server = start("changing")
+    assert words(server.call("grow", name="leaf")) == "leaf"
+    assert server.read()["method"] == "notifications/tools/list_changed"
+    assert words(server.call("leaf")) == "leaf"
+    assert len(server.ask("tools/list")["result"]["tools"]) == 5
+    server.call("shrink", name="leaf")
+    assert server.read()["method"] == "notifications/tools/list_changed"
+    assert len(server.ask("tools/list")["result"]["tools"]) == 4
+
+
+def test_big_is_as_big_as_asked_and_as_odd(start: Any) -> None:
+    server = start("big")
+    assert len(words(server.call("big", bytes=3_000_000))) == 3_000_000
+    assert words(server.call("surrogate")) == "lone \ud800 surrogate"
+    assert (
+        server.call("verbatim", json='{"n":123456789012345678901234567890}')["result"]["n"]
+        == 123456789012345678901234567890
+    )
+    assert '"name": "seen"' in words(server.call("seen"))
+    server.write("tools/call", {"name": "pretty", "arguments": {}}, 1)
+    server.input.close()
+    shown = server.output.read()
+    assert shown.count(b"\r\n") > 5
+    assert words(json.loads(shown)) == "pretty"
