@@ -1,0 +1,67 @@
+"""What a configuration is once it has been read: plain, immutable values with their defaults.
+
+Loaded at every start of the daemon, so it imports nothing that costs; it knows neither files nor the environment.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
+from hearth.records import Record
+
+MIB = 1024 * 1024
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+Era = Literal["auto", "legacy", "modern"]
+Approval = Literal["always", "never"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+class OwnerPolicy(Record):
+    """What happens when a session that is not the owner asks for a stop or a reload, and the owner cannot be asked."""
+
+    approve: Approval = "never"
+
+
+class ServerSpec(Record):
+    """One MCP server as configured, references unresolved. Has exactly one of `command` and `url`."""
+
+    name: str
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = _NOTHING
+    cwd: str | None = None
+    url: str | None = None
+    headers: Mapping[str, str] = _NOTHING
+    disabled: bool = False
+    era: Era = "auto"
+    start_timeout: float = 60.0
+
+    def __repr__(self) -> str:
+        # Environment, headers and arguments carry secrets, and a repr ends up in logs.
+        return f"ServerSpec({self.name!r})"
+
+
+_NO_SERVERS: Mapping[str, ServerSpec] = MappingProxyType({})
+
+
+class Config(Record):
+    """A whole configuration. docs/configuration.md gives each default its reason."""
+
+    idle_timeout: float = 60.0
+    drain_timeout: float = 10.0
+    list_timeout: float = 10.0
+    eof_timeout: float = 60.0
+    heartbeat_interval: float = 5.0
+    message_limit: int = 64 * MIB
+    outbound_limit: int = 64 * MIB
+    upstream_queue_limit: int = 16 * MIB
+    max_connections: int = 1024
+    allowed_uids: tuple[int, ...] = ()
+    allowed_gids: tuple[int, ...] = ()
+    log_level: LogLevel = "info"
+    owner: OwnerPolicy = OwnerPolicy()
+    servers: Mapping[str, ServerSpec] = _NO_SERVERS
+    path: str = ""
+    hash: str = ""
+    warnings: tuple[str, ...] = ()

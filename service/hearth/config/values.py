@@ -1,0 +1,192 @@
+"""What each kind of value must look like, whether it came from a file, a variable or a flag.
+
+A check takes what a parser gave and returns the value to keep, or raises BadValue with a phrase that follows the
+key's name: "must be …". Nothing here knows keys, files or lines.
+"""
+
+from collections.abc import Callable
+from types import MappingProxyType
+
+# About thirty years: beyond it timers of the operating systems overflow, and nobody means it.
+LONGEST_SECONDS = 1e9
+# The largest uid is 2**32 - 2; the one above it means "no user" to the kernel.
+LARGEST_ID = 2**32 - 2
+# An identifier and a number from a file are shown in messages; more would flood them.
+SHOWN_CHARACTERS = 40
+
+_UNITS = {"kib": 1024, "mib": 1024**2, "gib": 1024**3, "kb": 1000, "mb": 1000**2, "gb": 1000**3, "b": 1}
+
+
+class BadValue(ValueError):
+    """A value that cannot be used: a phrase to follow the key's name, and where inside the value it lies."""
+
+    def __init__(self, phrase: str, *at: str | int) -> None:
+        super().__init__(phrase)
+        self.at = at
+
+
+class Kind:
+    """How to check a value, and how to read one from a variable's text."""
+
+    __slots__ = ("check", "from_text")
+
+    def __init__(self, check: Callable[[object], object], from_text: Callable[[str], object] = str) -> None:
+        self.check = check
+        self.from_text = from_text
+
+
+def described(value: object) -> str:
+    """The value as a person would write it, shortened."""
+    if isinstance(value, dict | list) or value is None:
+        return _kind(value)
+    shown = str(value).lower() if isinstance(value, bool) else repr(value)
+    return shown if len(shown) <= SHOWN_CHARACTERS else shown[: SHOWN_CHARACTERS - 1] + "…"
+
+
+def number_from_text(text: str) -> object:
+    """An int or a float if the text is one, else the text itself, for the check to refuse."""
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            pass
+    return text
+
+
+def list_from_text(text: str) -> object:
+    """Numbers separated by commas."""
+    return [number_from_text(item.strip()) for item in text.split(",") if item.strip()]
+
+
+def seconds(least: float = 0.0) -> Kind:
+    """A duration. `least` above 0 is for waits that would make no sense, or spin, without any length."""
+    wanted = f"must be a number of seconds, {least:g} or more"
+
+    def check(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise BadValue(f"{wanted}, not {described(value)}")
+        if not least <= value <= LONGEST_SECONDS:  # also false for NaN
+            raise BadValue(f"{wanted} and at most {LONGEST_SECONDS:.0f}, not {described(value)}")
+        return float(value)
+
+    return Kind(check, number_from_text)
+
+
+def _whole(value: object, least: int, most: int, wanted: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise BadValue(f"{wanted}, not {described(value)}")
+    return value
+
+
+def count(least: int, most: int) -> Kind:
+    """A whole number within bounds."""
+    wanted = f"must be a whole number from {least} to {most}"
+    return Kind(lambda value: _whole(value, least, most, wanted), number_from_text)
+
+
+def size(least: int, most: int) -> Kind:
+    """A number of bytes, or a text such as "64 MiB"."""
+    wanted = f'must be a number of bytes from {least} to {most}, or a text such as "64 MiB"'
+
+    def check(value: object) -> int:
+        return _whole(_bytes_of(value) if isinstance(value, str) else value, least, most, wanted)
+
+    return Kind(check, number_from_text)
+
+
+def _bytes_of(text: str) -> object:
+    digits = text.rstrip("abcdegikmBEGIKM ")
+    unit = _UNITS.get(text[len(digits) :].strip().lower())
+    number = number_from_text(digits.strip())
+    return number * unit if isinstance(number, int) and unit else text
+
+
+def ids() -> Kind:
+    """A list of user or group ids."""
+    wanted = "must be a list of numeric ids"
+
+    def check(value: object) -> tuple[int, ...]:
+        if not isinstance(value, list | tuple):
+            raise BadValue(f"{wanted}, not {described(value)}")
+        return tuple(_whole(item, 0, LARGEST_ID, wanted) for item in value)
+
+    return Kind(check, list_from_text)
+
+
+def choice(*options: str) -> Kind:
+    """One word of a few."""
+
+    def check(value: object) -> str:
+        if not isinstance(value, str) or value not in options:
+            named = " or ".join(f'"{option}"' for option in options)
+            raise BadValue(f"must be {named}, not {described(value)}")
+        return value
+
+    return Kind(check)
+
+
+def flag() -> Kind:
+    """True or false."""
+
+    def check(value: object) -> bool:
+        if not isinstance(value, bool):
+            raise BadValue(f"must be true or false, not {described(value)}")
+        return value
+
+    return Kind(check)
+
+
+def _text(value: object, *at: str | int) -> str:
+    # The value is not shown: it may be a secret.
+    if not isinstance(value, str):
+        raise BadValue(f"must be a text, not {_kind(value)}", *at)
+    if "\0" in value:
+        raise BadValue("has a NUL character in it, which no program can be given", *at)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise BadValue("has half of a surrogate pair in it, which is no character", *at) from None
+    return value
+
+
+def _kind(value: object) -> str:
+    names = {dict: "a table", list: "a list", type(None): "null", bool: "true or false", str: "a text"}
+    return names.get(type(value), "a number: put it in quotes")
+
+
+def text() -> Kind:
+    """A text that is not empty."""
+
+    def check(value: object) -> str:
+        found = _text(value)
+        if not found:
+            raise BadValue("must not be empty")
+        return found
+
+    return Kind(check)
+
+
+def texts() -> Kind:
+    """A list of texts, which may be empty ones."""
+
+    def check(value: object) -> tuple[str, ...]:
+        if not isinstance(value, list):
+            raise BadValue(f"must be a list of texts, not {_kind(value)}")
+        return tuple(_text(item, index) for index, item in enumerate(value))
+
+    return Kind(check)
+
+
+def text_map(what: str, forbidden: str) -> Kind:
+    """Names to texts. `forbidden` are characters that cannot stand in a name of `what`."""
+
+    def check(value: object) -> MappingProxyType[str, str]:
+        if not isinstance(value, dict):
+            raise BadValue(f"must be a table of names and texts, not {_kind(value)}")
+        for name, item in value.items():
+            if not _text(name) or any(character in name for character in forbidden):
+                raise BadValue(f"is no name for {what}", name)
+            _text(item, name)
+        return MappingProxyType(dict(value))
+
+    return Kind(check)
