@@ -1,0 +1,191 @@
+"""References in a server's entry, and the environment that the server's process gets.
+
+    ${NAME}  ${NAME:-default}  ${env:NAME}   a variable of the daemon's environment
+    ${file:PATH}                             a file's content without its last line end
+    $${                                      a literal ${
+
+Resolved when a server starts and given to its process only: what is resolved is never stored, shown or
+logged, hence messages name variables and files, not values. A text in braces that looks like none of these,
+as in a shell script (`${x%.*}`), stays as it is. Reads the files that references name; does no other I/O.
+"""
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from hearth.config import ServerSpec
+from hearth.errors import ConfigError
+from hearth.paths import home_dir
+
+# Tokens and keys are short; whoever names a large file named the wrong one.
+SECRET_FILE_LIMIT_BYTES = 64 * 1024
+
+_REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}")
+_KIND = re.compile(r"([a-z]+):(.*)", re.DOTALL)
+# A shell's own: ${x:-…} is ours too, but ${x:=…}, ${x:?…}, ${x:+…}, ${x: -1} and ${x:3} are scripts.
+_SHELL_OPERATORS = frozenset("-=?+ 0123456789")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# What other clients, or a later Hearth, resolve; here they would reach the server as they are written.
+_NOT_HERE = {
+    "keyring": "references to a keyring are not available in this version",
+    "cred": "references to systemd credentials are not available in this version",
+    "input": "it asks a person in VS Code, which a daemon cannot",
+    "command": "it runs a command in VS Code, which Hearth does not",
+    "config": "it is a setting of VS Code, which Hearth does not read",
+}
+_KNOWN = {"env", "file", *_NOT_HERE}
+_ELSEWHERE = "use ${NAME} with a variable, or ${file:PATH}"
+
+# What a program needs to find itself, its user, its language, its temporary files. Everything else in the
+# daemon's environment, tokens above all, is for those servers whose entries name it.
+_ALLOWED = frozenset({"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE", "TZ", "TMPDIR"})
+_ALLOWED_PREFIXES = ("LC_", "XDG_")
+# Behind a proxy, or with a company's own authority, nothing is reached or downloaded without these.
+_ALLOWED_FOR_THE_NETWORK = frozenset(
+    {
+        *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+        *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    }
+)
+# Without these, programs on Windows do not even start.
+_ALLOWED_ON_WINDOWS = frozenset(
+    {
+        *(
+            "APPDATA",
+            "LOCALAPPDATA",
+            "PROGRAMDATA",
+            "PROGRAMFILES",
+            "PROGRAMFILES(X86)",
+            "COMMONPROGRAMFILES",
+        ),
+        *("HOMEDRIVE", "HOMEPATH", "USERNAME", "USERPROFILE", "TEMP", "TMP"),
+        *("SYSTEMDRIVE", "SYSTEMROOT", "WINDIR", "COMSPEC", "PATHEXT", "OS"),
+        *("NUMBER_OF_PROCESSORS", "PROCESSOR_ARCHITECTURE"),
+    }
+)
+
+
+class _Unresolved(Exception):
+    """A reference that leads nowhere; the message is a sentence."""
+
+
+def resolve(spec: ServerSpec, environ: Mapping[str, str]) -> ServerSpec:
+    """The entry with every reference replaced, to be used once and forgotten.
+
+    Raises ConfigError with one sentence for each reference that leads nowhere, naming the server and the key.
+    """
+    problems: list[str] = []
+
+    def filled(value: str, key: str) -> str:
+        try:
+            return fill(value, environ)
+        except _Unresolved as exc:
+            problems.append(f"server {spec.name!r}: {key}: {exc}")
+            return value
+
+    resolved = spec.replace(
+        command=spec.command and _from_home(filled(spec.command, "command")),
+        args=tuple(filled(value, f"args.{number}") for number, value in enumerate(spec.args)),
+        env=_filled_map(spec.env, "env", filled),
+        cwd=spec.cwd and os.path.join(home_dir(), _from_home(filled(spec.cwd, "cwd"))),
+        url=spec.url and filled(spec.url, "url"),
+        headers=_filled_map(spec.headers, "headers", filled),
+    )
+    if problems:
+        raise ConfigError(problems)
+    return resolved
+
+
+def _filled_map(values: Mapping[str, str], key: str, filled: Callable[[str, str], str]) -> Mapping[str, str]:
+    return MappingProxyType({name: filled(value, f"{key}.{name}") for name, value in values.items()})
+
+
+def _from_home(path: str) -> str:
+    # As a shell would; there is none between the config and the program.
+    return home_dir() + path[1:] if path == "~" or path.startswith(("~/", "~" + os.sep)) else path
+
+
+def fill(text: str, environ: Mapping[str, str]) -> str:
+    """The text with its references replaced."""
+    return _REFERENCE.sub(lambda match: _value(match, environ), text) if "${" in text else text
+
+
+def _value(match: re.Match[str], environ: Mapping[str, str]) -> str:
+    written, inner = match.group(), match.group(1)
+    if inner is None:
+        return "${"
+    found = _KIND.fullmatch(inner)
+    if found is None or found[2][:1] in _SHELL_OPERATORS or (not found[2] and found[1] not in _KNOWN):
+        return _variable(inner, environ, otherwise=written)
+    kind, name = found.groups()
+    if not name:
+        raise _Unresolved(f"{written} names nothing")
+    if kind == "file":
+        return _file(name)
+    if kind != "env":
+        raise _Unresolved(f"{written} cannot be resolved: {_NOT_HERE.get(kind, _ELSEWHERE)}")
+    return _variable(name, environ)
+
+
+def _variable(written: str, environ: Mapping[str, str], otherwise: str | None = None) -> str:
+    name, colon, default = written.partition(":-")
+    if not _VARIABLE.fullmatch(name):
+        if otherwise is not None:
+            return otherwise
+        raise _Unresolved(f"{name!r} is not the name of a variable")
+    found = environ.get(name)
+    if colon:
+        return found or default  # as in a shell, an empty value is replaced too
+    if found is None:
+        raise _Unresolved(
+            f"the variable {name} is not set in the daemon's environment;"
+            f" set it there, or write ${{{name}:-…}} to give it a default"
+        )
+    return found
+
+
+def _file(name: str) -> str:
+    path = os.path.join(home_dir(), _from_home(name))
+    try:
+        # Not blocking: a named pipe without a writer would hold the server's start for ever.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise _Unresolved(f"{path} is not a file")
+            data = file.read(SECRET_FILE_LIMIT_BYTES + 1)
+    except OSError as exc:
+        raise _Unresolved(f"the file {path} cannot be read: {(exc.strerror or str(exc)).lower()}") from exc
+    if len(data) > SECRET_FILE_LIMIT_BYTES:
+        raise _Unresolved(f"the file {path} has over {SECRET_FILE_LIMIT_BYTES} bytes, too many for a value")
+    return _decoded(data, path)
+
+
+def _decoded(data: bytes, path: str) -> str:
+    try:
+        text = data.decode().removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError:
+        raise _Unresolved(f"the file {path} is not text in UTF-8") from None
+    if "\0" in text:
+        raise _Unresolved(f"the file {path} has a NUL character in it, which no program can be given")
+    return text
+
+
+def child_environment(spec: ServerSpec, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of the server's process: an allow-list of the daemon's, and what the entry names."""
+    environment = {name: value for name, value in environ.items() if _is_passed_on(name, value)}
+    environment.setdefault("PATH", os.defpath)
+    environment.setdefault("HOME", home_dir())
+    environment.update(spec.env)
+    return environment
+
+
+def _is_passed_on(name: str, value: str) -> bool:
+    if value.startswith("()"):
+        return False  # a function that bash exported; it would be run by a shell that is not patched
+    if sys.platform == "win32" and name.upper() in _ALLOWED_ON_WINDOWS:
+        return True
+    return name in _ALLOWED or name in _ALLOWED_FOR_THE_NETWORK or name.startswith(_ALLOWED_PREFIXES)
