@@ -1,0 +1,94 @@
+"""`hearth install` and `hearth uninstall`."""
+
+import json
+import os
+from collections.abc import Iterable
+
+import click
+
+from hearth.host import install as installation
+from hearth.paths import Places
+
+_DRY_RUN_HELP = "Change nothing; say what would be done."
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help=_DRY_RUN_HELP)
+@click.option("--no-enable", is_flag=True, help="Put the units in place, but do not start listening.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def install(dry_run: bool, no_enable: bool, as_json: bool) -> None:
+    """Let systemd hold the socket, and start the daemon with the first connection.
+
+    Writes mcp.socket and mcp.service into ~/.config/systemd/user and enables the socket. Without a service
+    manager in reach it writes the files and says what to type.
+
+    \b
+    Examples:
+      hearth install
+      hearth install --dry-run
+    """
+    outcome = installation.install(enable=not no_enable, dry_run=dry_run)
+    if as_json:
+        _print_json(outcome, dry_run)
+        return
+    _say_files("would write" if dry_run else "wrote", outcome, outcome.plan.write)
+    _say_files("already there:", outcome, outcome.plan.keep)
+    if outcome.manager_problem:
+        click.echo(f"systemd was not asked: {outcome.manager_problem}.")
+    if outcome.enabled:
+        click.echo(f"systemd listens on {Places().socket} and starts the daemon with the first connection.")
+        click.echo("Next: `hearth connect --print` shows what to paste into your MCP client.")
+    _say_commands("To begin listening, type:", outcome.commands)
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help=_DRY_RUN_HELP)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def uninstall(dry_run: bool, as_json: bool) -> None:
+    """Stop listening, stop the daemon, and remove the units that `hearth install` wrote.
+
+    Your configuration stays. Bridges that are attached go on: they start a daemon when they need one.
+
+    \b
+    Examples:
+      hearth uninstall
+      hearth uninstall --dry-run
+    """
+    outcome = installation.uninstall(dry_run=dry_run)
+    if as_json:
+        _print_json(outcome, dry_run)
+        return
+    _say_files("would remove" if dry_run else "removed", outcome, outcome.plan.remove)
+    _say_files("left as it is, because Hearth did not write it:", outcome, outcome.plan.foreign)
+    if not outcome.plan.remove:
+        click.echo("Nothing is installed.")
+    elif outcome.manager_problem:
+        click.echo(f"systemd was not asked: {outcome.manager_problem}.")
+    _say_commands("If a service manager runs elsewhere, type there:", outcome.commands)
+
+
+def _say_files(verb: str, outcome: installation.Outcome, names: Iterable[str]) -> None:
+    for name in names:
+        click.echo(f"{verb} {os.path.join(outcome.folder, name)}")
+
+
+def _say_commands(heading: str, commands: list[str]) -> None:
+    if commands:
+        click.echo("\n  ".join([heading, *commands]))
+
+
+def _print_json(outcome: installation.Outcome, dry_run: bool) -> None:
+    plan = outcome.plan
+    document = {
+        "dryRun": dry_run,
+        "folder": outcome.folder,
+        "written": list(plan.write),
+        "unchanged": list(plan.keep),
+        "removed": list(plan.remove),
+        "foreign": list(plan.foreign),
+        "compiled": outcome.compiled,
+        "enabled": outcome.enabled,
+        "managerProblem": outcome.manager_problem,
+        "commands": outcome.commands,
+    }
+    click.echo(json.dumps(document, indent=2))

@@ -1,0 +1,59 @@
+"""The systemd that runs this user's services, asked through `systemctl --user`. Knows nothing of what for."""
+
+import os
+import shlex
+import shutil
+import subprocess
+
+from hearth import paths
+from hearth.errors import HearthError
+
+# Stopping the socket stops the daemon first, and that may take its whole TimeoutStopSec (30 s).
+_LIMIT_SECONDS = 60
+
+
+class UserManager:
+    """The user's service manager. `problem` says why it cannot be used, or is None."""
+
+    def __init__(self, folder: str) -> None:
+        """`folder` is the one whose units are going to be used."""
+        # Shells behind `su` or `ssh HOST COMMAND` lack the variable although the manager runs.
+        self._environment = {**os.environ, "XDG_RUNTIME_DIR": paths.runtime_dir()}
+        self.problem = self._find_problem(folder)
+
+    def _find_problem(self, folder: str) -> str | None:
+        if shutil.which("systemctl") is None:
+            return "systemctl is not installed"
+        done = self._run("show", "--property=UnitPath", "--value")
+        if done.returncode:
+            said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+            return f"no service manager of this user answers ({said[0]})"
+        if os.path.realpath(folder) not in map(os.path.realpath, shlex.split(done.stdout)):
+            return f"the service manager does not read {folder}: its HOME or XDG_CONFIG_HOME is another"
+        return None
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = ["systemctl", "--user", "--no-ask-password", *arguments]
+        try:
+            return subprocess.run(
+                command,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_LIMIT_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as exc:
+            raise HearthError(f"`{' '.join(command)}` did not work: {exc}") from exc
+
+    def do(self, *arguments: str) -> None:
+        """Run one command. Raises HearthError with what systemctl said."""
+        done = self._run(*arguments)
+        if done.returncode:
+            said = done.stderr.strip() or f"exit code {done.returncode}"
+            raise HearthError(f"`systemctl --user {' '.join(arguments)}` failed: {said}")
+
+    def attempt(self, *arguments: str) -> None:
+        """Run one command whose failure means that there was nothing to do."""
+        self._run(*arguments)
