@@ -106,9 +106,10 @@ class Places:
 
 
 def _digest(text: str) -> str:
-    import hashlib
+    # Not hashlib: it loads OpenSSL, 4 MB that the bridge would carry for one hash.
+    from _blake2 import blake2s
 
-    return hashlib.blake2s(text.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+    return blake2s(text.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
 
 
 def fitting_socket_path(path: str) -> str:
