@@ -1,0 +1,110 @@
+"""Where the daemon's or the bridge's time goes under load, by sampling with py-spy (pip install py-spy).
+
+    python benchmarks/profile_daemon.py [--target daemon|bridge] [--load calls|pipeline] [--native]
+
+Prints the functions and lines by their own samples, and the functions by all samples that they were part
+of. py-spy reads the memory of another process: without root, `sysctl kernel.yama.ptrace_scope=0` may be
+needed.
+"""
+
+import argparse
+import collections
+import os
+import shutil
+import sys
+from time import monotonic
+
+from cases import await_tool, opened
+from chain import HearthChain
+from client import ChainError
+from stage import Child, Stage
+
+SHOWN = 25
+CALLS_PER_TURN = {"calls": 200, "pipeline": 4000}
+# The profiler needs a moment to attach and a moment to write its file.
+MARGIN_SECONDS = 1.0
+
+
+def load(child: Child, tool: str, kind: str, seconds: float) -> float:
+    """Keep the chain busy for that long; return the last figure."""
+    limit, figure = monotonic() + seconds, 0.0
+    work = child.client.median_call_us if kind == "calls" else child.client.calls_per_second
+    while monotonic() < limit:
+        figure = work(tool, CALLS_PER_TURN[kind])
+    return figure
+
+
+def frames(path: str) -> list[tuple[list[str], int]]:
+    """py-spy's raw format: `frame;frame;frame count`, outermost first."""
+    with open(path) as raw:
+        pairs = [line.rsplit(" ", 1) for line in raw if " " in line]
+    return [(stack.split(";"), int(count)) for stack, count in pairs]
+
+
+def report(stacks: list[tuple[list[str], int]]) -> str:
+    """Two lists: by own samples, by samples in all."""
+    own, whole = collections.Counter[str](), collections.Counter[str]()
+    for stack, count in stacks:
+        own[stack[-1]] += count
+        for name in {frame.rsplit(":", 1)[0] + ")" for frame in stack}:
+            whole[name] += count
+    total = sum(count for _, count in stacks) or 1
+    parts = [f"{total} samples, own:", *ranked(own, total), "", "with what they call:", *ranked(whole, total)]
+    return "\n".join(parts)
+
+
+def ranked(counts: collections.Counter[str], total: int) -> list[str]:
+    """The first of them, in percent."""
+    return [f"  {100 * count / total:5.1f} %  {name}" for name, count in counts.most_common(SHOWN)]
+
+
+def profiled(stage: Stage, pid: int, seconds: int, native: bool) -> tuple[Child, str]:
+    """Start py-spy on a process; returns it and the file that it will write."""
+    program = shutil.which("py-spy")
+    if program is None:
+        raise ChainError("py-spy is not on PATH: pip install py-spy")
+    path = os.path.join(stage.folder, "raw")
+    command = [
+        program,
+        "record",
+        "--pid",
+        str(pid),
+        "--duration",
+        str(seconds),
+        "--rate",
+        "500",
+        "--nonblocking",
+    ]
+    words = [*command, "--format", "raw", "--output", path, *(["--native"] if native else [])]
+    return stage.spawn(words, dict(os.environ)), path
+
+
+def main() -> int:
+    """Load, sample, print."""
+    parser = argparse.ArgumentParser(description="Sample the daemon or the bridge under load.")
+    parser.add_argument("--target", choices=("daemon", "bridge"), default="daemon")
+    parser.add_argument("--load", choices=tuple(CALLS_PER_TURN), default="calls")
+    parser.add_argument("--seconds", type=int, default=8)
+    parser.add_argument("--native", action="store_true", help="C frames as well (uvloop, msgspec)")
+    wanted = parser.parse_args()
+    with Stage() as stage:
+        try:
+            chain = HearthChain(stage, "p")
+            child = opened(chain.bridge())
+            await_tool(child, chain.tool)
+            pid = chain.daemon_pid() if wanted.target == "daemon" else child.pid
+            spy, path = profiled(stage, pid, wanted.seconds, wanted.native)
+            figure = load(child, chain.tool, wanted.load, wanted.seconds + MARGIN_SECONDS)
+            spy.leave()
+            print(report(frames(path)))
+            print(
+                f"\nthe last figure under the profiler: {figure:,.0f} {'µs' if wanted.load == 'calls' else 'calls/s'}"
+            )
+        except (ChainError, OSError) as exc:
+            print(f"profile: {exc}\n{stage.said()}", file=sys.stderr)
+            return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
