@@ -1,8 +1,8 @@
 """Frames: `u32 total | u16 header length | header JSON | payload`, numbers big-endian.
 
-`total` counts what follows it. The payload is a raw JSON-RPC line and is never part of the header's JSON: a line
-spliced into an envelope could close it and forge the next one. No frame may exceed 2^28 bytes, so that the
-first byte of a frame is 0x00 to 0x0f and never the first byte of another language on the socket.
+`total` counts what follows it. The payload is a raw JSON-RPC line and is never part of the header's JSON: a
+line spliced into an envelope could close it and forge the next one. No frame may exceed 2^28 bytes, so that
+the first byte of a frame is 0x00 to 0x0f and never the first byte of another language on the socket.
 
 The bridge imports this module, so it imports nothing but the error tree.
 """
@@ -12,7 +12,7 @@ from hearth.errors import FrameError, TooLarge
 PROTOCOL_VERSION = 1
 OLDEST_PROTOCOL_VERSION = 1
 PREFIX_BYTES = 6
-# A frame holds one JSON-RPC message; clients send files and screenshots inline, seldom above tens of megabytes.
+# A frame holds one JSON-RPC message; clients send files and pictures inline, seldom above tens of megabytes.
 MESSAGE_LIMIT_BYTES = 64 * 1024 * 1024
 # A header names a message; what needs more is a payload.
 HEADER_LIMIT_BYTES = 64 * 1024 - 1
@@ -32,51 +32,51 @@ def encode(header: bytes, payload: bytes = b"") -> bytes:
 class FrameDecoder:
     """Turns chunks of a byte stream into frames, whatever the chunks' borders."""
 
-    __slots__ = ("_held", "_limit", "_missing", "_parts")
+    __slots__ = ("_buffer", "_limit", "_needed")
 
     def __init__(self, limit: int = MESSAGE_LIMIT_BYTES) -> None:
+        self._buffer = bytearray()  # the beginning of a frame
         self._limit = limit
-        # Of the frame that is not complete. Joined once, when it can be: joining at each chunk takes time in
-        # the square of the frame's size.
-        self._parts: list[bytes] = []
-        self._held = 0
-        self._missing = 0
+        self._needed = PREFIX_BYTES  # below this size the buffer cannot hold a whole frame
 
     def receive_data(self, data: bytes) -> list[tuple[bytes, bytes]]:
         """Take bytes; return the (header, payload) pairs they complete.
 
         Raises FrameError or TooLarge; nothing sensible can follow on that stream.
         """
-        if self._parts:
-            self._parts.append(data)
-            self._held += len(data)
-            if len(data) < self._missing:
-                self._missing -= len(data)
+        if self._buffer:
+            self._buffer += data
+            # A large frame comes in many chunks: it is only looked at again when it is whole.
+            if len(self._buffer) < self._needed:
                 return []
-            data = b"".join(self._parts)
+            data = bytes(self._buffer)
+            self._buffer = bytearray()
         frames: list[tuple[bytes, bytes]] = []
         start, end = 0, len(data)
-        stop = start + PREFIX_BYTES
-        while stop <= end:
-            total = int.from_bytes(data[start : start + 4], "big")
-            header_size = int.from_bytes(data[start + 4 : stop], "big")
-            if total > self._limit + header_size + 2:
-                raise TooLarge(f"a frame of {total} bytes is over the limit of {self._limit} (message_limit)")
-            if header_size < 2 or header_size + 2 > total:
-                raise FrameError(f"a frame of {total} bytes cannot hold a header of {header_size}")
-            middle = stop + header_size
-            stop = start + 4 + total
-            if stop > end:
+        needed = PREFIX_BYTES
+        while end - start >= PREFIX_BYTES:
+            prefix = int.from_bytes(data[start : start + PREFIX_BYTES], "big")
+            total, header_size = prefix >> 16, prefix & 0xFFFF
+            if header_size < 2 or not 0 <= total - header_size - 2 <= self._limit:
+                raise self._refusal(total, header_size)
+            needed = 4 + total
+            if end - start < needed:
                 break
+            middle = start + PREFIX_BYTES + header_size
+            stop = start + needed
             frames.append((data[start + PREFIX_BYTES : middle], data[middle:stop]))
-            start = stop
-            stop = start + PREFIX_BYTES
-        self._parts = [data[start:]] if start < end else []
-        self._held = end - start
-        self._missing = stop - end
+            start, needed = stop, PREFIX_BYTES
+        if start < end:
+            self._buffer += data[start:]
+        self._needed = needed
         return frames
+
+    def _refusal(self, total: int, header_size: int) -> FrameError | TooLarge:
+        if total > self._limit + header_size + 2:
+            return TooLarge(f"a frame of {total} bytes is over the limit of {self._limit} (message_limit)")
+        return FrameError(f"a frame of {total} bytes cannot hold a header of {header_size}")
 
     def receive_eof(self) -> None:
         """Tell the decoder that the stream ended. Raises FrameError in the middle of a frame."""
-        if self._parts:
-            raise FrameError(f"the stream ended inside a frame, after {self._held} bytes of it")
+        if self._buffer:
+            raise FrameError(f"the stream ended inside a frame, after {len(self._buffer)} bytes of it")

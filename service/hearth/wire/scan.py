@@ -1,152 +1,213 @@
-"""A strict JSON scanner without recursion, for what msgspec refuses and for messages spread over several lines.
+"""A strict JSON scanner without recursion: for what msgspec refuses, and for messages spread over lines.
 
-msgspec refuses lone surrogate escapes and gives up at deep nesting; both are JSON, and a proxy has to pass them on.
-This scanner checks the same grammar (RFC 8259), byte by byte through possessive regular expressions, so that its
-time and memory are linear in the input. It knows nothing of JSON-RPC, and it decodes nothing but keys and strings.
+msgspec refuses lone surrogate escapes and gives up at deep nesting. Both are JSON, and a proxy has to pass
+them on. The grammar here is that of RFC 8259, in possessive regular expressions, so that time and memory are
+linear in the input. This module knows nothing of JSON-RPC and decodes nothing but keys.
 """
 
 import re
+from collections.abc import Callable
+from json import dumps as _dumps_standard
 from json import loads as _loads_standard
+from typing import Any
+
+# One step is one bracket, comma or key that no run (below) could take. A message of 100,000 levels needs
+# 200,000 steps, about 0.2 s; what needs more was made to stall the reader.
+STEP_LIMIT = 1_000_000
 
 _WS = rb"[ \t\n\r]*+"
+_COMMA = _WS + rb"," + _WS
 _STRING = rb'"(?>[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+"'
 _NUMBER = rb"-?(?>0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+"
 _SCALAR = rb"(?>" + _STRING + rb"|" + _NUMBER + rb"|true|false|null)"
 
-_space = re.compile(_WS).match
-_scalar = re.compile(_SCALAR + _WS).match
-_key = re.compile(_STRING + _WS).match
-# Runs of plain items are taken in one step: an array of numbers costs one match, not one per number.
-_items = re.compile(_WS + rb"((?:" + _SCALAR + _WS + rb"," + _WS + rb")++)?+").match
-_members = re.compile(
-    _WS + rb"((?:" + _STRING + _WS + rb":" + _WS + _SCALAR + _WS + rb"," + _WS + rb")++)?+"
-).match
 
-# What may come next. The first four are decided by the innermost open bracket and by what stood before.
-_VALUE, _FIRST_ITEM, _FIRST_KEY, _KEY, _COLON, _AFTER = range(6)
-_ARRAY, _OBJECT, _COMMA, _COLON_BYTE = b"]"[0], b"}"[0], b","[0], b":"[0]
-_OPEN_ARRAY, _OPEN_OBJECT = b"["[0], b"{"[0]
+def _with_flat(value: bytes) -> bytes:
+    """The pattern for a value, or an array or object of such values."""
+    member = _STRING + _WS + rb":" + _WS + value
+    array = rb"\[" + _WS + rb"(?:" + value + rb"(?:" + _COMMA + value + rb")*+" + _WS + rb")?+\]"
+    table = rb"\{" + _WS + rb"(?:" + member + rb"(?:" + _COMMA + member + rb")*+" + _WS + rb")?+\}"
+    return rb"(?>" + value + rb"|" + array + rb"|" + table + rb")"
+
+
+# Values of at most two levels are taken in one match, and runs of them too: what real messages consist of
+# then costs C time. A deeper value is tried, and left, once per level of this pattern, which keeps the time
+# linear.
+_SHALLOW = _with_flat(_with_flat(_SCALAR))
+_space = re.compile(_WS).match
+_shallow = re.compile(_SHALLOW + _WS).match
+_name = re.compile(_STRING + _WS).match
+_items = re.compile(_WS + rb"((?:" + _SHALLOW + _COMMA + rb")++)?+").match
+_members = re.compile(_WS + rb"((?:" + _STRING + _WS + rb":" + _WS + _SHALLOW + _COMMA + rb")++)?+").match
+
+_opening = re.compile(_WS + rb"\{" + _WS + rb"(\}" + _WS + rb")?+").match
+_entry = re.compile(rb"(" + _STRING + rb")" + _WS + rb":" + _WS).match
+
+_CLOSE_ARRAY, _CLOSE_OBJECT, _OPEN_ARRAY, _OPEN_OBJECT, _COMMA_BYTE, _COLON_BYTE = b"]}[{,:"
 
 
 class JsonError(ValueError):
-    """The bytes are not JSON; `position` is the first one that does not fit."""
+    """The bytes are not JSON. `members` has those of the outermost object that were complete by then."""
 
-    def __init__(self, position: int) -> None:
-        super().__init__(f"not JSON at byte {position}")
-        self.position = position
+    def __init__(self, position: int, reason: str = "it goes wrong") -> None:
+        super().__init__(f"{reason} at byte {position}")
+        self.members: dict[str, bytes] = {}
+
+
+class TooDeepError(JsonError):
+    """The bytes may be JSON, but to know it would take more than STEP_LIMIT."""
 
 
 class Scanner:
     """Checks one JSON value, fed in pieces that end between two tokens (as lines do)."""
 
-    __slots__ = ("_closers", "_state")
+    __slots__ = ("_closers", "_next", "_steps")
 
     def __init__(self) -> None:
-        self._closers = bytearray()
-        self._state = _VALUE
+        self._closers = bytearray()  # what closes the open brackets, innermost last
+        self._next: _Step | None = _value  # what has to come; None behind the value
+        self._steps = 0
 
     @property
     def complete(self) -> bool:
         """Whether the value has ended."""
-        return self._state == _AFTER and not self._closers
+        return self._next is None
 
     def receive_data(self, data: bytes, position: int = 0) -> int:
-        """Go on from `position`; return the index behind the value, or behind the data when the value goes on.
+        """Go on at `position`; return the index behind the value and its spaces, or the end of the data.
 
-        Raises JsonError at the first byte that cannot belong to it.
+        Raises JsonError at the first byte that cannot belong to the value.
         """
-        state, closers, end = self._state, self._closers, len(data)
-        position = _space(data, position).end()  # type: ignore[union-attr]
-        while position < end:
-            byte = data[position]
-            if state <= _FIRST_ITEM:
-                found = _scalar(data, position)
-                if found:
-                    position, state = found.end(), _AFTER
-                elif byte == _OPEN_ARRAY:
-                    closers.append(_ARRAY)
-                    state, position = _after_bracket(_items(data, position + 1), _FIRST_ITEM, _VALUE)
-                elif byte == _OPEN_OBJECT:
-                    closers.append(_OBJECT)
-                    state, position = _after_bracket(_members(data, position + 1), _FIRST_KEY, _KEY)
-                elif byte == _ARRAY and state == _FIRST_ITEM:
-                    del closers[-1]
-                    state, position = _AFTER, _space(data, position + 1).end()  # type: ignore[union-attr]
-                else:
-                    raise JsonError(position)
-            elif state == _AFTER:
-                if not closers:
-                    break
-                if byte == closers[-1]:
-                    del closers[-1]
-                    position = _space(data, position + 1).end()  # type: ignore[union-attr]
-                elif byte != _COMMA:
-                    raise JsonError(position)
-                elif closers[-1] == _ARRAY:
-                    state, position = _after_bracket(_items(data, position + 1), _VALUE, _VALUE)
-                else:
-                    state, position = _after_bracket(_members(data, position + 1), _KEY, _KEY)
-            elif state == _COLON:
-                if byte != _COLON_BYTE:
-                    raise JsonError(position)
-                state, position = _VALUE, _space(data, position + 1).end()  # type: ignore[union-attr]
-            else:
-                found = _key(data, position)
-                if found:
-                    state, position = _COLON, found.end()
-                elif byte == _OBJECT and state == _FIRST_KEY:
-                    del closers[-1]
-                    state, position = _AFTER, _space(data, position + 1).end()  # type: ignore[union-attr]
-                else:
-                    raise JsonError(position)
-        self._state = state
+        position, end = _past_space(data, position), len(data)
+        while position < end and self._next is not None:
+            self._steps += 1
+            if self._steps > STEP_LIMIT:
+                raise TooDeepError(position, "its nesting is too much")
+            position = self._next(self, data, position)
+        return position
+
+    def receive_value(self, data: bytes, position: int) -> int:
+        """Take one whole value, a new one with each call. Raises JsonError when the data end before it."""
+        self._next = _value
+        position = self.receive_data(data, position)
+        if self._next is not None:
+            raise JsonError(position, "it ends too early")
         return position
 
 
-def _after_bracket(found: "re.Match[bytes] | None", empty: int, filled: int) -> tuple[int, int]:
+_Step = Callable[[Scanner, bytes, int], int]
+
+
+def _value(scanner: Scanner, data: bytes, position: int) -> int:
+    found = _shallow(data, position)
+    if found:
+        return _ended(scanner, found.end())
+    byte = data[position]
+    if byte == _OPEN_ARRAY:
+        scanner._closers.append(_CLOSE_ARRAY)
+        return _run(scanner, _items(data, position + 1), _value)
+    if byte == _OPEN_OBJECT:
+        scanner._closers.append(_CLOSE_OBJECT)
+        return _run(scanner, _members(data, position + 1), _key)
+    raise JsonError(position)
+
+
+def _separator(scanner: Scanner, data: bytes, position: int) -> int:
+    byte, closer = data[position], scanner._closers[-1]
+    if byte == closer:
+        return _closed(scanner, data, position)
+    if byte != _COMMA_BYTE:
+        raise JsonError(position)
+    if closer == _CLOSE_ARRAY:
+        return _run(scanner, _items(data, position + 1), _value)
+    return _run(scanner, _members(data, position + 1), _key)
+
+
+def _key(scanner: Scanner, data: bytes, position: int) -> int:
+    found = _name(data, position)
+    if not found:
+        raise JsonError(position)
+    scanner._next = _colon
+    return found.end()
+
+
+def _colon(scanner: Scanner, data: bytes, position: int) -> int:
+    if data[position] != _COLON_BYTE:
+        raise JsonError(position)
+    scanner._next = _value
+    return _past_space(data, position + 1)
+
+
+def _first_or_close(scanner: Scanner, data: bytes, position: int) -> int:
+    if data[position] == scanner._closers[-1]:
+        return _closed(scanner, data, position)
+    step = _value if scanner._closers[-1] == _CLOSE_ARRAY else _key
+    return step(scanner, data, position)
+
+
+def _run(scanner: Scanner, found: "re.Match[bytes] | None", step: _Step) -> int:
+    """After an opening bracket or a comma, and the run of shallow values behind it."""
+    assert found is not None  # the pattern matches the empty string
+    after_comma = found.lastindex is not None or found.string[found.start() - 1] == _COMMA_BYTE
+    scanner._next = step if after_comma else _first_or_close
+    return found.end()
+
+
+def _closed(scanner: Scanner, data: bytes, position: int) -> int:
+    del scanner._closers[-1]
+    return _ended(scanner, _past_space(data, position + 1))
+
+
+def _ended(scanner: Scanner, position: int) -> int:
+    scanner._next = _separator if scanner._closers else None
+    return position
+
+
+def _past_space(data: bytes, position: int) -> int:
+    found = _space(data, position)
     assert found is not None
-    return (filled if found.lastindex else empty), found.end()
+    return found.end()
 
 
 def check(data: bytes) -> None:
     """Raise JsonError unless the bytes are exactly one JSON value."""
-    scanner = Scanner()
-    position = scanner.receive_data(data)
-    if position != len(data) or not scanner.complete:
+    position = Scanner().receive_value(data, 0)
+    if position != len(data):
         raise JsonError(position)
 
 
 def members(data: bytes) -> dict[str, bytes]:
     """The keys of one JSON object and their values as they stand. Raises JsonError.
 
-    Of a key that comes twice the last counts. Keys keep lone surrogates and, as surrogate escapes, invalid UTF-8.
+    Of a key that comes twice the last counts. Keys keep lone surrogates, and invalid UTF-8 as surrogates.
     """
-    position = _space(data, 0).end()  # type: ignore[union-attr]
-    if data[position : position + 1] != b"{":
-        raise JsonError(position)
-    position = _space(data, position + 1).end()  # type: ignore[union-attr]
     found: dict[str, bytes] = {}
-    separator = data[position : position + 1]
-    if separator == b"}":
-        position += 1
-    while separator != b"}":
-        key = _key(data, position)
-        if not key or data[key.end() : key.end() + 1] != b":":
+    try:
+        _collect_members(data, found)
+    except JsonError as exc:
+        exc.members = found
+        raise
+    return found
+
+
+def _collect_members(data: bytes, found: dict[str, bytes]) -> None:
+    opening = _opening(data)
+    if not opening:
+        raise JsonError(_past_space(data, 0))
+    scanner = Scanner()
+    position, more = opening.end(), opening.lastindex is None
+    while more:
+        name = _entry(data, position)
+        if not name:
             raise JsonError(position)
-        start = _space(data, key.end() + 1).end()  # type: ignore[union-attr]
-        scanner = Scanner()
-        position = scanner.receive_data(data, start)
-        separator = data[position : position + 1]
-        if not scanner.complete or separator not in (b",", b"}"):
-            raise JsonError(position)
-        found[text(key.group().rstrip())] = data[start:position].rstrip(b" \t\n\r")
-        position += 1
-        if separator == b",":
-            position = _space(data, position).end()  # type: ignore[union-attr]
-    position = _space(data, position).end()  # type: ignore[union-attr]
+        stop = scanner.receive_value(data, name.end())
+        if data[stop : stop + 1] not in (b",", b"}"):
+            raise JsonError(stop)
+        found[text(name[1])] = data[name.end() : stop].rstrip()
+        more = data[stop] == _COMMA_BYTE
+        position = _past_space(data, stop + 1)
     if position != len(data):
         raise JsonError(position)
-    return found
 
 
 def text(raw: bytes) -> str:
@@ -155,3 +216,14 @@ def text(raw: bytes) -> str:
         return raw[1:-1].decode("utf-8", "surrogateescape")
     value: str = _loads_standard(raw.decode("utf-8", "surrogateescape"))
     return value
+
+
+def quote(value: str) -> bytes:
+    """A string as JSON, lone surrogates and all."""
+    return _dumps_standard(value).encode()
+
+
+def loads(data: bytes) -> Any:
+    """The value of a document that msgspec refuses. Raises ValueError, or RecursionError."""
+    check(data)  # json.loads would take NaN
+    return _loads_standard(data)

@@ -1,0 +1,73 @@
+"""Which language a connection speaks, told by its first bytes.
+
+Nothing is configured: frames begin with a length below 2^28, HTTP with a method in capitals, the two line
+languages with an object whose keys tell them apart. Nothing is checked beyond that: each language's own
+decoder refuses what is wrong in it. Pure: the caller collects the bytes and asks again when the answer is
+None.
+"""
+
+import enum
+import re
+
+# Peers that know what they speak name it at the start. One that puts its arguments first is read as MCP
+# lines, whose decoder has its own limit and answers what it cannot use.
+SNIFF_LIMIT_BYTES = 64 * 1024
+
+_FRAME_END = 0x10
+_OBJECT = b"{"[0]
+# A string (with the colon that makes it a key), a bracket, or a run of what else JSON has outside strings.
+_STRING_START = rb'"(?>[^"\\\x00-\x1f]++|\\[^\x00-\x1f])*+'
+_token = re.compile(
+    rb"(" + _STRING_START + rb'")(?:[ \t\r\n]*+(:))?+|([{\[])|([}\]])|[ \t\r\n,:0-9+\-.eEtrufalsn]++'
+).match
+_unfinished_string = re.compile(_STRING_START + rb"\\?").fullmatch
+
+
+class Language(enum.Enum):
+    """What is spoken on a connection."""
+
+    FRAMES = "frames"
+    HTTP = "http"
+    LINES = "lines"
+    SESSION = "session"
+    UNKNOWN = "unknown"
+
+
+_KEYS = {b'"jsonrpc"': Language.LINES, b'"type"': Language.SESSION}
+
+
+def sniff(first: bytes) -> Language | None:
+    """The language of a connection that begins with these bytes; None when more are needed to tell.
+
+    An answer does not change when more bytes follow, and none is needed beyond SNIFF_LIMIT_BYTES.
+    """
+    if not first:
+        return None
+    byte = first[0]
+    if byte < _FRAME_END:
+        return Language.FRAMES
+    if ord("A") <= byte <= ord("Z"):
+        return Language.HTTP
+    if byte != _OBJECT:  # a batch of messages would begin with `[`; none is served
+        return Language.UNKNOWN
+    found = _sniff_object(first[:SNIFF_LIMIT_BYTES])
+    if found is None and len(first) >= SNIFF_LIMIT_BYTES:
+        return Language.LINES
+    return found
+
+
+def _sniff_object(data: bytes) -> Language | None:
+    """The first key at the top level that names a language decides."""
+    depth, position, end = 0, 0, len(data)
+    while position < end:
+        token = _token(data, position)
+        if not token:
+            return None if _unfinished_string(data, position) else Language.UNKNOWN
+        string, colon, opening, closing = token.groups()
+        if colon and depth == 1 and string in _KEYS:
+            return _KEYS[string]
+        depth += bool(opening) - bool(closing)
+        if depth == 0:
+            return Language.UNKNOWN
+        position = token.end()
+    return None
