@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from time import perf_counter_ns
 
-from chain import PYTHON, HearthChain, SocatChain
+from chain import ECHO, PYTHON, SWIFT, HearthChain, SocatChain
 from client import INITIALIZE, ChainError, request
 from measure import Action, Group, Line, milliseconds
 from stage import Child, Stage, resident_mb
@@ -23,6 +24,7 @@ LINES = [
     Line("first answer, no daemon running", "start", "cold", 'python -c "import asyncio"', 3.0),
     Line("one call after another, p50", "call", "hearth", "socat", 2.0),
     Line("pipelined calls", "pipeline", "hearth", "socat", 0.4, at_most=False),
+    Line("pipelined calls, upstream that costs almost nothing", "swift", "hearth", "socat", None),
     Line("bridge, resident", "memory", "bridge", None, 11.0),
     Line(f"daemon, resident, 1 upstream, {SESSIONS} sessions", "memory", "daemon", None, 45.0),
 ]
@@ -30,32 +32,52 @@ LINES = [
 
 def groups(stage: Stage) -> dict[str, Group]:
     """All groups, over chains that are up and have answered."""
-    warm, cold, socat = HearthChain(stage, "warm"), HearthChain(stage, "cold"), SocatChain(stage)
-    through_hearth, through_socat = opened(warm.bridge()), opened(socat.bridge())
-    await_tool(through_hearth, warm.tool)
-    hearth, plain = through_hearth.client, through_socat.client
+    warm, cold = HearthChain(stage, "warm", ECHO), HearthChain(stage, "cold", ECHO)
+    hearth, socat = attached(warm), attached(SocatChain(stage, "socat", ECHO))
+    swift = {
+        "hearth": attached(HearthChain(stage, "swift", SWIFT)),
+        "socat": attached(SocatChain(stage, "swift-socat", SWIFT)),
+    }
+    plain = {"hearth": hearth, "socat": socat}
     return {
         "start": Group("ms", start_actions(stage, warm, cold), START_ROUNDS, WARMUP_ROUNDS),
-        "call": Group(
-            "µs",
-            {
-                "hearth": lambda: hearth.median_call_us(warm.tool, CALLS_PER_ROUND),
-                "socat": lambda: plain.median_call_us(socat.tool, CALLS_PER_ROUND),
-            },
-            CALL_ROUNDS,
-            WARMUP_ROUNDS,
-        ),
+        "call": Group("µs", {name: caller(end) for name, end in plain.items()}, CALL_ROUNDS, WARMUP_ROUNDS),
         "pipeline": Group(
-            "calls/s",
-            {
-                "hearth": lambda: hearth.calls_per_second(warm.tool, PIPELINED_CALLS),
-                "socat": lambda: plain.calls_per_second(socat.tool, PIPELINED_CALLS),
-            },
-            PIPELINE_ROUNDS,
-            WARMUP_ROUNDS,
+            "calls/s", {name: piper(end) for name, end in plain.items()}, PIPELINE_ROUNDS, WARMUP_ROUNDS
+        ),
+        "swift": Group(
+            "calls/s", {name: piper(end) for name, end in swift.items()}, PIPELINE_ROUNDS, WARMUP_ROUNDS
         ),
         "memory": Group("MB", memory_actions(stage), rounds=3, warmup=0),
     }
+
+
+@dataclass(frozen=True)
+class End:
+    """The client's end of a chain, and the name under which the tool is found there."""
+
+    child: Child
+    tool: str
+
+
+def attached(chain: HearthChain | SocatChain) -> End:
+    """A client that has shaken hands and has seen the tool that it will call."""
+    child = chain.bridge()
+    child.client.open()
+    listed = [found["name"] for found in child.client.ask(1, "tools/list", {})["result"]["tools"]]
+    if chain.tool not in listed:
+        raise ChainError(f"tools/list shows no {chain.tool}: {listed}")
+    return End(child, chain.tool)
+
+
+def caller(end: End) -> Action:
+    """One call after another."""
+    return lambda: end.child.client.median_call_us(end.tool, CALLS_PER_ROUND)
+
+
+def piper(end: End) -> Action:
+    """Calls in bulk."""
+    return lambda: end.child.client.calls_per_second(end.tool, PIPELINED_CALLS)
 
 
 def start_actions(stage: Stage, warm: HearthChain, cold: HearthChain) -> dict[str, Action]:
@@ -106,30 +128,17 @@ def cold_answer(chain: HearthChain) -> float:
 
 def memory_actions(stage: Stage) -> dict[str, Action]:
     """Resident sizes after some use, of a daemon that nothing else has used."""
-    chain = HearthChain(stage, "memory")
-    children: list[Child] = []
+    chain = HearthChain(stage, "memory", ECHO)
+    ends: list[End] = []
 
-    def attached() -> list[Child]:
-        while len(children) < SESSIONS:
-            children.append(opened(chain.bridge()))
-            await_tool(children[-1], chain.tool)
-            children[-1].client.median_call_us(chain.tool, MEMORY_CALLS)
-        return children
+    def first_pid() -> int:
+        while len(ends) < SESSIONS:
+            ends.append(attached(chain))
+            ends[-1].child.client.median_call_us(chain.tool, MEMORY_CALLS)
+        return ends[0].child.pid
 
-    return {
-        "bridge": lambda: resident_mb(attached()[0].pid),
-        "daemon": lambda: resident_mb(chain.daemon_pid() if attached() else 0),
-    }
+    def daemon_pid() -> int:
+        first_pid()
+        return chain.daemon_pid()
 
-
-def opened(child: Child) -> Child:
-    """A child that has shaken hands."""
-    child.client.open()
-    return child
-
-
-def await_tool(child: Child, tool: str) -> None:
-    """List the tools, which starts the upstream, and make sure that the one to be called is there."""
-    listed = child.client.ask(1, "tools/list", {})["result"]["tools"]
-    if tool not in [found["name"] for found in listed]:
-        raise ChainError(f"tools/list shows no {tool}: {[found['name'] for found in listed]}")
+    return {"bridge": lambda: resident_mb(first_pid()), "daemon": lambda: resident_mb(daemon_pid())}

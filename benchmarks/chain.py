@@ -18,10 +18,11 @@ from client import ChainError
 from stage import Child, Stage
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ECHO_SERVER = os.path.join(HERE, "..", "tests", "process", "upstreams", "echo_server.py")
+SERVERS = os.path.abspath(os.path.join(HERE, "..", "tests", "process", "upstreams"))
 # The interpreter as the venv names it: the link, not what it points to, as `hearth connect` prints it.
 PYTHON = sys.executable
-UPSTREAM = [PYTHON, "-I", "-S", os.path.abspath(ECHO_SERVER)]
+ECHO = [PYTHON, "-I", "-S", os.path.join(SERVERS, "echo_server.py")]
+SWIFT = [PYTHON, "-I", "-S", os.path.join(SERVERS, "swift_server.py")]
 HEARTH = os.path.join(os.path.dirname(PYTHON), "hearth")
 # For a socket to appear, or a process to go.
 PATIENCE_SECONDS = 10.0
@@ -33,7 +34,7 @@ class HearthChain:
 
     tool = "echo__echo"
 
-    def __init__(self, stage: Stage, name: str) -> None:
+    def __init__(self, stage: Stage, name: str, upstream: list[str]) -> None:
         self._stage = stage
         self.env = stage.env(name)
         self._runtime = self.env["XDG_RUNTIME_DIR"]
@@ -42,7 +43,7 @@ class HearthChain:
         with open(os.path.join(folder, "config.toml"), "w") as config:
             # The daemon stays: an idle exit between two rounds would be measured as a cold start.
             config.write("idle_timeout = 0\n\n[mcpServers.echo]\n")
-            config.write(f"command = {json.dumps(UPSTREAM[0])}\nargs = {json.dumps(UPSTREAM[1:])}\n")
+            config.write(f"command = {json.dumps(upstream[0])}\nargs = {json.dumps(upstream[1:])}\n")
         self.printed = self._printed_command()
         self.typed = [HEARTH, "bridge"]
 
@@ -76,13 +77,13 @@ class SocatChain:
 
     tool = "echo"
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, name: str, upstream: list[str]) -> None:
         self._stage = stage
-        self.env = stage.env("socat")
+        self.env = stage.env(name)
         socket = os.path.join(self.env["XDG_RUNTIME_DIR"], "s")
         program = socat()
         self._listener = stage.spawn(
-            [program, f"UNIX-LISTEN:{socket},fork", "EXEC:" + " ".join(UPSTREAM)], self.env
+            [program, f"UNIX-LISTEN:{socket},fork", "EXEC:" + " ".join(upstream)], self.env
         )
         wait_until(lambda: os.path.exists(socket), "socat to listen")
         self._command = [program, "-", f"UNIX-CONNECT:{socket}"]

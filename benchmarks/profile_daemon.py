@@ -14,8 +14,8 @@ import shutil
 import sys
 from time import monotonic
 
-from cases import await_tool, opened
-from chain import HearthChain
+from cases import End, attached
+from chain import ECHO, HearthChain
 from client import ChainError
 from stage import Child, Stage
 
@@ -25,12 +25,13 @@ CALLS_PER_TURN = {"calls": 200, "pipeline": 4000}
 MARGIN_SECONDS = 1.0
 
 
-def load(child: Child, tool: str, kind: str, seconds: float) -> float:
+def load(end: End, kind: str, seconds: float) -> float:
     """Keep the chain busy for that long; return the last figure."""
     limit, figure = monotonic() + seconds, 0.0
-    work = child.client.median_call_us if kind == "calls" else child.client.calls_per_second
+    client = end.child.client
+    work = client.median_call_us if kind == "calls" else client.calls_per_second
     while monotonic() < limit:
-        figure = work(tool, CALLS_PER_TURN[kind])
+        figure = work(end.tool, CALLS_PER_TURN[kind])
     return figure
 
 
@@ -89,17 +90,15 @@ def main() -> int:
     wanted = parser.parse_args()
     with Stage() as stage:
         try:
-            chain = HearthChain(stage, "p")
-            child = opened(chain.bridge())
-            await_tool(child, chain.tool)
-            pid = chain.daemon_pid() if wanted.target == "daemon" else child.pid
+            chain = HearthChain(stage, "p", ECHO)
+            end = attached(chain)
+            pid = chain.daemon_pid() if wanted.target == "daemon" else end.child.pid
             spy, path = profiled(stage, pid, wanted.seconds, wanted.native)
-            figure = load(child, chain.tool, wanted.load, wanted.seconds + MARGIN_SECONDS)
+            figure = load(end, wanted.load, wanted.seconds + MARGIN_SECONDS)
             spy.leave()
             print(report(frames(path)))
-            print(
-                f"\nthe last figure under the profiler: {figure:,.0f} {'µs' if wanted.load == 'calls' else 'calls/s'}"
-            )
+            unit = "µs" if wanted.load == "calls" else "calls/s"
+            print(f"\nthe last figure under the profiler: {figure:,.0f} {unit}")
         except (ChainError, OSError) as exc:
             print(f"profile: {exc}\n{stage.said()}", file=sys.stderr)
             return 2

@@ -44,9 +44,16 @@ def shown(figure: Figure, unit: str) -> list[str]:
         f"{figure.against:,.{digits(figure.against)}f} {unit}" if figure.against is not None else "",
         line.baseline or "",
         f"{figure.score:.2f}{times}" if relative else f"{figure.score:.1f}{times}",
-        f"{sign} {line.limit:g}{times}",
-        "ok" if figure.ok else "over",
+        f"{sign} {line.limit:g}{times}" if line.limit is not None else "none",
+        verdict(figure),
     ]
+
+
+def verdict(figure: Figure) -> str:
+    """The last cell."""
+    if figure.line.limit is None:
+        return ""
+    return "ok" if figure.ok else "over"
 
 
 def digits(value: float) -> int:

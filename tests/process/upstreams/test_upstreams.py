@@ -88,7 +88,7 @@ def words(answer: Message) -> str:
     return found
 
 
-LEGACY = ("echo", "stubborn", "dying", "changing", "big")
+LEGACY = ("echo", "swift", "stubborn", "dying", "changing", "big")
 
 
 @pytest.mark.parametrize("name", LEGACY)
@@ -99,8 +99,9 @@ def test_a_legacy_server_shakes_hands_and_refuses_discover(start: Any, name: str
     assert server.ask("tools/list", {}, "two")["id"] == "two"
 
 
-def test_echo_answers_a_chunk_of_calls_in_order_and_skips_bad_lines(start: Any) -> None:
-    server = start("echo")
+@pytest.mark.parametrize("name", ["echo", "swift"])
+def test_echo_answers_a_chunk_of_calls_in_order_and_skips_bad_lines(start: Any, name: str) -> None:
+    server = start(name)
     server.input.write(b'{"cut off\n')
     for key in range(100):
         server.write("tools/call", {"name": "echo", "arguments": {"text": f"é {key}"}}, key)
