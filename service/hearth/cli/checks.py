@@ -1,0 +1,239 @@
+"""The checks behind `hearth doctor`. Each looks at one thing; none changes or wakes anything."""
+
+import importlib.util
+import os
+import platform
+import shutil
+import stat
+import sys
+from collections.abc import Callable
+
+import hearth
+from hearth import config, registry
+from hearth.cli import entry, unit
+from hearth.cli.findings import Finding
+from hearth.errors import ConfigError
+from hearth.paths import Places
+
+OLDEST_PYTHON = (3, 11)
+_NEEDED = ("click", "msgspec", "platformdirs")
+
+
+def examine(places: Places) -> list[Finding]:
+    """Everything that can be looked at without the daemon's help."""
+    return [finding for check in CHECKS for finding in check(places)]
+
+
+def check_python(places: Places) -> list[Finding]:
+    """The interpreter."""
+    found = f"Python {platform.python_version()} at {sys.executable}"
+    if sys.version_info[:2] < OLDEST_PYTHON:
+        return [
+            Finding(
+                "python", "broken", found, "Hearth needs Python 3.11 or later: install it with a newer one."
+            )
+        ]
+    return [Finding("python", "ok", found)]
+
+
+def check_package(places: Places) -> list[Finding]:
+    """The installation."""
+    where = os.path.dirname(hearth.__file__)
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        fix = f"{sys.executable} -m pip install --force-reinstall mcp-hearth"
+        return [Finding("package", "broken", f"{where} lacks {', '.join(missing)}", fix)]
+    return [Finding("package", "ok", f"hearth {hearth.__version__} in {where}")]
+
+
+def check_bridge(places: Places) -> list[Finding]:
+    """The bridge's file, which clients' configs name, and its compiled form, which makes it start quickly."""
+    main = entry.bridge_file()
+    folder = os.path.dirname(main)
+    if not os.path.isfile(main):
+        fix = f"{sys.executable} -m pip install --force-reinstall mcp-hearth"
+        return [Finding("bridge", "broken", f"{main} is not there", fix)]
+    sources = [name for name in sorted(os.listdir(folder)) if name.endswith(".py") and name != "main.py"]
+    stale = [name for name in sources if not _is_compiled(os.path.join(folder, name))]
+    if stale:
+        fix = f"{sys.executable} -m compileall -q {os.path.dirname(folder)}"
+        return [Finding("bridge", "note", f"{', '.join(stale)} not compiled: each start takes longer", fix)]
+    return [Finding("bridge", "ok", main)]
+
+
+def _is_compiled(source: str) -> bool:
+    try:
+        with open(importlib.util.cache_from_source(source), "rb") as file:
+            head = file.read(16)
+        found = os.stat(source)
+    except OSError:
+        return False
+    if head[:4] != importlib.util.MAGIC_NUMBER:
+        return False
+    # PEP 552: with flags 0 the source's time and size follow; otherwise its hash, which is taken on trust.
+    if int.from_bytes(head[4:8], "little"):
+        return True
+    stamp = int.from_bytes(head[8:12], "little"), int.from_bytes(head[12:16], "little")
+    return stamp == (int(found.st_mtime) & 0xFFFFFFFF, found.st_size & 0xFFFFFFFF)
+
+
+def check_config(places: Places) -> list[Finding]:
+    """The configuration, and the program of every server in it."""
+    path = places.config_file()
+    try:
+        loaded = config.load(places)
+    except ConfigError as error:
+        fix = f"Mend {path}; `hearth config check` looks again."
+        return [Finding("config", "broken", problem, fix) for problem in error.problems]
+    if not loaded.hash:
+        return [Finding("config", "note", f"{path} does not exist, so there is no MCP server", "Write one.")]
+    findings = [Finding("config", "note", warning) for warning in loaded.warnings]
+    findings.append(Finding("config", "ok", f"{path}: {len(loaded.servers)} MCP servers"))
+    return findings + [_check_server(spec) for spec in loaded.servers.values() if not spec.disabled]
+
+
+def _check_server(spec: config.ServerSpec) -> Finding:
+    check = f"server {spec.name}"
+    if spec.command is None:
+        return Finding(check, "ok", f"at {spec.url}")
+    command = os.path.expanduser(spec.command)
+    found = shutil.which(command, path=spec.env.get("PATH") or os.environ.get("PATH"))
+    if found:
+        return Finding(check, "ok", found)
+    fix = "Install it, or write its whole path: under systemd the PATH is shorter than in a shell."
+    return Finding(check, "broken", f"{spec.command} is not on PATH", fix)
+
+
+def check_runtime(places: Places) -> list[Finding]:
+    """The folder of socket, locks and registry."""
+    folder = os.path.dirname(places.folder)
+    try:
+        found = os.lstat(folder)
+    except FileNotFoundError:
+        return [_check_parent(os.path.dirname(folder))]
+    except OSError as error:
+        return [
+            Finding(
+                "runtime folder", "broken", f"{folder}: {error.strerror}", "Make it yours, with mode 0700."
+            )
+        ]
+    if not stat.S_ISDIR(found.st_mode):
+        return [
+            Finding(
+                "runtime folder",
+                "broken",
+                f"{folder} is not a folder",
+                f"Move it away: mv {folder} {folder}.old",
+            )
+        ]
+    if sys.platform != "win32":
+        if found.st_uid != os.getuid():
+            fix = "Remove it, or point XDG_RUNTIME_DIR to a folder of yours."
+            return [Finding("runtime folder", "broken", f"{folder} belongs to user {found.st_uid}", fix)]
+        if stat.S_IMODE(found.st_mode) & 0o077:
+            message = f"{folder} is open to others (mode {stat.S_IMODE(found.st_mode):04o})"
+            return [Finding("runtime folder", "broken", message, f"chmod 700 {folder}")]
+    if not os.access(folder, os.W_OK):
+        return [Finding("runtime folder", "broken", f"{folder} cannot be written to", "Make it writable.")]
+    return [Finding("runtime folder", "ok", folder)]
+
+
+def _check_parent(parent: str) -> Finding:
+    if os.path.isdir(parent) and not os.access(parent, os.W_OK):
+        return Finding("runtime folder", "broken", f"{parent} cannot be written to", "Make it writable.")
+    return Finding("runtime folder", "ok", f"{parent}/mcp will be made at the first start")
+
+
+def check_registry(places: Places) -> list[Finding]:
+    """The registry against the process that it names."""
+    entry_found = registry.read(places)
+    if entry_found is None:
+        return [Finding("daemon", "ok", "not running")]
+    if registry.is_alive(entry_found):
+        message = f"running as pid {entry_found.pid}, version {entry_found.version}"
+        if entry_found.version != hearth.__version__:
+            fix = f"`hearth restart` brings it to {hearth.__version__}."
+            return [Finding("daemon", "note", message, fix)]
+        return [Finding("daemon", "ok", message)]
+    message = f"{places.registry} names pid {entry_found.pid}, which is gone: it was killed"
+    return [Finding("daemon", "note", message, "Nothing to do: the next start writes it anew.")]
+
+
+def check_socket(places: Places) -> list[Finding]:
+    """The socket's file; it is never connected to, since that could light the daemon."""
+    try:
+        found = os.lstat(places.socket)
+    except FileNotFoundError:
+        return [
+            Finding("socket", "ok", f"{places.socket} is not there: the first bridge, or systemd, makes it")
+        ]
+    except OSError as error:
+        return [
+            Finding(
+                "socket",
+                "broken",
+                f"{places.socket}: {error.strerror}",
+                "Make the folder yours, with mode 0700.",
+            )
+        ]
+    if not stat.S_ISSOCK(found.st_mode):
+        fix = f"Move it away: mv {places.socket} {places.socket}.old"
+        return [Finding("socket", "broken", f"{places.socket} is not a socket", fix)]
+    if _is_listened_to(places.socket) is False:
+        return [
+            Finding(
+                "socket",
+                "note",
+                f"{places.socket} is left over: nobody listens",
+                "Nothing to do: the next start replaces it.",
+            )
+        ]
+    return [Finding("socket", "ok", places.socket)]
+
+
+def _is_listened_to(path: str) -> bool | None:
+    """Whether a process listens there, asked of the kernel, not by connecting; None where it is silent."""
+    try:
+        with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:
+            rows = [line.rstrip("\n").split(None, 7) for line in file][1:]
+    except OSError:
+        return None
+    # Columns: Num RefCount Protocol Flags Type St Inode Path; flag 0x10000 is SO_ACCEPTCON.
+    return any(len(row) == 8 and row[7] == path and int(row[3], 16) & 0x10000 for row in rows)
+
+
+def check_units(places: Places) -> list[Finding]:
+    """The units, where there is a user manager."""
+    if sys.platform != "linux":
+        return []
+    if not unit.user_manager_runs():
+        return [Finding("systemd", "note", "no user manager here: the first bridge starts the daemon")]
+    found = [unit.look(places, "socket"), unit.look(places, "service")]
+    return [_check_unit(each) for each in found if each]
+
+
+def _check_unit(found: unit.Unit) -> Finding:
+    if not found.installed:
+        return Finding(
+            found.name, "note", "not installed: the first bridge starts the daemon", "hearth install"
+        )
+    if found.active == "failed":
+        fix = f"systemctl --user reset-failed {found.name}; systemctl --user start {found.name}"
+        return Finding(found.name, "broken", f"failed ({found.result})", fix)
+    if found.name.endswith(".socket") and found.active != "active":
+        return Finding(
+            found.name, "note", f"installed, {found.active}", f"systemctl --user enable --now {found.name}"
+        )
+    return Finding(found.name, "ok", f"installed, {found.active}")
+
+
+CHECKS: tuple[Callable[[Places], list[Finding]], ...] = (
+    check_python,
+    check_package,
+    check_bridge,
+    check_config,
+    check_runtime,
+    check_socket,
+    check_registry,
+    check_units,
+)

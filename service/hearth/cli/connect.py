@@ -1,0 +1,45 @@
+"""`hearth connect`."""
+
+import json
+
+import click
+
+from hearth.cli.entry import client_config
+from hearth.cli.target import with_places
+from hearth.paths import Places
+
+
+@click.command(short_help="Print what connects an MCP client.")
+@click.option("--print", "print_only", is_flag=True, help="Print the entry; change nothing.")
+@click.option(
+    "--server", "servers", multiple=True, metavar="NAME", help="Offer only this server, under its own name."
+)
+@click.option(
+    "--name", default="hearth", show_default=True, metavar="KEY", help="The entry's name in the client."
+)
+@click.option("--role", metavar="ROLE", help="The role that the agent claims.")
+@click.option("--agent-id", metavar="ID", help="The id that the agent claims.")
+@with_places
+def connect(
+    places: Places,
+    print_only: bool,
+    servers: tuple[str, ...],
+    name: str,
+    role: str | None,
+    agent_id: str | None,
+) -> None:
+    """Print the mcpServers entry that connects an MCP client, as JSON to paste into the client's config.
+
+    With --server the entry offers one server under its tools' own names: a drop-in for the entry that the
+    client has now. Writing into clients' files is not done yet, so --print must be given.
+
+    \b
+    Examples:
+      hearth connect --print
+      hearth connect --print --server github --server time
+    """
+    if not print_only:
+        raise click.UsageError("Say --print, and paste what it prints: clients' files are not written yet.")
+    claims = (("--role", role), ("--agent-id", agent_id))
+    extra = [word for option, value in claims if value for word in (option, value)]
+    click.echo(json.dumps(client_config(places, servers, name, extra), indent=2))

@@ -1,0 +1,137 @@
+"""A control connection: ask a running daemon for its status, for a reload, for its end. Blocking, frames
+over a socket.
+
+Never lights a daemon: whoever opens one has looked at the registry first (see `liveness`). A control
+connection is no session; the daemon neither counts it nor waits for it.
+"""
+
+import json
+import socket
+import sys
+import time
+from types import TracebackType
+from typing import Any
+
+from hearth.errors import FrameError, Unreachable, WireError
+from hearth.wire.frames import FrameDecoder, encode
+
+# A daemon whose loop turns accepts and answers at once; five seconds are a loaded machine.
+ANSWER_SECONDS = 5.0
+# A reload reads the file and may look for programs on slow disks before it answers.
+RELOAD_SECONDS = 30.0
+CHUNK_BYTES = 64 * 1024
+
+Header = dict[str, Any]
+
+
+class Control:
+    """One control connection to a daemon that is known to run."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+        self._decoder = FrameDecoder()
+        self._frames: list[tuple[bytes, bytes]] = []
+        self._seq = 0
+        self._socket = _connect(endpoint)
+
+    def __enter__(self) -> "Control":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._socket.close()
+
+    def status(self) -> dict[str, Any]:
+        """The status document. Raises Unreachable."""
+        _, payload = self._ask("status", ANSWER_SECONDS)
+        try:
+            document = json.loads(payload)
+        except ValueError as exc:
+            raise self._garbled(exc) from exc
+        if not isinstance(document, dict):
+            raise self._garbled("the status is not an object")
+        return document
+
+    def reload(self) -> tuple[bool, str]:
+        """Have the configuration read again: whether it was taken, and what is said. Raises Unreachable."""
+        header, _ = self._ask("reload", RELOAD_SECONDS)
+        return bool(header.get("ok")), str(header.get("message") or "")
+
+    def shutdown(self, restart: bool) -> tuple[bool, str]:
+        """Have the daemon go; `wait_for_end` tells when it has. Raises Unreachable."""
+        header, _ = self._ask("shutdown", ANSWER_SECONDS, restart=restart)
+        return bool(header.get("ok")), str(header.get("message") or "")
+
+    def wait_for_end(self, seconds: float) -> bool:
+        """Whether the daemon closed this connection within the time, as it does when it has gone."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            self._socket.settimeout(left)
+            try:
+                if not self._socket.recv(CHUNK_BYTES):
+                    return True
+            except TimeoutError:
+                return False
+            except OSError:
+                return True
+        return False
+
+    def _ask(self, kind: str, seconds: float, **keys: object) -> tuple[Header, bytes]:
+        self._seq += 1
+        request = {"type": kind, "seq": self._seq, **keys}
+        deadline = time.monotonic() + seconds
+        try:
+            self._socket.sendall(encode(json.dumps(request).encode()))
+            while True:
+                header, payload = self._receive(deadline)
+                if header.get("type") == "error":
+                    raise Unreachable(
+                        f"the daemon at {self.endpoint} refused {kind}: {header.get('message')}"
+                    )
+                if header.get("re") == self._seq:
+                    return header, payload
+        except TimeoutError as exc:
+            raise Unreachable(
+                f"the daemon at {self.endpoint} did not answer {kind} within {seconds:g} s: it hangs or is"
+                " stopped; `hearth logs` may say why"
+            ) from exc
+        except OSError as exc:
+            raise Unreachable(f"the daemon at {self.endpoint} closed the connection: {exc.strerror}") from exc
+        except (WireError, ValueError) as exc:
+            raise self._garbled(exc) from exc
+
+    def _receive(self, deadline: float) -> tuple[Header, bytes]:
+        while not self._frames:
+            self._socket.settimeout(max(0.001, deadline - time.monotonic()))
+            data = self._socket.recv(CHUNK_BYTES)
+            if not data:
+                raise Unreachable(f"the daemon at {self.endpoint} went away before it answered; ask again")
+            self._frames = self._decoder.receive_data(data)
+        raw, payload = self._frames.pop(0)
+        header = json.loads(raw)
+        if not isinstance(header, dict):
+            raise FrameError("a header is not an object")
+        return header, payload
+
+    def _garbled(self, reason: object) -> Unreachable:
+        return Unreachable(
+            f"the daemon at {self.endpoint} answers in a way that this version does not understand"
+            f" ({reason}); `hearth restart` brings both to one version"
+        )
+
+
+def _connect(endpoint: str) -> socket.socket:
+    if sys.platform == "win32":
+        raise Unreachable("this version reaches no daemon on Windows: named pipes come later")
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(ANSWER_SECONDS)
+    try:
+        connection.connect(endpoint)
+    except OSError as exc:
+        connection.close()
+        raise Unreachable(
+            f"the daemon at {endpoint} takes no connection ({exc.strerror or exc}); `hearth doctor` looks for"
+            " the cause"
+        ) from exc
+    return connection

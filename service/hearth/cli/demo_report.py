@@ -1,0 +1,132 @@
+"""The demo's report as tables. Pure: a report in, lines out."""
+
+import textwrap
+from collections.abc import Callable, Sequence
+from statistics import median
+
+from hearth.cli.box import box
+from hearth.demo.report import Report, Side
+
+MEGABYTE = 1_000_000
+# Label column of the first table: with two columns of figures it fills 80 cells.
+LABEL_CELLS = 47
+
+
+def report_lines(report: Report, unicode: bool) -> list[str]:
+    """Everything that the demo shows."""
+    return [*figures(report, unicode), *proofs(report, unicode), "", *conclusion(report)]
+
+
+def figures(report: Report, unicode: bool) -> list[str]:
+    """The two ways side by side."""
+    servers = " and ".join(report.servers)
+    title = f"{report.agents} agents that use {servers}".ljust(LABEL_CELLS)
+    groups = [
+        [[title, "each its own", "with Hearth"]],
+        [["processes of MCP servers", *_both(report, lambda side: str(len(side.server_pids)))]],
+        _memory_rows(report),
+        _time_rows(report),
+    ]
+    return box(groups, unicode)
+
+
+def _both(report: Report, show: Callable[[Side], str]) -> list[str]:
+    return [show(report.apart), show(report.hearth)]
+
+
+def _memory_rows(report: Report) -> list[list[str]]:
+    return [
+        [
+            f"memory of everything ({report.measure})",
+            *_both(report, lambda side: megabytes(side.total_bytes)),
+        ],
+        ["  MCP servers", *_both(report, lambda side: megabytes(side.servers_bytes))],
+        ["  daemon", *_both(report, lambda side: megabytes(side.daemon_bytes))],
+        [f"  {report.agents} bridges", *_both(report, lambda side: megabytes(side.bridges_bytes))],
+    ]
+
+
+def _time_rows(report: Report) -> list[list[str]]:
+    count = report.agents
+    return [
+        [
+            f"first answer, {count} agents at once, none running",
+            *_both(report, lambda side: _ms(side.together.first_answer)),
+        ],
+        [
+            f"tools listed, {count} agents at once, none running",
+            *_both(report, lambda side: _ms(side.together.tools_listed)),
+        ],
+        ["first answer, one more agent", *_both(report, lambda side: _ms(side.one_more.first_answer))],
+        ["tools listed, one more agent", *_both(report, lambda side: _ms(side.one_more.tools_listed))],
+    ]
+
+
+def proofs(report: Report, unicode: bool) -> list[str]:
+    """What cannot be said in two columns of figures."""
+    kill, idle = report.kill, report.idle
+    code = "" if idle.exit_code is None else f", exit code {idle.exit_code}"
+    rows = [
+        ["one daemon", f"pid {report.daemon_pid}; nobody started it: the first bridge lit it"],
+        ["one server", f"{len(report.answered_by)} agents asked who answers: {_pids(report.answered_by)}"],
+        ["one counter", f"each agent counted once, they got {' '.join(map(str, sorted(report.counts)))}"],
+        ["both eras", f"{_eras(report.eras)} of MCP on the same servers"],
+        [
+            "kill -9",
+            f"pid {kill.pid_before} killed with {kill.calls} calls in flight: {kill.answered} of {kill.calls}"
+            f" answered within {kill.seconds:.1f} s by pid {kill.pid_after}; {kill.bridges_alive} of"
+            f" {report.agents} bridges alive",
+        ],
+        ["idle exit", f"pid {idle.pid} gone {idle.seconds:.1f} s after the last agent left{code}"],
+        [
+            "left behind",
+            f"{_count(report.processes_left, 'process', 'es')}, {_count(report.files_left, 'file', 's')}",
+        ],
+    ]
+    return box([rows], unicode)
+
+
+def conclusion(report: Report) -> list[str]:
+    """What the figures mean for somebody with other servers than these."""
+    fixed = report.hearth.daemon_bytes + report.hearth.bridges_bytes
+    return textwrap.wrap(
+        f"Daemon and bridges take {megabytes(fixed)}, whatever the servers are: for {report.agents} agents that"
+        " is less than servers of their own as soon as one agent's servers weigh"
+        f" {megabytes(report.break_even_bytes)}.",
+        80,
+    )
+
+
+def is_good(report: Report) -> bool:
+    """Whether the run showed what it promises."""
+    return (
+        sorted(report.counts) == list(range(1, report.agents + 1))
+        and len(set(report.answered_by)) == 1
+        and len(report.hearth.server_pids) == len(report.servers)
+        and report.kill.answered == report.kill.calls
+        and report.kill.bridges_alive == report.agents
+        and report.kill.pid_after != report.kill.pid_before
+        and not report.processes_left
+        and not report.files_left
+    )
+
+
+def megabytes(size: float) -> str:
+    """Bytes as a person reads them."""
+    return f"{size / MEGABYTE:.1f} MB" if size else "-"
+
+
+def _ms(seconds: Sequence[float]) -> str:
+    return f"{median(seconds) * 1000:.0f} ms"
+
+
+def _pids(pids: Sequence[int]) -> str:
+    return " and ".join(f"pid {pid}" for pid in sorted(set(pids)))
+
+
+def _eras(eras: Sequence[str]) -> str:
+    return " and ".join(f"{eras.count(era)} {era}" for era in dict.fromkeys(eras))
+
+
+def _count(number: int, noun: str, plural: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else plural}"

@@ -1,0 +1,123 @@
+"""The status document as text. Pure: a document in, lines out; nothing in it is trusted to be there."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from hearth.cli.table import clean, columns, duration
+
+Document = Mapping[str, Any]
+
+
+def status_lines(document: Document, width: int) -> list[str]:
+    """What `hearth status` prints."""
+    if not document.get("running"):
+        return [
+            f"hearth is not running ({_profile(document)}). {document.get('lights', '')}".rstrip(),
+            f"  socket  {document.get('endpoint')}",
+            f"  config  {document.get('configPath')}",
+        ]
+    sessions = document.get("sessions") or []
+    lines = [_headline(document), *_facts(document)]
+    lines += ["", *upstream_lines(document.get("upstreams") or [], width)]
+    return [*lines, "", _sessions_sentence(sessions)]
+
+
+def _headline(document: Document) -> str:
+    lit_by = {"systemd": "lit by systemd", "self": "started on demand"}.get(
+        str(document.get("activation")), ""
+    )
+    parts = [
+        f"hearth is running ({_profile(document)})",
+        f"pid {document.get('pid')}",
+        f"up {duration(float(document.get('uptimeSeconds') or 0))}",
+        lit_by,
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _facts(document: Document) -> list[str]:
+    facts = {
+        "version": document.get("version"),
+        "socket": document.get("endpoint"),
+        "config": document.get("configPath"),
+        "degraded": document.get("degraded"),
+        "config refused": document.get("configError"),
+    }
+    shown = {name: clean(str(value)) for name, value in facts.items() if value}
+    size = max(map(len, shown), default=0)
+    return [f"  {name.ljust(size)}  {value}" for name, value in shown.items()]
+
+
+def _profile(document: Document) -> str:
+    return f"profile {clean(str(document.get('profile') or 'mcp'))}"
+
+
+def _sessions_sentence(sessions: list[Document]) -> str:
+    if not sessions:
+        return "Nobody is attached."
+    return f"{count(len(sessions), 'session')} attached; `hearth sessions` shows them."
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def upstream_lines(upstreams: list[Document], width: int) -> list[str]:
+    """The MCP servers, in columns; then the reason for each that failed."""
+    if not upstreams:
+        return ["No MCP server is configured; `hearth config path` says where."]
+    rows = [
+        (
+            str(each.get("name")),
+            str(each.get("state")),
+            str(each.get("era") or "-"),
+            " ".join(map(str, each.get("pids") or [])) or "-",
+            "-" if each.get("tools") is None else str(each.get("tools")),
+            str(each.get("restarts") or 0),
+        )
+        for each in upstreams
+    ]
+    lines = columns(("SERVER", "STATE", "ERA", "PIDS", "TOOLS", "RESTARTS"), rows, width)
+    return lines + [clean(f"{each.get('name')}: {each['error']}") for each in upstreams if each.get("error")]
+
+
+def session_lines(sessions: list[Document], now: float, width: int) -> list[str]:
+    """Who is attached, in columns. The owner is marked with a star."""
+    if not sessions:
+        return ["Nobody is attached."]
+    rows = [
+        (
+            "*" if each.get("isOwner") else ("" if each.get("active", True) else "z"),
+            str(each.get("id")),
+            client_name(each),
+            str(each.get("version") or each.get("era") or "-"),
+            str(each.get("pid") or "-"),
+            _since(each.get("connectedAt"), now),
+            str(each.get("cwd") or "-"),
+        )
+        for each in sessions
+    ]
+    return columns(("", "ID", "CLIENT", "MCP", "PID", "SINCE", "FOLDER"), rows, width)
+
+
+def client_name(session: Document) -> str:
+    """What a session calls itself; the daemon gives a name, or an object with name and version."""
+    client = session.get("client")
+    if isinstance(client, Mapping):
+        return " ".join(str(client[key]) for key in ("name", "version") if client.get(key)) or "-"
+    return str(client or "-")
+
+
+def _since(connected_at: object, now: float) -> str:
+    if isinstance(connected_at, int | float):
+        return f"{duration(max(0.0, now - connected_at))} ago"
+    return str(connected_at or "-")
+
+
+def sessions_text(document: Document, width: int) -> list[str]:
+    """What `hearth sessions` prints."""
+    if not document.get("running"):
+        return [f"hearth is not running, so nobody is attached. {document.get('lights', '')}".rstrip()]
+    return session_lines(document.get("sessions") or [], time.time(), width)

@@ -1,0 +1,49 @@
+"""What `stop`, `restart` and `reload` share: say who is attached, ask, wait for the end."""
+
+import sys
+import time
+
+import click
+
+from hearth.cli import describe, terminal
+from hearth.cli.control import Control
+from hearth.cli.liveness import Lit
+from hearth.cli.spinner import Spinner
+from hearth.errors import Refused, Unreachable
+from hearth.host import processes
+
+
+def ask_about_sessions(control: Control, deed: str, yes: bool) -> None:
+    """Let the person decide when somebody is attached. Raises Refused, also when there is nobody to ask."""
+    if yes:
+        return
+    attached = control.status().get("sessions") or []
+    if not attached:
+        return
+    for line in describe.session_lines(attached, time.time(), terminal.width()):
+        click.echo(line, err=True)
+    who = describe.count(len(attached), "session")
+    if not sys.stdin.isatty():
+        raise Refused(f"{who} attached and no terminal to ask at: say --yes to {deed} anyway")
+    if not click.confirm(f"{who} attached. {deed.capitalize()} anyway?", err=True):
+        raise Refused("nothing was done")
+
+
+def end(control: Control, lit: Lit, restart: bool, seconds: float) -> str:
+    """Send the daemon away and wait until its process has gone; return what it said.
+
+    Raises Refused when it denies, Unreachable when it is still there after the time.
+    """
+    ok, message = control.shutdown(restart)
+    if not ok:
+        raise Refused(message or "the daemon refused to go")
+    deadline = time.monotonic() + seconds
+    with Spinner(f"waiting for the calls in flight, then for pid {lit.pid} to go"):
+        ended = control.wait_for_end(seconds)
+        gone = ended and processes.wait_gone(lit.pid, lit.start_time, max(0.0, deadline - time.monotonic()))
+    if not gone:
+        raise Unreachable(
+            f"pid {lit.pid} is still there after {seconds:g} s; it may be finishing calls: look again with"
+            f" `hearth status`, or end it with `kill -9 {lit.pid}` (bridges survive that)"
+        )
+    return message

@@ -1,0 +1,35 @@
+"""The command that starts a bridge, as it is written into a client's config.
+
+The interpreter and the bridge's file, not the console script: pip and uv strip interpreter flags from
+scripts, and clients hand on so little of the environment that everything must stand in the arguments.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import hearth
+from hearth.paths import Places
+
+
+def bridge_file() -> str:
+    """The file that the interpreter is given."""
+    return os.path.join(os.path.dirname(os.path.abspath(hearth.__file__)), "bridge", "main.py")
+
+
+def bridge_command(places: Places, extra: Sequence[str] = ()) -> list[str]:
+    """What starts a bridge to this daemon."""
+    # sys.executable is the venv's own link; resolved, it would be an interpreter that does not know the venv.
+    return [sys.executable, "-I", "-S", bridge_file(), *places.arguments(), *extra]
+
+
+def client_config(
+    places: Places, servers: Sequence[str], name: str, extra: Sequence[str]
+) -> dict[str, object]:
+    """The `mcpServers` object: one entry for everything, or one for each server that is named."""
+    offers = {server: ["--server", server, *extra] for server in servers} or {name: list(extra)}
+    entries: dict[str, object] = {}
+    for key, options in offers.items():
+        command, *arguments = bridge_command(places, options)
+        entries[key] = {"command": command, "args": arguments}
+    return {"mcpServers": entries}

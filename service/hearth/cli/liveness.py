@@ -1,0 +1,80 @@
+"""Whether the daemon is lit, found out without waking it.
+
+Order: the registry and its process; then, where a user manager runs, the service unit (a degraded daemon
+may have been unable to write the registry). Only then is there somebody to connect to: a connection to an
+unlit socket would light the daemon.
+"""
+
+from typing import Any, NamedTuple
+
+from hearth import __version__, registry
+from hearth.cli import unit
+from hearth.cli.control import Control
+from hearth.host import processes
+from hearth.paths import Places
+
+
+class Lit(NamedTuple):
+    """A daemon that runs: where it listens and which process it is."""
+
+    endpoint: str
+    pid: int
+    start_time: int
+
+
+def find(places: Places) -> Lit | None:
+    """The daemon of these places, if it runs."""
+    entry = registry.read(places)
+    if entry and registry.is_alive(entry):
+        return Lit(entry.endpoint, entry.pid, entry.start_time)
+    service = unit.look(places, "service")
+    if service and service.active in {"active", "activating", "reloading"} and service.pid:
+        start_time = processes.start_time(service.pid)
+        return Lit(places.socket, service.pid, start_time or processes.UNKNOWN_START_TIME)
+    return None
+
+
+def document(places: Places) -> dict[str, Any]:
+    """The status document, the daemon's own when it runs. Raises Unreachable when that one is silent."""
+    lit = find(places)
+    if lit is None:
+        return absent(places)
+    with Control(lit.endpoint) as control:
+        return control.status()
+
+
+def absent(places: Places) -> dict[str, Any]:
+    """The status document when nothing runs; `lights` says what would start the daemon."""
+    held = unit.look(places, "socket")
+    return {
+        "running": False,
+        "pid": None,
+        "endpoint": places.socket,
+        "version": __version__,
+        "uptimeSeconds": None,
+        "owner": None,
+        "daemonId": None,
+        "profile": places.profile,
+        "configPath": places.config_file(),
+        "configHash": None,
+        "configError": None,
+        "activation": None,
+        "degraded": None,
+        "sessions": [],
+        "upstreams": [],
+        "lights": what_lights(held),
+    }
+
+
+def what_lights(held: unit.Unit | None) -> str:
+    """What would start the daemon, in a sentence."""
+    if held is None or not held.installed:
+        return "The first bridge starts it: `hearth connect --print` shows how a client is connected."
+    if held.active == "active":
+        return f"systemd holds the socket ({held.name}): the first connection lights it."
+    if held.active == "failed":
+        return (
+            f"{held.name} has failed ({held.result}), so nothing will:"
+            f" `systemctl --user reset-failed {held.name}`, then `systemctl --user start {held.name}`."
+        )
+    return f"{held.name} is installed but not started: `systemctl --user enable --now {held.name}`."

@@ -1,0 +1,103 @@
+"""The `hearth` command: the group of verbs, each loaded when it is called."""
+
+import difflib
+import importlib
+import os
+from typing import Any
+
+import click
+
+from hearth.cli.failure import report
+from hearth.cli.target import target_options
+
+# Verb: the module that holds it. The order and the headings are those of the help.
+SECTIONS: dict[str, dict[str, str]] = {
+    "Try it": {"demo": "demo"},
+    "Set up": {
+        "install": "install",
+        "uninstall": "install",
+        "connect": "connect",
+        "config": "config",
+        "completion": "completion",
+    },
+    "Look": {
+        "status": "status",
+        "sessions": "sessions",
+        "logs": "logs",
+        "doctor": "doctor",
+        "version": "version",
+    },
+    "Act": {"stop": "stop", "restart": "restart", "reload": "reload"},
+    "Run": {"serve": "serve", "bridge": "bridge"},
+}
+VERBS = {verb: module for verbs in SECTIONS.values() for verb, module in verbs.items()}
+
+
+class VerbGroup(click.Group):
+    """A group that imports a verb's module when the verb is needed, so that `hearth version` stays quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every verb, in the order of the help."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The verb's command, or None when there is no such verb."""
+        if cmd_name not in VERBS:
+            return None
+        try:
+            module = importlib.import_module(f"hearth.cli.{VERBS[cmd_name]}")
+        except ModuleNotFoundError:
+            return None
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The verb that was typed; a UsageError names the nearest one."""
+        near = difflib.get_close_matches(args[0], VERBS, 1)
+        if args[0] not in VERBS and near and not ctx.resilient_parsing:
+            raise click.UsageError(f"There is no verb {args[0]!r}. Did you mean {near[0]!r}?", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The verbs under their headings."""
+        for heading, verbs in SECTIONS.items():
+            commands = ((verb, self.get_command(ctx, verb)) for verb in verbs)
+            rows = [(verb, command.get_short_help_str(60)) for verb, command in commands if command]
+            with formatter.section(heading):
+                formatter.write_dl(rows, col_max=12)
+
+
+@click.group(
+    cls=VerbGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@target_options
+@click.pass_context
+def cli(ctx: click.Context, /, **_options: Any) -> None:
+    """One daemon owns your MCP servers and shares them with every agent, editor and terminal.
+
+    The first connection lights it, the last one lets it go out; you need not start or stop anything.
+
+    \b
+    Examples:
+      hearth demo                 see what it does, in a scratch home
+      hearth connect --print      what to paste into an MCP client
+      hearth status               what runs, and who is attached
+    """
+    # https://no-color.org: any value that is not empty.
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(args: list[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    try:
+        outcome = cli.main(args, prog_name="hearth", standalone_mode=False)
+    except BaseException as error:  # the outermost loop: `report` raises what it does not know
+        return report(error)
+    return outcome if isinstance(outcome, int) else 0

@@ -1,0 +1,33 @@
+"""`hearth reload`."""
+
+import click
+
+from hearth.cli import ending, liveness
+from hearth.cli.control import Control
+from hearth.cli.target import with_places
+from hearth.errors import ConfigError
+from hearth.paths import Places
+
+
+@click.command(short_help="Read the config again.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask, whoever is attached.")
+@with_places
+def reload(places: Places, yes: bool) -> None:
+    """Have the daemon read its config again. A config with a mistake in it is refused as a whole: the old
+    one goes on, the mistakes are printed and the exit code is 2. Calls in flight finish under the old one.
+
+    \b
+    Examples:
+      hearth config check && hearth reload
+      hearth reload --yes
+    """
+    lit = liveness.find(places)
+    if lit is None:
+        click.echo("hearth is not running: it reads the config when it is lit.")
+        return
+    with Control(lit.endpoint) as control:
+        ending.ask_about_sessions(control, "reload", yes)
+        ok, message = control.reload()
+    if not ok:
+        raise ConfigError(message.splitlines() or ["the daemon refused the config and did not say why"])
+    click.echo(message or "Reloaded.")

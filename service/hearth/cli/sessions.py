@@ -1,0 +1,28 @@
+"""`hearth sessions`."""
+
+import json
+
+import click
+
+from hearth.cli import describe, liveness, terminal
+from hearth.cli.target import with_places
+from hearth.paths import Places
+
+
+@click.command(short_help="List who is attached.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+@with_places
+def sessions(places: Places, as_json: bool) -> None:
+    """List who is attached: every agent, editor or script with an open session. The owner has a star; one
+    that does not answer (stopped with Ctrl-Z, say) a z.
+
+    \b
+    Examples:
+      hearth sessions
+      hearth sessions --json | jq '.[].client'
+    """
+    document = liveness.document(places)
+    if as_json:
+        click.echo(json.dumps(document.get("sessions") or [], indent=2))
+    else:
+        click.echo("\n".join(describe.sessions_text(document, terminal.width())))

@@ -1,0 +1,52 @@
+"""A sign of life while something takes long: on a terminal only, and only after a second."""
+
+import itertools
+import sys
+import threading
+from types import TracebackType
+
+# What is over sooner needs no sign of life; a flash of one is worse than none.
+PATIENCE_SECONDS = 1.0
+FRAME_SECONDS = 0.1
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+PLAIN_FRAMES = "|/-\\"
+CLEAR_LINE = "\r\x1b[K"
+
+
+class Spinner:
+    """Shows a text beside a turning mark on stderr."""
+
+    def __init__(self, text: str, patience: float = PATIENCE_SECONDS) -> None:
+        self.text = text
+        self._patience = patience
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> "Spinner":
+        if sys.stderr.isatty():
+            self._thread = threading.Thread(target=self._turn, daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        if self._thread:
+            self._thread.join()
+
+    def tell(self, text: str) -> None:
+        """Say what is going on from now on."""
+        self.text = text
+
+    def _turn(self) -> None:
+        if self._over.wait(self._patience):
+            return
+        utf8 = (sys.stderr.encoding or "").lower().replace("-", "") == "utf8"
+        for frame in itertools.cycle(FRAMES if utf8 else PLAIN_FRAMES):
+            sys.stderr.write(f"{CLEAR_LINE}{frame} {self.text}")
+            sys.stderr.flush()
+            if self._over.wait(FRAME_SECONDS):
+                break
+        sys.stderr.write(CLEAR_LINE)
+        sys.stderr.flush()

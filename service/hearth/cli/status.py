@@ -1,0 +1,30 @@
+"""`hearth status`."""
+
+import json
+
+import click
+
+from hearth.cli import describe, liveness, terminal
+from hearth.cli.target import with_places
+from hearth.paths import Places
+
+
+@click.command(short_help="Say what runs, without waking anything.")
+@click.option("--json", "as_json", is_flag=True, help="Print the status document as JSON.")
+@with_places
+def status(places: Places, as_json: bool) -> None:
+    """Say whether the daemon runs, what it serves and how many are attached.
+
+    Looks at the registry first and never wakes a daemon that is out. Exits with 0 in either case; with 4
+    when a daemon runs and does not answer.
+
+    \b
+    Examples:
+      hearth status
+      hearth status --json | jq .pid
+    """
+    document = liveness.document(places)
+    if as_json:
+        click.echo(json.dumps(document, indent=2))
+    else:
+        click.echo("\n".join(describe.status_lines(document, terminal.width())))

@@ -1,0 +1,73 @@
+"""Which daemon a verb means: `--profile`, `--config`, `HEARTH_CONFIG`, and completion of their values.
+
+May be given before the verb or after it. Turns them into Places; knows nothing of the daemon itself.
+"""
+
+import functools
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from hearth import paths
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+def profile_names() -> list[str]:
+    """The profiles that have a config, the default one included."""
+    try:
+        named = sorted(
+            entry.name for entry in os.scandir(os.path.join(paths.config_dir(), "profiles")) if entry.is_dir()
+        )
+    except OSError:
+        named = []
+    return [paths.DEFAULT_PROFILE, *named]
+
+
+def _complete_profile(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in profile_names() if name.startswith(incomplete)]
+
+
+def choose(profile: str | None, config: str | None, environ: Mapping[str, str]) -> paths.Places:
+    """The places that the options name. What was typed wins over the environment. Raises click.UsageError."""
+    if profile and config:
+        raise click.UsageError("--profile and --config name two daemons: give one of them.")
+    if not profile and not config:
+        config = environ.get("HEARTH_CONFIG") or None
+    try:
+        return paths.Places(profile or paths.DEFAULT_PROFILE, config)
+    except ValueError as error:
+        raise click.UsageError(f"{error}.") from error
+
+
+def target_options(function: Verb) -> Verb:
+    """Add `--profile` and `--config` as they are everywhere."""
+    config = click.option(
+        "--config",
+        metavar="PATH",
+        type=click.Path(dir_okay=False),
+        help="The daemon of this config file. Also HEARTH_CONFIG.",
+    )
+    profile = click.option(
+        "--profile", metavar="NAME", shell_complete=_complete_profile, help="The daemon of this profile."
+    )
+    return profile(config(function))
+
+
+def with_places(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a verb the two options, and hand it `places` in their stead."""
+
+    @functools.wraps(function)
+    def verb(*args: Any, profile: str | None, config: str | None, **kwargs: Any) -> Any:
+        context = click.get_current_context()
+        before = context.find_root().params
+        if not profile and not config:
+            profile, config = before.get("profile"), before.get("config")
+        return function(*args, places=choose(profile, config, os.environ), **kwargs)
+
+    return target_options(verb)

@@ -1,0 +1,101 @@
+"""What the demo measured. Every figure comes from a run; nothing here has a value of its own."""
+
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds from the start of each agent's process until …"""
+
+    first_answer: list[float]
+    tools_listed: list[float]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One way to serve the agents: how many server processes, how much memory, how long they took."""
+
+    server_pids: list[int]
+    servers_bytes: int
+    daemon_bytes: int
+    bridges_bytes: int
+    together: Times
+    one_more: Times
+
+    @property
+    def total_bytes(self) -> int:
+        """The memory of everything."""
+        return self.servers_bytes + self.daemon_bytes + self.bridges_bytes
+
+
+@dataclass(frozen=True)
+class Kill:
+    """The daemon was killed while every agent had a call in flight."""
+
+    pid_before: int
+    pid_after: int
+    calls: int
+    answered: int
+    bridges_alive: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class IdleExit:
+    """The daemon after the last agent had left. `exit_code` is None where the kernel does not tell us."""
+
+    pid: int
+    timeout_seconds: float
+    seconds: float
+    exit_code: int | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """A whole run."""
+
+    agents: int
+    eras: list[str]
+    servers: list[str]
+    measure: str
+    apart: Side
+    hearth: Side
+    daemon_pid: int
+    answered_by: list[int]
+    counts: list[int]
+    kill: Kill
+    idle: IdleExit
+    processes_left: int
+    files_left: int
+
+    @property
+    def break_even_bytes(self) -> float:
+        """From which size of one agent's servers on Hearth takes less memory than servers per agent."""
+        return (self.hearth.daemon_bytes + self.hearth.bridges_bytes) / (self.agents - 1)
+
+    def as_document(self) -> dict[str, Any]:
+        """What `hearth demo --json` prints."""
+        derived = {
+            "apartBytes": self.apart.total_bytes,
+            "hearthBytes": self.hearth.total_bytes,
+            "breakEvenBytes": round(self.break_even_bytes),
+            "firstAnswerSeconds": {
+                "apart": median(self.apart.one_more.first_answer),
+                "cold": median(self.hearth.together.first_answer),
+                "warm": median(self.hearth.one_more.first_answer),
+            },
+        }
+        return {**_camel(asdict(self)), **derived}
+
+
+def _camel(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_camel_word(key): _camel(item) for key, item in value.items()}
+    return value
+
+
+def _camel_word(word: str) -> str:
+    first, *rest = word.split("_")
+    return first + "".join(part.capitalize() for part in rest)

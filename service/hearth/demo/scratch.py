@@ -1,0 +1,135 @@
+"""A home of its own for the demo, and nothing left of it afterwards: no file, no process, also after Ctrl-C.
+
+HOME and XDG_RUNTIME_DIR point into it, which keeps the demo's daemon apart from the user's own, and away
+from the user's systemd. Every process of the demo is recognised by that HOME.
+"""
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+# prctl(2): PR_SET_CHILD_SUBREAPER. A daemon forks itself away; this brings it back to be reaped.
+_SET_CHILD_SUBREAPER = 36
+# What a client hands to an MCP server; nothing of the user's own XDG_* must leak into the scratch home.
+_KEPT_VARIABLES = ("LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
+# SIGKILL is not discussed; this bounds a machine that is too busy to bury its dead.
+CLEAN_UP_SECONDS = 10.0
+_POLL_SECONDS = 0.02
+
+
+class Scratch:
+    """The folder, and what belongs to it."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.home = os.path.join(folder, "home")
+        kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+        self.environment = {**kept, "HOME": self.home, "XDG_RUNTIME_DIR": os.path.join(folder, "run")}
+        for name in (
+            self.home,
+            self.environment["XDG_RUNTIME_DIR"],
+            os.path.join(self.home, ".config", "hearth"),
+        ):
+            os.makedirs(name, mode=0o700)
+
+    def write_config(self, text: str) -> None:
+        """Write the config that a daemon in this home reads."""
+        with open(os.path.join(self.home, ".config", "hearth", "config.toml"), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def processes(self) -> list[int]:
+        """Every process that has this home, the calling one excepted. Only Linux tells; elsewhere none."""
+        mark = os.fsencode(f"HOME={self.home}")
+        found = []
+        for name in os.listdir("/proc") if os.path.isdir("/proc/self") else []:
+            if name.isdigit() and int(name) != os.getpid():
+                try:
+                    with open(f"/proc/{name}/environ", "rb") as file:
+                        if mark in file.read().split(b"\0"):
+                            found.append(int(name))
+                except OSError:
+                    # Gone meanwhile, or another user's.
+                    continue
+        return found
+
+    def wait_until_empty(self, seconds: float) -> list[int]:
+        """Wait for the last process to go by itself; return those that did not."""
+        deadline = time.monotonic() + seconds
+        while (left := self.processes()) and time.monotonic() < deadline:
+            reap()
+            time.sleep(_POLL_SECONDS)
+        return left
+
+    def clear(self) -> None:
+        """End every process, remove every file."""
+        deadline = time.monotonic() + CLEAN_UP_SECONDS
+        # More than once: a bridge may start a daemon between the look and the kill.
+        while (left := self.processes()) and time.monotonic() < deadline:
+            for pid in left:
+                _kill(pid)
+            reap()
+            time.sleep(_POLL_SECONDS)
+        reap()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _kill(pid: int) -> None:
+    if sys.platform != "win32":
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def reap() -> dict[int, int]:
+    """Bury children that have ended, adopted ones too; return their exit codes."""
+    codes: dict[int, int] = {}
+    if sys.platform == "win32":
+        return codes
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return codes
+        if not pid:
+            return codes
+        codes[pid] = os.waitstatus_to_exitcode(status)
+
+
+def _adopt_orphans(yes: bool) -> None:
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, int(yes), 0, 0, 0)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def scratch_home() -> Iterator[Scratch]:
+    """A scratch home that is gone at the end, however it comes."""
+    # A short path: a socket's may have 107 bytes, and TMPDIR may be long.
+    folder = tempfile.mkdtemp(prefix="hearth-demo-", dir="/tmp" if os.access("/tmp", os.W_OK) else None)
+    scratch = None
+    _adopt_orphans(True)
+    former = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        scratch = Scratch(folder)
+        yield scratch
+    finally:
+        # A second Ctrl-C must not stop the cleaning up.
+        interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if scratch:
+            scratch.clear()
+        shutil.rmtree(folder, ignore_errors=True)
+        _adopt_orphans(False)
+        signal.signal(signal.SIGINT, interrupt)
+        signal.signal(signal.SIGTERM, former)

@@ -1,0 +1,64 @@
+"""The demo's MCP server on standard input and output: `python -I -m hearth.demo.server`.
+
+A thread reads, the main thread answers and keeps the time of slow calls: a thread instead of select,
+because Windows cannot select on a pipe. When the input ends, the server ends.
+"""
+
+import math
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+
+from hearth.demo.protocol import Conversation
+from hearth.demo.tools import Toolbox
+
+
+def _read_lines(lines: "queue.SimpleQueue[bytes | None]") -> None:
+    for line in sys.stdin.buffer:
+        if line.strip():
+            lines.put(line)
+    lines.put(None)
+
+
+def _write(data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(1, view) :]
+
+
+def serve() -> None:
+    """Answer until the input ends."""
+    lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+    # Daemon: a reader that is blocked on a pipe must not keep a finished server alive.
+    threading.Thread(target=_read_lines, args=(lines,), daemon=True).start()
+    conversation = Conversation(Toolbox())
+    while True:
+        wait = conversation.next_due() - time.monotonic()
+        try:
+            line = lines.get(timeout=None if math.isinf(wait) else max(0.0, wait))
+        except queue.Empty:
+            conversation.advance(time.monotonic())
+        else:
+            if line is None:
+                return
+            conversation.receive_line(line, time.monotonic())
+            conversation.advance(time.monotonic())
+        _write(conversation.data_to_send())
+
+
+def main() -> None:
+    """The entry point."""
+    # Typed by hand and ended with Ctrl-C, it should end, not show a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        serve()
+    except BrokenPipeError:
+        # The reader of our answers has gone, so there is nobody to tell.
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,193 @@
+"""The demo's acts: servers apart, servers shared, the kill, the end. Each measures and returns what it saw.
+
+Uses Hearth as a stranger would: bridges that are started as a client starts them, and `hearth status --json`.
+"""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from hearth.demo import memory
+from hearth.demo.client import Client, ClientError
+from hearth.demo.report import IdleExit, Kill, Side, Times
+from hearth.demo.scratch import Scratch, reap
+from hearth.host import processes
+
+# Long enough for one agent to follow another, short enough to wait for.
+IDLE_TIMEOUT_SECONDS = 1.0
+# Going out takes the stop of the servers on top of the idle time.
+IDLE_PATIENCE_SECONDS = 30.0
+# Starts of one more agent; the median of three is not moved by one hiccup.
+SAMPLES = 3
+# Long enough that every agent's call is surely running when the daemon is killed.
+SLOW_SECONDS = 1.0
+STATUS_SECONDS = 30.0
+
+
+class Commands(NamedTuple):
+    """How to start a bridge, and how to ask for the status."""
+
+    bridge: Sequence[str]
+    status: Sequence[str]
+
+
+def known_servers() -> dict[str, list[str]]:
+    """The demo server, and one from PyPI where it is installed: real ones are larger."""
+    servers = {"demo": [sys.executable, "-I", "-m", "hearth.demo.server"]}
+    if importlib.util.find_spec("mcp_server_time"):
+        servers["time"] = [sys.executable, "-I", "-m", "mcp_server_time", "--local-timezone", "UTC"]
+    return servers
+
+
+def config_text(servers: Mapping[str, Sequence[str]]) -> str:
+    """The config of the demo's daemon."""
+    lines = [f"idle_timeout = {IDLE_TIMEOUT_SECONDS:g}"]
+    for name, (command, *arguments) in servers.items():
+        # A JSON string is a TOML string as long as it is not escaped beyond ASCII.
+        quoted = [json.dumps(word, ensure_ascii=False) for word in (command, *arguments)]
+        lines += [f"[mcpServers.{name}]", f"command = {quoted[0]}", f"args = [{', '.join(quoted[1:])}]"]
+    return "\n".join([*lines, ""])
+
+
+class Stage:
+    """A scratch home with agents in it."""
+
+    def __init__(self, scratch: Scratch, commands: Commands, agents: int) -> None:
+        self._scratch = scratch
+        self._commands = commands
+        self.servers = known_servers()
+        self.measure = memory.choose()
+        # Both eras side by side, sharing the same servers.
+        self.eras = ["legacy" if number % 2 else "modern" for number in range(1, agents + 1)]
+        self._clients: list[Client] = []
+        scratch.write_config(config_text(self.servers))
+
+    def servers_apart(self) -> Side:
+        """Give every agent servers of its own, as clients do without Hearth."""
+        sets = [self._own_servers(number) for number in range(len(self.eras))]
+        together = _merge([_times(clients) for clients in sets])
+        pids = [client.process.pid for clients in sets for client in clients]
+        size = memory.total(self.measure, self._scratch.processes() or pids)
+        _leave([client for clients in sets for client in clients])
+        samples = []
+        for number in range(SAMPLES):
+            more = self._own_servers(number)
+            samples.append(_times(more))
+            _leave(more)
+        return Side(pids, size, 0, 0, together, _merge(samples))
+
+    def servers_shared(self) -> tuple[Side, dict[str, Any]]:
+        """Start all agents at the same moment, with no daemon; return what was measured and the status."""
+        self._clients = [self._bridge(number) for number in range(len(self.eras))]
+        together = _merge([_times([client]) for client in self._clients])
+        one_more = _merge([self._one_more(number) for number in range(SAMPLES)])
+        status = self.status()
+        servers = [pid for upstream in status["upstreams"] for pid in upstream["pids"]]
+        bridges = [client.process.pid for client in self._clients]
+        others = set(self._scratch.processes() or [status["pid"]]) - {*servers, *bridges}
+        side = Side(
+            servers,
+            memory.total(self.measure, servers),
+            memory.total(self.measure, sorted(others)),
+            memory.total(self.measure, bridges),
+            together,
+            one_more,
+        )
+        return side, status
+
+    def ask_everybody(self, tool: str) -> list[int]:
+        """Let every agent call a tool, all at the same moment; return the numbers that they got."""
+        calls = [(client, client.call(tool)) for client in self._clients]
+        return [int(client.text(call)) for client, call in calls]
+
+    def kill_daemon(self, pid: int) -> Kill:
+        """Kill the daemon while every agent waits for a call, and see who gets an answer."""
+        calls = [
+            (client, client.call("slow", True, seconds=SLOW_SECONDS, steps=10)) for client in self._clients
+        ]
+        for client, call in calls:
+            client.wait_for_progress(call)
+        if sys.platform != "win32":
+            os.kill(pid, signal.SIGKILL)
+        killed = time.monotonic()
+        answered = sum(_is_answered(client, call) for client, call in calls)
+        seconds = time.monotonic() - killed
+        alive = sum(client.process.poll() is None for client in self._clients)
+        return Kill(pid, self.status()["pid"], len(calls), answered, alive, seconds)
+
+    def let_go_out(self, pid: int) -> IdleExit:
+        """Have every agent leave, and wait until the kernel says that the daemon has gone."""
+        start_time = processes.start_time(pid) or processes.UNKNOWN_START_TIME
+        _leave(self._clients)
+        left = time.monotonic()
+        if not processes.wait_gone(pid, start_time, IDLE_PATIENCE_SECONDS):
+            raise ClientError(
+                f"the daemon (pid {pid}) is still there {IDLE_PATIENCE_SECONDS:g} s after the last agent"
+            )
+        seconds = time.monotonic() - left
+        return IdleExit(pid, IDLE_TIMEOUT_SECONDS, seconds, reap().get(pid))
+
+    def status(self) -> dict[str, Any]:
+        """What `hearth status --json` says in the scratch home."""
+        asked = subprocess.run(
+            self._commands.status,
+            env=self._scratch.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=STATUS_SECONDS,
+            check=False,
+        )
+        if asked.returncode:
+            raise ClientError(f"hearth status failed: {asked.stderr.decode(errors='replace').strip()}")
+        document: dict[str, Any] = json.loads(asked.stdout)
+        return document
+
+    def _bridge(self, number: int) -> Client:
+        modern = self.eras[number % len(self.eras)] == "modern"
+        return Client(f"agent {number + 1}", self._commands.bridge, self._scratch.environment, modern)
+
+    def _own_servers(self, number: int) -> list[Client]:
+        return [
+            Client(f"{name} of agent {number + 1}", command, self._scratch.environment, modern=False)
+            for name, command in self.servers.items()
+        ]
+
+    def _one_more(self, number: int) -> Times:
+        client = self._bridge(number)
+        times = _times([client])
+        client.leave()
+        return times
+
+
+def _times(clients: Sequence[Client]) -> Times:
+    """One agent's times: it is served when the last of its servers has answered."""
+    answered = max(client.first_answer() for client in clients)
+    return Times([answered], [max(client.tools_listed() for client in clients)])
+
+
+def _merge(times: Sequence[Times]) -> Times:
+    return Times(
+        [seconds for each in times for seconds in each.first_answer],
+        [seconds for each in times for seconds in each.tools_listed],
+    )
+
+
+def _leave(clients: Sequence[Client]) -> None:
+    for client in clients:
+        client.hang_up()
+    for client in clients:
+        client.leave()
+
+
+def _is_answered(client: Client, call: int) -> bool:
+    try:
+        client.text(call)
+    except ClientError:
+        return False
+    return True
