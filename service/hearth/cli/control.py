@@ -20,6 +20,7 @@ ANSWER_SECONDS = 5.0
 # A reload reads the file and may look for programs on slow disks before it answers.
 RELOAD_SECONDS = 30.0
 CHUNK_BYTES = 64 * 1024
+QUEUE_POLL_SECONDS = 0.02
 
 Header = dict[str, Any]
 
@@ -127,7 +128,7 @@ def _connect(endpoint: str) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(ANSWER_SECONDS)
     try:
-        connection.connect(endpoint)
+        _knock(connection, endpoint)
     except OSError as exc:
         connection.close()
         raise Unreachable(
@@ -135,3 +136,15 @@ def _connect(endpoint: str) -> socket.socket:
             " the cause"
         ) from exc
     return connection
+
+
+def _knock(connection: socket.socket, endpoint: str) -> None:
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while True:
+        try:
+            return connection.connect(endpoint)
+        except BlockingIOError:
+            # EAGAIN: the accept queue is full. A Unix socket with a timeout does not wait for room in it.
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(QUEUE_POLL_SECONDS)

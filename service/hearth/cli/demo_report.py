@@ -90,8 +90,8 @@ def conclusion(report: Report) -> list[str]:
     """What the figures mean for somebody with other servers than these."""
     fixed = report.hearth.daemon_bytes + report.hearth.bridges_bytes
     return textwrap.wrap(
-        f"Daemon and bridges take {megabytes(fixed)}, whatever the servers are: for {report.agents} agents that"
-        " is less than servers of their own as soon as one agent's servers weigh"
+        f"Daemon and bridges take {megabytes(fixed)}, whatever the servers are: for {report.agents} agents"
+        " that is less than servers of their own as soon as one agent's servers weigh"
         f" {megabytes(report.break_even_bytes)}.",
         80,
     )
