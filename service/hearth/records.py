@@ -1,20 +1,20 @@
 """Immutable records, for what is read once and then only looked at: the configuration, the registry's entry.
 
-To a type checker they are frozen dataclasses. At run time they are not: `@dataclass` compiles six functions per
-class, which cost the daemon 8 ms of its cold start for what is here twenty lines. Knows nothing of what it holds.
+To a type checker they are frozen dataclasses. At run time they are not: `@dataclass` compiles six functions
+per class, 8 ms of the daemon's cold start for what is here thirty lines. Knows nothing of what it holds.
 """
 
-from typing import Any, Self, dataclass_transform
+from typing import Any, ClassVar, Self, dataclass_transform
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class Record:
     """A base class: annotated names are fields, their class attributes the defaults."""
 
-    fields: tuple[str, ...]
+    fields: ClassVar[tuple[str, ...]]
 
     def __init_subclass__(cls) -> None:
-        cls.fields = tuple(cls.__dict__.get("__annotations__", ()))
+        cls.fields = tuple(cls.__annotations__)
 
     def __init__(self, **values: Any) -> None:
         for name in self.fields:

@@ -2,15 +2,18 @@
 
     model       what a configuration is, with its defaults
     values      what each kind of value must look like
-    loading     defaults < file < environment < flags
-    document    the file's bytes to a tree; toml_lines and json_lines find the line of a key in it
+    keys        which keys there are, and of which kind
+    loading     reads the file, if there is one
+    examination defaults < file < environment < flags
+    document    a file's bytes to a tree; toml_lines and json_lines find the line of a key in it
     servers     the entries under mcpServers
-    findings    what is wrong, in sentences that name file, line, key and the nearest right name
+    spelling    the nearest right name
+    exposition  what `hearth config show` prints
 
 Importing this is part of the daemon's cold start: parsers are loaded only once there is a file to parse.
 """
 
-from hearth.config.loading import Examination, examine, load
+from hearth.config.loading import examine, load
 from hearth.config.model import Config, OwnerPolicy, ServerSpec
 
-__all__ = ["Config", "Examination", "OwnerPolicy", "ServerSpec", "examine", "load"]
+__all__ = ["Config", "OwnerPolicy", "ServerSpec", "examine", "load"]

@@ -1,89 +1,97 @@
-"""Where a key stands in a JSON text, and JSON as editors write it made plain. Pure text in, numbers out.
+"""Where a key stands in a JSON text, and JSON as editors write it made plain. Text in, numbers out.
 
-The standard parser tells no positions. It does tell where a value ends, though, so that a key is found by walking its
-path and letting the parser skip everything beside it: ~/.claude.json may have megabytes beside its mcpServers.
+The standard parser tells no positions. It does tell where a value ends, so that a key is found by walking
+along its path and having the parser skip what lies beside: ~/.claude.json has megabytes beside its servers.
 """
 
 import json
 import re
 
-_INTERESTING = re.compile(r'"|//|/\*|,')
+from hearth.config.model import KeyPath
+
+_INTERESTING = re.compile(r'"|//|/\*|[],}]')
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _SPACE = re.compile(r"\s*")
-_BEFORE_CLOSING = re.compile(r",(?=\s*[}\]])")
 _NOT_NEWLINE = re.compile(r"[^\n]")
 
 
+class JsonLines:
+    """The lines of a JSON text that has been parsed already, hence is valid."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._members: dict[int, list[tuple[str | int, int, int]]] = {}
+
+    def line_of(self, path: KeyPath) -> int | None:
+        """The line, from 1, of the key or list item at the path; None if there is none."""
+        key, value = 0, self._skip(0)
+        for part in path:
+            # Of equal keys the last one counts, as for the parser.
+            found = [(at, start) for name, at, start in self._members_at(value) if name == part]
+            if not found:
+                return None
+            key, value = found[-1]
+        return self._text.count("\n", 0, key) + 1
+
+    def _members_at(self, start: int) -> list[tuple[str | int, int, int]]:
+        if start not in self._members:
+            self._members[start] = list(self._walk(start)) if self._text[start] in "{[" else []
+        return self._members[start]
+
+    def _walk(self, start: int) -> list[tuple[str | int, int, int]]:
+        """Of the object or array at `start`: its keys with the offsets of key and value."""
+        members: list[tuple[str | int, int, int]] = []
+        decode = json.JSONDecoder().raw_decode
+        position = self._skip(start + 1)
+        while self._text[position] not in "}]":
+            at = position
+            name: str | int = len(members)
+            if self._text[start] == "{":
+                name, position = decode(self._text, position)
+                position = self._skip(self._skip(position) + 1)  # over the colon
+            members.append((name, at, position))
+            position = self._skip(decode(self._text, position)[1])
+            if self._text[position] == ",":
+                position = self._skip(position + 1)
+        return members
+
+    def _skip(self, position: int) -> int:
+        space = _SPACE.match(self._text, position)
+        return space.end() if space else position
+
+
 def blank_comments(text: str) -> str:
-    """The text with comments and trailing commas replaced by as many spaces, so that every line keeps its number."""
-    kept: list[str] = []
+    """The text with comments and trailing commas turned into spaces, so that everything else stays in place.
+
+    One pass, each character looked at a bounded number of times, whatever the text.
+    """
+    pieces: list[str] = []
+    comma: int | None = None  # the piece with a comma that nothing but space and comments has followed
     position = 0
     while found := _INTERESTING.search(text, position):
-        start = found.start()
-        kept.append(text[position:start])
-        end = _end_of(text, start, found.group())
-        piece = text[start:end]
-        kept.append(piece if piece[0] in '",' else _NOT_NEWLINE.sub(" ", piece))
-        position = end
-    kept.append(text[position:])
-    return _without_trailing_commas("".join(kept))
+        between, opening = text[position : found.start()], found.group()
+        position = _end(text, found.start(), opening)
+        piece = text[found.start() : position]
+        if between.strip() or opening == '"':
+            comma = None
+        if opening in "]}" and comma is not None:
+            pieces[comma] = " "
+        if opening in ("//", "/*"):
+            piece = _NOT_NEWLINE.sub(" ", piece)
+        pieces += (between, piece)
+        if opening in ",]}":
+            comma = len(pieces) - 1 if opening == "," else None
+    return "".join((*pieces, text[position:]))
 
 
-def _end_of(text: str, start: int, opening: str) -> int:
-    if opening == ",":
-        return start + 1
+def _end(text: str, start: int, opening: str) -> int:
     if opening == '"':
         string = _STRING.match(text, start)
         return string.end() if string else len(text)
-    end = text.find("\n", start) if opening == "//" else text.find("*/", start + 2) + 2
-    return end if end > start else len(text)
-
-
-def _without_trailing_commas(text: str) -> str:
-    kept: list[str] = []
-    position = 0
-    while found := _INTERESTING.search(text, position):
-        start = found.start()
-        kept.append(text[position:start])
-        end = _end_of(text, start, found.group())
-        trailing = found.group() == "," and _BEFORE_CLOSING.match(text, start)
-        kept.append(" " if trailing else text[start:end])
-        position = end
-    kept.append(text[position:])
-    return "".join(kept)
-
-
-def line_of(text: str, path: tuple[str | int, ...]) -> int | None:
-    """The line, from 1, of the key (or list item) at the path; None if there is none. The text is valid JSON."""
-    value, key = _SPACE.match(text).end(), 0  # type: ignore[union-attr]
-    for part in path:
-        members = _members(text, value)
-        if part not in members:
-            return None
-        key, value = members[part]
-    return text.count("\n", 0, key) + 1
-
-
-def _members(text: str, start: int) -> dict[str | int, tuple[int, int]]:
-    """Of the object or array at `start`: each key to the offsets of key and value. Of equal keys the last counts."""
-    found: dict[str | int, tuple[int, int]] = {}
-    if text[start] not in "{[":
-        return found
-    decode = json.JSONDecoder().raw_decode
-    position = _skip(text, start + 1)
-    while text[position] not in "}]":
-        at = position
-        name: str | int = len(found)
-        if text[start] == "{":
-            name, position = decode(text, position)
-            position = _skip(text, _skip(text, position) + 1)
-        found[name] = (at, position)
-        _, position = decode(text, position)
-        position = _skip(text, position)
-        if text[position] == ",":
-            position = _skip(text, position + 1)
-    return found
-
-
-def _skip(text: str, position: int) -> int:
-    return _SPACE.match(text, position).end()  # type: ignore[union-attr]
+    if opening == "//":
+        end = text.find("\n", start)
+        return end if end >= 0 else len(text)
+    if opening == "/*":
+        end = text.find("*/", start + 2)
+        return end + 2 if end >= 0 else len(text)
+    return start + 1

@@ -1,20 +1,21 @@
 """Every key that a configuration may have, and the kind of its value. The defaults are in the model."""
 
 from hearth.config import values
-from hearth.config.model import MIB
+from hearth.config.model import MIB, KeyPath
 from hearth.config.values import Kind
 
-# Where a limit below one ordinary message would refuse all work, and one above it would be none.
+# A limit below one ordinary message would refuse all work; one above 2 GiB would be none.
 _SMALLEST_LIMIT_BYTES = 4096
 _LARGEST_LIMIT_BYTES = 2**31
 # Zero would spin.
 _SHORTEST_INTERVAL_SECONDS = 0.01
 
 SERVERS = "mcpServers"
-# VS Code's own name for it, in its mcp.json.
+# VS Code's name for it, in its mcp.json.
 SERVERS_IN_VSCODE = "servers"
+# The settings that lie in a table of their own have its name and a dot before theirs.
+TABLES = ("owner",)
 
-# In the file as written here; `owner.approve` is `approve` in the table `owner`.
 SETTINGS: dict[str, Kind] = {
     "idle_timeout": values.seconds(),
     "drain_timeout": values.seconds(),
@@ -36,24 +37,29 @@ SERVER_KEYS: dict[str, Kind] = {
     "args": values.texts(),
     "env": values.text_map("a variable", "="),
     "cwd": values.text(),
-    "url": values.text(),
+    "url": values.url(),
     "headers": values.text_map("a header", ":\r\n "),
     "disabled": values.flag(),
     "era": values.choice("auto", "legacy", "modern"),
     "start_timeout": values.seconds(_SHORTEST_INTERVAL_SECONDS),
 }
 
-# Other clients' names for the same thing, in JSON only: Gemini's, Windsurf's.
+# Other clients' names for `url`, in JSON only: Gemini's, Windsurf's.
 URL_ALIASES = ("httpUrl", "serverUrl")
-# Other clients' keys that change nothing which Hearth does: not worth a warning.
+# Other clients' keys that ask for nothing which Hearth does not do: not worth a warning.
 SILENT_CLIENT_KEYS = frozenset({"type", "transport", "name", "description", "icon", "gallery"})
 
 
-def variable(key: str) -> str:
+def path_of(setting: str) -> KeyPath:
+    """Where a setting stands in a file."""
+    return tuple(setting.split("."))
+
+
+def variable_of(setting: str) -> str:
     """The environment variable of a setting."""
-    return "HEARTH_" + key.upper().replace(".", "_")
+    return "HEARTH_" + setting.upper().replace(".", "_")
 
 
-def flag(key: str) -> str:
-    """The command line's flag of a setting."""
-    return "--" + key.replace("_", "-").replace(".", "-")
+def flag_of(setting: str) -> str:
+    """The flag of a setting on a command line."""
+    return "--" + setting.replace("_", "-").replace(".", "-")

@@ -1,6 +1,6 @@
 """What a configuration is once it has been read: plain, immutable values with their defaults.
 
-Loaded at every start of the daemon, so it imports nothing that costs; it knows neither files nor the environment.
+Part of every start of the daemon, so it imports nothing that costs. Knows neither files nor the environment.
 """
 
 from collections.abc import Mapping
@@ -12,13 +12,15 @@ from hearth.records import Record
 MIB = 1024 * 1024
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
+KeyPath = tuple[str | int, ...]
 Era = Literal["auto", "legacy", "modern"]
 Approval = Literal["always", "never"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class OwnerPolicy(Record):
-    """What happens when a session that is not the owner asks for a stop or a reload, and the owner cannot be asked."""
+    """What answers a session that asks for a stop or a reload, when it is not the owner and that one
+    cannot be asked."""
 
     approve: Approval = "never"
 

@@ -1,106 +1,108 @@
 """The entries under mcpServers: each is checked by itself and becomes a ServerSpec. Does no I/O."""
 
-import re
 from typing import TYPE_CHECKING
 
-from hearth.config.findings import SLIP_RATIO, nearest, unknown
-from hearth.config.keys import SERVER_KEYS, SERVERS, SILENT_CLIENT_KEYS, URL_ALIASES
-from hearth.config.model import ServerSpec
+from hearth.config.keys import SERVER_KEYS, SILENT_CLIENT_KEYS, URL_ALIASES
+from hearth.config.model import KeyPath, ServerSpec
 from hearth.config.values import BadValue, described
 
 if TYPE_CHECKING:
-    from hearth.config.document import KeyPath
-    from hearth.config.loading import Examination
+    from hearth.config.examination import Examination
 
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+# What means something to one kind of server only.
+_NEEDS = {"args": "command", "env": "command", "cwd": "command", "headers": "url"}
 
 
-def read_servers(examination: "Examination", table: object, key: str = SERVERS) -> dict[str, ServerSpec]:
+def read_servers(examination: "Examination", key: str, table: object) -> dict[str, ServerSpec]:
     """Every usable entry, in the file's order; what is wrong goes to the examination."""
     if not isinstance(table, dict):
         examination.problem((key,), f"{key} must be a table of servers, not {described(table)}")
         return {}
-    specs = {}
-    for name, entry in table.items():
-        reader = _EntryReader(examination, (key, name), name)
-        if spec := reader.read(entry):
-            specs[name] = spec
-    return specs
+    readers = [_EntryReader(examination, (key, name), name) for name in table]
+    specs = [reader.read(table[reader.name]) for reader in readers]
+    return {spec.name: spec for spec in specs if spec}
 
 
 class _EntryReader:
     """Reads one entry."""
 
-    def __init__(self, examination: "Examination", path: "KeyPath", name: str) -> None:
-        self.examination = examination
-        self.path = path
+    def __init__(self, examination: "Examination", path: KeyPath, name: str) -> None:
         self.name = name
-        self.values: dict[str, object] = {}
-        self.failed = False
+        self._examination = examination
+        self._path = path
+        self._values: dict[str, object] = {}
+        self._failed = False
 
     def read(self, entry: object) -> ServerSpec | None:
         """The server, or None if it cannot be used."""
-        self.check_name()
+        self._check_name()
         if not isinstance(entry, dict):
-            self.problem((), f"must be a table with a command or a url, not {described(entry)}")
+            self._problem((), f"must be a table with a command or a url, not {described(entry)}")
             return None
         for key, value in entry.items():
-            self.take(key, value, entry)
-        if not self.failed:
-            self.check_whole(entry)
-        if self.failed:
+            self._take(key, value, has_url="url" in entry)
+        if not self._failed:
+            self._check_whole()
+        if self._failed:
             return None
-        return ServerSpec(name=self.name, **self.values)  # type: ignore[arg-type]  # each was checked
+        return ServerSpec(name=self.name, **self._values)  # type: ignore[arg-type]  # each was checked
 
-    def check_name(self) -> None:
+    def _check_name(self) -> None:
         if not self.name.strip():
-            self.problem((), "needs a name")
-        elif not _PLAIN_NAME.fullmatch(self.name):
-            self.examination.warn(
-                self.path,
-                f"server {self.name!r}: letters, digits, '_' and '-' are safe in a name; tool names get '_' for the rest",
+            self._problem((), "needs a name")
+        elif not _PLAIN.issuperset(self.name):
+            self._warn(
+                (), "has characters in its name that tools' names get '_' for; use letters, digits, '_', '-'"
             )
 
-    def take(self, key: str, value: object, entry: dict[str, object]) -> None:
-        if self.examination.is_json and key in URL_ALIASES and "url" not in entry:
-            key = "url"
-        if key not in SERVER_KEYS:
-            self.foreign(key)
+    def _take(self, key: str, value: object, has_url: bool) -> None:
+        is_json = self._examination.is_json
+        name = "url" if is_json and key in URL_ALIASES and not has_url else key
+        if name not in SERVER_KEYS:
+            self._foreign(key)
+        elif value is not None or not is_json:  # some clients write null for what is not set
+            try:
+                self._values[name] = SERVER_KEYS[name].check(value)
+            except BadValue as exc:
+                self._problem((key, *exc.at), f"{exc}")
+
+    def _foreign(self, key: str) -> None:
+        from hearth.config.spelling import SLIP_RATIO, SUGGESTION_RATIO, nearest, unknown
+
+        is_json = self._examination.is_json
+        if is_json and key in SILENT_CLIENT_KEYS:
             return
-        try:
-            self.values[key] = SERVER_KEYS[key].check(value)
-        except BadValue as exc:
-            self.problem((key, *exc.at), str(exc))
+        suggestion = nearest(key, SERVER_KEYS, SLIP_RATIO if is_json else SUGGESTION_RATIO)
+        if suggestion or not is_json:
+            self._failed = True
+            self._examination.problem((*self._path, key), f"server {self.name!r}: {unknown(key, suggestion)}")
+        else:
+            self._warn((key,), "is another client's and is ignored")
 
-    def foreign(self, key: str) -> None:
-        if not self.examination.is_json:
-            self.unknown(key, nearest(key, SERVER_KEYS))
-        elif key not in SILENT_CLIENT_KEYS:
-            if slip := nearest(key, SERVER_KEYS, SLIP_RATIO):
-                self.unknown(key, slip)
-            else:
-                self.examination.warn(
-                    (*self.path, key), f"server {self.name!r}: {key!r} is not used by Hearth"
-                )
+    def _check_whole(self) -> None:
+        if "command" in self._values and "url" in self._values:
+            self._problem((), "has both a command and a url; remove one of them")
+        elif "command" not in self._values and "url" not in self._values:
+            self._problem((), "has neither a command nor a url; give it one of them")
+        else:
+            self._warn_of_what_does_nothing()
 
-    def unknown(self, key: str, suggestion: str | None) -> None:
-        self.failed = True
-        self.examination.problem((*self.path, key), f"server {self.name!r}: {unknown(key, suggestion)}")
+    def _warn_of_what_does_nothing(self) -> None:
+        for key, needed in _NEEDS.items():
+            if self._values.get(key) and needed not in self._values:
+                self._warn((key,), f"does nothing without a {needed}")
+        cwd = self._values.get("cwd")
+        if isinstance(cwd, str) and not cwd.startswith(("/", "~", "${")) and cwd[1:2] != ":":
+            self._warn(("cwd",), "is relative, so it is taken from your home folder; write the whole path")
 
-    def check_whole(self, entry: dict[str, object]) -> None:
-        has_command, has_url = "command" in self.values, "url" in self.values
-        if has_command and has_url:
-            self.problem(("url",), "has both a command and a url; remove one")
-        elif not has_command and not has_url:
-            self.problem((), "has neither a command nor a url")
-        for key, owner in (("args", "command"), ("env", "command"), ("cwd", "command"), ("headers", "url")):
-            if key in self.values and owner not in self.values and not self.failed and self.values[key]:
-                self.examination.warn(
-                    (*self.path, key), f"server {self.name!r}: {key!r} does nothing without {owner!r}"
-                )
+    def _problem(self, at: KeyPath, phrase: str) -> None:
+        self._failed = True
+        self._examination.problem((*self._path, *at), f"{self._subject(at)} {phrase}")
 
-    def problem(self, at: "KeyPath", phrase: str) -> None:
-        self.failed = True
+    def _warn(self, at: KeyPath, phrase: str) -> None:
+        self._examination.warn((*self._path, *at), f"{self._subject(at)} {phrase}")
+
+    def _subject(self, at: KeyPath) -> str:
         inner = ".".join(str(part) for part in at)
-        subject = f"server {self.name!r}" + (f": {inner}" if inner else "")
-        self.examination.problem((*self.path, *at), f"{subject} {phrase}")
+        return f"server {self.name!r}" + (f": {inner}" if inner else "")

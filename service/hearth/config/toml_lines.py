@@ -1,40 +1,41 @@
-"""On which line each key of a TOML text stands. The standard parser tells values only. Pure text in, numbers out.
+"""On which line each key of a TOML text stands; the standard parser tells values only. Text in, numbers out.
 
-The text has been parsed already, hence is valid; this scanner only has to know where things end: tables, dotted
-keys, inline tables, arrays, the four kinds of strings, comments.
+The text has been parsed already, hence is valid: this scanner only has to know where things end. It knows
+tables, arrays of tables, dotted keys, inline tables, arrays, the four kinds of strings, and comments.
 """
 
 import re
+from bisect import bisect_right
 
-KeyPath = tuple[str | int, ...]
+from hearth.config.model import KeyPath
 
-_BLANK = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
+_BLANK = re.compile(r"(?:[ \t\n]|#[^\n]*)*+")
 _SPACE = re.compile(r"[ \t]*")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _SCALAR = re.compile(r"[^,\]}\n#]*")
-_STRINGS = (
-    re.compile(r'"""(?:[^"\\]|\\.|"(?!""))*+"""(?:"{0,2})', re.DOTALL),
-    re.compile(r"'''(?:[^']|'(?!''))*+'''(?:'{0,2})", re.DOTALL),
-    re.compile(r'"(?:[^"\\]|\\.)*+"'),
-    re.compile(r"'[^']*'"),
-)
+_BASIC = re.compile(r'"(?:[^"\\]|\\.)*+"')
+_LITERAL = re.compile(r"'[^']*'")
+# Up to two quotes may stand before the closing three.
+_LONG_BASIC = re.compile(r'"""(?:[^"\\]|\\.|"(?!""))*+"""(?:"{0,2})', re.DOTALL)
+_LONG_LITERAL = re.compile(r"'''(?:[^']|'(?!''))*+'''(?:'{0,2})", re.DOTALL)
 
 
-def line_index(text: str) -> dict[KeyPath, int]:
-    """Every key path to its line, from 1. Items of arrays have their number as key."""
-    scanner = _Scanner(text)
-    try:
-        scanner.document()
-    except (IndexError, RecursionError):
-        pass  # what was found until then is still right
-    starts = [0, *(match.end() for match in re.finditer("\n", text))]
-    return _to_lines(scanner.offsets, starts)
+class TomlLines:
+    """The lines of a TOML text."""
 
+    def __init__(self, text: str) -> None:
+        scanner = _Scanner(text)
+        try:
+            scanner.document()
+        except (IndexError, RecursionError):
+            pass  # what was found until then is still right
+        self._offsets = scanner.offsets
+        self._line_starts = [0, *(newline.end() for newline in re.finditer("\n", text))]
 
-def _to_lines(offsets: dict[KeyPath, int], starts: list[int]) -> dict[KeyPath, int]:
-    from bisect import bisect_right
-
-    return {path: bisect_right(starts, offset) for path, offset in offsets.items()}
+    def line_of(self, path: KeyPath) -> int | None:
+        """The line, from 1, of the key or array item at the path; None if there is none."""
+        offset = self._offsets.get(path)
+        return None if offset is None else bisect_right(self._line_starts, offset)
 
 
 class _Scanner:
@@ -42,104 +43,113 @@ class _Scanner:
         self.text = text
         self.position = 0
         self.offsets: dict[KeyPath, int] = {}
-        self.array_lengths: dict[KeyPath, int] = {}
+        self._lengths: dict[KeyPath, int] = {}  # of arrays of tables
 
-    def skip(self, pattern: re.Pattern[str]) -> str:
+    def document(self) -> None:
+        """Every key to the offset at which it is first written."""
+        table: KeyPath = ()
+        while not self._at_end():
+            if self.text[self.position] == "[":
+                table = self._header()
+            else:
+                self._assignment(table)
+
+    def _take(self, pattern: re.Pattern[str]) -> str:
         match = pattern.match(self.text, self.position)
         if match is None:
             raise IndexError(self.position)
         self.position = match.end()
         return match.group()
 
-    def document(self) -> None:
-        table: KeyPath = ()
-        while self.skip(_BLANK) is not None and self.position < len(self.text):
-            if self.text[self.position] == "[":
-                table = self.header()
-            else:
-                self.assignment(table)
+    def _at_end(self) -> bool:
+        self._take(_BLANK)
+        return self.position >= len(self.text)
 
-    def header(self) -> KeyPath:
+    def _header(self) -> KeyPath:
         at = self.position
-        is_array = self.text.startswith("[[", at)
-        self.position += 2 if is_array else 1
-        parts = self.key()
-        self.position += 2 if is_array else 1
+        brackets = 2 if self.text.startswith("[[", at) else 1
+        self.position += brackets
+        names = self._key()
+        self.position += brackets
         path: KeyPath = ()
-        for number, part in enumerate(parts):
-            path = (*path, part)
-            self.offsets.setdefault(path, at)
-            if is_array and number == len(parts) - 1:
-                self.array_lengths[path] = self.array_lengths.get(path, 0) + 1
-            if path in self.array_lengths:
-                path = (*path, self.array_lengths[path] - 1)
-                self.offsets.setdefault(path, at)
+        for name in names:
+            path = self._enter((*path, name), at)
+        if brackets == 2:
+            array = tuple(path[:-1]) if path and isinstance(path[-1], int) else path
+            self._lengths[array] = self._lengths.get(array, 0) + 1
+            path = self._enter(array, at)
         return path
 
-    def assignment(self, table: KeyPath) -> None:
+    def _enter(self, path: KeyPath, at: int) -> KeyPath:
+        """The table that a header means by the path: of an array of tables, the last one."""
+        self.offsets.setdefault(path, at)
+        if path in self._lengths:
+            path = (*path, self._lengths[path] - 1)
+            self.offsets.setdefault(path, at)
+        return path
+
+    def _assignment(self, table: KeyPath) -> None:
         at = self.position
         path = table
-        for part in self.key():
-            path = (*path, part)
+        for name in self._key():
+            path = (*path, name)
             self.offsets.setdefault(path, at)
         self.position += 1  # the equals sign
-        self.value(path)
+        self._value(path)
 
-    def key(self) -> list[str]:
-        parts = []
-        while True:
-            self.skip(_SPACE)
-            parts.append(self.key_part())
-            self.skip(_SPACE)
-            if self.text[self.position] != ".":
-                return parts
-            self.position += 1
+    def _key(self) -> list[str]:
+        names: list[str] = []
+        while not names or self.text[self.position] == ".":
+            self.position += 1 if names else 0
+            self._take(_SPACE)
+            names.append(self._name())
+            self._take(_SPACE)
+        return names
 
-    def key_part(self) -> str:
+    def _name(self) -> str:
         if self.text[self.position] == '"':
             import tomllib
 
-            (name,) = tomllib.loads(self.skip(_STRINGS[2]) + "=0")
-            return str(name)
+            (name,) = tomllib.loads(self._take(_BASIC) + "=0")
+            return name
         if self.text[self.position] == "'":
-            return self.skip(_STRINGS[3])[1:-1]
-        return self.skip(_BARE_KEY)
+            return self._take(_LITERAL)[1:-1]
+        return self._take(_BARE_KEY)
 
-    def value(self, path: KeyPath) -> None:
-        self.skip(_SPACE)
+    def _value(self, path: KeyPath) -> None:
+        self._take(_SPACE)
         opening = self.text[self.position]
         if opening == "[":
-            self.array(path)
+            self._array(path)
         elif opening == "{":
-            self.inline_table(path)
+            self._inline_table(path)
         elif opening in "\"'":
-            self.string()
+            is_long = self.text.startswith(opening * 3, self.position)
+            patterns = (_LONG_BASIC, _BASIC) if opening == '"' else (_LONG_LITERAL, _LITERAL)
+            self._take(patterns[0] if is_long else patterns[1])
         else:
-            self.skip(_SCALAR)
+            self._take(_SCALAR)
 
-    def string(self) -> None:
-        triple = self.text[self.position : self.position + 3]
-        number = {'"""': 0, "'''": 1}.get(triple, 2 if triple[0] == '"' else 3)
-        self.skip(_STRINGS[number])
-
-    def array(self, path: KeyPath) -> None:
+    def _array(self, path: KeyPath) -> None:
         self.position += 1
         number = 0
-        while self.skip(_BLANK) is not None and self.text[self.position] != "]":
-            self.offsets[(*path, number)] = self.position
-            self.value((*path, number))
+        while not self._closes("]"):
+            self.offsets[*path, number] = self.position
+            self._value((*path, number))
             number += 1
-            self.comma()
-        self.position += 1
 
-    def inline_table(self, path: KeyPath) -> None:
+    def _inline_table(self, path: KeyPath) -> None:
         self.position += 1
-        while self.skip(_BLANK) is not None and self.text[self.position] != "}":
-            self.assignment(path)
-            self.comma()
-        self.position += 1
+        while not self._closes("}"):
+            self._assignment(path)
 
-    def comma(self) -> None:
-        self.skip(_BLANK)
+    def _closes(self, bracket: str) -> bool:
+        """Step over a comma and what is blank; and over the bracket, if it is the next."""
+        self._take(_BLANK)
         if self.text[self.position] == ",":
             self.position += 1
+            self._take(_BLANK)
+        if self.text[self.position] == bracket:
+            self.position += 1
+            return True
+        return False

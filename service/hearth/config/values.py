@@ -1,20 +1,22 @@
 """What each kind of value must look like, whether it came from a file, a variable or a flag.
 
-A check takes what a parser gave and returns the value to keep, or raises BadValue with a phrase that follows the
-key's name: "must be …". Nothing here knows keys, files or lines.
+A check takes what a parser gave and returns the value to keep, or raises BadValue with a phrase that follows
+the key's name: "must be …". Nothing here knows keys, files or lines.
 """
 
+import math
 from collections.abc import Callable
 from types import MappingProxyType
 
-# About thirty years: beyond it timers of the operating systems overflow, and nobody means it.
+# About thirty years. Beyond it the timers of operating systems overflow, and nobody means it.
 LONGEST_SECONDS = 1e9
 # The largest uid is 2**32 - 2; the one above it means "no user" to the kernel.
 LARGEST_ID = 2**32 - 2
-# An identifier and a number from a file are shown in messages; more would flood them.
+# Enough of a wrong value to recognise it by; more would flood the message.
 SHOWN_CHARACTERS = 40
 
-_UNITS = {"kib": 1024, "mib": 1024**2, "gib": 1024**3, "kb": 1000, "mb": 1000**2, "gb": 1000**3, "b": 1}
+_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_KINDS = {dict: "a table", list: "a list", type(None): "null", bool: "true or false", str: "a text"}
 
 
 class BadValue(ValueError):
@@ -38,9 +40,18 @@ class Kind:
 def described(value: object) -> str:
     """The value as a person would write it, shortened."""
     if isinstance(value, dict | list) or value is None:
-        return _kind(value)
-    shown = str(value).lower() if isinstance(value, bool) else repr(value)
+        return _KINDS[type(value)]
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    # Python refuses to print integers of thousands of digits, which TOML can hold in hexadecimal.
+    if isinstance(value, int) and abs(value) >= 10**SHOWN_CHARACTERS:
+        return "a number so large"
+    shown = repr(value)
     return shown if len(shown) <= SHOWN_CHARACTERS else shown[: SHOWN_CHARACTERS - 1] + "…"
+
+
+def _kind(value: object) -> str:
+    return _KINDS.get(type(value), "a number: put it in quotes")
 
 
 def number_from_text(text: str) -> object:
@@ -53,28 +64,26 @@ def number_from_text(text: str) -> object:
     return text
 
 
-def list_from_text(text: str) -> object:
-    """Numbers separated by commas."""
+def _list_from_text(text: str) -> object:
     return [number_from_text(item.strip()) for item in text.split(",") if item.strip()]
 
 
 def seconds(least: float = 0.0) -> Kind:
-    """A duration. `least` above 0 is for waits that would make no sense, or spin, without any length."""
-    wanted = f"must be a number of seconds, {least:g} or more"
+    """A duration. `least` above 0 is for waits that make no sense, or spin, without any length."""
+    wanted = f"must be a number of seconds from {least:g} to {LONGEST_SECONDS:.0f}"
 
     def check(value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        number = math.nan if isinstance(value, bool) or not isinstance(value, int | float) else value
+        if not least <= number <= LONGEST_SECONDS:  # of NaN, neither is true
             raise BadValue(f"{wanted}, not {described(value)}")
-        if not least <= value <= LONGEST_SECONDS:  # also false for NaN
-            raise BadValue(f"{wanted} and at most {LONGEST_SECONDS:.0f}, not {described(value)}")
-        return float(value)
+        return float(number)
 
     return Kind(check, number_from_text)
 
 
-def _whole(value: object, least: int, most: int, wanted: str) -> int:
+def _whole(value: object, least: int, most: int, wanted: str, *at: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise BadValue(f"{wanted}, not {described(value)}")
+        raise BadValue(f"{wanted}, not {described(value)}", *at)
     return value
 
 
@@ -89,16 +98,19 @@ def size(least: int, most: int) -> Kind:
     wanted = f'must be a number of bytes from {least} to {most}, or a text such as "64 MiB"'
 
     def check(value: object) -> int:
-        return _whole(_bytes_of(value) if isinstance(value, str) else value, least, most, wanted)
+        number = _bytes_in(value) if isinstance(value, str) else value
+        if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+            raise BadValue(f"{wanted}, not {described(value)}")
+        return number
 
     return Kind(check, number_from_text)
 
 
-def _bytes_of(text: str) -> object:
-    digits = text.rstrip("abcdegikmBEGIKM ")
+def _bytes_in(text: str) -> int | None:
+    digits = text.rstrip("bgikmBGIKM ")
     unit = _UNITS.get(text[len(digits) :].strip().lower())
-    number = number_from_text(digits.strip())
-    return number * unit if isinstance(number, int) and unit else text
+    number = number_from_text(digits)
+    return number * unit if isinstance(number, int) and unit else None
 
 
 def ids() -> Kind:
@@ -108,18 +120,19 @@ def ids() -> Kind:
     def check(value: object) -> tuple[int, ...]:
         if not isinstance(value, list | tuple):
             raise BadValue(f"{wanted}, not {described(value)}")
-        return tuple(_whole(item, 0, LARGEST_ID, wanted) for item in value)
+        each = f"must be a numeric id from 0 to {LARGEST_ID}"
+        return tuple(_whole(item, 0, LARGEST_ID, each, index) for index, item in enumerate(value))
 
-    return Kind(check, list_from_text)
+    return Kind(check, _list_from_text)
 
 
 def choice(*options: str) -> Kind:
     """One word of a few."""
+    wanted = "must be " + " or ".join(f'"{option}"' for option in options)
 
     def check(value: object) -> str:
         if not isinstance(value, str) or value not in options:
-            named = " or ".join(f'"{option}"' for option in options)
-            raise BadValue(f"must be {named}, not {described(value)}")
+            raise BadValue(f"{wanted}, not {described(value)}")
         return value
 
     return Kind(check)
@@ -149,18 +162,24 @@ def _text(value: object, *at: str | int) -> str:
     return value
 
 
-def _kind(value: object) -> str:
-    names = {dict: "a table", list: "a list", type(None): "null", bool: "true or false", str: "a text"}
-    return names.get(type(value), "a number: put it in quotes")
-
-
 def text() -> Kind:
     """A text that is not empty."""
 
     def check(value: object) -> str:
-        found = _text(value)
-        if not found:
+        if not _text(value):
             raise BadValue("must not be empty")
+        return str(value)
+
+    return Kind(check)
+
+
+def url() -> Kind:
+    """The address of an HTTP server; a reference may stand for any part of it."""
+
+    def check(value: object) -> str:
+        found = _text(value)
+        if not found.lower().startswith(("http://", "https://", "${")):
+            raise BadValue("must begin with http:// or https://")
         return found
 
     return Kind(check)
@@ -185,7 +204,7 @@ def text_map(what: str, forbidden: str) -> Kind:
             raise BadValue(f"must be a table of names and texts, not {_kind(value)}")
         for name, item in value.items():
             if not _text(name) or any(character in name for character in forbidden):
-                raise BadValue(f"is no name for {what}", name)
+                raise BadValue(f"cannot be the name of {what}", name)
             _text(item, name)
         return MappingProxyType(dict(value))
 
