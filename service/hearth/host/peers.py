@@ -1,0 +1,41 @@
+"""Who is at the other end of a local socket, as the kernel tells it."""
+
+import socket
+import struct
+import sys
+from typing import NamedTuple
+
+
+class Peer(NamedTuple):
+    """The credentials of a connected process. `pid` is None where the kernel does not say."""
+
+    pid: int | None
+    uid: int
+    gid: int
+
+
+def peer_of(connection: socket.socket) -> Peer | None:
+    """The peer's credentials, taken by the kernel when it connected; None when there are none to be had."""
+    try:
+        if sys.platform == "linux":
+            size = struct.calcsize("3i")
+            return Peer(
+                *struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+            )
+        if sys.platform == "darwin":
+            return _local_peercred(connection)
+    except OSError:
+        pass
+    return None
+
+
+def _local_peercred(connection: socket.socket) -> Peer | None:
+    # struct xucred of <sys/ucred.h>: version, uid, number of groups, then the groups; the first is the effective one.
+    sol_local, local_peercred, local_peerpid = 0, 1, 2
+    raw = connection.getsockopt(sol_local, local_peercred, struct.calcsize("IIh16I"))
+    version, uid, count = struct.unpack_from("IIh", raw)
+    if version != 0 or count < 1:
+        return None
+    gid = struct.unpack_from("I", raw, struct.calcsize("IIh2x"))[0]
+    pid = struct.unpack("i", connection.getsockopt(sol_local, local_peerpid, 4))[0]
+    return Peer(pid, uid, gid)

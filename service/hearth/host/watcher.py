@@ -1,0 +1,121 @@
+"""The watcher: the daemon's parent, which outlives it just long enough to leave no orphan behind.
+
+Where no service manager holds the processes together, the daemon is forked from a small process that is child
+subreaper (prctl(2)): whatever an upstream starts, and whoever forks twice to get away, comes back to it. When the
+daemon ends, however it ends, the watcher kills what is left, child by child, until the kernel says that there is none.
+PDEATHSIG would not do: it fires when the forking *thread* ends and does not reach grandchildren.
+
+A process that leaves on purpose through another manager (systemd-run, at, a container) is out of reach.
+"""
+
+import os
+import signal
+import sys
+from typing import NoReturn
+
+# prctl(2): PR_SET_CHILD_SUBREAPER.
+_SET_CHILD_SUBREAPER = 36
+_FORWARDED = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1")
+
+
+def fork_watched() -> bool:
+    """Split into watcher and daemon: returns True in the daemon; the watcher never returns.
+
+    Call it before anything heavy is imported. Returns False, with no process forked, where it cannot be done.
+    """
+    if sys.platform != "linux":
+        return False
+    ready, told = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(ready)
+        _watch(child, told)
+    os.close(told)
+    # The upstreams must not be started before the watcher can inherit them.
+    try:
+        return os.read(ready, 1) == b"1"
+    finally:
+        os.close(ready)
+
+
+def _become_subreaper() -> bool:
+    import ctypes
+
+    return bool(ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+
+
+def _watch(daemon: int, told: int) -> NoReturn:
+    status = 1
+    try:
+        os.write(told, b"1" if _become_subreaper() else b"0")
+        os.close(told)
+        _forget_descriptors()
+        for name in _FORWARDED:
+            signal.signal(getattr(signal, name), lambda number, _frame: _forward(daemon, number))
+        status = _reap_until(daemon)
+        _kill_the_rest()
+    finally:
+        os._exit(status)
+
+
+def _forget_descriptors() -> None:
+    # The ready pipe and the log belong to the daemon: a reader must see EOF when *it* closes them.
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2:
+            try:
+                os.close(int(name))
+            except OSError:
+                pass
+
+
+def _forward(daemon: int, number: int) -> None:
+    try:
+        os.kill(daemon, number)
+    except ProcessLookupError:
+        pass
+
+
+def _reap_until(daemon: int) -> int:
+    while True:
+        pid, status = os.wait()
+        if pid == daemon:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+
+
+def _kill_the_rest() -> None:
+    while True:
+        children = _children()
+        for pid in children:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        try:
+            # Whoever dies here hands its own children to us; go on until there is nobody to wait for.
+            os.wait()
+        except ChildProcessError:
+            return
+
+
+def _children() -> list[int]:
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            return [int(pid) for pid in file.read().split()]
+    except OSError:
+        return _children_by_scan()
+
+
+def _children_by_scan() -> list[int]:
+    # Kernels without CONFIG_PROC_CHILDREN: the parent is the second field after the closing bracket of the name.
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat") as file:
+                    parent = int(file.read().rpartition(")")[2].split()[1])
+            except (OSError, ValueError, IndexError):
+                continue
+            if parent == os.getpid():
+                found.append(int(name))
+    return found

@@ -1,0 +1,60 @@
+"""Questions that Hearth itself puts to a client, and the answers that come back.
+
+An id contains the daemon's: a late answer to a question of a daemon that is gone reaches nothing.
+"""
+
+import asyncio
+
+from hearth.errors import HearthError, Refused
+from hearth.hub.sessions import Session
+from hearth.mcp import answers
+from hearth.wire import json, values
+from hearth.wire.values import RawBytes
+
+
+class Questions:
+    """The open questions of this daemon."""
+
+    def __init__(self, daemon_id: str) -> None:
+        self._prefix = f"hearth-{daemon_id}-"
+        self._count = 0
+        self._open: dict[str, tuple[Session, asyncio.Future[json.Message]]] = {}
+
+    async def ask(self, session: Session, method: str, params: RawBytes, timeout: float) -> json.Fields:
+        """Ask one client and wait for its result. Raises Refused when it errs, leaves, or does not answer in time."""
+        self._count += 1
+        question = f"{self._prefix}{self._count}"
+        future: asyncio.Future[json.Message] = asyncio.get_running_loop().create_future()
+        self._open[question] = (session, future)
+        id = json.dumps(question)
+        session.outlet.ask(question, answers.request(id, method, params))
+        try:
+            async with asyncio.timeout(timeout):
+                message = await future
+        except TimeoutError:
+            withdrawal = json.join({"requestId": id, "reason": b'"no answer in time"'})
+            session.outlet.tell(answers.notification("notifications/cancelled", withdrawal))
+            raise Refused(f"nobody answered within {timeout:g} s") from None
+        finally:
+            self._open.pop(question, None)
+            session.outlet.settled(question)
+        if message.result is None:
+            raise Refused(f"the client refused the question: {values.error(message)[1]}")
+        return json.split(message.result)
+
+    def receive_answer(self, session: Session, message: json.Message) -> None:
+        """A response of a client. One to another daemon's question, or from another session, is dropped."""
+        question = values.text(message.id)
+        asked, future = self._open.get(question or "", (None, None))
+        if asked is session and future and not future.done():
+            future.set_result(message)
+
+    def session_left(self, session: Session) -> None:
+        """Nobody will answer its questions."""
+        for asked, future in self._open.values():
+            if asked is session and not future.done():
+                future.set_exception(_gone())
+
+
+def _gone() -> HearthError:
+    return Refused("the session that was asked has left")

@@ -1,0 +1,283 @@
+"""A client's line to whoever answers it. One dispatch table per era; payloads go through as raw bytes."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from msgspec import Raw
+
+from hearth.errors import HearthError, MessageError, UpstreamError
+from hearth.hub.calls import Call, Listen, unrepeatable
+from hearth.hub.catalogue import Catalogue, Offer
+from hearth.hub.questions import Questions
+from hearth.hub.sessions import Session
+from hearth.mcp import answers, eras, names, translate
+from hearth.upstreams.upstream import READY, Upstream
+from hearth.wire import json, values
+
+log = logging.getLogger(__name__)
+
+_CALL = b'"tools/call"'
+
+
+class Router:
+    """Takes parsed messages of sessions and sees to it that each request is answered once."""
+
+    def __init__(
+        self,
+        identity: answers.Identity,
+        catalogue: Catalogue,
+        questions: Questions,
+        upstreams: Callable[[], Iterable[Upstream]],
+        list_timeout: Callable[[], float],
+    ) -> None:
+        self._identity = identity
+        self._catalogue = catalogue
+        self._questions = questions
+        self._upstreams = upstreams
+        self._list_timeout = list_timeout
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._legacy = {
+            "tools/call": self._call_tool,
+            "tools/list": self._list_tools,
+            "initialize": self._initialize,
+            "ping": self._ping,
+        }
+        self._modern = {
+            "tools/call": self._call_tool,
+            "tools/list": self._list_tools,
+            "server/discover": self._discover,
+            "subscriptions/listen": self._listen,
+        }
+
+    # --- what came in
+
+    def receive(self, session: Session, tag: int, message: json.Message, resent: bool = False) -> None:
+        """Take one message of a session's client."""
+        if message.id is None:
+            self._receive_notification(session, tag, message)
+        elif message.method is None:
+            self._questions.receive_answer(session, message)
+            session.outlet.finish(tag)
+        else:
+            self._receive_request(session, tag, message, message.id, resent)
+
+    def _receive_request(
+        self, session: Session, tag: int, message: json.Message, id: bytes, resent: bool
+    ) -> None:
+        call = Call(session, tag, id, resent)
+        if call.key in session.open or call.key in session.listens:
+            problem = MessageError("a request with this id is still in flight", eras.INVALID_REQUEST)
+            session.outlet.answer(tag, answers.failure(id, problem))
+            return
+        session.open[call.key] = call
+        try:
+            params = json.split(message.fields["params"]) if "params" in message.fields else {}
+            meta = values.members(params["_meta"]) if "_meta" in params else {}
+            self._handler(call, message.method, meta)(call, params, meta)
+        except HearthError as problem:
+            call.failed(problem)
+
+    def _handler(
+        self, call: Call, method: str | None, meta: json.Fields
+    ) -> Callable[[Call, json.Fields, json.Fields], None]:
+        # `initialize` is legacy whatever it carries; elsewhere the version in `_meta` tells, request by request.
+        if eras.PROTOCOL_VERSION_KEY in meta and method != "initialize":
+            eras.check_envelope(meta)
+            call.era = eras.MODERN
+            self._note_modern(call.session, meta)
+            handlers = self._modern
+        else:
+            handlers = self._legacy
+        try:
+            return handlers[method or ""]
+        except KeyError:
+            raise MessageError(f"unknown method: {method}", eras.METHOD_NOT_FOUND) from None
+
+    def _note_modern(self, session: Session, meta: json.Fields) -> None:
+        if session.era is None:
+            session.era = eras.MODERN
+            session.version = values.text(meta[eras.PROTOCOL_VERSION_KEY])
+            session.client = _client_info(meta.get(eras.CLIENT_INFO_KEY))
+
+    def _receive_notification(self, session: Session, tag: int, message: json.Message) -> None:
+        keep = drop = None
+        if message.method == "notifications/cancelled":
+            drop = self._cancelled(session, values.members(message.fields.get("params")))
+        elif message.method == "notifications/initialized":
+            session.initialized = True
+            keep = "initialized"
+        session.outlet.finish(tag, keep, drop)
+
+    def _cancelled(self, session: Session, params: json.Fields) -> str | None:
+        if "requestId" not in params:
+            return None
+        key = json.id_key(bytes(params["requestId"]))
+        listen = session.listens.pop(key, None)
+        if listen:
+            return listen.keep
+        call = session.open.get(key)
+        if call:
+            call.cancel(params.get("reason"))
+        return None
+
+    # --- the openings
+
+    def _initialize(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
+        session = call.session
+        version, body = self._identity.initialized(
+            values.text(params.get("protocolVersion")), self._instructions(session)
+        )
+        session.era = eras.LEGACY
+        session.version = version
+        session.client = _client_info(params.get("clientInfo"))
+        session.capabilities = values.members(params.get("capabilities"))
+        if "clientInfo" in params:
+            session.caller = translate.Caller(info=bytes(params["clientInfo"]))
+        call.close(answers.result(call.id, body), keep="initialize")
+
+    def _discover(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
+        call.close(answers.result(call.id, self._identity.discovered(self._instructions(call.session))))
+
+    def _instructions(self, session: Session) -> str | None:
+        for upstream in self._upstreams():
+            if upstream.name == session.server and upstream.greeting:
+                return upstream.greeting.instructions
+        return None
+
+    def _ping(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
+        call.close(answers.result(call.id, b"{}"))
+
+    # --- subscriptions of modern clients
+
+    def _listen(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
+        session = call.session
+        wanted = json.split(params.get("notifications", b""))
+        listen = Listen(session, call.id, values.is_true(wanted.get("toolsListChanged")))
+        del session.open[call.key]
+        session.listens[call.key] = listen
+        session.outlet.finish(call.tag, keep=listen.keep)
+        if not call.resent:
+            listen.acknowledge()
+
+    # --- tools
+
+    def _list_tools(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
+        if "cursor" in params:
+            raise MessageError("this cursor is not known: the list has one page", eras.INVALID_PARAMS)
+        unknown = [upstream for upstream in self._in_view(call.session) if upstream.tools is None]
+        if unknown:
+            self._spawn(self._list_after(call, unknown))
+        else:
+            self._answer_list(call)
+
+    async def _list_after(self, call: Call, unknown: list[Upstream]) -> None:
+        """Wait, bounded, for servers that have never said what they offer; go on without the stragglers."""
+        starts = [asyncio.ensure_future(upstream.ensure()) for upstream in unknown]
+        await asyncio.wait(starts, timeout=self._list_timeout())
+        for start in starts:
+            start.add_done_callback(lambda late: late.cancelled() or late.exception())
+        if call.session.server is not None and starts[0].done() and starts[0].exception():
+            # Offering one server only, its failure is the answer; among others it is left out.
+            call.failed(UpstreamError(str(starts[0].exception())))
+        else:
+            self._answer_list(call)
+
+    def _answer_list(self, call: Call) -> None:
+        call.session.listed = self._catalogue.version
+        body = self._catalogue.list_result(call.era, call.session.server, self._identity.info)
+        call.close(answers.result(call.id, body))
+
+    def _in_view(self, session: Session) -> list[Upstream]:
+        return [up for up in self._upstreams() if session.server is None or up.name == session.server]
+
+    def _call_tool(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
+        name = values.text(params.get("name"))
+        if name is None:
+            raise MessageError("params.name must be a string", eras.INVALID_PARAMS)
+        offer = self._catalogue.find(call.session.server, name)
+        if offer and offer.upstream.state == READY:
+            self._forward(call, offer, params, meta)
+        else:
+            self._spawn(self._call_after(call, name, params, meta))
+
+    async def _call_after(self, call: Call, name: str, params: json.Fields, meta: json.Fields) -> None:
+        """Start what must run for this call, then forward it."""
+        try:
+            offer = await self._find_by_starting(call.session, name)
+            await offer.upstream.ensure()
+            if call.is_open:
+                self._forward(call, offer, params, meta)
+        except HearthError as problem:
+            call.failed(problem)
+
+    async def _find_by_starting(self, session: Session, name: str) -> Offer:
+        offer = self._catalogue.find(session.server, name)
+        if offer:
+            return offer
+        failure: HearthError | None = None
+        for upstream in self._in_view(session):
+            if upstream.tools is not None or not _may_have(upstream, session, name):
+                continue
+            try:
+                await upstream.ensure()
+            except HearthError as problem:
+                failure = problem
+            offer = self._catalogue.find(session.server, name)
+            if offer:
+                return offer
+        raise failure or MessageError(f"unknown tool: {name}", eras.INVALID_PARAMS)
+
+    def _forward(self, call: Call, offer: Offer, params: json.Fields, meta: json.Fields) -> None:
+        upstream, tool = offer
+        connection, era = upstream.connection, upstream.era
+        if connection is None or era is None:
+            raise UpstreamError(f"server {upstream.name!r} has just ended; call again")
+        if call.resent and not tool.safe_to_repeat:
+            raise unrepeatable(tool.name)
+        params["name"] = tool.wire_name
+        call.progress_token = meta.get("progressToken")
+        if meta or era == eras.MODERN:
+            token = b"%d" % connection.reserve() if call.progress_token is not None else None
+            sent = translate.request_meta(meta, era, call.session.caller, token)
+            params.pop("_meta", None)
+            if sent:
+                params["_meta"] = Raw(json.join(sent))
+        call.send(connection, era, _CALL, json.join(params), self._identity.info)
+
+    # --- changes
+
+    def announce_tools(self, sessions: Iterable[Session]) -> None:
+        """Tell everybody whose client saw another list."""
+        for session in sessions:
+            if session.listed is None or session.listed == self._catalogue.version:
+                continue
+            session.listed = self._catalogue.version
+            self.tell_tools_changed(session)
+
+    def tell_tools_changed(self, session: Session) -> None:
+        """The notice in the session's era."""
+        if session.initialized:
+            session.outlet.notify(answers.notification("notifications/tools/list_changed"), topic="tools")
+        for listen in session.listens.values():
+            listen.tools_changed()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _may_have(upstream: Upstream, session: Session, name: str) -> bool:
+    """Whether a server whose tools are not known yet could have that tool, by its name."""
+    if session.server is not None:
+        return True
+    prefix = names.prefix(upstream.name)
+    return name.startswith(prefix) or len(prefix) >= names.NAME_LIMIT - len(names.SEPARATOR)
+
+
+def _client_info(raw: Raw | None) -> dict[str, str]:
+    fields = values.members(raw)
+    found = {key: values.text(fields.get(key)) for key in ("name", "title", "version")}
+    return {key: value for key, value in found.items() if value is not None}

@@ -1,0 +1,149 @@
+"""Who is connected, and who of them is the owner. Memory only; nothing here does I/O.
+
+The first session is the owner. When it leaves, or falls silent, the earliest connected active one becomes it. A session
+that fell silent keeps its connection and what is owed to it: a person may have pressed Ctrl-Z.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from hearth.mcp import eras
+from hearth.mcp.translate import Caller
+from hearth.wire import json
+
+if TYPE_CHECKING:
+    from hearth.hub.calls import Call, Listen
+
+
+class Outlet(Protocol):
+    """How a session's client is reached. `tag` is what the wire gave with the line; only the wire knows what it means."""
+
+    def answer(self, tag: int, payload: bytes, keep: str | None = None) -> None:
+        """The answer to the line `tag`, which is finished. `keep`: replay that line into a later daemon."""
+
+    def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None:
+        """The line `tag` is finished and has no answer. `drop`: a kept line is not to be kept any longer."""
+
+    def notify(self, payload: bytes, topic: str | None = None) -> None:
+        """Something nobody asked for; may be dropped for a slow reader, and one per `topic` is enough."""
+
+    def tell(self, payload: bytes) -> None:
+        """Something nobody waits for by tag, which must not be dropped."""
+
+    def ask(self, question: str, payload: bytes) -> None:
+        """A request to the client."""
+
+    def settled(self, question: str) -> None:
+        """A request to the client is no longer open."""
+
+    def owner_changed(self, owner: str, is_owner: bool) -> None:
+        """Another session became the owner."""
+
+    def owes(self) -> bool:
+        """Whether something written has not been taken by the kernel yet."""
+
+
+class Session:
+    """One client, for as long as its connection."""
+
+    def __init__(self, outlet: Outlet, wire: str, id: str | None = None) -> None:
+        self.outlet = outlet
+        self.wire = wire
+        self.id = id or os.urandom(8).hex()
+        self.secret = os.urandom(16).hex()
+        self.client_id: str | None = None
+        self.client: dict[str, str] = {}
+        self.era: str | None = None
+        self.version: str | None = None
+        self.capabilities: json.Fields = {}
+        self.caller = Caller()
+        # Only this server's tools, under their own names.
+        self.server: str | None = None
+        self.role: str | None = None
+        self.agent_id: str | None = None
+        self.cwd: str | None = None
+        self.pid: int | None = None
+        self.connected_at = time.time()
+        self.active = True
+        self.initialized = False
+        # Which state of the catalogue this session's client has seen; None: it never asked.
+        self.listed: int | None = None
+        self.open: dict[object, Call] = {}
+        self.listens: dict[object, Listen] = {}
+
+    def can_be_asked(self) -> bool:
+        """Whether the client shows elicitations that come as a request, as legacy revisions have them."""
+        return (
+            self.era == eras.LEGACY
+            and "elicitation" in self.capabilities
+            and (self.version or "") >= eras.ELICITATION_SINCE
+        )
+
+    def describe(self) -> dict[str, object]:
+        """The session in `hearth status --json`."""
+        return {
+            "id": self.id,
+            "client": self.client or None,
+            "era": self.era,
+            "version": self.version,
+            "connectedAt": self.connected_at,
+            "active": self.active,
+            "pid": self.pid,
+            "cwd": self.cwd,
+            "role": self.role,
+            "agentId": self.agent_id,
+            "server": self.server,
+            "wire": self.wire,
+            "inFlight": len(self.open),
+        }
+
+
+class Sessions:
+    """Everybody who is connected, in the order of their coming."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, Session] = {}
+        self.owner: Session | None = None
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(list(self._by_id.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def get(self, id: str) -> Session | None:
+        """The session of that id."""
+        return self._by_id.get(id)
+
+    def add(self, session: Session) -> None:
+        """A session begins."""
+        self._by_id[session.id] = session
+        self._elect()
+
+    def remove(self, session: Session) -> None:
+        """A session ends."""
+        if self._by_id.get(session.id) is session:
+            del self._by_id[session.id]
+            self._elect()
+
+    def fell_silent(self, session: Session) -> None:
+        """Its heartbeats stopped: it holds nothing any longer, and what is owed to it is kept."""
+        session.active = False
+        self._elect()
+
+    def came_back(self, session: Session) -> None:
+        """It spoke again. It does not take the ownership back."""
+        session.active = True
+        self._elect()
+
+    def _elect(self) -> None:
+        owner = self.owner
+        if owner and owner.active and self._by_id.get(owner.id) is owner:
+            return
+        self.owner = next((session for session in self._by_id.values() if session.active), None)
+        if self.owner is None or self.owner is owner:
+            return
+        for session in self._by_id.values():
+            session.outlet.owner_changed(self.owner.id, session is self.owner)

@@ -1,0 +1,1 @@
+"""What MCP means, without any I/O: eras, names, probing, translation. Nothing here imports asyncio, socket, os or logging."""

@@ -1,0 +1,61 @@
+"""The revisions of MCP and what tells them apart.
+
+Legacy revisions open with `initialize` and keep a session; the modern one carries its version in every request's `_meta`
+and has neither.
+"""
+
+from hearth.errors import MessageError
+from hearth.wire import json, values
+
+LEGACY = "legacy"
+MODERN = "modern"
+
+LEGACY_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+NEWEST_LEGACY = LEGACY_VERSIONS[-1]
+MODERN_VERSIONS = ("2026-07-28",)
+NEWEST_MODERN = MODERN_VERSIONS[-1]
+# Elicitation came with this revision; revisions are dates, so they compare as text.
+ELICITATION_SINCE = "2025-06-18"
+
+PROTOCOL_VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+CLIENT_CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
+CLIENT_INFO_KEY = "io.modelcontextprotocol/clientInfo"
+LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
+SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
+SUBSCRIPTION_ID_KEY = "io.modelcontextprotocol/subscriptionId"
+# What a modern client puts into `_meta` for the server itself; a legacy server refuses a request that has them.
+REQUEST_ENVELOPE_KEYS = (PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY)
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
+MODERN_ONLY_ERRORS = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
+
+
+class UnsupportedVersion(MessageError):
+    """A modern request names a revision that is not served; `data` is what the schema asks for."""
+
+    def __init__(self, requested: str) -> None:
+        super().__init__(f"protocol version {requested} is not supported", UNSUPPORTED_VERSION)
+        self.data = {"requested": requested, "supported": list(MODERN_VERSIONS)}
+
+
+def negotiate(requested: object) -> str:
+    """The version that answers an `initialize`: a known one is echoed, an unknown one gets the newest legacy."""
+    return requested if isinstance(requested, str) and requested in LEGACY_VERSIONS else NEWEST_LEGACY
+
+
+def check_envelope(meta: json.Fields) -> None:
+    """Check a modern request's `_meta`. Raises MessageError as the specification orders it."""
+    version = values.text(meta[PROTOCOL_VERSION_KEY])
+    if version is None:
+        raise MessageError(f"_meta[{PROTOCOL_VERSION_KEY!r}] must be a string", INVALID_PARAMS)
+    if version not in MODERN_VERSIONS:
+        raise UnsupportedVersion(version)
+    if CLIENT_CAPABILITIES_KEY not in meta:
+        raise MessageError(f"_meta[{CLIENT_CAPABILITIES_KEY!r}] is required", INVALID_PARAMS)

@@ -1,0 +1,84 @@
+"""From a client's words to a server's, and back, where the two are of different eras.
+
+Payloads stay raw bytes; only the levels that must change are taken apart. The table is section 5 of the design's page on
+eras: a modern client's envelope never reaches a legacy server, a modern result's never a legacy client.
+"""
+
+from hearth.errors import UpstreamError
+from hearth.mcp import eras
+from hearth.wire import json, values
+from hearth.wire.values import Members, RawBytes
+
+_MODERN_RESULT_KEYS = ("resultType", "ttlMs", "cacheScope")
+
+
+class Caller:
+    """What a modern server must be told about the client on every request. `capabilities` and `info` are raw JSON."""
+
+    __slots__ = ("capabilities", "info")
+
+    def __init__(self, capabilities: bytes = b"{}", info: bytes | None = None) -> None:
+        self.capabilities = capabilities
+        self.info = info
+
+
+def request_meta(meta: json.Fields, upstream_era: str, caller: Caller, token: bytes | None) -> Members:
+    """The `_meta` to send upstream. `token` replaces the client's progress token, whose place only Hearth knows."""
+    sent: Members = {key: value for key, value in meta.items() if key not in eras.REQUEST_ENVELOPE_KEYS}
+    sent.pop("progressToken", None)
+    if token is not None:
+        sent["progressToken"] = token
+    if upstream_era == eras.MODERN:
+        sent[eras.PROTOCOL_VERSION_KEY] = b'"%b"' % eras.NEWEST_MODERN.encode()
+        sent[eras.CLIENT_CAPABILITIES_KEY] = meta.get(eras.CLIENT_CAPABILITIES_KEY) or caller.capabilities
+        info = meta.get(eras.CLIENT_INFO_KEY) or caller.info
+        if info is not None:
+            sent[eras.CLIENT_INFO_KEY] = info
+        if eras.LOG_LEVEL_KEY in meta:
+            sent[eras.LOG_LEVEL_KEY] = meta[eras.LOG_LEVEL_KEY]
+    return sent
+
+
+def call_result(result: RawBytes, client_era: str, upstream_era: str, server_info: bytes) -> RawBytes:
+    """The result of `tools/call` in the client's era. Raises UpstreamError for one that the client cannot take."""
+    if client_era == upstream_era:
+        return result
+    fields: Members = {**json.split(result)}
+    if client_era == eras.MODERN:
+        fields["resultType"] = b'"complete"'
+        meta: Members = {**values.members(fields.get("_meta"))}
+        meta.setdefault(eras.SERVER_INFO_KEY, server_info)
+        fields["_meta"] = json.join(meta)
+        return json.join(fields)
+    return json.join(_legacy_result(fields))
+
+
+def _legacy_result(fields: Members) -> Members:
+    kind = values.text(fields.get("resultType", b'"complete"'))
+    if kind != "complete":
+        raise UpstreamError(f"the server answered {kind!r}, which a client of a legacy revision cannot take")
+    for key in _MODERN_RESULT_KEYS:
+        fields.pop(key, None)
+    structured = fields.get("structuredContent")
+    if structured is not None and not bytes(structured).lstrip().startswith(b"{"):
+        # Legacy schemas allow objects only; the text content says the same.
+        del fields["structuredContent"]
+    if "_meta" in fields:
+        meta = values.members(fields["_meta"])
+        meta.pop(eras.SERVER_INFO_KEY, None)
+        fields["_meta"] = json.join(meta)
+        if not meta:
+            del fields["_meta"]
+    return fields
+
+
+def error_object(error: RawBytes, client_era: str, upstream_era: str) -> RawBytes:
+    """An upstream's error as the client may see it: version and header disputes are Hearth's own, never the client's."""
+    if upstream_era != eras.MODERN:
+        return error
+    fields = values.members(error)
+    code = values.integer(fields.get("code"))
+    relayed = {eras.MISSING_CAPABILITY} if client_era == eras.MODERN else set()
+    if code in eras.MODERN_ONLY_ERRORS - relayed:
+        return json.join({**fields, "code": b"%d" % eras.INTERNAL_ERROR})
+    return error

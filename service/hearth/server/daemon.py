@@ -1,0 +1,294 @@
+"""The daemon's life: claim, listen, serve, drain, go out.
+
+`run` reads as a sentence; each step is a method. Signal handlers only enqueue: what they ask for happens in the loop.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from hearth import __version__, config
+from hearth.errors import ConfigError, UpstreamError
+from hearth.host.folders import make_private
+from hearth.hub.hub import Hub
+from hearth.server import logs
+from hearth.server.claim import Claim
+from hearth.server.entry import Start
+from hearth.server.listener import Listener, bind
+from hearth.server.reception import Reception
+from hearth.server.steward import Wire
+
+log = logging.getLogger(__name__)
+
+# Three missed heartbeats: one may be late, two may be a busy machine.
+MISSED_HEARTBEATS = 3
+# How long flushed connections may take to close once everything is answered.
+CLOSE_SECONDS = 2.0
+# A terminal sends Ctrl-C to the whole group and the watcher forwards it: twice at once is once.
+SIGNAL_ECHO_SECONDS = 0.5
+
+
+def run(start: Start) -> int:
+    """Be the daemon until it is time to go. Raises AlreadyRunning, StartError, ConfigError before it serves."""
+    claim = Claim(start.places)
+    claim.take(activated=start.adopted is not None)
+    try:
+        settings = config.load(start.places)
+        logs.set_up(start.places.log, settings.log_level, journal=start.adopted is not None)
+        listener = _listen(start)
+        daemon = Daemon(start, settings, claim, listener)
+        _loop_run()(daemon.serve())
+    finally:
+        claim.release()
+    return 0
+
+
+def _loop_run() -> Callable[[Coroutine[Any, Any, None]], None]:
+    if sys.platform == "win32":
+        return asyncio.run
+    import uvloop
+
+    return uvloop.run  # type: ignore[no-any-return]
+
+
+def _listen(start: Start) -> Listener:
+    if start.adopted:
+        return Listener(start.adopted, start.places.socket, owned=False)
+    make_private(os.path.dirname(start.places.socket))
+    return bind(start.places.socket)
+
+
+class Daemon:
+    """One daemon, from READY to STOPPING. It is the steward of its connections."""
+
+    def __init__(self, start: Start, settings: config.Config, claim: Claim, listener: Listener) -> None:
+        self._start = start
+        self._places = start.places
+        self._notifier = start.notifier
+        self._claim = claim
+        self._listener = listener
+        self._settings = settings
+        self._config_seen = _signature(settings.path)
+        self._config_error: str | None = None
+        self._begun = time.time()
+        self._quiet_since: float | None = None
+        self._ending: tuple[str, bool] | None = None
+        self._told_to_end = 0.0
+        self._hurry = asyncio.Event()
+
+    @property
+    def config(self) -> config.Config:
+        """The config in force."""
+        return self._settings
+
+    def now(self) -> float:
+        """The loop's clock."""
+        return self._loop.time()
+
+    async def serve(self) -> None:
+        """Serve until something ends it, then shut down."""
+        self._loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
+        self.hub = Hub(self._settings)
+        self._reception = Reception(self, self._listener)
+        self._claim.register(self.hub.daemon_id, self._settings.hash)
+        self._watch_signals()
+        self._reception.open()
+        self._announce()
+        self._tick()
+        self._pat_watchdog()
+        try:
+            await self._ended.wait()
+            await self._shut_down()
+        finally:
+            self._listener.retire()
+
+    def _announce(self) -> None:
+        log.info(
+            "serving on %s as pid %d, activated by %s",
+            self._places.socket,
+            os.getpid(),
+            self._start.activation,
+        )
+        for warning in self._settings.warnings:
+            log.warning("%s", warning)
+        self._notifier.ready(self.hub.summary())
+        self._start.report("ok")
+
+    # --- signals
+
+    def _watch_signals(self) -> None:
+        add = self._loop.add_signal_handler
+        add(signal.SIGTERM, self._asked_to_end, "SIGTERM", False)
+        add(signal.SIGINT, self._asked_to_end, "SIGINT", False)
+        add(signal.SIGUSR1, self._asked_to_end, "another daemon takes over", True)
+        if sys.stdin is not None and sys.stdin.isatty():
+            # The terminal was closed.
+            add(signal.SIGHUP, self._asked_to_end, "SIGHUP", False)
+        else:
+            add(signal.SIGHUP, self._reload_by_signal)
+
+    def _asked_to_end(self, reason: str, reconnect: bool) -> None:
+        now = self.now()
+        if self._ending and now - self._told_to_end > SIGNAL_ECHO_SECONDS:
+            log.warning("told to end a second time: not waiting any longer")
+            self._hurry.set()
+        self._told_to_end = now
+        self.go_out(reason, reconnect)
+
+    def _reload_by_signal(self) -> None:
+        self._notifier.reloading()
+        try:
+            log.info("%s", self.reload())
+        except ConfigError:
+            pass
+        self._notifier.ready(self.hub.summary())
+
+    # --- the steward of the connections
+
+    def status(self) -> dict[str, Any]:
+        """The status document."""
+        return {
+            "running": True,
+            "pid": os.getpid(),
+            "endpoint": self._places.socket,
+            "version": __version__,
+            "uptimeSeconds": round(time.time() - self._begun, 3),
+            "daemonId": self.hub.daemon_id,
+            "profile": self._places.key,
+            "configPath": self._settings.path,
+            "configHash": self._settings.hash,
+            "configError": self._config_error,
+            "activation": self._start.activation,
+            "degraded": None,
+            **self.hub.describe(),
+        }
+
+    def reload(self) -> str:
+        """Read the config again. Raises ConfigError, and the old one stays."""
+        self._config_seen = _signature(self._settings.path)
+        try:
+            settings = config.load(self._places)
+        except ConfigError as exc:
+            self._config_error = str(exc)
+            log.error("the config was not reloaded, the old one stays: %s", exc)
+            raise
+        self._config_error = None
+        self._settings = settings
+        logging.getLogger().setLevel(settings.log_level.upper())
+        self.hub.apply(settings)
+        self._claim.register(self.hub.daemon_id, settings.hash)
+        return f"{settings.path} is in force"
+
+    def look_at_config(self) -> None:
+        """Reload if the file is another than the one in force."""
+        if _signature(self._settings.path) != self._config_seen:
+            try:
+                log.info("%s", self.reload())
+            except ConfigError:
+                # Said in the log and in the status; the old one stays.
+                pass
+
+    def go_out(self, reason: str, reconnect: bool) -> None:
+        """Begin the shutdown; `reconnect` tells the bridges to come back at once."""
+        if self._ending is None:
+            self._ending = (reason, reconnect)
+            self._ended.set()
+
+    def forget(self, wire: Wire) -> None:
+        """A connection has ended."""
+        self._reception.wires.discard(wire)
+
+    # --- time
+
+    def _tick(self) -> None:
+        self._notice_silence()
+        self._notice_replacement()
+        self._consider_idleness()
+        self._notifier.status(self.hub.summary())
+        period = self._settings.heartbeat_interval
+        if self._settings.idle_timeout:
+            period = min(period, max(self._settings.idle_timeout / 4, 0.05))
+        self._loop.call_later(period, self._tick)
+
+    def _pat_watchdog(self) -> None:
+        if self._notifier.watchdog_seconds:
+            self._notifier.watchdog()
+            self._loop.call_later(self._notifier.watchdog_seconds, self._pat_watchdog)
+
+    def _notice_silence(self) -> None:
+        patience = MISSED_HEARTBEATS * self._settings.heartbeat_interval
+        for wire in self._reception.wires:
+            silent = wire.last_seen is not None and self.now() - wire.last_seen > patience
+            if wire.session and wire.session.active and silent:
+                log.info("no heartbeat: it holds nothing any longer", extra={"session": wire.session.id})
+                self.hub.sessions.fell_silent(wire.session)
+
+    def _notice_replacement(self) -> None:
+        if self._listener.replaced():
+            self.go_out("another socket has taken the place of this daemon's", reconnect=True)
+
+    def _consider_idleness(self) -> None:
+        if self.hub.busy() or self._reception.undecided:
+            self._quiet_since = None
+            return
+        if self._quiet_since is None:
+            self._quiet_since = self.now()
+        idle = self._settings.idle_timeout
+        if not idle or self.now() - self._quiet_since < idle or self._ending:
+            return
+        # Stop polling, look once more, go: whoever comes later waits in the kernel's queue for the next start.
+        self._reception.close()
+        if self._reception.look_once():
+            self._quiet_since = None
+            self._reception.open()
+        else:
+            self.go_out(f"nobody was there for {idle:g} s", reconnect=True)
+
+    # --- the end
+
+    async def _shut_down(self) -> None:
+        assert self._ending is not None
+        reason, reconnect = self._ending
+        log.info("going out: %s", reason)
+        self._notifier.stopping(f"going out: {reason}")
+        self._reception.close()
+        for wire in list(self._reception.wires):
+            wire.drain(reconnect, reason)
+        await self._drain()
+        await self._close_connections()
+        await self.hub.stop()
+        log.info("gone out")
+
+    async def _drain(self) -> None:
+        """Let calls finish, bounded; what is still open then is answered with the reason."""
+        deadline = self.now() + self._settings.drain_timeout
+        while self.hub.in_flight and self.now() < deadline and not self._hurry.is_set():
+            await asyncio.sleep(0.02)
+        for session in self.hub.sessions:
+            for call in list(session.open.values()):
+                call.failed(
+                    UpstreamError(
+                        "the daemon went out before the server answered; it may or may not have run"
+                    )
+                )
+
+    async def _close_connections(self) -> None:
+        for connection in [*self._reception.wires, *self._reception.undecided]:
+            connection.close()
+        deadline = self.now() + CLOSE_SECONDS
+        while (self._reception.wires or self._reception.undecided) and self.now() < deadline:
+            await asyncio.sleep(0.01)
+
+
+def _signature(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,265 @@
+"""The degraded daemon: it cannot serve, so it says why. Standard library only; it works when nothing else can be imported.
+
+Every request is answered with -32603 and the reason. When the cause may be mended (the config file is another one, or some
+seconds have passed), it tells its bridges to come back, executes itself anew and lets them find out; what they had asked
+is asked again, because it was never taken.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+
+from hearth.errors import HearthError, StartError, WireError
+from hearth.host import systemd
+from hearth.server.entry import SOCKET_NAME, Start
+from hearth.server.listener import Listener, bind
+from hearth.wire.frames import MESSAGE_LIMIT_BYTES, PROTOCOL_VERSION, FrameDecoder, encode
+
+# Nobody needs an explanation that nobody asks for.
+IDLE_SECONDS = 60.0
+# A cause that is not the config file cannot be watched; a request this long after the last try is a reason to try.
+RETRY_SECONDS = 2.0
+_READ_BYTES = 65536
+
+
+def run(start: Start, cause: Exception) -> int:
+    """Explain `cause` to whoever connects, until it is mended or nobody asks. Returns the exit code."""
+    reason = _describe(cause)
+    print(
+        f"<3>hearth: degraded: {reason}" if start.adopted else f"hearth: degraded: {reason}", file=sys.stderr
+    )
+    try:
+        claim = _claim(start)
+        listener = _listen(start)
+    except HearthError as exc:
+        start.report(reason if reason == str(exc) else f"{reason} ({exc})")
+        return exc.exit_code
+    start.report("ok")
+    try:
+        return Degraded(start, listener, reason).serve()
+    finally:
+        listener.retire()
+        if claim:
+            claim.release()
+
+
+def _describe(cause: Exception) -> str:
+    if isinstance(cause, HearthError):
+        return str(cause)
+    return f"Hearth's installation is broken ({type(cause).__name__}: {cause}); install it again"
+
+
+def _claim(start: Start) -> "object | None":
+    """The daemon lock where it can be had; an activated daemon explains itself without it, too."""
+    try:
+        from hearth.server.claim import Claim
+
+        claim = Claim(start.places)
+        claim.take(activated=start.adopted is not None)
+        claim.register("degraded", "")
+    except Exception:
+        if start.adopted is None:
+            raise
+        return None
+    return claim
+
+
+def _listen(start: Start) -> Listener:
+    if start.adopted:
+        return Listener(start.adopted, start.places.socket, owned=False)
+    return bind(start.places.socket)
+
+
+class Degraded:
+    """One loop over all connections; there is nothing here that could block or grow."""
+
+    def __init__(self, start: Start, listener: Listener, reason: str) -> None:
+        self._start = start
+        self._listener = listener
+        self.reason = reason
+        self._begun = time.monotonic()
+        self._heard = self._begun
+        self._config = _signature(start.places.config_file())
+        self._guests: dict[int, Guest] = {}
+        self._poll = select.poll()
+        self._going = False
+
+    def serve(self) -> int:
+        """Explain until it is time to go."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+            signal.signal(number, self._go)
+        self._poll.register(self._listener.socket, select.POLLIN)
+        self._start.notifier.ready(f"degraded: {self.reason}")
+        while not self._going and (self._guests or time.monotonic() - self._heard < IDLE_SECONDS):
+            for descriptor, _ in self._poll.poll(self._pause() * 1000):
+                self._turn(descriptor)
+            self._start.notifier.watchdog()
+        return 0
+
+    def _pause(self) -> float:
+        return min(1.0, self._start.notifier.watchdog_seconds or 1.0)
+
+    def _go(self, number: int, frame: object) -> None:
+        self._going = True
+
+    def _turn(self, descriptor: int) -> None:
+        if descriptor == self._listener.socket.fileno():
+            self._welcome()
+            return
+        guest = self._guests[descriptor]
+        try:
+            stays = guest.receive(self)
+        except (OSError, WireError, ValueError):
+            stays = False
+        if not stays:
+            self._poll.unregister(descriptor)
+            del self._guests[descriptor]
+            guest.connection.close()
+
+    def _welcome(self) -> None:
+        try:
+            connection = self._listener.accept()
+        except OSError:
+            return
+        if connection is None:
+            return
+        # A reader that does not read loses its connection by the timeout, not our time.
+        connection.settimeout(1.0)
+        self._guests[connection.fileno()] = Guest(connection)
+        self._poll.register(connection, select.POLLIN)
+
+    def consulted(self) -> None:
+        """A request has come: look whether the cause may be mended, and if so start anew instead of answering."""
+        self._heard = time.monotonic()
+        changed = _signature(self._start.places.config_file()) != self._config
+        if changed or self._heard - self._begun > RETRY_SECONDS:
+            self._start_anew()
+
+    def _start_anew(self) -> None:
+        for guest in self._guests.values():
+            guest.dismiss()
+        if self._start.adopted:
+            systemd.hand_on_listener(self._listener.socket, SOCKET_NAME)
+        else:
+            self._listener.retire()
+        arguments = [item for item in self._start.arguments if item != "--detach"]
+        os.execv(sys.executable, [sys.executable, "-I", "-m", "hearth.server", *_without_ready_fd(arguments)])
+
+
+def _without_ready_fd(arguments: list[str]) -> list[str]:
+    kept = list(arguments)
+    if "--ready-fd" in kept:
+        index = kept.index("--ready-fd")
+        del kept[index : index + 2]
+    return kept
+
+
+class Guest:
+    """One connection: frames or lines, told by the first byte."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self._frames: FrameDecoder | None = None
+        self._rest: bytes | None = None
+        self._taken = 0
+
+    def receive(self, host: Degraded) -> bool:
+        """Read once and answer; False when the connection is over."""
+        data = self.connection.recv(_READ_BYTES)
+        if not data:
+            return False
+        if self._frames is None and self._rest is None:
+            if data[0] < 0x10:
+                self._frames = FrameDecoder()
+            else:
+                self._rest = b""
+        if self._frames is not None:
+            return all([self._receive_frame(host, *frame) for frame in self._frames.receive_data(data)])
+        *lines, self._rest = ((self._rest or b"") + data).split(b"\n")
+        if len(self._rest) > MESSAGE_LIMIT_BYTES:
+            return False
+        for line in lines:
+            host.consulted()
+            self._say_line(_answer(line, host.reason))
+        return True
+
+    def _say_line(self, answer: bytes | None) -> None:
+        if answer is not None:
+            self.connection.sendall(answer + b"\n")
+
+    def _say(self, header: dict[str, object], payload: bytes = b"") -> None:
+        self.connection.sendall(encode(json.dumps(header).encode(), payload))
+
+    def _receive_frame(self, host: Degraded, header: bytes, payload: bytes) -> bool:
+        frame = json.loads(header)
+        kind, seq = frame.get("type"), frame.get("seq", 0)
+        if kind == "mcp":
+            host.consulted()
+            answer = _answer(payload, host.reason)
+            self._taken = seq
+            if answer is None:
+                self._say({"type": "ack", "seq": seq, "done": [seq]})
+            else:
+                self._say({"type": "mcp", "re": seq}, answer)
+        elif kind == "hello":
+            self._say({"type": "helloAck", "protocol": PROTOCOL_VERSION, "sessionId": "degraded", "secret": "",
+                       "daemonId": "degraded", "isOwner": False, "heartbeatSeconds": 5})  # fmt: skip
+        elif kind == "status":
+            self._say({"type": "status", "re": seq}, json.dumps(_status(host)).encode())
+        elif kind in ("reload", "shutdown"):
+            return self._act(host, kind, seq)
+        return kind != "goodbye"
+
+    def _act(self, host: Degraded, kind: str, seq: int) -> bool:
+        self._say({"type": kind, "re": seq, "ok": kind == "shutdown", "message": host.reason})
+        if kind == "shutdown":
+            host._go(0, None)
+        else:
+            host.consulted()
+        return True
+
+    def dismiss(self) -> None:
+        """Tell a bridge to come back; what it sent and was not answered counts as never taken."""
+        if self._frames is not None:
+            try:
+                self._say(
+                    {"type": "goodbye", "reconnect": True, "taken": self._taken, "reason": "starting anew"}
+                )
+            except OSError:
+                pass
+
+
+def _answer(line: bytes, reason: str) -> bytes | None:
+    """The error for a request, None for what has no answer."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return b'{"jsonrpc":"2.0","error":{"code":-32700,"message":"the message is not JSON"}}'
+    if not isinstance(message, dict) or "id" not in message or "method" not in message:
+        return None
+    error = {"code": StartError.rpc_code, "message": f"Hearth cannot serve: {reason}"}
+    return json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}).encode()
+
+
+def _status(host: Degraded) -> dict[str, object]:
+    from hearth import __version__
+
+    return {
+        "running": True, "pid": os.getpid(), "endpoint": host._start.places.socket, "version": __version__,
+        "uptimeSeconds": round(time.monotonic() - host._begun, 3), "owner": None, "daemonId": "degraded",
+        "profile": host._start.places.key, "configPath": host._start.places.config_file(), "configHash": "",
+        "configError": None, "activation": host._start.activation, "degraded": host.reason,
+        "sessions": [], "upstreams": [],
+    }  # fmt: skip
+
+
+def _signature(path: str) -> "tuple[int, int] | None":
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size

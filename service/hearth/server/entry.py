@@ -1,0 +1,115 @@
+"""The way into the daemon, guarded: an activated daemon always reaches `accept`.
+
+Whatever goes wrong on the way (a config that does not parse, a read-only folder, a module that cannot be imported)
+becomes a degraded daemon that tells every client the reason. Otherwise systemd would start it hundreds of times, or give
+up on the socket. So nothing heavier than the standard library is imported outside the guard.
+"""
+
+import os
+import socket
+import sys
+
+from hearth.errors import AlreadyRunning, HearthError, StartError
+from hearth.host import background, systemd, watcher
+from hearth.paths import DEFAULT_PROFILE, Places
+
+SOCKET_NAME = "mcp"
+
+
+class Options:
+    """The command line of `python -m hearth.server`, which is not typed by people: see `hearth serve --help`."""
+
+    def __init__(self, arguments: list[str]) -> None:
+        self.profile = DEFAULT_PROFILE
+        self.config = os.environ.get("HEARTH_CONFIG") or None
+        self.detach = False
+        self.ready_fd = -1
+        remaining = list(arguments)
+        while remaining:
+            name, given, value = remaining.pop(0).partition("=")
+            if name == "--detach":
+                self.detach = True
+                continue
+            if name not in {"--profile", "--config", "--ready-fd"} or not (given or remaining):
+                raise StartError(f"unknown or incomplete option {name!r}; see 'hearth serve --help'")
+            self._set(name, value if given else remaining.pop(0))
+
+    def _set(self, name: str, value: str) -> None:
+        if name == "--profile":
+            self.profile = value
+        elif name == "--config":
+            self.config = value
+        else:
+            self.ready_fd = int(value)
+
+
+class Start:
+    """How this daemon was started, and what it owes to whoever did it."""
+
+    def __init__(
+        self, places: Places, listener: socket.socket | None, ready_fd: int, arguments: list[str]
+    ) -> None:
+        self.places = places
+        # Handed over by the service manager: never to be closed, unlinked or shut down.
+        self.adopted = listener
+        self.arguments = arguments
+        self.notifier = systemd.Notifier()
+        self._ready_fd = ready_fd
+
+    @property
+    def activation(self) -> str:
+        """Who holds the socket."""
+        return "systemd" if self.adopted else "self"
+
+    def report(self, line: str) -> None:
+        """Tell the bridge that waits on the ready pipe, once."""
+        if self._ready_fd < 0:
+            return
+        try:
+            os.write(self._ready_fd, line.encode("utf-8", "replace") + b"\n")
+            os.close(self._ready_fd)
+        except OSError:
+            # It stopped waiting.
+            pass
+        self._ready_fd = -1
+
+
+def main(arguments: list[str]) -> int:
+    """Run a daemon until it goes out; returns the exit code."""
+    try:
+        options = Options(arguments)
+        places = Places(options.profile, options.config)
+    except (HearthError, ValueError) as exc:
+        print(f"hearth: {exc}", file=sys.stderr)
+        return 2
+    listener = _adopt()
+    if options.detach:
+        background.close_inherited({options.ready_fd})
+        background.detach(places.log)
+    if options.ready_fd >= 0:
+        os.set_inheritable(options.ready_fd, False)
+    if listener is None:
+        watcher.fork_watched()
+    return _run(Start(places, listener, options.ready_fd, arguments))
+
+
+def _adopt() -> socket.socket | None:
+    listeners = systemd.take_listeners()
+    named = [found for name, found in listeners if name == SOCKET_NAME]
+    chosen = named or [found for _, found in listeners]
+    return chosen[0] if chosen else None
+
+
+def _run(start: Start) -> int:
+    try:
+        from hearth.server.daemon import run
+
+        return run(start)
+    except AlreadyRunning as exc:
+        start.report(f"running {exc}")
+        print(f"hearth: {exc}", file=sys.stderr)
+        return exc.exit_code
+    except Exception as exc:
+        from hearth.server.degraded import run as run_degraded
+
+        return run_degraded(start, exc)

@@ -1,0 +1,297 @@
+"""The frames wire: bridges, and the command line's control requests. docs/protocol.md is its specification."""
+
+import asyncio
+import logging
+from typing import Any
+
+from msgspec import Raw
+
+from hearth import __version__
+from hearth.errors import FrameError, HearthError, Refused, WireError
+from hearth.faults import SEAMS
+from hearth.hub.sessions import Session
+from hearth.mcp import answers
+from hearth.server.outbox import Outbox
+from hearth.server.steward import Steward
+from hearth.wire import json
+from hearth.wire.frames import (
+    OLDEST_PROTOCOL_VERSION,
+    PROTOCOL_VERSION,
+    FrameDecoder,
+    encode,
+)
+from hearth.wire.lines import Assembler
+
+log = logging.getLogger(__name__)
+
+_MCP = b'{"type":"mcp","seq":'
+_MCP_BYTES = len(_MCP)
+_CONTROL = frozenset({"status", "reload", "shutdown"})
+
+
+class FramedWire(asyncio.Protocol):
+    """One connection that speaks frames. It is its session's outlet; a tag is the `seq` of a line."""
+
+    def __init__(self, steward: Steward, transport: asyncio.Transport, pid: int | None) -> None:
+        config = steward.config
+        self._steward = steward
+        self._outbox = Outbox(transport, config.outbound_limit, f"the bridge with pid {pid}")
+        self._decoder = FrameDecoder(config.message_limit)
+        self._assembler = Assembler(config.message_limit)
+        self._pieces: list[int] = []
+        self._pid = pid
+        self._taken = 0
+        self._ack: dict[str, Any] = {}
+        self._receiving = False
+        self._draining = False
+        self._leaving = False
+        self._deadline: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.session: Session | None = None
+        self.last_seen: float | None = steward.now()
+
+    # --- bytes in
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes; every complete frame is handled before the next read."""
+        self.last_seen = self._steward.now()
+        if self.session and not self.session.active:
+            self._steward.hub.sessions.came_back(self.session)
+        self._receiving = True
+        try:
+            for header, payload in self._decoder.receive_data(data):
+                if header.startswith(_MCP) and header[_MCP_BYTES:-1].isdigit():
+                    self._receive_line(int(header[_MCP_BYTES:-1]), payload, False, False)
+                else:
+                    self._receive_frame(json.loads(header), payload)
+        except (WireError, Refused) as exc:
+            self._refuse(exc)
+        finally:
+            self._receiving = False
+        self._flush_ack()
+
+    def _receive_frame(self, header: Any, payload: bytes) -> None:
+        kind = header.get("type") if isinstance(header, dict) else None
+        if kind == "mcp":
+            self._receive_line(
+                _integer(header, "seq"), payload, header.get("resent") is True, header.get("replay") is True
+            )
+        elif kind == "hello":
+            self._receive_hello(header)
+        elif kind in _CONTROL:
+            self._receive_control(kind, header)
+        elif kind == "goodbye":
+            self._leave()
+        elif kind != "heartbeat":
+            raise FrameError(f"unknown frame type {kind!r}")
+
+    def _receive_hello(self, header: dict[str, Any]) -> None:
+        if self.session:
+            raise FrameError("a second hello on one connection")
+        protocol = _integer(header, "protocol")
+        if not OLDEST_PROTOCOL_VERSION <= protocol <= PROTOCOL_VERSION:
+            raise Refused(
+                f"the bridge speaks frame protocol {protocol}, this daemon (Hearth {__version__}) speaks "
+                f"{OLDEST_PROTOCOL_VERSION} to {PROTOCOL_VERSION}; restart the older of the two"
+            )
+        if header.get("mode") not in (None, "full"):
+            raise Refused(f"this version of Hearth does not offer --mode {header['mode']}")
+        self._open_session(header)
+        self._steward.look_at_config()
+
+    def _open_session(self, header: dict[str, Any]) -> None:
+        resume = header.get("resume")
+        former = (
+            (str(resume.get("sessionId")), str(resume.get("secret"))) if isinstance(resume, dict) else None
+        )
+        hub = self._steward.hub
+        session = self.session = hub.open_session(self, "frames", _string(header, "server"), former)
+        session.pid = self._pid
+        session.client_id = _string(header, "clientId")
+        session.role = _string(header, "role")
+        session.agent_id = _string(header, "agentId")
+        session.cwd = _string(header, "cwd")
+        greeting = {
+            "type": "helloAck",
+            "protocol": PROTOCOL_VERSION,
+            "version": __version__,
+            "sessionId": session.id,
+            "secret": session.secret,
+            "daemonId": hub.daemon_id,
+            "isOwner": hub.sessions.owner is session,
+            "heartbeatSeconds": self._steward.config.heartbeat_interval,
+        }
+        # In the kernel before any line is looked at: a bridge that never saw it knows that nothing has run.
+        self._outbox.write_now(encode(json.dumps(greeting)))
+
+    def _receive_line(self, seq: int, payload: bytes, resent: bool, replay: bool) -> None:
+        if self.session is None:
+            raise FrameError("a line before hello")
+        if self._draining:
+            return
+        self._taken = seq
+        items = self._assembler.receive_line(payload)
+        if not items:
+            self._hold_piece(seq)
+            return
+        for item in items:
+            if isinstance(item, json.Message):
+                self._steward.hub.receive(self.session, seq, item, resent, replay)
+            else:
+                self.answer(seq, _failure(item))
+        if self._pieces:
+            self._settle_pieces()
+
+    def _hold_piece(self, seq: int) -> None:
+        # A blank line is done with; a piece of a message is finished together with the message.
+        if self._assembler.pending:
+            self._pieces.append(seq)
+        else:
+            self.finish(seq)
+
+    def _settle_pieces(self) -> None:
+        if not self._assembler.pending:
+            pieces, self._pieces = self._pieces, []
+            for seq in pieces:
+                self.finish(seq)
+
+    # --- control
+
+    def _receive_control(self, kind: str, header: dict[str, Any]) -> None:
+        task = asyncio.get_running_loop().create_task(self._control(kind, _integer(header, "seq"), header))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _control(self, kind: str, seq: int, header: dict[str, Any]) -> None:
+        if kind == "status":
+            self._send({"type": "status", "re": seq}, json.dumps(self._steward.status()))
+            return
+        try:
+            if self.session:
+                await self._steward.hub.consent(self.session, kind)
+            message = self._act(kind, header)
+        except HearthError as exc:
+            self._send({"type": kind, "re": seq, "ok": False, "message": str(exc)})
+        else:
+            self._send({"type": kind, "re": seq, "ok": True, "message": message})
+
+    def _act(self, kind: str, header: dict[str, Any]) -> str:
+        if kind == "reload":
+            return self._steward.reload()
+        restart = header.get("restart") is True
+        # Soon, not now: the yes has to be written first.
+        asyncio.get_running_loop().call_soon(self._steward.go_out, "it was asked to", restart)
+        return "going out"
+
+    # --- the session's outlet
+
+    def answer(self, tag: int, payload: bytes, keep: str | None = None) -> None:
+        if keep is None:
+            self._outbox.write(encode(b'{"type":"mcp","re":%d}' % tag, payload))
+        else:
+            self._send({"type": "mcp", "re": tag, "keep": keep}, payload)
+        if self._leaving:
+            self._close_when_done()
+
+    def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None:
+        self._ack.setdefault("done", []).append(tag)
+        if keep is not None:
+            self._ack.setdefault("keep", {})[keep] = tag
+        if drop is not None:
+            self._ack.setdefault("drop", []).append(drop)
+        if not self._receiving:
+            self._flush_ack()
+
+    def _flush_ack(self) -> None:
+        if not self._ack:
+            return
+        if SEAMS:
+            SEAMS.hit("before-ack")
+        ack, self._ack = self._ack, {}
+        self._send({"type": "ack", "seq": self._taken, **ack})
+        if SEAMS:
+            asyncio.get_running_loop().call_later(0, SEAMS.hit, "after-ack")
+
+    def notify(self, payload: bytes, topic: str | None = None) -> None:
+        self._outbox.write_notice(encode(b'{"type":"mcp"}', payload), topic)
+
+    def tell(self, payload: bytes) -> None:
+        self._outbox.write(encode(b'{"type":"mcp"}', payload))
+
+    def ask(self, question: str, payload: bytes) -> None:
+        self._send({"type": "mcp", "ask": question}, payload)
+
+    def settled(self, question: str) -> None:
+        self._ack.setdefault("answered", []).append(question)
+        self._flush_ack()
+
+    def owner_changed(self, owner: str, is_owner: bool) -> None:
+        self._send({"type": "ownerChanged", "sessionId": owner, "isOwner": is_owner})
+
+    def owes(self) -> bool:
+        return self._outbox.owes()
+
+    def _send(self, header: dict[str, Any], payload: bytes | Raw = b"") -> None:
+        self._outbox.write(encode(json.dumps(header), bytes(payload)))
+
+    # --- the end
+
+    def drain(self, reconnect: bool, reason: str) -> None:
+        """Look at no further line; what was taken is still answered."""
+        self._draining = True
+        if self.session:
+            self._send({"type": "goodbye", "reconnect": reconnect, "taken": self._taken, "reason": reason})
+
+    def close(self) -> None:
+        """Close after everything queued has been taken."""
+        self._outbox.close()
+
+    def _leave(self) -> None:
+        self._leaving = True
+        self._deadline = asyncio.get_running_loop().call_later(self._steward.config.eof_timeout, self.close)
+        self._close_when_done()
+
+    def _close_when_done(self) -> None:
+        if self.session is None or not self.session.open:
+            self._flush_ack()
+            self.close()
+
+    def _refuse(self, exc: HearthError) -> None:
+        log.info("a connection is refused: %s", exc)
+        self._send({"type": "error", "message": str(exc)})
+        self.close()
+
+    def eof_received(self) -> bool:
+        """A bridge that ends says goodbye first: a bare EOF means that it is dead."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._deadline:
+            self._deadline.cancel()
+        for task in self._tasks:
+            task.cancel()
+        if self.session:
+            self._steward.hub.close_session(self.session)
+        self._steward.forget(self)
+
+    def pause_writing(self) -> None:
+        self._outbox.paused()
+
+    def resume_writing(self) -> None:
+        self._outbox.resumed()
+
+
+def _failure(problem: WireError) -> bytes:
+    return answers.failure(getattr(problem, "id", None), problem)
+
+
+def _integer(header: dict[str, Any], name: str) -> int:
+    value = header.get(name)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise FrameError(f"a {header.get('type')} frame without a whole number as {name!r}")
+    return value
+
+
+def _string(header: dict[str, Any], name: str) -> str | None:
+    value = header.get(name)
+    return value if isinstance(value, str) else None

@@ -1,0 +1,106 @@
+"""The raw-lines wire: `socat - UNIX-CONNECT:…` is a working client. One JSON-RPC message per line, both ways."""
+
+import asyncio
+
+from hearth.hub.sessions import Session
+from hearth.mcp import answers, eras
+from hearth.server.outbox import Outbox
+from hearth.server.steward import Steward
+from hearth.wire import json
+from hearth.wire.lines import Item, LineDecoder
+
+
+class LinedWire(asyncio.Protocol):
+    """One connection that speaks lines. It is its session's outlet; tags mean nothing here."""
+
+    def __init__(self, steward: Steward, transport: asyncio.Transport, pid: int | None) -> None:
+        config = steward.config
+        self._steward = steward
+        self._outbox = Outbox(transport, config.outbound_limit, f"the client with pid {pid}")
+        self._decoder = LineDecoder(config.message_limit)
+        self._ended = False
+        self._draining = False
+        self._deadline: asyncio.TimerHandle | None = None
+        self.session: Session | None = steward.hub.open_session(self, "lines")
+        self.session.pid = pid
+        self.last_seen: float | None = None
+
+    def data_received(self, data: bytes) -> None:
+        self._receive(self._decoder.receive_data(data))
+
+    def _receive(self, items: list[Item]) -> None:
+        assert self.session is not None
+        for item in items:
+            if not isinstance(item, json.Message):
+                self.answer(0, answers.failure(getattr(item, "id", None), item))
+            elif self._draining and item.id is not None and item.method is not None:
+                self.answer(
+                    0, answers.error(item.id, eras.INTERNAL_ERROR, "the daemon is going out; call again")
+                )
+            else:
+                self._steward.hub.receive(self.session, 0, item, resent=False, replay=False)
+
+    def eof_received(self) -> bool:
+        """The client has said everything; it still gets every pending answer, bounded."""
+        self._receive(self._decoder.receive_eof())
+        self._ended = True
+        self._deadline = asyncio.get_running_loop().call_later(self._steward.config.eof_timeout, self.close)
+        self._close_when_done()
+        return True
+
+    def _close_when_done(self) -> None:
+        if self._ended and self.session and not self.session.open:
+            self.close()
+
+    # --- the session's outlet
+
+    def answer(self, tag: int, payload: bytes, keep: str | None = None) -> None:
+        self._outbox.write(payload + b"\n")
+        self._close_when_done()
+
+    def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None:
+        self._close_when_done()
+
+    def notify(self, payload: bytes, topic: str | None = None) -> None:
+        self._outbox.write_notice(payload + b"\n", topic)
+
+    def tell(self, payload: bytes) -> None:
+        self._outbox.write(payload + b"\n")
+
+    def ask(self, question: str, payload: bytes) -> None:
+        self._outbox.write(payload + b"\n")
+
+    def settled(self, question: str) -> None:
+        pass
+
+    def owner_changed(self, owner: str, is_owner: bool) -> None:
+        pass
+
+    def owes(self) -> bool:
+        return self._outbox.owes()
+
+    # --- the end
+
+    def drain(self, reconnect: bool, reason: str) -> None:
+        """Take no further request; subscriptions are completed, since nobody will carry them over."""
+        self._draining = True
+        if self.session:
+            for listen in self.session.listens.values():
+                listen.complete()
+
+    def close(self) -> None:
+        """Close after everything queued has been taken."""
+        self._outbox.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._deadline:
+            self._deadline.cancel()
+        if self.session:
+            self._steward.hub.close_session(self.session)
+        self._steward.forget(self)
+
+    def pause_writing(self) -> None:
+        self._outbox.paused()
+
+    def resume_writing(self) -> None:
+        self._outbox.resumed()

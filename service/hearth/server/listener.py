@@ -1,0 +1,117 @@
+"""The listening socket: adopted from the service manager, or bound by Hearth itself. Standard library only.
+
+What was handed over is never closed, unlinked or shut down. What Hearth bound is unlinked only while the file is still its own:
+`systemctl start mcp.socket` replaces the file of a running self-started daemon, and removing the new one would leave
+a unit that says it listens and a socket that nobody can reach.
+"""
+
+import os
+import socket
+
+from hearth.errors import AlreadyRunning, StartError
+from hearth.faults import SEAMS
+
+# Every bridge of a machine that wakes up may connect at once; the kernel cuts this to its own somaxconn.
+BACKLOG = 4096
+_PROBE_SECONDS = 1.0
+
+
+class Listener:
+    """A listening Unix socket, and whether it is ours to take away."""
+
+    def __init__(self, sock: socket.socket, path: str, owned: bool) -> None:
+        sock.setblocking(False)
+        self.socket = sock
+        self.path = path
+        self._identity = _identity(path) if owned else None
+
+    @property
+    def owned(self) -> bool:
+        """Whether Hearth bound it."""
+        return self._identity is not None
+
+    def replaced(self) -> bool:
+        """Whether another socket, or nothing, is now where Hearth's own was."""
+        return self.owned and _identity(self.path) != self._identity
+
+    def accept(self) -> socket.socket | None:
+        """The next waiting connection, or None. Raises OSError when descriptors have run out."""
+        try:
+            connection, _ = self.socket.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return None
+        return connection
+
+    def retire(self) -> None:
+        """Let go of it: an adopted socket is left as it is, an own one is unlinked if it still is ours."""
+        if not self.owned:
+            return
+        if SEAMS:
+            SEAMS.hit("before-unlink")
+        if not self.replaced():
+            try:
+                os.unlink(self.path)
+            except OSError:
+                # Read-only by now, or gone: whoever starts next replaces it.
+                pass
+        self.socket.close()
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def bind(path: str) -> Listener:
+    """Bind to a temporary name, listen, rename: whoever sees the file can connect to it. Raises StartError.
+
+    Call it with the daemon lock held; then a file that is there is stale, or not a daemon's.
+    """
+    _refuse_occupied(path)
+    temporary = f"{os.path.dirname(path)}/.{os.getpid()}"
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    mask = os.umask(0o177)
+    try:
+        _unlink_if_there(temporary)
+        sock.bind(temporary)
+        sock.listen(BACKLOG)
+        os.rename(temporary, path)
+    except OSError as exc:
+        sock.close()
+        _unlink_if_there(temporary)
+        raise StartError(f"the socket {path} cannot be made: {exc.strerror}; {_advice(path)}") from exc
+    finally:
+        os.umask(mask)
+    return Listener(sock, path, owned=True)
+
+
+def _unlink_if_there(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+def _advice(path: str) -> str:
+    if os.path.isdir(path):
+        return "a directory is in its place, remove it"
+    return f"make {os.path.dirname(path)} writable for you"
+
+
+def _refuse_occupied(path: str) -> None:
+    """Somebody without the daemon lock may listen there: a service manager, whose file must not be replaced."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(_PROBE_SECONDS)
+        try:
+            probe.connect(path)
+        except (BlockingIOError, TimeoutError):
+            pass
+        except OSError:
+            return
+    raise AlreadyRunning(
+        f"something listens on {path} already, most likely the unit mcp.socket; "
+        "then nothing needs to be started by hand: 'systemctl --user status mcp.socket' tells"
+    )

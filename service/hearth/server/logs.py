@@ -1,0 +1,71 @@
+"""Where the daemon's log goes: to the journal with fields under systemd, to a rotating file otherwise.
+
+At the default level no record carries a token, a secret or a payload.
+"""
+
+import logging
+import os
+import sys
+
+ROTATE_BYTES = 2 * 1024 * 1024
+ROTATE_COUNT = 3
+# Fields that records may carry besides the message; each becomes KEY=value.
+FIELDS = ("upstream", "session", "era")
+
+
+class _Fields(logging.Formatter):
+    """The message, then its fields as key=value."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = " ".join(f"{name}={getattr(record, name)}" for name in FIELDS if hasattr(record, name))
+        text = super().format(record)
+        return f"{text} [{fields}]" if fields else text
+
+
+class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]
+    """For journald without systemd-python: sd-daemon(3) reads the level from a prefix."""
+
+    _PREFIX = ((logging.ERROR, "<3>"), (logging.WARNING, "<4>"), (logging.INFO, "<6>"))
+
+    def format(self, record: logging.LogRecord) -> str:
+        prefix = next((text for level, text in self._PREFIX if record.levelno >= level), "<7>")
+        return prefix + super().format(record).replace("\n", " ⏎ ")
+
+
+def _journal() -> logging.Handler:
+    try:
+        from systemd.journal import JournalHandler
+    except ImportError:
+        handler: logging.Handler = _Stderr()
+        handler.setFormatter(_Fields("%(name)s: %(message)s"))
+        return handler
+    return JournalHandler(SYSLOG_IDENTIFIER="hearth")  # type: ignore[no-any-return]
+
+
+def _file(path: str) -> logging.Handler:
+    from logging.handlers import RotatingFileHandler
+
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        handler: logging.Handler = RotatingFileHandler(path, maxBytes=ROTATE_BYTES, backupCount=ROTATE_COUNT)
+        os.chmod(path, 0o600)
+    except OSError:
+        # A log that cannot be written is no reason not to serve.
+        handler = logging.StreamHandler()
+    handler.setFormatter(_Fields("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    return handler
+
+
+def set_up(path: str, level: str, journal: bool) -> None:
+    """Send the daemon's log to its place. In a terminal it is shown there as well."""
+    logging.raiseExceptions = False  # a full disk must not fill stderr, which may be the same disk
+    root = logging.getLogger()
+    root.setLevel(level.upper())
+    for handler in list(root.handlers):
+        root.removeHandler(handler)
+        handler.close()
+    root.addHandler(_journal() if journal else _file(path))
+    if not journal and sys.stderr is not None and sys.stderr.isatty():
+        console = logging.StreamHandler()
+        console.setFormatter(_Fields("%(levelname)s %(name)s: %(message)s"))
+        root.addHandler(console)

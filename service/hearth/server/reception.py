@@ -1,0 +1,189 @@
+"""From the listener to a wire: accept, check who it is, read the first bytes, hand over to what speaks that language."""
+
+import asyncio
+import logging
+import os
+import socket
+from typing import cast
+
+from hearth.config import Config
+from hearth.faults import SEAMS
+from hearth.host.peers import Peer, peer_of
+from hearth.mcp import answers, eras
+from hearth.server.framed import FramedWire
+from hearth.server.lined import LinedWire
+from hearth.server.listener import Listener
+from hearth.server.steward import Steward, Wire
+from hearth.wire.sniff import Language, sniff
+
+log = logging.getLogger(__name__)
+
+# One readiness event may stand for many connections; between batches the loop gets its turn.
+ACCEPT_BATCH = 64
+# When descriptors have run out, accepting again at once would spin.
+ACCEPT_PAUSE_SECONDS = 0.2
+
+_HTTP = (
+    b"HTTP/1.1 501 Not Implemented\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 61\r\n\r\n"
+    b'{"error":"HTTP is not served by this version of Hearth yet."}'
+)
+_UNKNOWN = "expected frames, or MCP messages one per line; a message must be a JSON object"
+_SESSION_LINES = b'{"type":"error","message":"session lines are not served by this version of Hearth yet"}\n'
+
+
+class Reception:
+    """The open connections, decided and undecided, of one daemon."""
+
+    def __init__(self, steward: Steward, listener: Listener) -> None:
+        self._steward = steward
+        self._listener = listener
+        self._tasks: set[asyncio.Task[object]] = set()
+        self.undecided: set[Newcomer] = set()
+        self.wires: set[Wire] = set()
+
+    # --- accepting
+
+    def open(self) -> None:
+        """Poll the listener."""
+        asyncio.get_running_loop().add_reader(self._listener.socket.fileno(), self._accept)
+
+    def close(self) -> None:
+        """Stop polling; who connects now waits in the kernel's queue."""
+        asyncio.get_running_loop().remove_reader(self._listener.socket.fileno())
+
+    def look_once(self) -> bool:
+        """Take what waits in the queue, although it is no longer polled; True when somebody was there."""
+        return self._accept_one()
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPT_BATCH):
+            if not self._accept_one():
+                return
+
+    def _accept_one(self) -> bool:
+        try:
+            connection = self._listener.accept()
+        except OSError as exc:
+            log.error("no connection can be accepted for now: %s", exc)
+            self.close()
+            asyncio.get_running_loop().call_later(ACCEPT_PAUSE_SECONDS, self.open)
+            return False
+        if connection is None:
+            return False
+        if SEAMS:
+            SEAMS.hit("after-accept")
+        self._admit(connection)
+        return True
+
+    def _admit(self, connection: socket.socket) -> None:
+        peer = peer_of(connection)
+        refusal = _refusal(peer, self._steward.config, len(self.wires) + len(self.undecided))
+        if peer is None or refusal:
+            log.warning("a connection is refused: %s", refusal)
+            _say_and_close(connection, refusal or "its peer is unknown")
+            return
+        newcomer = Newcomer(self, self._steward, peer)
+        self.undecided.add(newcomer)
+        connection.setblocking(False)
+        task: asyncio.Task[object] = asyncio.get_running_loop().create_task(
+            asyncio.get_running_loop().connect_accepted_socket(lambda: newcomer, connection)
+        )
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._admitted(done, newcomer))
+
+    def _admitted(self, task: "asyncio.Task[object]", newcomer: "Newcomer") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception():
+            log.warning("a connection was lost at once: %s", task.exception())
+            self.undecided.discard(newcomer)
+
+    def decided(self, newcomer: "Newcomer", wire: Wire | None) -> None:
+        """A newcomer has shown what it speaks, or has left."""
+        self.undecided.discard(newcomer)
+        if wire:
+            self.wires.add(wire)
+
+
+class Newcomer(asyncio.Protocol):
+    """A connection before its language is known."""
+
+    def __init__(self, reception: Reception, steward: Steward, peer: Peer) -> None:
+        self._reception = reception
+        self._steward = steward
+        self._peer = peer
+        self._first = b""
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # A cast: uvloop's transports have the methods and not the base class.
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._first = self._first + data if self._first else data
+        self._decide()
+
+    def eof_received(self) -> bool:
+        """`echo … | socat` may end before its first line does."""
+        if self._first:
+            self._first += b"\n"
+            self._decide(ended=True)
+            return True
+        return False
+
+    def _decide(self, ended: bool = False) -> None:
+        assert self._transport is not None
+        language = sniff(self._first)
+        if language is Language.FRAMES:
+            self._become(FramedWire(self._steward, self._transport, self._peer.pid), ended)
+        elif language is Language.LINES:
+            self._become(LinedWire(self._steward, self._transport, self._peer.pid), ended)
+        elif language is Language.HTTP:
+            self._end(_HTTP)
+        elif language is Language.SESSION:
+            self._end(_SESSION_LINES)
+        elif language is Language.UNKNOWN:
+            self._end(answers.error(None, eras.INVALID_REQUEST, _UNKNOWN) + b"\n")
+
+    def _become(self, wire: FramedWire | LinedWire, ended: bool) -> None:
+        assert self._transport is not None
+        self._transport.set_protocol(wire)
+        self._reception.decided(self, wire)
+        wire.data_received(self._first)
+        if ended and not wire.eof_received():
+            self._transport.close()
+
+    def _end(self, words: bytes) -> None:
+        assert self._transport is not None
+        self._reception.decided(self, None)
+        self._transport.write(words)
+        self._transport.close()
+
+    def close(self) -> None:
+        """Nothing was said yet; nothing is owed."""
+        if self._transport:
+            self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._reception.decided(self, None)
+
+
+def _refusal(peer: Peer | None, config: Config, connections: int) -> str | None:
+    if peer is None:
+        return "the kernel does not say who it is"
+    uids = config.allowed_uids or (os.getuid(),)
+    if peer.uid not in uids and peer.gid not in config.allowed_gids:
+        return f"uid {peer.uid} may not use the daemon of uid {os.getuid()} (allowed_uids)"
+    if connections >= config.max_connections:
+        return f"{connections} connections are open already (max_connections)"
+    return None
+
+
+def _say_and_close(connection: socket.socket, refusal: str) -> None:
+    with connection:
+        connection.setblocking(False)
+        try:
+            connection.send(
+                answers.error(None, eras.INTERNAL_ERROR, f"Hearth refused the connection: {refusal}") + b"\n"
+            )
+        except OSError:
+            pass

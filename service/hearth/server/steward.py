@@ -1,0 +1,49 @@
+"""What a connection may ask of the daemon it belongs to."""
+
+from typing import Any, Protocol
+
+from hearth.config import Config
+from hearth.hub.hub import Hub
+from hearth.hub.sessions import Session
+
+
+class Wire(Protocol):
+    """A connection that has decided what it speaks."""
+
+    session: Session | None
+    # When the other side was last heard; None where it has no heartbeat.
+    last_seen: float | None
+
+    def drain(self, reconnect: bool, reason: str) -> None:
+        """Take nothing new."""
+
+    def close(self) -> None:
+        """Close after everything queued has been taken."""
+
+
+class Steward(Protocol):
+    """The daemon, as its connections see it."""
+
+    hub: Hub
+
+    @property
+    def config(self) -> Config:
+        """The config in force."""
+
+    def now(self) -> float:
+        """The loop's clock."""
+
+    def status(self) -> dict[str, Any]:
+        """The status document."""
+
+    def reload(self) -> str:
+        """Read the config again. Raises ConfigError, and the old one stays."""
+
+    def look_at_config(self) -> None:
+        """Reload if the file is another than the one in force."""
+
+    def go_out(self, reason: str, reconnect: bool) -> None:
+        """Begin the shutdown."""
+
+    def forget(self, wire: Wire) -> None:
+        """A connection has ended."""

@@ -1,0 +1,1 @@
+"""Supervised connections to MCP servers: their processes, their handshake, what they offer."""

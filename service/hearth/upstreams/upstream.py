@@ -1,0 +1,215 @@
+"""One configured MCP server: started when it is needed, shared by everybody, started again when it died.
+
+stopped ──ensure()──▶ starting ──handshake──▶ ready ──exit──▶ stopped
+                          └──────failure────▶ failed ──ensure() after the pause──▶ starting
+"""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+
+from hearth import references
+from hearth.config import Config, ServerSpec
+from hearth.errors import ConfigError, HearthError, UpstreamError
+from hearth.mcp import eras
+from hearth.mcp.tools import Tool
+from hearth.paths import home_dir
+from hearth.upstreams import handshake
+from hearth.upstreams.backoff import Backoff
+from hearth.upstreams.connection import Connection, describe_exit
+from hearth.wire import json, values
+
+log = logging.getLogger(__name__)
+
+STOPPED, STARTING, READY, FAILED = "stopped", "starting", "ready", "failed"
+
+
+class Upstream:
+    """A server by its config. `on_tools` is called when what it offers has changed."""
+
+    def __init__(self, spec: ServerSpec, config: Config, on_tools: Callable[[], None]) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.state = STOPPED
+        self.error: str | None = None
+        self.restarts = 0
+        self.tools: list[Tool] | None = None
+        self.greeting: handshake.Greeting | None = None
+        self.connection: Connection | None = None
+        self._limits = (config.message_limit, config.upstream_queue_limit)
+        self._on_tools = on_tools
+        self._starting: asyncio.Task[None] | None = None
+        self._refreshing: asyncio.Task[None] | None = None
+        self._stale = False
+        self._backoff = Backoff()
+        self._ready_at = 0.0
+        self._retired = False
+
+    @property
+    def era(self) -> str | None:
+        """The era that the probe found; None before the first start."""
+        return self.greeting.era if self.greeting else None
+
+    @property
+    def pids(self) -> list[int]:
+        """The pid of the running process, if any."""
+        return [self.connection.process.pid] if self.connection and self.connection.process.pid else []
+
+    async def ensure(self) -> None:
+        """Return when the server is ready. Raises UpstreamError; everybody who waits gets the same."""
+        if self.state == READY:
+            return
+        if self._retired:
+            raise UpstreamError(f"server {self.name!r} is no longer in the config")
+        if self._starting is None:
+            self._check_pause()
+            self._starting = asyncio.create_task(self._start())
+        # Shielded: one caller's cancellation must not take the start from the others.
+        await asyncio.shield(self._starting)
+
+    def _check_pause(self) -> None:
+        pause = self._backoff.remaining(time.monotonic())
+        if pause > 0:
+            raise UpstreamError(
+                f"server {self.name!r} keeps failing and is tried again in {pause:.0f} s: {self.error}"
+            )
+
+    async def _start(self) -> None:
+        self.state = STARTING
+        begun = time.monotonic()
+        try:
+            await self._open_bounded()
+        except HearthError as exc:
+            self.error = str(exc)
+            self.state = FAILED
+            self._backoff.failed(time.monotonic(), 0.0)
+            log.warning("could not be started: %s", exc, extra={"upstream": self.name})
+            raise
+        else:
+            self.state = READY
+            self.error = None
+            self._ready_at = time.monotonic()
+            log.info(
+                "ready after %.0f ms",
+                (self._ready_at - begun) * 1000,
+                extra={"upstream": self.name, "era": self.era},
+            )
+            self._on_tools()
+        finally:
+            self._starting = None
+
+    async def _open_bounded(self) -> None:
+        try:
+            async with asyncio.timeout(self.spec.start_timeout):
+                await self._open()
+        except TimeoutError:
+            await self._discard()
+            raise UpstreamError(
+                f"server {self.name!r} did not answer within {self.spec.start_timeout:g} s (key start_timeout)"
+            ) from None
+        except HearthError as exc:
+            said = self._last_words()
+            await self._discard()
+            raise UpstreamError(f"server {self.name!r} could not be started: {exc}{said}") from exc
+
+    async def _open(self) -> None:
+        era = self.greeting.era if self.greeting else self.spec.era
+        try:
+            await self._converse(era)
+        except UpstreamError:
+            exited = self.connection is None and era == "auto"
+            if not exited:
+                raise
+            # It exited when it was asked for something unknown: an old server, to be asked in the old way only.
+            await self._converse(eras.LEGACY)
+
+    async def _converse(self, era: str) -> None:
+        argv, environment, cwd = _launch(self.spec, os.environ)
+        connection = self.connection = Connection(self.name, self._limits, self._noticed, self._closed)
+        try:
+            await connection.open(argv, environment, cwd)
+        except UpstreamError:
+            self.connection = None
+            raise
+        self._last = connection.process.stderr
+        self.greeting = await handshake.greet(connection, era)
+        if self.greeting.has_tools:
+            self.tools = await handshake.list_tools(connection, self.greeting.era)
+            if self.greeting.era == eras.MODERN and self.greeting.announces_tools:
+                handshake.listen(connection)
+        else:
+            self.tools = []
+
+    def _last_words(self) -> str:
+        ring = getattr(self, "_last", None)
+        return f"; its last words: {' | '.join(list(ring)[-3:])}" if ring else ""
+
+    async def _discard(self) -> None:
+        connection, self.connection = self.connection, None
+        if connection:
+            await connection.process.stop()
+
+    def _closed(self, code: int) -> None:
+        self.connection = None
+        if self.state != READY:
+            return
+        self.state = STOPPED
+        self.restarts += 1
+        self.error = f"it ended by itself ({describe_exit(code)}){self._last_words()}"
+        self._backoff.failed(time.monotonic(), time.monotonic() - self._ready_at)
+        log.warning("%s", self.error, extra={"upstream": self.name})
+
+    def _noticed(self, message: json.Message) -> None:
+        if message.method == "notifications/progress":
+            self._progressed(message)
+        elif message.method == "notifications/tools/list_changed":
+            self.refresh()
+
+    def _progressed(self, message: json.Message) -> None:
+        params = values.members(message.params)
+        number = values.integer(params.get("progressToken"))
+        waiter = self.connection.waiter(number) if self.connection and number is not None else None
+        if waiter:
+            waiter.progressed(params)
+
+    def refresh(self) -> None:
+        """Fetch the tools anew, then tell; bursts of notices become one fetch more."""
+        self._stale = True
+        if self._refreshing is None and self.state == READY:
+            self._refreshing = asyncio.create_task(self._refresh())
+
+    async def _refresh(self) -> None:
+        try:
+            while self._stale and self.connection and self.greeting:
+                self._stale = False
+                self.tools = await handshake.list_tools(self.connection, self.greeting.era)
+        except UpstreamError as exc:
+            log.warning("its tools could not be listed again: %s", exc, extra={"upstream": self.name})
+        else:
+            self._on_tools()
+        finally:
+            self._refreshing = None
+
+    async def stop(self, retire: bool = False) -> None:
+        """End the process, by the bounded sequence. `retire`: it must not be started again."""
+        self._retired = self._retired or retire
+        if self._starting:
+            self._starting.cancel()
+        self.state = STOPPED
+        await self._discard()
+
+
+def _launch(spec: ServerSpec, environ: Mapping[str, str]) -> tuple[list[str], dict[str, str], str]:
+    if spec.command is None:
+        raise UpstreamError("it is reached by url, which this version does not support yet")
+    try:
+        resolved = references.resolve(spec, environ)
+        environment = references.child_environment(resolved, environ)
+    except ConfigError as exc:
+        raise UpstreamError(str(exc)) from exc
+    assert resolved.command is not None
+    # Never a client's folder: the server is shared.
+    cwd = os.path.expanduser(resolved.cwd) if resolved.cwd else home_dir()
+    return [resolved.command, *resolved.args], environment, cwd
