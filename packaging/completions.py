@@ -1,4 +1,4 @@
-"""Write the completion scripts for bash, zsh and fish into a folder, under the names that the shells look for.
+"""Write the completion scripts for bash, zsh and fish into a folder, under the names that shells look for.
 
     python packaging/completions.py FOLDER
 

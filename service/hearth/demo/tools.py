@@ -75,7 +75,7 @@ class Toolbox:
 
     def answers_at_once(self, name: object) -> bool:
         """Whether `call` knows the tool."""
-        return name in self._instant
+        return isinstance(name, str) and name in self._instant
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> str:
         """The tool's text. Raises BadArgumentsError."""

@@ -1,0 +1,76 @@
+"""The demo's tables."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hearth.cli.demo_report import is_good, report_lines
+from hearth.cli.table import width_of
+from hearth.demo.report import IdleExit, Kill, Report, Side, Times
+
+
+def side(pids: list[int], daemon: int, bridges: int) -> Side:
+    times = Times([0.010, 0.012], [0.020, 0.022])
+    return Side(pids, 20_000_000, daemon, bridges, times, times)
+
+
+def report(**changes: Any) -> Report:
+    whole = Report(
+        agents=2,
+        eras=["legacy", "modern"],
+        servers=["demo"],
+        measure="PSS",
+        apart=side([1, 2], 0, 0),
+        hearth=side([3], 30_000_000, 10_000_000),
+        daemon_pid=100,
+        answered_by=[3, 3],
+        counts=[2, 1],
+        kill=Kill(100, 101, 2, 2, 2, 0.5),
+        idle=IdleExit(101, 1.0, 1.1, 0),
+        processes_left=0,
+        files_left=0,
+    )
+    return replace(whole, **changes)
+
+
+@pytest.mark.parametrize("unicode", [True, False])
+def test_the_tables_fit_on_eighty_columns(unicode: bool) -> None:
+    big = report(agents=50, counts=list(range(1, 51)), eras=["legacy"] * 25 + ["modern"] * 25)
+    for shown in (report(), big):
+        assert all(width_of(line) <= 80 for line in report_lines(shown, unicode))
+
+
+def test_box_drawing_is_left_out_where_it_cannot_be_shown() -> None:
+    assert "\n".join(report_lines(report(), False)).isascii()
+
+
+def test_every_figure_of_the_run_is_shown() -> None:
+    shown = "\n".join(report_lines(report(), True))
+    for figure in ("20.0 MB", "60.0 MB", "11 ms", "pid 100", "pid 101", "2 of 2", "1 2", "exit code 0", "40.0 MB"):
+        assert figure in shown
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"counts": [1, 1]},
+        {"answered_by": [3, 4]},
+        {"hearth": side([3, 4], 1, 1)},
+        {"kill": Kill(100, 101, 2, 1, 2, 0.5)},
+        {"kill": Kill(100, 101, 2, 2, 1, 0.5)},
+        {"kill": Kill(100, 100, 2, 2, 2, 0.5)},
+        {"processes_left": 1},
+        {"files_left": 1},
+    ],
+)
+def test_a_run_that_did_not_show_what_it_promises_is_not_good(changes: dict[str, Any]) -> None:
+    assert is_good(report())
+    assert not is_good(report(**changes))
+
+
+def test_the_document_has_the_figures_under_camel_case_names() -> None:
+    document = report().as_document()
+    assert document["kill"]["pidAfter"] == 101
+    assert document["hearthBytes"] == 60_000_000
+    assert document["breakEvenBytes"] == 40_000_000

@@ -1,0 +1,82 @@
+"""The status document as text."""
+
+from typing import Any
+
+from hearth.cli.describe import client_name, session_lines, sessions_text, status_lines
+
+
+def running(**changes: Any) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "running": True,
+        "pid": 4242,
+        "endpoint": "/run/user/1/mcp/mcp.sock",
+        "version": "0.1.0",
+        "uptimeSeconds": 61.0,
+        "profile": "mcp",
+        "configPath": "/home/u/config.toml",
+        "configError": None,
+        "activation": "systemd",
+        "degraded": None,
+        "owner": "s1",
+        "sessions": [{"id": "s1", "client": "claude", "era": "modern", "connectedAt": 0, "isOwner": True, "pid": 7}],
+        "upstreams": [{"name": "time", "state": "running", "era": "legacy", "pids": [8, 9], "tools": 2}],
+    }
+    return document | changes
+
+
+def text(**changes: Any) -> str:
+    return "\n".join(status_lines(running(**changes), 100))
+
+
+def test_a_running_daemon_is_named_with_its_pid_and_who_lit_it() -> None:
+    assert "pid 4242, up 1 min, lit by systemd" in text()
+    assert "started on demand" in text(activation="self")
+
+
+def test_a_server_is_shown_with_its_processes_and_tools() -> None:
+    assert "time" in text()
+    assert "8 9" in text()
+
+
+def test_the_reason_of_a_failed_server_is_shown_below_the_table() -> None:
+    broken = {"name": "git", "state": "failed", "pids": [], "tools": None, "error": "npx is not on PATH"}
+    assert "git: npx is not on PATH" in text(upstreams=[broken])
+
+
+def test_a_refused_config_and_a_degraded_daemon_are_told() -> None:
+    shown = text(configError="line 3: no such key", degraded="read-only folder")
+    assert "line 3: no such key" in shown
+    assert "read-only folder" in shown
+    assert "degraded" not in text()
+
+
+def test_no_servers_and_no_sessions_are_told_in_words() -> None:
+    shown = text(upstreams=[], sessions=[])
+    assert "No MCP server is configured" in shown
+    assert "Nobody is attached" in shown
+
+
+def test_when_nothing_runs_the_text_says_what_would_light_it() -> None:
+    lines = status_lines({"running": False, "lights": "The first bridge starts it.", "endpoint": "/s"}, 80)
+    assert lines[0] == "hearth is not running (profile mcp). The first bridge starts it."
+
+
+def test_a_document_with_missing_keys_is_shown_as_far_as_it_goes() -> None:
+    assert status_lines({"running": True}, 80)
+    assert session_lines([{}], 0.0, 80)
+
+
+def test_sessions_show_the_owner_with_a_star_and_a_silent_one_with_a_z() -> None:
+    known = [{"id": "a", "isOwner": True}, {"id": "b", "active": False}, {"id": "c", "active": True}]
+    marks = [line[:1] for line in session_lines(known, 0.0, 200)[1:]]
+    assert marks == ["*", "z", " "]
+
+
+def test_a_client_is_named_by_text_or_by_name_and_version() -> None:
+    assert client_name({"client": "codex"}) == "codex"
+    assert client_name({"client": {"name": "codex", "version": "1.2"}}) == "codex 1.2"
+    assert client_name({"client": None}) == "-"
+
+
+def test_sessions_of_nothing_are_nobody() -> None:
+    assert "nobody is attached" in sessions_text({"running": False, "lights": ""}, 80)[0]
