@@ -39,9 +39,7 @@ class Call:
         """Whether somebody still waits: not answered, not cancelled, not gone."""
         return self.session.open.get(self.key) is self
 
-    def send(
-        self, connection: Connection, era: str, method: bytes, params: RawBytes, server_info: bytes
-    ) -> None:
+    def send(self, connection: Connection, era: str, method: bytes, params: RawBytes, server_info: bytes) -> None:
         """Hand the request to an upstream. Raises UpstreamError, and the call is still open then."""
         self._upstream_era = era
         self._server_info = server_info
@@ -121,9 +119,7 @@ class Listen:
     def tools_changed(self) -> None:
         """The notice that the client asked for."""
         if self.tools:
-            payload = answers.notification(
-                "notifications/tools/list_changed", json.join({"_meta": self._meta()})
-            )
+            payload = answers.notification("notifications/tools/list_changed", json.join({"_meta": self._meta()}))
             self.session.outlet.notify(payload, topic=f"tools/{self.id!r}")
 
     def complete(self) -> None:

@@ -63,9 +63,7 @@ class Router:
         else:
             self._receive_request(session, tag, message, message.id, resent)
 
-    def _receive_request(
-        self, session: Session, tag: int, message: json.Message, id: bytes, resent: bool
-    ) -> None:
+    def _receive_request(self, session: Session, tag: int, message: json.Message, id: bytes, resent: bool) -> None:
         call = Call(session, tag, id, resent)
         if call.key in session.open or call.key in session.listens:
             problem = MessageError("a request with this id is still in flight", eras.INVALID_REQUEST)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Outlet(Protocol):
-    """How a session's client is reached. `tag` is what the wire gave with the line; only the wire knows what it means."""
+    """How a session's client is reached. `tag` is what the wire gave with a line; only the wire knows its meaning."""
 
     def answer(self, tag: int, payload: bytes, keep: str | None = None) -> None:
         """The answer to the line `tag`, which is finished. `keep`: replay that line into a later daemon."""

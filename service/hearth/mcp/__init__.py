@@ -1,1 +1,4 @@
-"""What MCP means, without any I/O: eras, names, probing, translation. Nothing here imports asyncio, socket, os or logging."""
+"""What MCP means, without any I/O: eras, names, probing, translation.
+
+Nothing here imports asyncio, socket, os or logging.
+"""

@@ -1,7 +1,7 @@
 """The revisions of MCP and what tells them apart.
 
-Legacy revisions open with `initialize` and keep a session; the modern one carries its version in every request's `_meta`
-and has neither.
+Legacy revisions open with `initialize` and keep a session; the modern one carries its version in every request's
+`_meta` and has neither.
 """
 
 from hearth.errors import MessageError

@@ -1,7 +1,7 @@
 """Tool names as clients see them: `server__tool`, at most 64 characters of `[A-Za-z0-9_-]`.
 
-Clients and model providers refuse anything longer or stranger. A name that has to be changed gets a hash of the original,
-so that two different tools never meet under one name and the same tool always has the same.
+Clients and model providers refuse anything longer or stranger. A name that has to be changed gets a hash of the
+original, so that two different tools never meet under one name and the same tool always has the same.
 """
 
 import hashlib

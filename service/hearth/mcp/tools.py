@@ -26,11 +26,7 @@ class Tool:
         definition: Members = {**self.definition}
         if exposed:
             definition["name"] = json.dumps(self.exposed)
-        if (
-            era == eras.LEGACY
-            and "outputSchema" in definition
-            and not _describes_object(definition["outputSchema"])
-        ):
+        if era == eras.LEGACY and "outputSchema" in definition and not _describes_object(definition["outputSchema"]):
             # Legacy schemas allow objects only, and one array makes the TypeScript 1.x client reject the whole list.
             del definition["outputSchema"]
         return json.join(definition)
@@ -38,9 +34,7 @@ class Tool:
 
 def _safe_to_repeat(definition: json.Fields) -> bool:
     annotations = values.members(definition.get("annotations"))
-    return values.is_true(annotations.get("readOnlyHint")) or values.is_true(
-        annotations.get("idempotentHint")
-    )
+    return values.is_true(annotations.get("readOnlyHint")) or values.is_true(annotations.get("idempotentHint"))
 
 
 def _describes_object(schema: RawBytes) -> bool:

@@ -1,7 +1,7 @@
 """From a client's words to a server's, and back, where the two are of different eras.
 
-Payloads stay raw bytes; only the levels that must change are taken apart. The table is section 5 of the design's page on
-eras: a modern client's envelope never reaches a legacy server, a modern result's never a legacy client.
+Payloads stay raw bytes; only the levels that must change are taken apart. A modern client's envelope never reaches a
+legacy server, a modern result's never a legacy client.
 """
 
 from hearth.errors import UpstreamError
@@ -73,7 +73,7 @@ def _legacy_result(fields: Members) -> Members:
 
 
 def error_object(error: RawBytes, client_era: str, upstream_era: str) -> RawBytes:
-    """An upstream's error as the client may see it: version and header disputes are Hearth's own, never the client's."""
+    """An upstream's error as the client may see it: disputes about version and headers are Hearth's own."""
     if upstream_era != eras.MODERN:
         return error
     fields = values.members(error)

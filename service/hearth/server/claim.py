@@ -48,9 +48,7 @@ class Claim:
     def _held(self, activated: bool, holder: registry.Entry | None) -> StartError:
         who = f"pid {holder.pid}" if holder else "an unknown process"
         if activated:
-            return StartError(
-                f"another daemon ({who}) did not hand over within {HANDOVER_SECONDS:.0f} s; stop it"
-            )
+            return StartError(f"another daemon ({who}) did not hand over within {HANDOVER_SECONDS:.0f} s; stop it")
         return AlreadyRunning(f"another daemon holds {self._places.daemon_lock}: {who}")
 
     def register(self, daemon_id: str, config_hash: str) -> None:

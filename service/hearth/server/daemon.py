@@ -272,11 +272,7 @@ class Daemon:
             await asyncio.sleep(0.02)
         for session in self.hub.sessions:
             for call in list(session.open.values()):
-                call.failed(
-                    UpstreamError(
-                        "the daemon went out before the server answered; it may or may not have run"
-                    )
-                )
+                call.failed(UpstreamError("the daemon went out before the server answered; it may or may not have run"))
 
     async def _close_connections(self) -> None:
         for connection in [*self._reception.wires, *self._reception.undecided]:

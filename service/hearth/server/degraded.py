@@ -1,8 +1,8 @@
-"""The degraded daemon: it cannot serve, so it says why. Standard library only; it works when nothing else can be imported.
+"""The degraded daemon: it cannot serve, so it says why. Standard library only: it works when nothing else does.
 
-Every request is answered with -32603 and the reason. When the cause may be mended (the config file is another one, or some
-seconds have passed), it tells its bridges to come back, executes itself anew and lets them find out; what they had asked
-is asked again, because it was never taken.
+Every request is answered with -32603 and the reason. When the cause may be mended (the config file is another one,
+or some seconds have passed), it tells its bridges to come back, executes itself anew and lets them find out; what they
+had asked is asked again, because it was never taken.
 """
 
 import json
@@ -29,9 +29,7 @@ _READ_BYTES = 65536
 def run(start: Start, cause: Exception) -> int:
     """Explain `cause` to whoever connects, until it is mended or nobody asks. Returns the exit code."""
     reason = _describe(cause)
-    print(
-        f"<3>hearth: degraded: {reason}" if start.adopted else f"hearth: degraded: {reason}", file=sys.stderr
-    )
+    print(f"<3>hearth: degraded: {reason}" if start.adopted else f"hearth: degraded: {reason}", file=sys.stderr)
     try:
         claim = _claim(start)
         listener = _listen(start)
@@ -178,7 +176,8 @@ class Guest:
             else:
                 self._rest = b""
         if self._frames is not None:
-            return all([self._receive_frame(host, *frame) for frame in self._frames.receive_data(data)])
+            frames = self._frames.receive_data(data)
+            return all(self._receive_frame(host, header, payload) for header, payload in frames)
         *lines, self._rest = ((self._rest or b"") + data).split(b"\n")
         if len(self._rest) > MESSAGE_LIMIT_BYTES:
             return False
@@ -226,9 +225,7 @@ class Guest:
         """Tell a bridge to come back; what it sent and was not answered counts as never taken."""
         if self._frames is not None:
             try:
-                self._say(
-                    {"type": "goodbye", "reconnect": True, "taken": self._taken, "reason": "starting anew"}
-                )
+                self._say({"type": "goodbye", "reconnect": True, "taken": self._taken, "reason": "starting anew"})
             except OSError:
                 pass
 

@@ -1,8 +1,8 @@
 """The way into the daemon, guarded: an activated daemon always reaches `accept`.
 
 Whatever goes wrong on the way (a config that does not parse, a read-only folder, a module that cannot be imported)
-becomes a degraded daemon that tells every client the reason. Otherwise systemd would start it hundreds of times, or give
-up on the socket. So nothing heavier than the standard library is imported outside the guard.
+becomes a degraded daemon that tells every client the reason. Otherwise systemd would start it hundreds of times, or
+give up on the socket. So nothing heavier than the standard library is imported outside the guard.
 """
 
 import os
@@ -46,9 +46,7 @@ class Options:
 class Start:
     """How this daemon was started, and what it owes to whoever did it."""
 
-    def __init__(
-        self, places: Places, listener: socket.socket | None, ready_fd: int, arguments: list[str]
-    ) -> None:
+    def __init__(self, places: Places, listener: socket.socket | None, ready_fd: int, arguments: list[str]) -> None:
         self.places = places
         # Handed over by the service manager: never to be closed, unlinked or shut down.
         self.adopted = listener

@@ -101,9 +101,7 @@ class FramedWire(asyncio.Protocol):
 
     def _open_session(self, header: dict[str, Any]) -> None:
         resume = header.get("resume")
-        former = (
-            (str(resume.get("sessionId")), str(resume.get("secret"))) if isinstance(resume, dict) else None
-        )
+        former = (str(resume.get("sessionId")), str(resume.get("secret"))) if isinstance(resume, dict) else None
         hub = self._steward.hub
         session = self.session = hub.open_session(self, "frames", _string(header, "server"), former)
         session.pid = self._pid

@@ -34,9 +34,7 @@ class LinedWire(asyncio.Protocol):
             if not isinstance(item, json.Message):
                 self.answer(0, answers.failure(getattr(item, "id", None), item))
             elif self._draining and item.id is not None and item.method is not None:
-                self.answer(
-                    0, answers.error(item.id, eras.INTERNAL_ERROR, "the daemon is going out; call again")
-                )
+                self.answer(0, answers.error(item.id, eras.INTERNAL_ERROR, "the daemon is going out; call again"))
             else:
                 self._steward.hub.receive(self.session, 0, item, resent=False, replay=False)
 

@@ -1,7 +1,8 @@
 """The listening socket: adopted from the service manager, or bound by Hearth itself. Standard library only.
 
-What was handed over is never closed, unlinked or shut down. What Hearth bound is unlinked only while the file is still its own:
-`systemctl start mcp.socket` replaces the file of a running self-started daemon, and removing the new one would leave
+What was handed over is never closed, unlinked or shut down. What Hearth bound is unlinked only while the file is still
+its own: `systemctl start mcp.socket` replaces the file of a running self-started daemon, and removing the new one
+would leave
 a unit that says it listens and a socket that nobody can reach.
 """
 

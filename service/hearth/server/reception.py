@@ -1,4 +1,4 @@
-"""From the listener to a wire: accept, check who it is, read the first bytes, hand over to what speaks that language."""
+"""From the listener to a wire: accept, check who it is, read the first bytes, hand over to what speaks them."""
 
 import asyncio
 import logging

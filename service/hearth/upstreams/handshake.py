@@ -99,9 +99,7 @@ async def list_tools(connection: Connection, era: str) -> list[tools.Tool]:
     seen: set[bytes] = set()
     try:
         for _ in range(PAGES_LIMIT):
-            page, cursor = tools.from_page(
-                connection.name, await ask(connection, era, "tools/list", cursor=cursor)
-            )
+            page, cursor = tools.from_page(connection.name, await ask(connection, era, "tools/list", cursor=cursor))
             for tool in page:
                 found.setdefault(tool.name, tool)
             if cursor is None or cursor in seen:

@@ -1,7 +1,7 @@
 """One child process on three pipes, in a process group of its own, and the certain way to end it.
 
-Not the loop's own subprocess support: uvloop's hands children socketpairs instead of pipes (`echo > /dev/stdout` fails on
-them), leaks inheritable descriptors and refuses process groups.
+Not the loop's own subprocess support: uvloop's hands children socketpairs instead of pipes (`echo > /dev/stdout`
+fails on them), leaks inheritable descriptors and refuses process groups.
 """
 
 import asyncio
@@ -72,9 +72,7 @@ class Process:
 
     async def _connect_pipes(self, child: subprocess.Popen[bytes]) -> None:
         loop = asyncio.get_running_loop()
-        out, _ = await loop.connect_read_pipe(
-            lambda: _Output(self._on_output, self._end_of_output), child.stdout
-        )
+        out, _ = await loop.connect_read_pipe(lambda: _Output(self._on_output, self._end_of_output), child.stdout)
         err, _ = await loop.connect_read_pipe(lambda: _Stderr(self.name, self.stderr), child.stderr)
         self._stdin, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, child.stdin)
         self._readers = [out, err]
@@ -139,7 +137,7 @@ class Process:
         self._stdin.write(data)
 
     async def stop(self) -> None:
-        """End the child: close its stdin, wait, terminate its group, wait, kill its group. Returns when it is reaped."""
+        """End the child: close its stdin, wait, terminate its group, wait, kill it. Returns when it is reaped."""
         if self._child is None or self.exited.is_set():
             return
         if self._stdin:

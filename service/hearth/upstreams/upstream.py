@@ -72,9 +72,7 @@ class Upstream:
     def _check_pause(self) -> None:
         pause = self._backoff.remaining(time.monotonic())
         if pause > 0:
-            raise UpstreamError(
-                f"server {self.name!r} keeps failing and is tried again in {pause:.0f} s: {self.error}"
-            )
+            raise UpstreamError(f"server {self.name!r} keeps failing and is tried again in {pause:.0f} s: {self.error}")
 
     async def _start(self) -> None:
         self.state = STARTING
