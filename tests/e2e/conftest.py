@@ -1,4 +1,4 @@
-"""Fixtures: one booted systemd for the session, a fresh user for each test, Hearth installed for two Pythons."""
+"""Fixtures: one booted systemd for the session, a fresh user for each test, Hearth on two Pythons."""
 
 import os
 import shutil

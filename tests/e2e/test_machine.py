@@ -12,7 +12,7 @@ from e2e.systemd.seat import Seat
 
 pytestmark = [pytest.mark.systemd, pytest.mark.root, pytest.mark.timeout(300)]
 
-# Takes one socket from systemd, says it is ready, tells each caller its pid, and leaves after a second of silence.
+# Takes a socket from systemd, says it is ready, tells each caller its pid, leaves after a second of silence.
 STAND_IN = """
 import os, select, socket
 assert os.environ["LISTEN_PID"] == str(os.getpid()) and os.environ["LISTEN_FDNAMES"] == "mcp"

@@ -21,20 +21,20 @@ PLACEHOLDER = "@PYTHON@"
 COMMANDS_TO_INSTALL = ("systemctl --user daemon-reload", f"systemctl --user enable --now {SOCKET_UNIT}")
 COMMANDS_TO_UNINSTALL = (f"systemctl --user stop {SOCKET_UNIT}", "systemctl --user daemon-reload")
 
-# Characters that end or open a word on an Exec line.
-_QUOTED = frozenset(" \t'\"\\;")
+# systemd refuses an executable whose path has one of these, however it is quoted.
+_REFUSED = frozenset("'\"\\")
 
 
 def exec_word(path: str) -> str:
     """A path as the first word of an Exec line, as systemd.service(5) and systemd.syntax(7) read it.
 
-    Raises HearthError for a path that cannot be written there.
+    Raises HearthError for a path that cannot stand there.
     """
-    if not os.path.isabs(path) or not path.isprintable():
-        raise HearthError(f"a unit file cannot hold the path {path!r}; install Hearth under a plainer one")
+    if not os.path.isabs(path) or not path.isprintable() or _REFUSED & set(path):
+        raise HearthError(f"systemd cannot start {path!r}: install Hearth in a folder with a plainer name")
     # The colon, which keeps `$` as it is, belongs inside the quotes.
-    word = ":" + path.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
-    return f'"{word}"' if _QUOTED & set(path) else word
+    word = ":" + path.replace("%", "%%")
+    return f'"{word}"' if " " in path or ";" in path else word
 
 
 def render(template: str, python: str) -> str:

@@ -1,4 +1,4 @@
-"""A small MCP client on the pipes of a bridge, as an agent would hold it. Knows nothing of what is at the other end."""
+"""A small MCP client on the pipes of a bridge, as an agent would hold it."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import subprocess
 import time
 from typing import Any
 
-# Above every wait that is part of the behaviour (drain 10 s, stop 10 s, the bridge's patience with a unit that fails).
+# Above every wait that is part of the behaviour: drain 10 s, stop 10 s, the patience of the bridge.
 ANSWER_LIMIT_SECONDS = 60.0
 
 
@@ -21,7 +21,7 @@ class RpcError(Exception):
 
 
 class Client:
-    """Speaks the legacy era over a process's stdin and stdout. A context manager: leaving it ends the process."""
+    """Speaks the legacy era over a process's stdin and stdout. Leaving it as a context ends the process."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process = process
@@ -84,9 +84,7 @@ class Client:
     def initialize(self) -> dict[str, Any]:
         """The legacy handshake."""
         known = {"name": "e2e", "version": "1"}
-        result = self.request(
-            "initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": known}
-        )
+        result = self.request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": known})
         self.notify("notifications/initialized")
         return result
 

@@ -1,7 +1,7 @@
-"""Hearth installed as a user would have it: a wheel in a venv, one per Python, in a folder that every user can read.
+"""Hearth as a user has it: a wheel in a venv, one per Python, in a folder that every user can read.
 
-Everything is made outside, before the boot: inside there is no network. The folder also holds the MCP servers of the
-tests and node, because the checkout and root's home need not be readable in there.
+Everything is made outside, before the boot: inside there is no network. The folder also holds the MCP servers
+of the tests and node, because the checkout and root's home need not be readable in there.
 """
 
 import os

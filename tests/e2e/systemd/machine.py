@@ -13,11 +13,21 @@ from typing import IO
 
 BOOT_SCRIPT = Path(__file__).with_name("boot.sh")
 COMMAND_LIMIT_SECONDS = 60.0
-# Looking takes one nsenter, about 10 ms; looking oftener would only take the cores away from what is waited for.
+# Looking takes one nsenter, about 10 ms; looking oftener would take the cores from what is waited for.
 LOOK_INTERVAL_SECONDS = 0.05
 BASE_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LANG": "C.UTF-8"}
 
-_PROGRAMS = ("nsenter", "unshare", "setpriv", "findmnt", "pgrep", "loginctl", "useradd", "dbus-daemon", "systemd-analyze")
+_PROGRAMS = (
+    "nsenter",
+    "unshare",
+    "setpriv",
+    "findmnt",
+    "pgrep",
+    "loginctl",
+    "useradd",
+    "dbus-daemon",
+    "systemd-analyze",
+)
 _PAM_MODULES = ("/lib/*/security/pam_systemd.so", "/usr/lib/*/security/pam_systemd.so")
 
 
@@ -32,7 +42,12 @@ def missing_requirement() -> str | None:
         return "the package systemd is not installed"
     if not any(list(Path("/").glob(pattern.lstrip("/"))) for pattern in _PAM_MODULES):
         return "the package libpam-systemd is not installed"
-    probe = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--net", "true"], capture_output=True, text=True)
+    probe = subprocess.run(
+        ["unshare", "--mount", "--pid", "--fork", "--net", "true"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return f"namespaces are not allowed here: {probe.stderr.strip()}" if probe.returncode else None
 
 
@@ -92,7 +107,12 @@ class Machine:
     ) -> "subprocess.CompletedProcess[str]":
         """Run a command to its end; the exit code is the caller's to look at."""
         return subprocess.run(
-            self.command(argv, user, environment), input=stdin, capture_output=True, text=True, timeout=limit, check=False
+            self.command(argv, user, environment),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=limit,
+            check=False,
         )
 
     def check(self, *argv: str, user: "User | None" = None, stdin: str = "") -> str:
@@ -110,7 +130,10 @@ class Machine:
     ) -> "subprocess.Popen[bytes]":
         """Start a command with pipes on its stdin and stdout; what it does not say there goes to `stderr`."""
         return subprocess.Popen(
-            self.command(argv, user, environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
+            self.command(argv, user, environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
         )
 
     def add_user(self, name: str, *, linger: bool) -> "User":
@@ -129,7 +152,10 @@ class Machine:
             self.run("systemctl", "stop", f"user@{user.uid}.service")
         # Exit code 1: there was none.
         self.run("pkill", "-KILL", "-u", str(user.uid))
-        until(lambda: self.run("pgrep", "-u", str(user.uid)).returncode == 1, f"every process of {user.name} is gone")
+        until(
+            lambda: self.run("pgrep", "-u", str(user.uid)).returncode == 1,
+            f"every process of {user.name} is gone",
+        )
 
 
 class User:
@@ -159,7 +185,10 @@ class User:
         """What a login shell would have."""
         login = {**self.client_environment, "LANG": BASE_ENVIRONMENT["LANG"]}
         if self.lingering:
-            login |= {"XDG_RUNTIME_DIR": self.runtime, "DBUS_SESSION_BUS_ADDRESS": f"unix:path={self.runtime}/bus"}
+            login |= {
+                "XDG_RUNTIME_DIR": self.runtime,
+                "DBUS_SESSION_BUS_ADDRESS": f"unix:path={self.runtime}/bus",
+            }
         return login
 
 

@@ -28,7 +28,7 @@ class Seat:
         self.socket = f"{user.runtime}/mcp/mcp.sock"
         self.folder = f"{user.runtime}/mcp/mcp"
         self._clients: list[Client] = []
-        self.bridge_stderr: IO[bytes] = tempfile.TemporaryFile()
+        self.bridge_stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the seat
 
     def close(self) -> None:
         """End the bridges, then everything else of the user."""
@@ -117,7 +117,15 @@ class Seat:
     def journal(self, *matches: str) -> list[dict[str, Any]]:
         """The journal of the service, in order."""
         # As root: a user's own journal is not readable by it until journald has rotated in its ACL.
-        arguments = ["-q", "-o", "json", "--no-pager", f"_UID={self.user.uid}", f"_SYSTEMD_USER_UNIT={SERVICE}", *matches]
+        arguments = [
+            "-q",
+            "-o",
+            "json",
+            "--no-pager",
+            f"_UID={self.user.uid}",
+            f"_SYSTEMD_USER_UNIT={SERVICE}",
+            *matches,
+        ]
         self.machine.check("journalctl", "--sync")
         return [json.loads(line) for line in self.machine.check("journalctl", *arguments).splitlines()]
 

@@ -1,0 +1,78 @@
+"""What runs inside the unit: the user's own MCP servers, which must be able to do what the user can do."""
+
+import json
+import os
+
+import pytest
+
+from e2e.conftest import missing
+from e2e.systemd.seat import SERVICE, Seat
+
+pytestmark = [pytest.mark.systemd, pytest.mark.root, pytest.mark.timeout(300)]
+
+
+def test_node_runs_inside_the_unit(seat: Seat) -> None:
+    if not os.path.exists(seat.node):
+        missing("node is not installed")
+    server = f'[mcpServers.nodedesk]\ncommand = "{seat.node}"\nargs = ["{seat.servers}/desk.js"]\n'
+    seat.configure(server)
+    client = seat.bridge()
+    client.initialize()
+    assert client.call("nodedesk__sum", limit=10_000_000) == str(sum(i % 7 for i in range(1, 10_000_001)))
+
+
+def test_a_setuid_helper_gains_its_privilege_inside_the_unit(seat: Seat) -> None:
+    helper = f"{seat.installation.root.parent}/setuid-id"
+    seat.machine.check("install", "-m", "4755", "/usr/bin/id", helper)
+    client = seat.attached_bridge()
+    assert "euid=0(root)" in client.call("desk__run", argv=[helper])
+    assert json.loads(client.call("desk__facts"))["status"]["NoNewPrivs"] == "0"
+
+
+def test_no_filter_of_system_calls_is_inherited(seat: Seat) -> None:
+    status = json.loads(seat.attached_bridge().call("desk__facts"))["status"]
+    assert status["Seccomp"] == "0"
+
+
+def test_a_server_has_the_signals_umask_and_pipes_of_an_ordinary_program(seat: Seat) -> None:
+    facts = json.loads(seat.attached_bridge().call("desk__facts"))
+    assert int(facts["status"]["SigBlk"], 16) == 0
+    # Python, which the server runs on, ignores SIGPIPE (13) and SIGXFSZ (25) by itself.
+    assert int(facts["status"]["SigIgn"], 16) & ~(1 << 12 | 1 << 24) == 0
+    assert facts["status"]["Umask"] == "0022"
+    assert [link.split(":")[0] for link in facts["stdio"].values()] == ["pipe"] * 3
+
+
+def test_a_shell_pipeline_inside_the_unit_ends_when_its_reader_has_enough(seat: Seat) -> None:
+    script = "set -o pipefail; yes | head -n 1; echo ${PIPESTATUS[0]}"
+    printed = seat.attached_bridge().call("desk__run", argv=["env", "--default-signal=XFSZ", "bash", "-c", script])
+    assert printed.split() == ["y", "141"]
+
+
+def test_a_server_is_not_told_what_systemd_told_the_daemon(seat: Seat) -> None:
+    environ = json.loads(seat.attached_bridge().call("desk__facts"))["environ"]
+    private = {"LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}
+    assert not private & set(environ)
+    assert environ["HOME"] == seat.user.home
+
+
+def test_what_a_server_left_running_ends_with_the_daemon(seat: Seat) -> None:
+    client = seat.attached_bridge()
+    client.call("desk__run", argv=["sh", "-c", "setsid sleep 1234 >/dev/null 2>&1 </dev/null & :"])
+    assert len(seat.processes("sleep 1234")) == 1
+    seat.systemctl("stop", SERVICE)
+    assert seat.processes("sleep 1234") == []
+
+
+def test_systemctl_status_shows_what_the_daemon_does(seat: Seat) -> None:
+    seat.attached_bridge()
+    assert seat.show("StatusText")
+    assert f'Status: "{seat.show("StatusText")}"' in seat.systemctl("status", "--no-pager", "mcp")
+
+
+def test_the_journal_has_the_daemons_lines_under_its_own_name_with_level_and_fields(seat: Seat) -> None:
+    seat.attached_bridge()
+    lines = [line for line in seat.journal("SYSLOG_IDENTIFIER=hearth") if "desk" in str(line["MESSAGE"])]
+    assert lines
+    assert {line["PRIORITY"] for line in lines} <= {"4", "5", "6"}
+    assert any("upstream=desk" in str(line["MESSAGE"]) or line.get("UPSTREAM") == "desk" for line in lines)

@@ -1,0 +1,125 @@
+"""The unit files as text: rendering, planning, and that they say what the daemon reads."""
+
+import configparser
+from pathlib import Path
+
+import pytest
+
+from hearth import paths
+from hearth.config.model import Config
+from hearth.errors import HearthError
+from hearth.host import install, units
+
+TEMPLATES = Path(__file__).resolve().parents[2] / "units"
+
+
+def read(name: str) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(delimiters="=", interpolation=None)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string((TEMPLATES / name).read_text())
+    return parser
+
+
+SERVICE = read(units.SERVICE_UNIT)
+SOCKET = read(units.SOCKET_UNIT)
+
+
+def test_the_interpreter_of_the_installation_is_filled_in_everywhere() -> None:
+    text = units.render((TEMPLATES / units.SERVICE_UNIT).read_text(), "/opt/venv/bin/python")
+    assert "ExecStart=:/opt/venv/bin/python -I -m hearth.server\n" in text
+    assert "ExecReload=:/opt/venv/bin/python -I -m hearth reload --yes\n" in text
+    assert units.PLACEHOLDER not in text
+
+
+@pytest.mark.parametrize(
+    ("path", "word"),
+    [
+        ("/usr/bin/python3", ":/usr/bin/python3"),
+        ("/home/a b/python", '":/home/a b/python"'),
+        ("/odd;name/python", '":/odd;name/python"'),
+        ("/100%/$HOME/python", ":/100%%/$HOME/python"),
+        ("/home/zoë/python", ":/home/zoë/python"),
+    ],
+)
+def test_a_path_is_written_so_that_systemd_reads_it_back(path: str, word: str) -> None:
+    assert units.exec_word(path) == word
+
+
+@pytest.mark.parametrize("path", ["", "python3", "/a\nb", '/a"b', "/a'b", "/a\\b", "/a\x7fb"])
+def test_a_path_that_systemd_would_refuse_is_refused_with_a_sentence(path: str) -> None:
+    with pytest.raises(HearthError, match="plainer name"):
+        units.exec_word(path)
+
+
+def test_absent_units_are_written() -> None:
+    plan = units.plan_install({"a": "1", "b": "2"}, {"a": None, "b": None})
+    assert plan == units.Plan(write=("a", "b"))
+
+
+def test_units_that_are_the_same_are_kept_and_older_ones_of_ours_are_rewritten() -> None:
+    wanted = {"a": f"# {units.MARK}\nnew", "b": f"# {units.MARK}\nsame"}
+    plan = units.plan_install(wanted, {"a": f"# {units.MARK}\nold", "b": wanted["b"]})
+    assert plan == units.Plan(write=("a",), keep=("b",))
+
+
+def test_a_unit_that_somebody_else_wrote_is_neither_overwritten_nor_removed() -> None:
+    present = {"a": "[Socket]\nListenStream=1\n", "b": f"# {units.MARK}\n"}
+    assert units.plan_install({"a": "x", "b": "y"}, present) == units.Plan(write=("b",), foreign=("a",))
+    assert units.plan_uninstall(present) == units.Plan(remove=("b",), foreign=("a",))
+
+
+def test_where_nothing_is_installed_nothing_is_removed() -> None:
+    assert units.plan_uninstall({"a": None, "b": None}) == units.Plan()
+
+
+@pytest.mark.parametrize("name", units.UNIT_NAMES)
+def test_each_template_carries_the_mark_by_which_it_is_known_again(name: str) -> None:
+    assert units.MARK in (TEMPLATES / name).read_text()
+
+
+def test_a_checkout_finds_the_templates_in_its_own_folder() -> None:
+    assert Path(install.templates_folder()) == TEMPLATES
+
+
+def test_the_socket_unit_listens_where_the_bridge_knocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7")
+    listen = SOCKET["Socket"]["ListenStream"].replace("%t", "/run/user/7")
+    assert listen == paths.Places().socket
+    assert SOCKET["Socket"]["FileDescriptorName"] == paths.DEFAULT_PROFILE
+
+
+def test_only_the_user_may_reach_the_socket() -> None:
+    assert (SOCKET["Socket"]["SocketMode"], SOCKET["Socket"]["DirectoryMode"]) == ("0600", "0700")
+
+
+def test_systemd_waits_longer_for_the_end_than_the_daemon_takes() -> None:
+    # The stop sequence of an upstream takes up to ten seconds more.
+    assert int(SERVICE["Service"]["TimeoutStopSec"]) >= Config.drain_timeout + 10 + 5
+
+
+def test_nothing_that_the_servers_would_inherit_is_restricted() -> None:
+    forbidden = {"NoNewPrivileges", "SystemCallFilter", "MemoryDenyWriteExecute", "UMask", "PrivateUsers"}
+    prefixes = ("Restrict", "Protect", "Private", "Lock", "Capability")
+    assert not forbidden & set(SERVICE["Service"])
+    assert not [key for key in SERVICE["Service"] if key.startswith(prefixes)]
+
+
+def test_the_start_limits_are_finite_and_a_few() -> None:
+    assert 1 <= int(SERVICE["Unit"]["StartLimitBurst"]) <= 5
+    assert float(SERVICE["Unit"]["StartLimitIntervalSec"]) > 0
+    assert SERVICE["Service"]["Restart"] == "no"
+
+
+@pytest.mark.parametrize("name", units.UNIT_NAMES)
+def test_each_setting_has_its_reason_beside_it(name: str) -> None:
+    """Self-evident ones aside, a setting follows a comment or a setting that shares it."""
+    plain = ("Description=", "Documentation=", "Type=", "WantedBy=")
+    lines = (TEMPLATES / name).read_text().splitlines()
+    explained = False
+    for line in lines:
+        if line.startswith("#"):
+            explained = True
+        elif not line or line.startswith("["):
+            explained = False
+        else:
+            assert explained or line.startswith(plain), line
