@@ -26,6 +26,8 @@ def home_dir() -> str:
 
 
 def _is_mine(path: str) -> bool:
+    if sys.platform == "win32":
+        return True
     try:
         found = os.stat(path)
     except OSError:
@@ -48,7 +50,9 @@ def runtime_dir() -> str:
 
 def short_dir() -> str:
     """A folder with a short name, for socket paths that would be too long. Its owner is checked before use."""
-    return os.path.join(home_dir(), ".mcp") if sys.platform == "win32" else f"/tmp/hearth-{os.getuid()}"
+    if sys.platform == "win32":
+        return os.path.join(home_dir(), ".mcp")
+    return f"/tmp/hearth-{os.getuid()}"
 
 
 def _base(variable: str, mac: str, windows: str, default: str) -> str:
@@ -81,6 +85,8 @@ class Places:
         self.key = _digest(self.config) if self.config else self.profile
         if self.key.startswith(".") or not _NAME_CHARACTERS.issuperset(self.key):
             raise ValueError(f"{self.key!r} is not a profile name: use letters, digits, '.', '_' and '-'")
+        if self.key.endswith(".sock"):  # its folder would lie where the other profile's socket is
+            raise ValueError(f"{self.key!r} is not a profile name: it must not end in '.sock'")
         base = os.path.join(runtime_dir(), "mcp")
         self.folder = os.path.join(base, self.key)
         self.registry = os.path.join(self.folder, "daemon.json")
@@ -97,6 +103,13 @@ class Places:
         if self.profile != DEFAULT_PROFILE:
             folder = os.path.join(folder, "profiles", self.profile)
         return os.path.join(folder, "config.toml")
+
+    def private_folders(self) -> list[str]:
+        """The folders that nobody else may enter, outermost first."""
+        folders = [os.path.dirname(self.folder), os.path.dirname(self.socket), self.folder]
+        # In /tmp anybody could have made it before us.
+        shared = [short_dir()] if any(folder.startswith(short_dir()) for folder in folders) else []
+        return list(dict.fromkeys(shared + folders))
 
     def arguments(self) -> list[str]:
         """What to put on a command line so that the other process finds the same daemon."""

@@ -1,13 +1,12 @@
 """The registry: one small file per daemon that says who it is, and the lock that says whether it lives.
 
-`daemon.json` is a hint, for people and for a quick look; only the holder of the daemon lock writes or removes it.
-It holds no secrets and no arguments. An entry is stale when its pid is dead or belongs to somebody who started at
-another time. Knows nothing of sockets: whether the endpoint answers is for the caller to try.
+`daemon.json` is a hint, for people and for a quick look; only the holder of the daemon lock writes or removes
+it. It holds no secrets and no arguments. An entry is stale when its process is gone, which a reused pid does
+not hide. Knows nothing of sockets: whether the endpoint answers is for the caller to try.
 """
 
 import os
 
-from hearth.errors import StartError
 from hearth.host import processes
 from hearth.host.folders import make_private, refusal
 from hearth.host.locks import Lock
@@ -16,6 +15,8 @@ from hearth.records import Record
 
 # The entry has eight short values; a longer file is not ours.
 _SIZE_LIMIT_BYTES = 64 * 1024
+# pid_t is a signed int everywhere.
+_LARGEST_PID = 2**31 - 1
 
 _JSON_NAMES = {
     "daemon_id": "daemonId",
@@ -27,11 +28,16 @@ _JSON_NAMES = {
     "protocol": "protocol",
     "config_hash": "configHash",
 }
-_NUMBERS = frozenset({"pid", "start_time", "protocol"})
+_TYPES: dict[str, tuple[type, ...]] = {
+    "pid": (int,),
+    "start_time": (int,),
+    "started_at": (int, float),
+    "protocol": (int,),
+}
 
 
 class Entry(Record):
-    """One daemon. `start_time` is the kernel's (see host/processes), `started_at` seconds since 1970."""
+    """One daemon. `start_time` is the kernel's (host/processes), `started_at` in seconds since 1970."""
 
     daemon_id: str
     endpoint: str
@@ -44,37 +50,35 @@ class Entry(Record):
 
 
 def prepare(places: Places) -> None:
-    """Make the folders that the daemon needs, private to this user; StartError says which one cannot be used."""
-    make_private(os.path.dirname(places.folder))
-    make_private(places.folder)
+    """Make the daemon's folders, private to this user; StartError says which one cannot be used, and why."""
+    for folder in places.private_folders():
+        make_private(folder)
 
 
 def read(places: Places) -> Entry | None:
-    """The entry, whoever wrote it and whether or not that one still lives; None if there is no usable one."""
+    """The entry, whether or not its daemon still lives; None if there is none that can be understood."""
     import json
 
     try:
-        with open(places.registry, "rb") as file:
-            found = json.loads(file.read(_SIZE_LIMIT_BYTES))
-        return _parse(found)
+        with open(places.registry, "rb", opener=_open_without_waiting) as file:
+            return _parse(json.loads(file.read(_SIZE_LIMIT_BYTES)))
     except (OSError, ValueError, RecursionError):
-        # Absent, unreadable, half written or foreign: all of them mean that nothing is known.
+        # Absent, unreadable, half written, somebody else's: all mean that nothing is known.
         return None
 
 
 def write(places: Places, entry: Entry) -> None:
-    """Put the entry in place at once: a reader sees the old one or the new one, never half of it."""
+    """Put the entry in place: a reader sees the old one or the new one, never half of it. May StartError."""
     import json
 
     prepare(places)
     document = {_JSON_NAMES[name]: getattr(entry, name) for name in Entry.fields}
     temporary = f"{places.registry}.{os.getpid()}"
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "wb") as file:
-            file.write(json.dumps(document, indent=2).encode() + b"\n")
+        _write_file(temporary, json.dumps(document, indent=2).encode() + b"\n")
         os.replace(temporary, places.registry)
     except OSError as exc:
+        _unlink(temporary)
         raise refusal("write", places.registry, exc) from exc
 
 
@@ -96,16 +100,30 @@ def is_alive(entry: Entry) -> bool:
 def _parse(found: object) -> Entry | None:
     if not isinstance(found, dict):
         return None
-    values: dict[str, object] = {}
-    for name, json_name in _JSON_NAMES.items():
-        value = found.get(json_name)
-        wanted: type | tuple[type, ...] = int if name in _NUMBERS else str
-        if name == "started_at":
-            wanted = (int, float)
-        if not isinstance(value, wanted) or isinstance(value, bool):
+    values = {name: found.get(json_name) for name, json_name in _JSON_NAMES.items()}
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, _TYPES.get(name, (str,))):
             return None
-        values[name] = value
-    return Entry(**values)  # type: ignore[arg-type]  # each was checked above
+    entry = Entry(**values)  # type: ignore[arg-type]  # each was checked
+    return entry if 0 < entry.pid <= _LARGEST_PID else None
 
 
-__all__ = ["Entry", "Lock", "StartError", "is_alive", "prepare", "read", "remove", "write"]
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _write_file(path: str, data: bytes) -> None:
+    # Not followed: what lies there under this name can only be a leftover, or a trap.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+    with open(os.open(path, flags, 0o600), "wb") as file:
+        file.write(data)
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+__all__ = ["Entry", "Lock", "is_alive", "prepare", "read", "remove", "write"]

@@ -54,11 +54,12 @@ class Examination:
 
     def read_file(self, data: bytes) -> None:
         """Take the file's values; ConfigError if it cannot be parsed at all."""
-        import hashlib
+        # Not hashlib: it loads OpenSSL, 4 MB that the daemon would carry for one hash.
+        from _blake2 import blake2s
 
         from hearth.config.document import parse
 
-        self._values["hash"] = hashlib.blake2s(data).hexdigest()
+        self._values["hash"] = blake2s(data).hexdigest()
         self.document = parse(self.path, data)
         tree = self.document.tree
         servers = SERVERS_IN_VSCODE if self.is_json and SERVERS not in tree else SERVERS

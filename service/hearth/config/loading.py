@@ -24,9 +24,7 @@ FILE_LIMIT_BYTES = 64 * MIB
 _NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 
 
-def load(
-    places: Places, environ: Mapping[str, str] = os.environ, flags: Mapping[str, object] = _NO_FLAGS
-) -> Config:
+def load(places: Places, environ: Mapping[str, str] = os.environ, flags: Mapping[str, object] = _NO_FLAGS) -> Config:
     """The configuration in force; raises ConfigError with every problem at once."""
     data = _read(places)
     if data is None and not flags and not any(name.startswith("HEARTH_") for name in environ):

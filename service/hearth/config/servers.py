@@ -52,9 +52,7 @@ class _EntryReader:
         if not self.name.strip():
             self._problem((), "needs a name")
         elif not _PLAIN.issuperset(self.name):
-            self._warn(
-                (), "has characters in its name that tools' names get '_' for; use letters, digits, '_', '-'"
-            )
+            self._warn((), "has characters in its name that tools' names get '_' for; use letters, digits, '_', '-'")
 
     def _take(self, key: str, value: object, has_url: bool) -> None:
         is_json = self._examination.is_json

@@ -1,6 +1,6 @@
-"""Folders that only this user may enter, and the sentences for when the system refuses one.
+"""Folders that only this user may enter, and sentences for when the system refuses a file or a folder.
 
-Sockets, locks and the registry lie in them. Knows nothing of what is put inside.
+Sockets, locks and the registry lie in such folders. Knows nothing of what is put inside.
 """
 
 import errno
@@ -30,11 +30,15 @@ def refusal(action: str, path: str, exc: OSError) -> StartError:
 
 
 def make_private(path: str) -> None:
-    """Make the folder and its missing parents with mode 0700; raise StartError if it is not this user's alone."""
+    """Make the folder, and what is missing above it, with mode 0700.
+
+    Raises StartError if it cannot be made, is not a folder of this user's, or is a link to somewhere else.
+    One that others may enter is closed to them.
+    """
     try:
         _make(path)
         if sys.platform != "win32":
-            _check(path)
+            _check(path, os.lstat(path), os.getuid())
     except OSError as exc:
         raise refusal("make the folder", path, exc) from exc
 
@@ -49,16 +53,13 @@ def _make(path: str) -> None:
         pass
 
 
-def _check(path: str) -> None:
-    # lstat: a link planted in a shared folder such as /tmp could lead anywhere.
-    found = os.lstat(path)
+def _check(path: str, found: os.stat_result, me: int) -> None:
+    # `found` is lstat's: in a shared folder such as /tmp, anybody may have planted a link that leads anywhere.
     if stat.S_ISLNK(found.st_mode):
         raise StartError(f"the folder {path} is a symbolic link, which is not followed here; remove the link")
     if not stat.S_ISDIR(found.st_mode):
         raise StartError(f"{path} should be a folder and is a file; move it away")
-    if sys.platform != "win32" and found.st_uid != os.getuid():
-        raise StartError(
-            f"the folder {path} belongs to user {found.st_uid}, not to you; remove it, or ask them to"
-        )
+    if found.st_uid != me:
+        raise StartError(f"the folder {path} belongs to user {found.st_uid}, not to you; have it removed")
     if stat.S_IMODE(found.st_mode) & 0o077:
         os.chmod(path, 0o700)

@@ -1,7 +1,6 @@
 """A process's start time on macOS, through libproc: what `ps` reads, without starting a `ps`."""
 
 import ctypes
-import os
 
 _PROC_PIDTBSDINFO = 3
 _SZOMB = 5
@@ -36,28 +35,12 @@ class _BsdInfo(ctypes.Structure):
 
 
 def look(pid: int) -> tuple[bool, int] | None:
-    """(is running, start time in microseconds) of a process; None if there is none."""
+    """Whether the process runs, and its start time in microseconds; None if there is none of ours."""
     library = ctypes.CDLL("/usr/lib/libproc.dylib", use_errno=True)
-    library.proc_pidinfo.argtypes = (
-        ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_uint64,
-        ctypes.c_void_p,
-        ctypes.c_int,
-    )
+    library.proc_pidinfo.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_int)
     info = _BsdInfo()
     size = ctypes.sizeof(info)
+    # Answers 0 for zombies and for other users' processes: neither is a daemon of ours.
     if library.proc_pidinfo(pid, _PROC_PIDTBSDINFO, 0, ctypes.byref(info), size) != size:
-        return _look_by_signal(pid)
+        return None
     return info.pbi_status != _SZOMB, info.pbi_start_tvsec * 1_000_000 + info.pbi_start_tvusec
-
-
-def _look_by_signal(pid: int) -> tuple[bool, int] | None:
-    # libproc tells nothing of zombies and of other users' processes.
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True, 0
-    except ProcessLookupError:
-        pass
-    return None

@@ -1,4 +1,4 @@
-"""Other processes on Windows. An open handle pins the process object, so its pid cannot be given away meanwhile."""
+"""Other processes on Windows. An open handle pins the process, so its pid is not given away meanwhile."""
 
 import ctypes
 import sys
