@@ -1,0 +1,24 @@
+"""The bridge: standard input and output of an MCP client on one side, the daemon's socket on the other.
+
+It outlives the daemon. Two threads, one per direction (`pump`), move bytes; a table without I/O (`ledger`) knows
+which lines are owed an answer. What is needed only when the daemon is away (`link`, `starter`, `units`, `replies`)
+is loaded behind the first answer. Standard library only: on the way to the first answer not even `json`, `socket`
+or `threading`, because the interpreter's start is most of what a client waits for.
+"""
+
+from hearth.bridge.options import UsageError, parse
+
+
+def main(argv: list[str]) -> int:
+    """Run the bridge until its client leaves. Returns only when there is nothing to run."""
+    import os
+
+    try:
+        options = parse(argv, os.environ)
+    except UsageError as end:
+        os.write(1 if end.exit_code == 0 else 2, f"{end}\n".encode())
+        return end.exit_code
+    from hearth.bridge.pump import Bridge
+
+    Bridge(options).run()
+    return 0

@@ -1,0 +1,18 @@
+"""The outcome of one try to reach the daemon, as `link` and `starter` hand it to each other. No I/O."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _socket import socket
+
+
+class Attempt:
+    """A connection, or what to know about its absence."""
+
+    __slots__ = ("absent", "hint", "sock")
+
+    def __init__(self, sock: "socket | None" = None, absent: bool = False, hint: str = "") -> None:
+        self.sock = sock
+        # Nobody listens: it makes sense to start a daemon.
+        self.absent = absent
+        # What the person is told if it stays like this.
+        self.hint = hint

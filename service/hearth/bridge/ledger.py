@@ -1,0 +1,222 @@
+"""What is owed to whom: the lines that wait for an answer, the kept lines, the open questions. No I/O, no clock.
+
+    a line of the client ──add──▶ table ──frames──▶ daemon
+          the client ◀──receive── table ◀── answer `re`, or `done`
+
+- A line stays in the table until it is answered or done; an answer to what is not in the table is dropped. That is
+  what makes every answer arrive once, whatever dies when.
+- `seq` numbers frames, not lines: a line that is sent again gets a new number, so that numbers only grow on every
+  connection and `taken` divides what a daemon looked at from what it did not.
+- `written` is the last number that the kernel took whole. What was written to a daemon that went away may have run
+  there (`doubtful`), unless the daemon said goodbye and that it had not looked so far.
+
+Two threads use it: one adds, the other receives. `add`, `park`, `closed` and `reopen` need the caller's lock against
+each other; `receive` needs none, because it only removes by key, which the interpreter does in one step.
+"""
+
+from hearth.bridge import headers
+from hearth.errors import FrameError
+from hearth.wire.frames import encode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+# A request that was in the hands of so many daemons when they died has probably killed them.
+DEATHS_LIMIT = 20
+HEARTBEAT_SECONDS = 5.0
+
+_ANSWER = b'{"type":"mcp","re":'
+_ANSWER_SIZE = len(_ANSWER)
+
+
+class Ledger:
+    """The books of one bridge, over all the daemons that it meets."""
+
+    __slots__ = (
+        "answered",
+        "changed",
+        "doubtful",
+        "goodbye",
+        "heartbeat_seconds",
+        "kept",
+        "questions",
+        "refusal",
+        "seq",
+        "session",
+        "table",
+        "taken",
+        "welcomed",
+        "written",
+    )
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self.written = 0
+        self.table: dict[int, bytes] = {}
+        # How many daemons died with the line in their hands.
+        self.doubtful: dict[int, int] = {}
+        self.kept: dict[str, tuple[int, bytes]] = {}
+        self.questions: dict[str, None] = {}
+        self.session: tuple[str, str] | None = None
+        self.heartbeat_seconds = HEARTBEAT_SECONDS
+        self._forget_connection()
+
+    def _forget_connection(self) -> None:
+        self.welcomed = False
+        # Whether the daemon answered something on this connection.
+        self.answered = False
+        # True: come back at once. False: with the client's next line. None: nothing was said.
+        self.goodbye: bool | None = None
+        self.taken: int | None = None
+        self.refusal: str | None = None
+        # Something other than answers came; the shell looks at the fields above and resets it.
+        self.changed = False
+
+    # --- the client's lines
+
+    def add(self, lines: "Iterable[bytes]") -> list[bytes]:
+        """Enter lines into the table; return their frames, numbered on from `seq`."""
+        table, seq = self.table, self.seq
+        frames = []
+        for line in lines:
+            seq += 1
+            table[seq] = line
+            frames.append(encode(b'{"type":"mcp","seq":%d}' % seq, line))
+        self.seq = seq
+        return frames
+
+    def park(self, lines: "Iterable[bytes]") -> None:
+        """Enter lines while no daemon is there; `reopen` makes their frames."""
+        for line in lines:
+            self.seq += 1
+            self.table[self.seq] = line
+
+    # --- the daemon's frames
+
+    def receive(self, frames: "Iterable[tuple[bytes, bytes]]") -> list[bytes]:
+        """Take frames; return the lines for the client, in order. Raises FrameError."""
+        table, lines = self.table, []
+        for header, payload in frames:
+            if header.startswith(_ANSWER):
+                number = header[_ANSWER_SIZE:-1]
+                if number.isdigit():
+                    if table.pop(int(number), None) is not None:
+                        self.answered = True
+                        lines.append(payload)
+                    continue
+            line = self._receive_other(header, payload)
+            if line is not None:
+                lines.append(line)
+        return lines
+
+    def _receive_other(self, header: bytes, payload: bytes) -> bytes | None:
+        fields = headers.read(header)
+        kind = fields.get("type")
+        if kind == "mcp":
+            return payload if self._is_for_client(fields) else None
+        try:
+            if kind == "ack":
+                self._receive_ack(fields)
+            elif kind == "helloAck":
+                self._receive_welcome(fields)
+            elif kind == "goodbye":
+                self.goodbye = bool(fields.get("reconnect", True))
+                self.taken = None if fields.get("taken") is None else int(fields["taken"])
+                self.changed = True
+            elif kind == "error":
+                self.refusal = str(fields.get("message") or "the daemon refused the connection")
+                self.changed = True
+        except (TypeError, ValueError, KeyError, AttributeError) as exc:
+            raise FrameError(f"the daemon sent a header that makes no sense: {header[:200]!r}") from exc
+        return None
+
+    def _is_for_client(self, fields: "dict[str, Any]") -> bool:
+        if "ask" in fields:
+            self.questions[fields["ask"]] = None
+        if "re" not in fields:
+            return True
+        seq = fields["re"]
+        line = self.table.pop(seq, None)
+        if line is None:
+            return False
+        self.answered = True
+        if "keep" in fields:
+            self.kept[fields["keep"]] = (seq, line)
+        return True
+
+    def _receive_ack(self, fields: "dict[str, Any]") -> None:
+        for key, seq in fields.get("keep", {}).items():
+            line = self.table.pop(seq, None)
+            # The frame of a replayed line is not in the table: what is kept stays as it is.
+            if line is not None:
+                self.kept[key] = (seq, line)
+        for seq in fields.get("done", ()):
+            self.table.pop(seq, None)
+        for key in fields.get("drop", ()):
+            self.kept.pop(key, None)
+        for question in fields.get("answered", ()):
+            self.questions.pop(question, None)
+
+    def _receive_welcome(self, fields: "dict[str, Any]") -> None:
+        self.session = (str(fields["sessionId"]), str(fields["secret"]))
+        self.heartbeat_seconds = float(fields.get("heartbeatSeconds") or HEARTBEAT_SECONDS)
+        self.welcomed = True
+        self.changed = True
+
+    # --- from daemon to daemon
+
+    def closed(self) -> tuple[list[str], list[bytes]]:
+        """The connection ended. Returns the questions to withdraw, and the lines that are not to be sent again."""
+        looked_at = self._looked_at()
+        hopeless = []
+        for seq in [seq for seq in self.table if seq <= looked_at]:
+            deaths = self.doubtful[seq] = self.doubtful.get(seq, 0) + 1
+            if deaths >= DEATHS_LIMIT:
+                hopeless.append(self.table.pop(seq))
+        withdrawn = list(self.questions)
+        self.questions.clear()
+        return withdrawn, hopeless
+
+    def reopen(self) -> list[bytes]:
+        """A new connection: the frames of the kept lines, then of the table, numbered on from what was written."""
+        self._forget_connection()
+        seq = self.written
+        frames = []
+        for key, (_, line) in sorted(self.kept.items(), key=_by_seq):
+            seq += 1
+            self.kept[key] = (seq, line)
+            frames.append(encode(b'{"type":"mcp","seq":%d,"replay":true}' % seq, line))
+        waiting = list(self.table.items())
+        doubtful = self.doubtful
+        self.table.clear()
+        self.doubtful = {}
+        for old, line in waiting:
+            seq += 1
+            self.table[seq] = line
+            if old in doubtful:
+                self.doubtful[seq] = doubtful[old]
+                frames.append(encode(b'{"type":"mcp","seq":%d,"resent":true}' % seq, line))
+            else:
+                frames.append(encode(b'{"type":"mcp","seq":%d}' % seq, line))
+        self.seq = seq
+        return frames
+
+    def give_up(self) -> list[tuple[bytes, bool]]:
+        """Empty the table: each line, and whether it may have run. For when nobody can be reached."""
+        looked_at = self._looked_at()
+        given_up = []
+        for seq in list(self.table):
+            line = self.table.pop(seq, None)
+            if line is not None:
+                given_up.append((line, seq in self.doubtful or seq <= looked_at))
+        return given_up
+
+    def _looked_at(self) -> int:
+        """The last number that this daemon, or the one before, may have acted upon."""
+        return self.written if self.taken is None else min(self.written, self.taken)
+
+
+def _by_seq(item: tuple[str, tuple[int, bytes]]) -> int:
+    return item[1][0]

@@ -1,0 +1,159 @@
+"""Finding a daemon: when to try, how long, and what to say when none is to be had. Loaded behind the first answer.
+
+Decides; `endpoint` connects, `starter` starts, the bridge waits and tells its client.
+"""
+
+import os
+import stat
+from time import monotonic
+
+from hearth.bridge import endpoint, starter
+from hearth.bridge.attempt import Attempt
+from hearth.errors import HearthError, Unreachable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _socket import socket
+
+    from hearth.bridge.pump import Bridge
+    from hearth.paths import Places
+
+FIRST_DELAY_SECONDS = 0.05
+# Long enough to spare a machine on which the daemon keeps dying, short enough not to be felt when it is mended.
+LAST_DELAY_SECONDS = 2.0
+# All bridges of a daemon that restarts come back within this time, not in the same instant.
+SPREAD_SECONDS = 0.1
+# A connection that lasted so long, or answered something, was a good one.
+STABLE_SECONDS = 5.0
+# So many bad ones in a row, and nobody is waiting: the next line of the client is soon enough.
+TRIES_FOR_NOBODY = 10
+
+
+class Backoff:
+    """How long to wait before the next try. Pure: chance comes from outside, in 0 to 1."""
+
+    def __init__(self) -> None:
+        self.failures = 0
+
+    def reset(self) -> None:
+        """The last try was a good one."""
+        self.failures = 0
+
+    def delay(self, chance: float) -> float:
+        """Nothing, then doubling from the first delay to the last, each shortened at random by up to a half."""
+        self.failures += 1
+        if self.failures == 1:
+            return 0.0
+        # The exponent is bounded: a float overflows at 2**1024.
+        longest = min(LAST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** min(self.failures - 2, 16))
+        return longest * (1 - chance / 2)
+
+
+class Patience:
+    """How long the client has been waiting. The time runs from the first line that waits. Pure."""
+
+    def __init__(self, seconds: float, now: float) -> None:
+        self._seconds = seconds
+        self._since = now
+        self._waiting = False
+
+    def left(self, now: float, waiting: bool) -> float:
+        """Seconds until patience ends; zero or less when it has."""
+        if waiting and not self._waiting:
+            self._since = now
+        self._waiting = waiting
+        return self._since + self._seconds - now
+
+
+class Finder:
+    """Finds daemons for one bridge, and remembers how well that went."""
+
+    def __init__(self, bridge: "Bridge") -> None:
+        self._bridge = bridge
+        self._backoff = Backoff()
+        self._patience = Patience(bridge.patience, monotonic())
+
+    def reach(self) -> "socket":
+        """Connect, whatever it takes; meanwhile requests that waited too long are answered with errors."""
+        self._wait_for_reason()
+        self._patience = Patience(self._bridge.patience, monotonic())
+        while True:
+            self._bridge.pause(self._backoff.delay(_chance()))
+            try:
+                found = _try(self._bridge.places, self._seconds_left())
+            except HearthError as exc:
+                self._give_up(f"Hearth's daemon cannot be reached: {exc}")
+                continue
+            if found.sock:
+                return found.sock
+            if self._seconds_left() <= 0:
+                self._give_up(_out_of_patience(self._bridge.patience, found.hint))
+
+    def _wait_for_reason(self) -> None:
+        """After a connection: come back at once, a little later, or with the client's next line."""
+        bridge, ledger = self._bridge, self._bridge.ledger
+        if ledger.answered or bridge.connected_for() >= STABLE_SECONDS:
+            self._backoff.reset()
+        if ledger.refusal is not None:
+            self._give_up(f"Hearth's daemon refused this connection: {ledger.refusal}")
+        elif ledger.goodbye is False or self._backoff.failures >= TRIES_FOR_NOBODY:
+            bridge.rest()
+        elif ledger.goodbye:
+            bridge.pause(SPREAD_SECONDS * _chance())
+
+    def _seconds_left(self) -> float:
+        return self._patience.left(monotonic(), waiting=bool(self._bridge.ledger.table))
+
+    def _give_up(self, sentence: str) -> None:
+        """Answer who waits, and begin anew with the client's next line."""
+        self._bridge.fail_pending(sentence)
+        self._bridge.rest()
+        self._backoff.reset()
+        self._patience = Patience(self._bridge.patience, monotonic())
+
+
+def _try(places: "Places", seconds: float) -> Attempt:
+    """Connect, or start a daemon and connect. Raises Unreachable or StartError when waiting would not help."""
+    found = attempt(places)
+    if found.absent:
+        return starter.light(places, attempt, monotonic() + max(seconds, 0.0))
+    return found
+
+
+def attempt(places: "Places") -> Attempt:
+    """Connect once. Raises Unreachable for what only a person can mend."""
+    try:
+        return Attempt(sock=endpoint.open_stream(places.socket))
+    except FileNotFoundError:
+        return Attempt(absent=True, hint=f"{places.socket} does not exist")
+    except ConnectionRefusedError as exc:
+        _check_kind(places.socket, exc)
+        return Attempt(absent=True, hint=f"nobody listens at {places.socket}")
+    except BlockingIOError:
+        return Attempt(hint=f"the daemon at {places.socket} does not accept connections: its queue is full")
+    except OSError as exc:
+        what = exc.filename or places.socket
+        raise Unreachable(f"{what}: {exc.strerror or exc}. `hearth doctor` looks for the cause.") from exc
+
+
+def _check_kind(path: str, exc: OSError) -> None:
+    """Connecting to what is not a socket is refused just as connecting to a dead one is."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return
+    if not stat.S_ISSOCK(mode) and not stat.S_ISLNK(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a file"
+        raise Unreachable(f"{path} should be a socket and is {kind}; move it away.") from exc
+
+
+def _out_of_patience(seconds: float, hint: str) -> str:
+    return (
+        f"Hearth's daemon could not be reached within {seconds:g} s: {hint or 'it does not answer'}."
+        " `hearth doctor` looks for the cause; the next request tries again."
+    )
+
+
+def _chance() -> float:
+    """The `random` module costs more than a bridge has."""
+    return os.urandom(1)[0] / 255

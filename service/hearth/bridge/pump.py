@@ -1,0 +1,300 @@
+"""The two threads of a bridge. The main one carries the client's lines up, the other the daemon's frames down.
+
+    client ─stdin─▶ _carry_up ──ledger.add──▶ uplink ─▶ socket
+    client ◀─stdout─ _carry_down ◀──ledger.receive── socket
+
+Neither ever waits for the other: a client that does not read its answers can still cancel, and a daemon that does
+not read still gets its answers taken. The thread that carries down owns the connection: it opens, replaces and
+closes it. Reading standard input and reading the socket are plain blocking calls; no timer runs beside them.
+"""
+
+import os
+from _signal import SIG_DFL, SIGINT, default_int_handler, getsignal, signal  # type: ignore[import-not-found]
+from _thread import allocate_lock, start_new_thread
+from time import monotonic, sleep
+
+from hearth.bridge import endpoint, headers, stdio
+from hearth.bridge.client import Client
+from hearth.bridge.ledger import HEARTBEAT_SECONDS, Ledger
+from hearth.bridge.lines import LineSplitter
+from hearth.bridge.uplink import Uplink
+from hearth.errors import WireError
+from hearth.wire.frames import MESSAGE_LIMIT_BYTES, FrameDecoder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _socket import socket
+
+    from hearth.bridge.link import Finder
+    from hearth.bridge.options import Options
+    from hearth.faults import Seams
+
+# How long requests wait for a daemon before they are answered with an error. launchd delays a start by 10 s after a
+# quick exit; a client's own limit is 30 s or more. HEARTH_BRIDGE_PATIENCE shortens it for tests.
+PATIENCE_SECONDS = 20.0
+# How long the answers that are owed are waited for when the client has closed its side.
+# HEARTH_BRIDGE_EOF_GRACE shortens it for tests.
+EOF_GRACE_SECONDS = 60.0
+# At the very end, for telling the client what it will not get.
+_LAST_WORDS_SECONDS = 1.0
+# What a client may pile up while no daemon is there: one message of the largest size.
+_PARKED_LIMIT_BYTES = MESSAGE_LIMIT_BYTES
+_PARKED_LOOK_SECONDS = 0.05
+# Loading competes with the client's first requests for the interpreter, so it lets them pass.
+_PRELOAD_DELAY_SECONDS = 0.1
+# After an error of the bridge itself, so that one that comes back does not use up the machine.
+_CLUMSY_PAUSE_SECONDS = 1.0
+
+
+class Bridge:
+    """One client's way to the daemon, for the client's life."""
+
+    def __init__(self, options: "Options") -> None:
+        self.places = options.places
+        self.patience = float(options.environ.get("HEARTH_BRIDGE_PATIENCE") or PATIENCE_SECONDS)
+        self._grace = float(options.environ.get("HEARTH_BRIDGE_EOF_GRACE") or EOF_GRACE_SECONDS)
+        self._greeting = _greeting(options)
+        self.ledger = Ledger()
+        self._client = Client(_armed_seams(options), _preload)
+        self._uplink = Uplink(self.ledger)
+        self._news = allocate_lock()  # released when a line waits for a daemon, or the client's input ended
+        self._connected_at = monotonic()
+        self._ended = False
+
+    def run(self) -> None:
+        """Carry, until the client leaves. Does not return."""
+        _die_of_interrupts()
+        stdio.make_whole()
+        try:
+            sock = endpoint.open_stream(self.places.socket)
+        except OSError:
+            # The other thread finds out what is wrong; the client may talk meanwhile.
+            start_new_thread(self._carry_down, (None,))
+        else:
+            self._greet(sock)
+            start_new_thread(self._carry_down, (sock,))
+        self._carry_up()
+
+    # --- up
+
+    def _carry_up(self) -> None:
+        splitter = LineSplitter(MESSAGE_LIMIT_BYTES)
+        while data := stdio.read_input():
+            self._submit(splitter.receive_data(data))
+            if splitter.oversize:
+                self._refuse_oversize(splitter)
+        self._submit(splitter.receive_eof())
+        self._refuse_oversize(splitter)
+        self._end()
+
+    def _submit(self, lines: list[bytes]) -> None:
+        if not lines or self._uplink.submit(lines):
+            return
+        self._wake()
+        while self._uplink.parked_bytes > _PARKED_LIMIT_BYTES:
+            sleep(_PARKED_LOOK_SECONDS)
+
+    def _refuse_oversize(self, splitter: LineSplitter) -> None:
+        while splitter.oversize:
+            from hearth.bridge import replies
+
+            to_client, to_daemon = replies.too_large(*splitter.oversize.pop(0), MESSAGE_LIMIT_BYTES)
+            if to_daemon:
+                self._submit([to_daemon])
+            if to_client:
+                self._client.deliver_aside(to_client, then=self._leave_if_done)
+
+    def _end(self) -> None:
+        """The client's input ended: see to it that what is owed is delivered, within bounds."""
+        self._ended = True
+        self._leave_if_done()
+        start_new_thread(self._expire, ())
+        self._uplink.end()
+        self._wake()
+        # The other thread ends the process, or the time that was just set; when this one returned, both would end.
+        while True:
+            sleep(self._grace + _LAST_WORDS_SECONDS)
+
+    def _expire(self) -> None:
+        sleep(self._grace)
+        # In a thread: nobody may be reading.
+        start_new_thread(self.fail_pending, (f"the client's input ended and no answer came within {self._grace:g} s",))
+        sleep(_LAST_WORDS_SECONDS)
+        os._exit(0)
+
+    # --- down
+
+    def _carry_down(self, sock: "socket | None") -> None:
+        finder: Finder | None = None
+        while True:
+            try:
+                if sock is not None:
+                    self._serve(sock)
+                sock = None
+                finder = finder or self._make_finder()
+                found = finder.reach()
+                self._greet(found)
+                sock = found
+            except Exception as exc:
+                # The bridge must not die: its client would lose every tool.
+                sock = None
+                stdio.remark(f"an error of the bridge itself, going on: {type(exc).__name__}: {exc}")
+                sleep(_CLUMSY_PAUSE_SECONDS)
+
+    def _make_finder(self) -> "Finder":
+        from hearth.bridge.link import Finder
+
+        return Finder(self)
+
+    def _greet(self, sock: "socket") -> None:
+        self._connected_at = monotonic()
+        endpoint.limit_wait(sock, min(HEARTBEAT_SECONDS, self.patience / 2))
+        self._uplink.open(sock, headers.hello(self._greeting, os.getpid(), self.ledger.session))
+
+    def _serve(self, sock: "socket") -> None:
+        """Carry frames down until the connection ends."""
+        decoder = FrameDecoder()
+        try:
+            while True:
+                try:
+                    data = sock.recv(stdio.CHUNK_BYTES)
+                except BlockingIOError:
+                    self._pass_quiet_time(sock)
+                    continue
+                if not data:
+                    break
+                self._pass_down(decoder.receive_data(data))
+                if self.ledger.changed:
+                    self._take_notice(sock)
+                if monotonic() - self._uplink.spoke_at > self.ledger.heartbeat_seconds:
+                    self._uplink.beat(sock)
+        except OSError:
+            # A reset is the end too: it died with something unread.
+            pass
+        except WireError as exc:
+            stdio.remark(str(exc))
+        finally:
+            self._part(sock)
+
+    def _pass_down(self, frames: list[tuple[bytes, bytes]]) -> None:
+        self._client.delivering = True
+        try:
+            self._client.deliver(self.ledger.receive(frames))
+        finally:
+            self._client.delivering = False
+        if self._ended:
+            self._leave_if_done()
+
+    def _take_notice(self, sock: "socket") -> None:
+        """The daemon said something to the bridge itself."""
+        self.ledger.changed = False
+        endpoint.limit_wait(sock, self.ledger.heartbeat_seconds)
+        if self.ledger.goodbye is not None or self.ledger.refusal is not None:
+            self._uplink.block()
+
+    def _pass_quiet_time(self, sock: "socket") -> None:
+        """Nothing came for as long as `recv` waits."""
+        now = monotonic()
+        if now - self._uplink.spoke_at >= self.ledger.heartbeat_seconds / 2:
+            self._uplink.beat(sock)
+        if not self.ledger.welcomed and now - self._connected_at >= self.patience:
+            self._connected_at = now
+            self.fail_pending(
+                f"Hearth's daemon took the connection at {self.places.socket} and then said nothing for"
+                f" {self.patience:g} s. `hearth doctor` looks for the cause, `hearth restart` starts it anew."
+            )
+
+    def _part(self, sock: "socket") -> None:
+        """The daemon is gone. Its questions are withdrawn; what it owes is asked of the next one."""
+        questions, hopeless = self._uplink.close(sock)
+        if questions or hopeless:
+            from hearth.bridge import replies
+
+            self._client.deliver([replies.withdrawal(question) for question in questions])
+            sentence = "Hearth's daemon died every time it had this request; `hearth logs` may say why."
+            self._refuse([(line, True) for line in hopeless], sentence)
+        self._leave_if_done()
+
+    # --- for whoever looks for a daemon
+
+    def connected_for(self) -> float:
+        """How long ago the last connection began."""
+        return monotonic() - self._connected_at
+
+    def fail_pending(self, sentence: str) -> None:
+        """Answer every line that waits with an error."""
+        stdio.remark(sentence)
+        self._client.delivering = True
+        self._refuse(self.ledger.give_up(), sentence)
+        self._client.delivering = False
+        self._uplink.parked_bytes = 0
+
+    def _refuse(self, lines: list[tuple[bytes, bool]], sentence: str) -> None:
+        from hearth.bridge import replies
+
+        answers = (replies.failure(line, sentence, in_doubt) for line, in_doubt in lines)
+        self._client.deliver([answer for answer in answers if answer])
+
+    def rest(self) -> None:
+        """Wait until a line wants a daemon. Leaves when none can come any more."""
+        while not self.ledger.table:
+            self._leave_if_done()
+            self._news.acquire()
+
+    def pause(self, seconds: float) -> None:
+        """Wait. Leaves when nothing is owed to a client whose input ended."""
+        until = monotonic() + seconds
+        while (left := until - monotonic()) > 0:
+            self._leave_if_done()
+            self._news.acquire(True, left)
+        self._leave_if_done()
+
+    def _wake(self) -> None:
+        try:
+            self._news.release()
+        except RuntimeError:
+            # Told already.
+            pass
+
+    def _leave_if_done(self) -> None:
+        # The table first: an answer leaves it before it is written, and `delivering` is set before that.
+        if self._ended and not self.ledger.table and self._client.idle():
+            os._exit(0)
+
+
+def _greeting(options: "Options") -> "dict[str, str | None]":
+    try:
+        folder: str | None = os.getcwd()
+    except OSError:
+        folder = None
+    return {
+        "cwd": folder,
+        "clientId": os.urandom(8).hex(),
+        "server": options.server,
+        "role": options.role,
+        "agentId": options.agent_id,
+        "mode": None if options.mode == "full" else options.mode,
+    }
+
+
+def _die_of_interrupts() -> None:
+    """Ctrl-C ends the bridge as SIGTERM does, at once: the interpreter's handler would wait for the main thread."""
+    if getsignal(SIGINT) is default_int_handler:
+        signal(SIGINT, SIG_DFL)
+
+
+def _armed_seams(options: "Options") -> "Seams | None":
+    if not options.environ.get("HEARTH_FAULTS"):
+        return None
+    from hearth.faults import SEAMS
+
+    return SEAMS
+
+
+def _preload() -> None:
+    """Load what a daemon's death will need: by then an upgrade may have taken the files away."""
+    sleep(_PRELOAD_DELAY_SECONDS)
+    try:
+        from hearth.bridge import link, ready, replies  # noqa: F401
+    except Exception as exc:
+        stdio.remark(f"a part of the bridge cannot be loaded, so it will not survive the daemon: {exc}")

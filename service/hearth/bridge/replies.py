@@ -1,0 +1,137 @@
+"""What the bridge itself says to its client, as JSON-RPC lines. No I/O; loaded behind the first answer.
+
+Only here is a client's line ever parsed, and only because nobody else can answer it. Numbers stay text: an id goes
+back as it was written.
+"""
+
+from _json import encode_basestring_ascii, make_scanner, scanstring
+
+from hearth.bridge.headers import ScannerSettings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+UNREACHABLE = -32603
+
+_SPACE = " \t\r\n"
+# The daemon's own questions have ids of this form (docs/protocol.md, Ids).
+_QUESTION_PREFIX = "hearth-"
+IN_DOUBT = " It had been handed to a daemon that went away: it may or may not have run."
+
+
+class Literal(str):
+    """A JSON number, as it was written."""
+
+    __slots__ = ()
+
+
+class _Literals(ScannerSettings):
+    parse_float = Literal
+    parse_int = Literal
+    parse_constant = Literal
+
+
+_scan = make_scanner(_Literals())  # type: ignore[arg-type]  # any object with these fields will do
+
+
+def error(id: "Any", code: int, message: str) -> bytes:
+    """An error response; without an id when that is None."""
+    text = f'"error":{{"code":{code},"message":{encode_basestring_ascii(message)}}}'
+    if id is None:
+        return f'{{"jsonrpc":"2.0",{text}}}'.encode()
+    written = id if isinstance(id, Literal) else encode_basestring_ascii(id)
+    return f'{{"jsonrpc":"2.0","id":{written},{text}}}'.encode()
+
+
+def withdrawal(question: str) -> bytes:
+    """Tells the client that a question of a daemon that went away needs no answer."""
+    params = f'{{"requestId":{encode_basestring_ascii(question)},"reason":"the daemon that asked is gone"}}'
+    return f'{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}'.encode()
+
+
+def failure(line: bytes, sentence: str, in_doubt: bool = False) -> bytes | None:
+    """The answer to a line that cannot be passed on; None if it wants none (a notification, a response)."""
+    if in_doubt:
+        sentence += IN_DOUBT
+    try:
+        text = line.decode().strip(_SPACE)
+        message, end = _scan(text, 0)
+        if end != len(text):
+            raise ValueError("something follows the message")
+    except RecursionError:
+        # Too deep for the scanner of the standard library; the id is seldom down there.
+        found = find_id(line, line)
+        return None if found is None else error(found, UNREACHABLE, sentence)
+    except Exception:  # StopIteration, or the json package's own error, or that this package is gone
+        return error(None, PARSE_ERROR, "this line is not JSON; one message per line is expected")
+    if isinstance(message, list):
+        answers = [answer for item in message if (answer := _refuse(item, sentence))]
+        return b"[" + b",".join(answers) + b"]" if answers else None
+    return _refuse(message, sentence)
+
+
+def _refuse(message: "Any", sentence: str) -> bytes | None:
+    if not isinstance(message, dict):
+        return error(None, INVALID_REQUEST, "a message is a JSON object")
+    id = message.get("id")
+    if "method" not in message or not isinstance(id, str):
+        return None
+    return error(id, UNREACHABLE, sentence)
+
+
+def too_large(head: bytes, tail: bytes, limit: int) -> tuple[bytes | None, bytes | None]:
+    """What to say about a line that was skipped: to the client, or to the daemon if it was the answer to a question."""
+    id = find_id(head, tail)
+    sentence = f"the message is over the limit of {limit} bytes and was skipped; send less at once"
+    reply = error(id, INVALID_REQUEST, sentence)
+    if isinstance(id, str) and not isinstance(id, Literal) and id.startswith(_QUESTION_PREFIX):
+        return None, reply
+    return reply, None
+
+
+def find_id(head: bytes, tail: bytes) -> "Any":
+    """The id of a message of which only the first and the last bytes are at hand; None if it is not to be seen.
+
+    Only an id of the outermost object counts: one inside the params is somebody else's.
+    """
+    found = _find_ahead(head.decode("utf-8", "replace"))
+    return found if found is not None else _find_behind(tail.decode("utf-8", "replace"))
+
+
+def _find_ahead(text: str) -> "Any":
+    """Walk over the members from the front, until the text breaks off."""
+    position = _skip(text, 0)
+    try:
+        while text[position] in "{,":
+            key, position = scanstring(text, _skip(text, position + 1) + 1)
+            position = _skip(text, position)
+            value, position = _scan(text, _skip(text, position + 1))
+            # A number at the very end may have lost its last digits.
+            if key == "id" and isinstance(value, str) and position < len(text):
+                return value
+            position = _skip(text, position)
+    except Exception:  # the text breaks off, or never was JSON: there is nothing to see
+        return None
+    return None
+
+
+def _find_behind(text: str) -> "Any":
+    """An id that nothing but flat members separate from the last bracket is the outermost object's."""
+    start = text.rfind('"id"')
+    if start < 0:
+        return None
+    try:
+        members, end = _scan("{" + text[start:].rstrip(_SPACE), 0)
+    except Exception:  # it was a value, or inside a string: there is nothing to see
+        return None
+    flat = all(isinstance(value, str) for value in members.values())
+    return members.get("id") if flat and end == len(text[start:].rstrip(_SPACE)) + 1 else None
+
+
+def _skip(text: str, position: int) -> int:
+    while position < len(text) and text[position] in _SPACE:
+        position += 1
+    return position

@@ -1,0 +1,79 @@
+"""Starting a daemon when nobody listens. One bridge does it, under `start.lock`; the others wait and connect.
+
+    lock ─▶ connect again ─▶ is there a socket unit? ─yes─▶ ask systemd for it
+                                        └─no─▶ start one, wait until it says that it listens
+
+Knows nothing of the client that waits. Loaded behind the first answer.
+"""
+
+import os
+import sys
+from time import monotonic, sleep
+
+from hearth.bridge import child, units
+from hearth.bridge.attempt import Attempt
+from hearth.errors import StartError
+from hearth.host.locks import Lock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hearth.paths import Places
+
+# Between two looks at the lock and the socket while somebody else starts the daemon.
+LOOK_SECONDS = 0.02
+# What the daemon writes when it listens, and how its reason begins when another one runs (docs/architecture.md).
+READY = b"ok"
+RUNNING = "running "
+
+
+def light(places: "Places", attempt: "Callable[[Places], Attempt]", deadline: float) -> Attempt:
+    """Have a daemon started, and connect to it. Raises StartError when it cannot be."""
+    lock = Lock(places.start_lock)
+    while not lock.acquire(blocking=False):
+        if monotonic() > deadline:
+            return Attempt(hint=f"somebody else has been starting it all the time (who holds {places.start_lock}?)")
+        sleep(LOOK_SECONDS)
+        found = attempt(places)
+        if not found.absent:
+            return found
+    try:
+        # Whoever had the lock before may have started it.
+        found = attempt(places)
+        if not found.absent:
+            return found
+        hint = units.wake(places, os.environ) or _start(places, deadline)
+        found = attempt(places)
+        return found if found.sock else Attempt(hint=hint)
+    finally:
+        lock.release()
+
+
+def _start(places: "Places", deadline: float) -> str:
+    """Start a daemon and wait until it listens; what to tell if it does not. Raises StartError with its reason."""
+    command = [sys.executable, "-I", "-m", "hearth.server", *places.arguments(), "--detach", "--ready-fd"]
+    try:
+        daemon = child.Child(command, os.environ, numbered=True)
+    except OSError as exc:
+        raise StartError(f"{sys.executable} cannot be run: {exc.strerror}; is Hearth still installed?") from exc
+    try:
+        ended = daemon.read(deadline, enough=READY)
+    finally:
+        daemon.close()
+    if not ended:
+        return f"it was started and is not ready yet; {places.log} may say why"
+    return judge(daemon.output.decode("utf-8", "replace"), places.log)
+
+
+def judge(said: str, log: str) -> str:
+    """What a daemon's first words mean: a hint if it may still be reached, else StartError. Pure."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    if READY.decode() in lines:
+        return "it said that it listens, and was gone again"
+    if not lines:
+        raise StartError(f"it ended as soon as it was started; {log} may say why")
+    # Standard error goes to the same pipe until the daemon has a log: of a traceback, the last line says most.
+    if lines[-1].startswith(RUNNING):
+        return f"another daemon runs and is not to be reached ({lines[-1]})"
+    raise StartError(f"it could not be started: {lines[-1]}")

@@ -1,0 +1,62 @@
+"""The client's side as plain descriptors, without buffers that a thread could be caught in. Knows bytes only."""
+
+import os
+from os import read, write
+
+INPUT, OUTPUT, ERRORS = 0, 1, 2
+# What a pipe holds on Linux: one read takes everything that a client piled up.
+CHUNK_BYTES = 64 * 1024
+# When poll(2) says that a pipe can be written there is room for so much (PIPE_BUF); more could block.
+_REMARK_BYTES = 512
+
+
+class ClientGone(Exception):
+    """Nobody reads standard output any more."""
+
+
+def make_whole() -> None:
+    """Open what the client left closed, so that no socket gets the number of standard error."""
+    for descriptor in (INPUT, OUTPUT, ERRORS):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
+def read_input() -> bytes:
+    """What the client sent; empty at the end."""
+    while True:
+        try:
+            return read(INPUT, CHUNK_BYTES)
+        except BlockingIOError:
+            # Some clients hand over descriptors that do not block.
+            from hearth.bridge.ready import is_ready
+
+            is_ready(INPUT, for_output=False)
+        except OSError:
+            return b""
+
+
+def write_output(data: bytes) -> None:
+    """Write everything, however long the client takes. Raises ClientGone."""
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[write(OUTPUT, left) :]
+        except BlockingIOError:
+            from hearth.bridge.ready import is_ready
+
+            is_ready(OUTPUT, for_output=True)
+        except OSError as exc:
+            raise ClientGone from exc
+
+
+def remark(text: str) -> None:
+    """Say something on standard error, unless nobody reads it: trouble must not be made worse by telling it."""
+    try:
+        from hearth.bridge.ready import is_ready
+
+        if is_ready(ERRORS, for_output=True, seconds=0):
+            write(ERRORS, f"hearth bridge: {text}".encode("utf-8", "replace")[: _REMARK_BYTES - 1] + b"\n")
+    except (OSError, ImportError):
+        pass

@@ -1,0 +1,102 @@
+"""Whether systemd holds the socket: then the bridge never starts a daemon of its own, it only asks for the unit.
+
+`judge` decides on what systemctl said and is pure; the rest runs systemctl. Knows nothing of connecting.
+"""
+
+import os
+import sys
+
+from hearth import paths
+from hearth.bridge import child
+from hearth.errors import StartError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# systemctl answers in 20 ms; a manager that is starting or reloading takes longer.
+SHOW_SECONDS = 5.0
+# Starting a socket unit binds a socket; its service is not waited for.
+START_SECONDS = 10.0
+_PROPERTIES = "--property=LoadState,ActiveState,Result"
+
+
+class Units:
+    """The socket unit of one daemon and the service behind it."""
+
+    __slots__ = ("service", "socket")
+
+    def __init__(self, name: str) -> None:
+        self.socket = f"{name}.socket"
+        self.service = f"{name}.service"
+
+
+def units_of(places: paths.Places) -> Units | None:
+    """The units' names; a daemon of a config given by its path has none."""
+    if places.config:
+        return None
+    if places.profile == paths.DEFAULT_PROFILE:
+        return Units("mcp")
+    # In a unit's name a dash of the instance stands for a slash and is escaped (systemd.unit(5)).
+    return Units("mcp@" + places.profile.replace("-", "\\x2d"))
+
+
+def environment(environ: "Mapping[str, str]") -> dict[str, str] | None:
+    """The environment in which systemctl finds this user's manager, which MCP clients drop; None if none runs."""
+    runtime = paths.runtime_dir()
+    if sys.platform != "linux" or not os.path.exists(os.path.join(runtime, "systemd", "private")):
+        return None
+    found = {**environ, "XDG_RUNTIME_DIR": runtime, "LC_ALL": "C"}
+    bus = os.path.join(runtime, "bus")
+    if os.path.exists(bus):
+        found["DBUS_SESSION_BUS_ADDRESS"] = f"unix:path={bus}"
+    return found
+
+
+def parse_show(text: str) -> list[dict[str, str]]:
+    """What `systemctl show` prints: one paragraph of KEY=VALUE for each unit."""
+    blocks = text.split("\n\n")
+    return [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in blocks]
+
+
+ABSENT, START, WAIT = "absent", "start", "wait"
+
+
+def judge(units: Units, socket: dict[str, str], service: dict[str, str]) -> str:
+    """ABSENT: start a daemon yourself. START: the unit is installed and off. WAIT. Raises StartError if it failed."""
+    if socket.get("LoadState") != "loaded":
+        return ABSENT
+    state = socket.get("ActiveState")
+    failed = units.socket if state == "failed" else units.service if service.get("ActiveState") == "failed" else None
+    if failed and state != "active":
+        result = (socket if failed == units.socket else service).get("Result", "unknown")
+        raise StartError(
+            f"the unit {failed} has failed ({result}). `journalctl --user -u {units.service}` says why; then type"
+            f" `systemctl --user reset-failed {units.socket} {units.service};"
+            f" systemctl --user start {units.socket}`"
+        )
+    return START if state == "inactive" else WAIT
+
+
+def wake(places: paths.Places, environ: "Mapping[str, str]") -> str | None:
+    """See to it that the socket unit is on. None: there is none. Otherwise what to tell if nobody listens still.
+
+    Raises StartError when the unit has failed or does not start.
+    """
+    units, manager = units_of(places), environment(environ)
+    if units is None or manager is None:
+        return None
+    show = ["systemctl", "--user", "show", _PROPERTIES, units.socket, units.service]
+    code, text = child.run(show, manager, SHOW_SECONDS)
+    states = parse_show(text)
+    if code != 0 or len(states) != 2:
+        # No systemctl, or a manager that does not answer: whoever depends on it could not have started it either.
+        return None
+    verdict = judge(units, states[0], states[1])
+    if verdict == ABSENT:
+        return None
+    if verdict == START:
+        code, text = child.run(["systemctl", "--user", "start", units.socket], manager, START_SECONDS)
+        if code != 0:
+            raise StartError(f"`systemctl --user start {units.socket}` did not work: {text}")
+    return f"{units.socket} is on, but nobody listens there; try `systemctl --user restart {units.socket}`"
