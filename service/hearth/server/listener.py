@@ -2,8 +2,7 @@
 
 What was handed over is never closed, unlinked or shut down. What Hearth bound is unlinked only while the file is still
 its own: `systemctl start mcp.socket` replaces the file of a running self-started daemon, and removing the new one
-would leave
-a unit that says it listens and a socket that nobody can reach.
+would leave a unit that says it listens and a socket that nobody can reach.
 """
 
 import os

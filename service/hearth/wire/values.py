@@ -13,6 +13,7 @@ RawBytes = bytes | Raw
 # An object under construction: what came in as it is, and what was written here.
 Members = dict[str, RawBytes]
 
+_decode_text = msgspec.json.Decoder(str).decode
 _decode_array = msgspec.json.Decoder(list[Raw]).decode
 # 64 bits have at most 20 characters; what is longer is not an id or a code that Hearth made.
 _INTEGER_CHARACTERS = 20
@@ -22,10 +23,11 @@ def text(raw: RawBytes | None) -> str | None:
     """The string, or None. Lone surrogates are kept, so that equal names stay equal."""
     if raw is None:
         return None
-    quoted = bytes(raw)
-    if quoted[:1] != b'"':
-        return None
-    return scan.text(quoted) if b"\\" in quoted else quoted[1:-1].decode("utf-8", "replace")
+    try:
+        return _decode_text(raw)
+    except msgspec.DecodeError:
+        quoted = bytes(raw)
+        return scan.text(quoted) if quoted[:1] == b'"' else None
 
 
 def integer(raw: RawBytes | None) -> int | None:
