@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from hearth.config import ServerSpec
@@ -95,9 +95,31 @@ def resolve(spec: ServerSpec, environ: Mapping[str, str]) -> ServerSpec:
         url=spec.url and filled(spec.url, "url"),
         headers=_filled_map(spec.headers, "headers", filled),
     )
+    problems.extend(f"server {spec.name!r}: {sentence}" for sentence in _unusable(resolved))
     if problems:
         raise ConfigError(problems)
     return resolved
+
+
+def _unusable(spec: ServerSpec) -> Iterator[str]:
+    """What a reference has made of a value that was right as written."""
+    for key in ("command", "cwd", "url"):
+        if getattr(spec, key) == "":
+            yield f"{key} is empty once its references are resolved"
+    for name, value in spec.headers.items():
+        if "\n" in value or "\r" in value:
+            yield f"headers.{name} has a line end in it once its references are resolved"
+
+
+def unresolved(specs: Iterable[ServerSpec], environ: Mapping[str, str]) -> list[str]:
+    """A sentence for each reference that would lead nowhere in this environment."""
+    problems: list[str] = []
+    for spec in specs:
+        try:
+            resolve(spec, environ)
+        except ConfigError as exc:
+            problems.extend(exc.problems)
+    return problems
 
 
 def _filled_map(values: Mapping[str, str], key: str, filled: Callable[[str, str], str]) -> Mapping[str, str]:

@@ -8,7 +8,7 @@
     document    a file's bytes to a tree; toml_lines and json_lines find the line of a key in it
     servers     the entries under mcpServers
     spelling    the nearest right name
-    exposition  what `hearth config show` prints
+    exposition  a configuration to look at, its secrets masked
 
 Importing this is part of the daemon's cold start: parsers are loaded only once there is a file to parse.
 """

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from hearth.config.json_lines import JsonLines
     from hearth.config.toml_lines import TomlLines
 
+# Python's limit against slow conversions; the parsers let its ValueError through, without a line.
+_TOO_MANY_DIGITS = "has a number with thousands of digits"
+
 
 class Document:
     """One file. `is_json` says which rules for unknown keys hold; of its `tree`, nothing has been checked."""
@@ -51,6 +54,10 @@ class Document:
 
         return TomlLines(self.text)
 
+    def repeated_keys(self, path: KeyPath) -> "list[str | int]":
+        """Keys that are written more than once in the table at the path. Raises nothing."""
+        return self._lines.repeated(path) if self.tree else []
+
     def _parse_toml(self) -> dict[str, Any]:
         import tomllib
 
@@ -60,8 +67,8 @@ class Document:
             sentence, _, place = str(exc).rpartition(" (at ")
             line = _line_in(place) or self.text.rstrip("\n").count("\n") + 1
             raise ConfigError([f"{self.path}:{line}: is not valid TOML: {sentence or place}"]) from None
-        except ValueError as exc:  # of an integer with thousands of digits
-            raise ConfigError([f"{self.path}: is not valid TOML: {exc}"]) from None
+        except ValueError:
+            raise ConfigError([f"{self.path}: {_TOO_MANY_DIGITS}"]) from None
 
     def _parse_json(self) -> dict[str, Any]:
         import json
@@ -84,8 +91,8 @@ class Document:
             return json.loads(self.text)
         except json.JSONDecodeError as exc:
             raise ConfigError([f"{self.path}:{exc.lineno}: is not valid JSON: {exc.msg}"]) from None
-        except ValueError as exc:  # of an integer with thousands of digits
-            raise ConfigError([f"{self.path}: is not valid JSON: {exc}"]) from None
+        except ValueError:
+            raise ConfigError([f"{self.path}: {_TOO_MANY_DIGITS}"]) from None
 
 
 def parse(path: str, data: bytes) -> Document:

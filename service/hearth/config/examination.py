@@ -27,6 +27,7 @@ class Examination:
         self.warnings: list[str] = []
         self.document: Document | None = None
         self.config = Config(path=path)
+        self._servers_key = SERVERS
         self._values: dict[str, object] = {"path": path}
         self._settings: dict[str, object] = {}
         self._origins: dict[str, str] = {}
@@ -40,6 +41,10 @@ class Examination:
         """Where the value of a setting came from: `default`, `FILE:LINE`, a variable or a flag."""
         origin = self._origins.get(setting, "default")
         return self._place(path_of(setting)) if origin == "file" else origin
+
+    def server_origin(self, name: str) -> str:
+        """`FILE:LINE` of a server's entry."""
+        return self._place((self._servers_key, name))
 
     def problem(self, key: KeyPath, sentence: str) -> None:
         """Note what makes the file unusable."""
@@ -62,16 +67,27 @@ class Examination:
         self._values["hash"] = blake2s(data).hexdigest()
         self.document = parse(self.path, data)
         tree = self.document.tree
-        servers = SERVERS_IN_VSCODE if self.is_json and SERVERS not in tree else SERVERS
-        if self.is_json and servers not in tree:
-            self.warn((), f"there is no {SERVERS} in this file, hence no server")
+        if self.is_json and SERVERS not in tree:
+            if SERVERS_IN_VSCODE in tree:
+                self._servers_key = SERVERS_IN_VSCODE
+            else:
+                self.warn((), f"there is no {SERVERS} in this file, hence no server")
         for key, value in tree.items():
-            if key == servers:
+            if key == self._servers_key:
                 self._take_servers(key, value)
             elif key in TABLES:
                 self._take_table(key, value)
             else:
                 self._take_setting((key,), value)
+
+    def warn_of_repeated_keys(self) -> None:
+        """Of equal keys in JSON all but the last are lost; looking for them is for people, not for each start."""
+        if self.document is None:
+            return
+        entries = [(self._servers_key, name) for name in self.config.servers]
+        for path in ((), (self._servers_key,), *entries):
+            for key in self.document.repeated_keys(path):
+                self.warn((*path, key), f"key {key!r} is written more than once; only the last one counts")
 
     def _take_servers(self, key: str, value: object) -> None:
         from hearth.config.servers import read_servers

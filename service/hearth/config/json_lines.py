@@ -24,6 +24,16 @@ class JsonLines:
 
     def line_of(self, path: KeyPath) -> int | None:
         """The line, from 1, of the key or list item at the path; None if there is none."""
+        found = self._find(path)
+        return None if found is None else self._text.count("\n", 0, found[0]) + 1
+
+    def repeated(self, path: KeyPath) -> list[str | int]:
+        """The keys that the object at the path has more than once."""
+        found = self._find(path)
+        names = [name for name, _, _ in self._members_at(found[1])] if found else []
+        return [name for name in dict.fromkeys(names) if names.count(name) > 1]
+
+    def _find(self, path: KeyPath) -> tuple[int, int] | None:
         key, value = 0, self._skip(0)
         for part in path:
             # Of equal keys the last one counts, as for the parser.
@@ -31,11 +41,11 @@ class JsonLines:
             if not found:
                 return None
             key, value = found[-1]
-        return self._text.count("\n", 0, key) + 1
+        return key, value
 
     def _members_at(self, start: int) -> list[tuple[str | int, int, int]]:
         if start not in self._members:
-            self._members[start] = list(self._walk(start)) if self._text[start] in "{[" else []
+            self._members[start] = self._walk(start) if self._text[start] in "{[" else []
         return self._members[start]
 
     def _walk(self, start: int) -> list[tuple[str | int, int, int]]:

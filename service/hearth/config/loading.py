@@ -38,13 +38,14 @@ def load(places: Places, environ: Mapping[str, str] = os.environ, flags: Mapping
 def examine(
     places: Places, environ: Mapping[str, str] = os.environ, flags: Mapping[str, object] = _NO_FLAGS
 ) -> "Examination":
-    """The same, keeping what was found right and wrong and where each value came from; raises nothing."""
+    """The same for people: what is right and wrong, and where each value came from; raises nothing."""
     try:
-        return _examine(places, _read(places), environ, flags)
+        found = _examine(places, _read(places), environ, flags)
+        found.warn_of_repeated_keys()
     except ConfigError as exc:
         found = _examine(places, None, environ, flags)
         found.problems[:0] = exc.problems
-        return found
+    return found
 
 
 def _examine(

@@ -37,6 +37,10 @@ class TomlLines:
         offset = self._offsets.get(path)
         return None if offset is None else bisect_right(self._line_starts, offset)
 
+    def repeated(self, path: KeyPath) -> list[str | int]:
+        """None: the parser refuses them."""
+        return []
+
 
 class _Scanner:
     def __init__(self, text: str) -> None:

@@ -1,0 +1,97 @@
+"""A configuration to look at: every value, where it came from, and none of the secrets.
+
+For `hearth config show`. Pure: an examination in, plain values out.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from hearth.config.examination import Examination
+from hearth.config.keys import SETTINGS
+from hearth.config.model import Config, ServerSpec
+
+MASK = "***"
+
+# A reference tells where a secret is, not what it is; its default may be one.
+_REFERENCE = re.compile(r"\$\{[^}]*\}")
+_DEFAULT = re.compile(r":-.*")
+_SECRET_NAME = re.compile(r"key|token|secret|passw|auth|credential", re.IGNORECASE)
+_USER_IN_URL = re.compile(r"(?<=://)[^/?#@]*@")
+_VALUE_IN_QUERY = re.compile(r"(?<==)[^&#]+")
+
+
+def setting_value(config: Config, setting: str) -> object:
+    """The value of a setting by its name, such as `owner.approve`."""
+    value: object = config
+    for name in setting.split("."):
+        value = getattr(value, name)
+    return value
+
+
+def settings(found: Examination) -> dict[str, dict[str, object]]:
+    """Each setting with its value and its origin."""
+    return {
+        setting: {"value": setting_value(found.config, setting), "origin": found.origin(setting)}
+        for setting in SETTINGS
+    }
+
+
+def server(spec: ServerSpec) -> dict[str, Any]:
+    """One server as a file would have it, without what is not set and without its secrets."""
+    shown: dict[str, Any] = {
+        "command": spec.command,
+        "args": masked_arguments(spec.args),
+        "env": masked_values(spec.env),
+        "cwd": spec.cwd,
+        "url": spec.url and masked_url(spec.url),
+        "headers": masked_values(spec.headers),
+    }
+    own = {"disabled": spec.disabled, "era": spec.era, "start_timeout": spec.start_timeout}
+    return {key: value for key, value in shown.items() if value} | own
+
+
+def document(found: Examination) -> dict[str, Any]:
+    """The whole of it, for `--json`."""
+    return {
+        "path": found.path,
+        "hash": found.config.hash,
+        "settings": settings(found),
+        "servers": {
+            name: {**server(spec), "origin": found.server_origin(name)} for name, spec in found.config.servers.items()
+        },
+        "warnings": list(found.warnings),
+    }
+
+
+def masked(value: str) -> str:
+    """References as they are, without their defaults; everything beside them masked."""
+    references = [_DEFAULT.sub(f":-{MASK}", reference[:-1]) + "}" for reference in _REFERENCE.findall(value)]
+    literals = [MASK if literal else "" for literal in _REFERENCE.split(value)]
+    pairs = zip(literals, [*references, ""], strict=True)
+    return "".join(literal + reference for literal, reference in pairs)
+
+
+def masked_values(values: Mapping[str, str]) -> dict[str, str]:
+    """Names as they are, values masked."""
+    return {name: masked(value) for name, value in values.items()}
+
+
+def masked_arguments(arguments: tuple[str, ...]) -> list[str]:
+    """Arguments, with the value of what sounds like a secret masked: `--token=x`, `--token x`, `TOKEN=x`."""
+    shown = []
+    is_value = False
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        is_secret = bool(_SECRET_NAME.search(name)) and (name.startswith("-") or bool(equals))
+        if is_value and not argument.startswith("-"):
+            shown.append(masked(argument))
+        else:
+            shown.append(f"{name}={masked(value)}" if is_secret and equals else argument)
+        is_value = is_secret and not equals
+    return shown
+
+
+def masked_url(url: str) -> str:
+    """A URL without its user and password and without the values of its query."""
+    return _VALUE_IN_QUERY.sub(MASK, _USER_IN_URL.sub(f"{MASK}@", url))
