@@ -15,6 +15,7 @@ import time
 
 from hearth.errors import HearthError, StartError, WireError
 from hearth.host import systemd
+from hearth.host.peers import peer_of
 from hearth.server.entry import SOCKET_NAME, Start
 from hearth.server.listener import Listener, bind
 from hearth.wire.frames import MESSAGE_LIMIT_BYTES, PROTOCOL_VERSION, FrameDecoder, encode
@@ -125,6 +126,10 @@ class Degraded:
             return
         if connection is None:
             return
+        if not _is_mine(connection):
+            # Who else may come stands in the config, which may be what is broken.
+            connection.close()
+            return
         # A reader that does not read loses its connection by the timeout, not our time.
         connection.settimeout(1.0)
         self._guests[connection.fileno()] = Guest(connection)
@@ -146,6 +151,14 @@ class Degraded:
             self._listener.retire()
         arguments = [item for item in self._start.arguments if item != "--detach"]
         os.execv(sys.executable, [sys.executable, "-I", "-m", "hearth.server", *_without_ready_fd(arguments)])
+
+
+def _is_mine(connection: socket.socket) -> bool:
+    if sys.platform == "win32":
+        # The pipe's access list lets nobody else in.
+        return True
+    peer = peer_of(connection)
+    return peer is not None and peer.uid == os.getuid()
 
 
 def _without_ready_fd(arguments: list[str]) -> list[str]:
