@@ -157,7 +157,7 @@ def test_a_daemon_that_works_is_left_alone_by_the_watchdog(seat: Seat) -> None:
     client = seat.attached_bridge()
     before = seat.show("MainPID")
     # Three intervals of the watchdog go by while the server holds the call.
-    assert client.call("desk__run", argv=["sleep", "3"]) == ""
+    assert client.call("desk__nap", seconds=3) == "rested"
     assert seat.show("MainPID") == before
 
 
