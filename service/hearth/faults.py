@@ -61,7 +61,7 @@ class Seams:
             os._exit(86)
         import signal
 
-        os.kill(os.getpid(), signal.SIGKILL if action == "kill" else signal.SIGSTOP)
+        os.kill(os.getpid(), signal.Signals["SIGKILL" if action == "kill" else "SIGSTOP"])
 
 
 SEAMS: Seams | None = Seams(os.environ["HEARTH_FAULTS"]) if os.environ.get("HEARTH_FAULTS") else None

@@ -12,9 +12,7 @@ def detach(log_path: str) -> None:
     Standard library only and cheap: it runs before anything else is imported.
     """
     if sys.platform == "win32":
-        raise StartError(
-            "--detach is not available on Windows: the service or the logon task starts the daemon"
-        )
+        raise StartError("--detach is not available on Windows: the service or the logon task starts the daemon")
     if os.fork():
         os._exit(0)
     os.setsid()

@@ -1,5 +1,6 @@
 """Who is at the other end of a local socket, as the kernel tells it."""
 
+import os
 import socket
 import struct
 import sys
@@ -14,14 +15,19 @@ class Peer(NamedTuple):
     gid: int
 
 
+def own_uid() -> int:
+    """This user's number; -1 where users have none."""
+    if sys.platform == "win32":
+        return -1
+    return os.getuid()
+
+
 def peer_of(connection: socket.socket) -> Peer | None:
     """The peer's credentials, taken by the kernel when it connected; None when there are none to be had."""
     try:
         if sys.platform == "linux":
             size = struct.calcsize("3i")
-            return Peer(
-                *struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
-            )
+            return Peer(*struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)))
         if sys.platform == "darwin":
             return _local_peercred(connection)
     except OSError:

@@ -6,6 +6,7 @@ sd_listen_fds(3) and sd_notify(3).
 
 import os
 import socket
+import sys
 import time
 
 LISTEN_FDS_START = 3
@@ -52,11 +53,11 @@ class Notifier:
         self.watchdog_seconds = int(interval) / 2_000_000 if interval.isdigit() and mine else None
 
     def _send(self, message: str) -> None:
-        if not self._address:
+        if sys.platform == "win32" or not self._address:
             return
         try:
             if self._socket is None:
-                self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+                self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             self._socket.sendto(message.encode(), self._address)
         except OSError:
             # A manager that does not listen is no reason to stop serving.
@@ -72,7 +73,7 @@ class Notifier:
 
     def reloading(self) -> None:
         """Reading the configuration again; `ready` follows."""
-        self._send(f"RELOADING=1\nMONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
+        self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self, status: str) -> None:
         """On the way out."""

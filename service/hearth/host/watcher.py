@@ -13,6 +13,8 @@ import signal
 import sys
 from typing import NoReturn
 
+assert sys.platform == "linux", "imported on Linux only"
+
 # prctl(2): PR_SET_CHILD_SUBREAPER.
 _SET_CHILD_SUBREAPER = 36
 _FORWARDED = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1")
@@ -21,10 +23,8 @@ _FORWARDED = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1")
 def fork_watched() -> bool:
     """Split into watcher and daemon: returns True in the daemon; the watcher never returns.
 
-    Call it before anything heavy is imported. Returns False, with no process forked, where it cannot be done.
+    Call it before anything heavy is imported. Returns False in a daemon whose watcher cannot inherit orphans.
     """
-    if sys.platform != "linux":
-        return False
     ready, told = os.pipe()
     child = os.fork()
     if child:

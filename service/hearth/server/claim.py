@@ -1,12 +1,11 @@
 """Becoming the daemon of a profile: the lock, the registry entry, and the hand-over from one that was there first."""
 
 import os
-import signal
 import time
 
 from hearth import __version__, registry
 from hearth.errors import AlreadyRunning, StartError
-from hearth.host import processes
+from hearth.host import processes, signals
 from hearth.paths import Places
 from hearth.wire.frames import PROTOCOL_VERSION
 
@@ -39,11 +38,15 @@ class Claim:
                 if not activated:
                     raise AlreadyRunning(f"a daemon already runs: pid {holder.pid}, {holder.endpoint}")
                 if asked is None or asked.pid != holder.pid:
-                    processes.send_signal(holder.pid, holder.start_time, signal.SIGUSR1)
+                    self._ask(holder)
                     asked = holder
             if time.monotonic() > deadline:
                 raise self._held(activated, holder)
             time.sleep(_POLL_SECONDS)
+
+    def _ask(self, holder: registry.Entry) -> None:
+        if signals.HAND_OVER is not None:
+            processes.send_signal(holder.pid, holder.start_time, signals.HAND_OVER)
 
     def _held(self, activated: bool, holder: registry.Entry | None) -> StartError:
         who = f"pid {holder.pid}" if holder else "an unknown process"

@@ -7,7 +7,6 @@ import asyncio
 import gc
 import logging
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine
@@ -15,12 +14,13 @@ from typing import Any
 
 from hearth import __version__, config
 from hearth.errors import ConfigError, UpstreamError
+from hearth.host import signals
 from hearth.host.folders import make_private
+from hearth.host.listener import Listener, bind
 from hearth.hub.hub import Hub
 from hearth.server import logs
 from hearth.server.claim import Claim
 from hearth.server.entry import Start
-from hearth.server.listener import Listener, bind
 from hearth.server.reception import Reception
 from hearth.server.steward import Wire
 
@@ -61,7 +61,7 @@ def _loop_run() -> Callable[[Coroutine[Any, Any, None]], None]:
         return asyncio.run
     import uvloop
 
-    return uvloop.run  # type: ignore[no-any-return]
+    return uvloop.run
 
 
 def _listen(start: Start) -> Listener:
@@ -132,14 +132,14 @@ class Daemon:
 
     def _watch_signals(self) -> None:
         add = self._loop.add_signal_handler
-        add(signal.SIGTERM, self._asked_to_end, "SIGTERM", False)
-        add(signal.SIGINT, self._asked_to_end, "SIGINT", False)
-        add(signal.SIGUSR1, self._asked_to_end, "another daemon takes over", True)
-        if sys.stdin is not None and sys.stdin.isatty():
-            # The terminal was closed.
-            add(signal.SIGHUP, self._asked_to_end, "SIGHUP", False)
-        else:
-            add(signal.SIGHUP, self._reload_by_signal)
+        for number in signals.END:
+            add(number, self._asked_to_end, number.name, False)
+        if signals.HAND_OVER is not None:
+            add(signals.HAND_OVER, self._asked_to_end, "another daemon takes over", True)
+        if signals.HANG_UP is not None and sys.stdin is not None and sys.stdin.isatty():
+            add(signals.HANG_UP, self._asked_to_end, "the terminal was closed", False)
+        elif signals.HANG_UP is not None:
+            add(signals.HANG_UP, self._reload_by_signal)
 
     def _asked_to_end(self, reason: str, reconnect: bool) -> None:
         now = self.now()
@@ -283,8 +283,10 @@ class Daemon:
                 call.failed(UpstreamError("the daemon went out before the server answered; it may or may not have run"))
 
     async def _close_connections(self) -> None:
-        for connection in [*self._reception.wires, *self._reception.undecided]:
-            connection.close()
+        for wire in list(self._reception.wires):
+            wire.close()
+        for newcomer in list(self._reception.undecided):
+            newcomer.close()
         deadline = self.now() + CLOSE_SECONDS
         while (self._reception.wires or self._reception.undecided) and self.now() < deadline:
             await asyncio.sleep(0.01)

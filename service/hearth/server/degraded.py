@@ -7,18 +7,22 @@ had asked is asked again, because it was never taken.
 
 import json
 import os
-import select
+import selectors
 import signal
 import socket
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from hearth.errors import HearthError, StartError, WireError
-from hearth.host import systemd
-from hearth.host.peers import peer_of
+from hearth.host import signals, systemd
+from hearth.host.listener import Listener, bind
+from hearth.host.peers import own_uid, peer_of
 from hearth.server.entry import SOCKET_NAME, Start
-from hearth.server.listener import Listener, bind
 from hearth.wire.frames import MESSAGE_LIMIT_BYTES, PROTOCOL_VERSION, FrameDecoder, encode
+
+if TYPE_CHECKING:
+    from hearth.server.claim import Claim
 
 # Nobody needs an explanation that nobody asks for.
 IDLE_SECONDS = 60.0
@@ -52,7 +56,7 @@ def _describe(cause: Exception) -> str:
     return f"Hearth's installation is broken ({type(cause).__name__}: {cause}); install it again"
 
 
-def _claim(start: Start) -> "object | None":
+def _claim(start: Start) -> "Claim | None":
     """The daemon lock where it can be had; an activated daemon explains itself without it, too."""
     try:
         from hearth.server.claim import Claim
@@ -84,18 +88,18 @@ class Degraded:
         self._heard = self._begun
         self._config = _signature(start.places.config_file())
         self._guests: dict[int, Guest] = {}
-        self._poll = select.poll()
+        self._poll = selectors.DefaultSelector()
         self._going = False
 
     def serve(self) -> int:
         """Explain until it is time to go."""
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        for number in filter(None, (*signals.END, signals.HAND_OVER)):
             signal.signal(number, self._go)
-        self._poll.register(self._listener.socket, select.POLLIN)
+        self._poll.register(self._listener.socket, selectors.EVENT_READ)
         self._start.notifier.ready(f"degraded: {self.reason}")
         while not self._going and (self._guests or time.monotonic() - self._heard < IDLE_SECONDS):
-            for descriptor, _ in self._poll.poll(self._pause() * 1000):
-                self._turn(descriptor)
+            for key, _ in self._poll.select(self._pause()):
+                self._turn(key.fd)
             self._start.notifier.watchdog()
         return 0
 
@@ -133,7 +137,7 @@ class Degraded:
         # A reader that does not read loses its connection by the timeout, not our time.
         connection.settimeout(1.0)
         self._guests[connection.fileno()] = Guest(connection)
-        self._poll.register(connection, select.POLLIN)
+        self._poll.register(connection, selectors.EVENT_READ)
 
     def consulted(self) -> None:
         """A request has come: look whether the cause may be mended, and if so start anew instead of answering."""
@@ -154,11 +158,8 @@ class Degraded:
 
 
 def _is_mine(connection: socket.socket) -> bool:
-    if sys.platform == "win32":
-        # The pipe's access list lets nobody else in.
-        return True
     peer = peer_of(connection)
-    return peer is not None and peer.uid == os.getuid()
+    return peer is not None and peer.uid == own_uid()
 
 
 def _without_ready_fd(arguments: list[str]) -> list[str]:
@@ -224,7 +225,7 @@ class Guest:
             self._say({"type": "status", "re": seq}, json.dumps(_status(host)).encode())
         elif kind in ("reload", "shutdown"):
             return self._act(host, kind, seq)
-        return kind != "goodbye"
+        return bool(kind != "goodbye")
 
     def _act(self, host: Degraded, kind: str, seq: int) -> bool:
         self._say({"type": kind, "re": seq, "ok": kind == "shutdown", "message": host.reason})

@@ -10,7 +10,7 @@ import socket
 import sys
 
 from hearth.errors import AlreadyRunning, HearthError, StartError
-from hearth.host import background, systemd, watcher
+from hearth.host import background, systemd
 from hearth.paths import DEFAULT_PROFILE, Places
 
 SOCKET_NAME = "mcp"
@@ -86,8 +86,10 @@ def main(arguments: list[str]) -> int:
         background.detach(places.log)
     if options.ready_fd >= 0:
         os.set_inheritable(options.ready_fd, False)
-    if listener is None:
-        watcher.fork_watched()
+    if listener is None and sys.platform == "linux":
+        from hearth.host.watcher import fork_watched
+
+        fork_watched()
     return _run(Start(places, listener, options.ready_fd, arguments))
 
 

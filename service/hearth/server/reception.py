@@ -2,17 +2,16 @@
 
 import asyncio
 import logging
-import os
 import socket
 from typing import cast
 
 from hearth.config import Config
 from hearth.faults import SEAMS
-from hearth.host.peers import Peer, peer_of
+from hearth.host.listener import Listener
+from hearth.host.peers import Peer, own_uid, peer_of
 from hearth.mcp import answers, eras
 from hearth.server.framed import FramedWire
 from hearth.server.lined import LinedWire
-from hearth.server.listener import Listener
 from hearth.server.steward import Steward, Wire
 from hearth.wire.sniff import Language, sniff
 
@@ -170,9 +169,9 @@ class Newcomer(asyncio.Protocol):
 def _refusal(peer: Peer | None, config: Config, connections: int) -> str | None:
     if peer is None:
         return "the kernel does not say who it is"
-    uids = config.allowed_uids or (os.getuid(),)
+    uids = config.allowed_uids or (own_uid(),)
     if peer.uid not in uids and peer.gid not in config.allowed_gids:
-        return f"uid {peer.uid} may not use the daemon of uid {os.getuid()} (allowed_uids)"
+        return f"uid {peer.uid} may not use the daemon of uid {own_uid()} (allowed_uids)"
     if connections >= config.max_connections:
         return f"{connections} connections are open already (max_connections)"
     return None

@@ -1,19 +1,14 @@
-"""One child process on three pipes, in a process group of its own, and the certain way to end it.
-
-Not the loop's own subprocess support: uvloop's hands children socketpairs instead of pipes (`echo > /dev/stdout`
-fails on them), leaks inheritable descriptors and refuses process groups.
-"""
+"""One child process on the event loop: its output in, its input out, and the certain way to end it."""
 
 import asyncio
 import logging
-import os
-import signal
 import subprocess
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from hearth.errors import UpstreamBusy, UpstreamError
 from hearth.faults import SEAMS
+from hearth.host import children
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +35,7 @@ class Process:
         self._child: subprocess.Popen[bytes] | None = None
         self._stdin: asyncio.WriteTransport | None = None
         self._readers: list[asyncio.BaseTransport] = []
-        self._pidfd = -1
+        self._watch: children.ExitWatch | None = None
         self._output_ended = False
         self._code: int | None = None
         self._late: asyncio.TimerHandle | None = None
@@ -54,21 +49,9 @@ class Process:
         """Start the program. Raises UpstreamError with the reason when it cannot be."""
         if SEAMS:
             SEAMS.hit("before-exec")
-        try:
-            self._child = subprocess.Popen(
-                argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=dict(environment),
-                cwd=cwd,
-                process_group=0,
-                bufsize=0,
-            )
-        except (OSError, ValueError) as exc:
-            raise UpstreamError(_cannot_start(argv[0], cwd, environment, exc)) from exc
+        self._child = children.spawn(argv, environment, cwd)
         await self._connect_pipes(self._child)
-        self._watch_exit(self._child.pid)
+        self._watch = children.ExitWatch(self._child.pid, self._reap)
 
     async def _connect_pipes(self, child: subprocess.Popen[bytes]) -> None:
         loop = asyncio.get_running_loop()
@@ -77,30 +60,14 @@ class Process:
         self._stdin, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, child.stdin)
         self._readers = [out, err]
 
-    def _watch_exit(self, pid: int) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            self._pidfd = os.pidfd_open(pid)
-        except (AttributeError, OSError):
-            # Elsewhere than on Linux, and on kernels before 5.3, a thread waits.
-            loop.run_in_executor(None, self._wait_in_thread, loop)
-            return
-        loop.add_reader(self._pidfd, self._reap)
-
-    def _wait_in_thread(self, loop: asyncio.AbstractEventLoop) -> None:
-        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-        loop.call_soon_threadsafe(self._reap)
-
     def _reap(self) -> None:
         if self._child is None or self.exited.is_set():
             return
         # The leader is a zombie until it is waited for, so its group's number cannot belong to anybody else yet.
-        self._signal_group(signal.SIGKILL)
+        children.kill_group(self._child.pid)
         code = self._child.wait()
-        if self._pidfd >= 0:
-            asyncio.get_running_loop().remove_reader(self._pidfd)
-            os.close(self._pidfd)
-            self._pidfd = -1
+        if self._watch:
+            self._watch.close()
         self.exited.set()
         if self._stdin:
             self._stdin.abort()
@@ -142,10 +109,13 @@ class Process:
             return
         if self._stdin:
             self._stdin.close()
-        for grace, number in ((EOF_GRACE_SECONDS, signal.SIGTERM), (TERM_GRACE_SECONDS, signal.SIGKILL)):
+        for grace, escalate in (
+            (EOF_GRACE_SECONDS, children.terminate_group),
+            (TERM_GRACE_SECONDS, children.kill_group),
+        ):
             if await self._exits_within(grace):
                 return
-            self._signal_group(number)
+            escalate(self._child.pid)
         await self.exited.wait()
 
     async def _exits_within(self, seconds: float) -> bool:
@@ -155,20 +125,6 @@ class Process:
         except TimeoutError:
             return False
         return True
-
-    def _signal_group(self, number: signal.Signals) -> None:
-        try:
-            os.killpg(self.pid, number)
-        except (ProcessLookupError, PermissionError):
-            pass
-
-
-def _cannot_start(program: str, cwd: str, environment: Mapping[str, str], exc: Exception) -> str:
-    if isinstance(exc, FileNotFoundError) and exc.filename == cwd:
-        return f"its folder {cwd} does not exist (key cwd)"
-    if isinstance(exc, FileNotFoundError):
-        return f"its command {program!r} was not found on the daemon's PATH ({environment.get('PATH', '')})"
-    return f"its command {program!r} could not be started: {exc}"
 
 
 class _Output(asyncio.Protocol):

@@ -7,6 +7,7 @@ would leave a unit that says it listens and a socket that nobody can reach.
 
 import os
 import socket
+import sys
 
 from hearth.errors import AlreadyRunning, StartError
 from hearth.faults import SEAMS
@@ -70,9 +71,11 @@ def bind(path: str) -> Listener:
 
     Call it with the daemon lock held; then a file that is there is stale, or not a daemon's.
     """
+    if sys.platform == "win32":
+        raise StartError("the named pipe of Windows is not served by this version of Hearth yet")
     _refuse_occupied(path)
     temporary = f"{os.path.dirname(path)}/.{os.getpid()}"
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(0o177)
     try:
         _unlink_if_there(temporary)
@@ -103,6 +106,8 @@ def _advice(path: str) -> str:
 
 def _refuse_occupied(path: str) -> None:
     """Somebody without the daemon lock may listen there: a service manager, whose file must not be replaced."""
+    if sys.platform == "win32":
+        return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(_PROBE_SECONDS)
         try:

@@ -1,0 +1,108 @@
+"""Child processes on pipes, each in a process group of its own, and what it takes to end such a group for certain.
+
+Not the loop's own subprocess support: uvloop's hands children socketpairs instead of pipes (`echo > /dev/stdout`
+fails on them), leaks inheritable descriptors and refuses process groups. On Windows a job object will do what the
+group does here; until then nothing is started there.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+from hearth.errors import UpstreamError
+
+if sys.platform == "win32":
+
+    def spawn(argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> "subprocess.Popen[bytes]":
+        """Start a program. Raises UpstreamError."""
+        raise UpstreamError("servers cannot be started on Windows by this version of Hearth yet")
+
+    def terminate_group(pid: int) -> None:
+        """Ask a group to end."""
+
+    def kill_group(pid: int) -> None:
+        """End a group."""
+
+    class ExitWatch:
+        """Calls back when a child has ended."""
+
+        def __init__(self, pid: int, ended: Callable[[], None]) -> None:
+            raise UpstreamError("servers cannot be started on Windows by this version of Hearth yet")
+
+        def close(self) -> None:
+            """Watch no longer."""
+
+else:
+
+    def spawn(argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> "subprocess.Popen[bytes]":
+        """Start a program on three pipes, leader of a new group. Raises UpstreamError with the reason."""
+        try:
+            return subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=dict(environment),
+                cwd=cwd,
+                process_group=0,
+                bufsize=0,
+            )
+        except (OSError, ValueError) as exc:
+            raise UpstreamError(_cannot_start(argv[0], cwd, environment, exc)) from exc
+
+    def _cannot_start(program: str, cwd: str, environment: Mapping[str, str], exc: Exception) -> str:
+        if isinstance(exc, FileNotFoundError) and exc.filename == cwd:
+            return f"its folder {cwd} does not exist (key cwd)"
+        if isinstance(exc, FileNotFoundError):
+            return f"its command {program!r} was not found on the daemon's PATH ({environment.get('PATH', '')})"
+        return f"its command {program!r} could not be started: {exc}"
+
+    def terminate_group(pid: int) -> None:
+        """Ask every process of the group to end."""
+        _signal_group(pid, signal.SIGTERM)
+
+    def kill_group(pid: int) -> None:
+        """End every process of the group. Call it before the leader is reaped: until then its number is taken."""
+        _signal_group(pid, signal.SIGKILL)
+
+    def _signal_group(pid: int, number: signal.Signals) -> None:
+        try:
+            os.killpg(pid, number)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+    class ExitWatch:
+        """Calls back in the loop when a child has ended, and leaves it to be reaped."""
+
+        def __init__(self, pid: int, ended: Callable[[], None]) -> None:
+            self._loop = asyncio.get_running_loop()
+            self._ended = ended
+            self._handle = -1
+            try:
+                if sys.platform == "linux":
+                    self._handle = os.pidfd_open(pid)
+            except OSError:
+                # A kernel before 5.3, or a sandbox that forbids it.
+                pass
+            if self._handle >= 0:
+                self._loop.add_reader(self._handle, ended)
+            else:
+                self._loop.run_in_executor(None, self._wait, pid)
+
+        def _wait(self, pid: int) -> None:
+            if sys.platform == "linux":
+                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+            else:
+                # macOS has no waitid in Python: the leader is reaped here, a moment before its group is killed.
+                os.waitpid(pid, 0)
+            self._loop.call_soon_threadsafe(self._ended)
+
+        def close(self) -> None:
+            """Watch no longer."""
+            if self._handle >= 0:
+                self._loop.remove_reader(self._handle)
+                os.close(self._handle)
+                self._handle = -1
