@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from hearth.errors import MessageError
-from hearth.wire import scan
+from hearth.wire import scan, surrogates
 from hearth.wire.ids import id_key
 
 __all__ = [
@@ -128,12 +128,10 @@ def _parse_slowly(line: bytes) -> Fields:
     is_object = line.lstrip().startswith(b"{")
     try:
         if is_object:
-            return {key: Raw(value) for key, value in scan.members(line).items()}
+            return _split_slowly(line)
         scan.check(line)
     except scan.TooDeepError as exc:
-        raise MessageError(
-            f"the message cannot be read: {exc}", INVALID_REQUEST, _usable_id(exc.members)
-        ) from None
+        raise MessageError(f"the message cannot be read: {exc}", INVALID_REQUEST, _usable_id(exc.members)) from None
     except scan.JsonError as exc:
         raise MessageError(f"the message is not JSON: {exc}", PARSE_ERROR) from None
     # Batches would be taken apart here, one message after the other; MCP had them in 2025-03-26 only.
@@ -192,9 +190,21 @@ def split(raw: bytes | Raw) -> Fields:
     except _REFUSALS:
         pass
     try:
-        return {key: Raw(value) for key, value in scan.members(bytes(raw)).items()}
+        return _split_slowly(bytes(raw))
     except scan.JsonError:
         raise MessageError("expected a JSON object", INVALID_PARAMS) from None
+
+
+def _split_slowly(data: bytes) -> Fields:
+    """What msgspec refuses although it is JSON. Raises JsonError for the rest."""
+    hidden = surrogates.hide(data)
+    if hidden is not None:
+        try:
+            found = _decode_fields(hidden)
+            return {surrogates.show_key(key): Raw(surrogates.show(bytes(found[key]))) for key in found}
+        except _REFUSALS:
+            pass
+    return {key: Raw(value) for key, value in scan.members(data).items()}
 
 
 def join(fields: Mapping[str, Raw | bytes]) -> bytes:

@@ -11,9 +11,9 @@ from json import dumps as _dumps_standard
 from json import loads as _loads_standard
 from typing import Any
 
-# One step is one bracket, comma or key that no run (below) could take. A message of 100,000 levels needs
-# 200,000 steps, about 0.2 s; what needs more was made to stall the reader.
-STEP_LIMIT = 1_000_000
+# One step is one bracket, key or comma that no run (below) could take, at about a microsecond. A message of
+# 100,000 levels needs up to 400,000 steps; what needs more was made to stall the reader.
+STEP_LIMIT = 500_000
 
 _WS = rb"[ \t\n\r]*+"
 _COMMA = _WS + rb"," + _WS
@@ -21,25 +21,12 @@ _STRING = rb'"(?>[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+"'
 _NUMBER = rb"-?(?>0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+"
 _SCALAR = rb"(?>" + _STRING + rb"|" + _NUMBER + rb"|true|false|null)"
 
-
-def _with_flat(value: bytes) -> bytes:
-    """The pattern for a value, or an array or object of such values."""
-    member = _STRING + _WS + rb":" + _WS + value
-    array = rb"\[" + _WS + rb"(?:" + value + rb"(?:" + _COMMA + value + rb")*+" + _WS + rb")?+\]"
-    table = rb"\{" + _WS + rb"(?:" + member + rb"(?:" + _COMMA + member + rb")*+" + _WS + rb")?+\}"
-    return rb"(?>" + value + rb"|" + array + rb"|" + table + rb")"
-
-
-# Values of at most two levels are taken in one match, and runs of them too: what real messages consist of
-# then costs C time. A deeper value is tried, and left, once per level of this pattern, which keeps the time
-# linear.
-_SHALLOW = _with_flat(_with_flat(_SCALAR))
+# Runs of plain members and items are taken in one match: what real messages mostly consist of costs C time.
 _space = re.compile(_WS).match
-_shallow = re.compile(_SHALLOW + _WS).match
+_scalar = re.compile(_SCALAR + _WS).match
 _name = re.compile(_STRING + _WS).match
-_items = re.compile(_WS + rb"((?:" + _SHALLOW + _COMMA + rb")++)?+").match
-_members = re.compile(_WS + rb"((?:" + _STRING + _WS + rb":" + _WS + _SHALLOW + _COMMA + rb")++)?+").match
-
+_items = re.compile(_WS + rb"((?:" + _SCALAR + _COMMA + rb")++)?+").match
+_members = re.compile(_WS + rb"((?:" + _STRING + _WS + rb":" + _WS + _SCALAR + _COMMA + rb")++)?+").match
 _opening = re.compile(_WS + rb"\{" + _WS + rb"(\}" + _WS + rb")?+").match
 _entry = re.compile(rb"(" + _STRING + rb")" + _WS + rb":" + _WS).match
 
@@ -78,6 +65,18 @@ class Scanner:
 
         Raises JsonError at the first byte that cannot belong to the value.
         """
+        self._steps = 0
+        return self._advance(data, position)
+
+    def receive_value(self, data: bytes, position: int) -> int:
+        """Take one whole value, a new one with each call. Raises JsonError when the data end before it."""
+        self._next = _value
+        position = self._advance(data, position)
+        if self._next is not None:
+            raise JsonError(position, "it ends too early")
+        return position
+
+    def _advance(self, data: bytes, position: int) -> int:
         position, end = _past_space(data, position), len(data)
         while position < end and self._next is not None:
             self._steps += 1
@@ -86,20 +85,12 @@ class Scanner:
             position = self._next(self, data, position)
         return position
 
-    def receive_value(self, data: bytes, position: int) -> int:
-        """Take one whole value, a new one with each call. Raises JsonError when the data end before it."""
-        self._next = _value
-        position = self.receive_data(data, position)
-        if self._next is not None:
-            raise JsonError(position, "it ends too early")
-        return position
-
 
 _Step = Callable[[Scanner, bytes, int], int]
 
 
 def _value(scanner: Scanner, data: bytes, position: int) -> int:
-    found = _shallow(data, position)
+    found = _scalar(data, position)
     if found:
         return _ended(scanner, found.end())
     byte = data[position]
@@ -146,7 +137,7 @@ def _first_or_close(scanner: Scanner, data: bytes, position: int) -> int:
 
 
 def _run(scanner: Scanner, found: "re.Match[bytes] | None", step: _Step) -> int:
-    """After an opening bracket or a comma, and the run of shallow values behind it."""
+    """After an opening bracket or a comma, and the run of plain values behind it."""
     assert found is not None  # the pattern matches the empty string
     after_comma = found.lastindex is not None or found.string[found.start() - 1] == _COMMA_BYTE
     scanner._next = step if after_comma else _first_or_close

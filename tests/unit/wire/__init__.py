@@ -1,0 +1,1 @@
+"""Tests of the wire layer: bytes in, messages out."""

@@ -1,0 +1,257 @@
+"""Lines: any cut of the stream gives the same items, and no garbage swallows the message behind it."""
+
+import json as standard
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hearth.errors import MessageError, TooLarge
+from hearth.wire.json import Message, join
+from hearth.wire.lines import Assembler, Item, LineDecoder
+
+from .documents import NOTIFICATION, REQUEST, RESPONSE, chunks, damaged, documents
+
+LIMIT = 1_000_000
+
+
+def shown(items: list[Item]) -> list[object]:
+    """Items in a form that can be compared: messages as bytes, errors as their class and code."""
+    return [join(item.fields) if isinstance(item, Message) else (type(item), item.rpc_code) for item in items]
+
+
+def read(*pieces: bytes, limit: int = LIMIT) -> list[object]:
+    decoder = LineDecoder(limit)
+    items = [item for piece in pieces for item in decoder.receive_data(piece)]
+    return shown(items + decoder.receive_eof())
+
+
+def pretty(message: bytes) -> bytes:
+    return standard.dumps(standard.loads(message), indent=2).encode()
+
+
+def flat(message: bytes) -> object:
+    return standard.loads(message)
+
+
+NOT_JSON = (MessageError, -32700)
+NOT_A_MESSAGE = (MessageError, -32600)
+TOO_LARGE = (TooLarge, -32600)
+
+
+def test_each_line_is_a_message() -> None:
+    assert read(REQUEST + b"\n" + NOTIFICATION + b"\n", RESPONSE + b"\n") == [REQUEST, NOTIFICATION, RESPONSE]
+
+
+def test_messages_come_out_as_soon_as_their_line_ends() -> None:
+    decoder = LineDecoder(LIMIT)
+    assert decoder.receive_data(REQUEST) == []
+    assert shown(decoder.receive_data(b"\n" + REQUEST)) == [REQUEST]
+    assert shown(decoder.receive_data(b"\n")) == [REQUEST]
+    assert decoder.receive_eof() == []
+
+
+def test_the_last_line_needs_no_end() -> None:
+    assert read(REQUEST + b"\n" + NOTIFICATION) == [REQUEST, NOTIFICATION]
+    assert read(REQUEST + b"\r") == [REQUEST]
+
+
+def test_returns_before_line_ends_and_blank_lines_mean_nothing() -> None:
+    assert read(b"\r\n\n  \t\n" + REQUEST + b"\r\n\r\n\n" + NOTIFICATION + b"\r", b"\n") == [REQUEST, NOTIFICATION]
+
+
+def test_a_return_inside_a_line_is_not_forwarded() -> None:
+    assert read(b'{"jsonrpc":"2.0",\r"method":\r"x","a":[1,\r2]}\n') == [b'{"jsonrpc":"2.0","method":"x","a":[1, 2]}']
+
+
+def test_a_pretty_printed_message_is_joined() -> None:
+    [message] = read(pretty(REQUEST) + b"\n")
+    assert flat(message) == flat(REQUEST)  # type: ignore[arg-type]
+    assert b"\n" not in message  # type: ignore[operator]
+
+
+def test_pretty_printed_messages_follow_each_other_and_others() -> None:
+    stream = (
+        pretty(REQUEST)
+        + b"\n"
+        + NOTIFICATION
+        + b"\r\n"
+        + pretty(RESPONSE).replace(b"\n", b"\r\n\r\n")
+        + b"\n"
+        + REQUEST
+    )
+    assert [flat(item) for item in read(stream)] == [flat(item) for item in (REQUEST, NOTIFICATION, RESPONSE, REQUEST)]  # type: ignore[arg-type]
+
+
+def test_a_message_may_break_between_any_two_tokens() -> None:
+    stream = b'{\n"jsonrpc"\n:\n"2.0"\n,\n"method"\n:\n"x"\n,\n"params"\n:\n[\n1\n,\n{\n}\n]\n}\n'
+    assert read(stream) == [b'{"jsonrpc":"2.0","method":"x","params":[ 1 , { } ]}']
+
+
+def test_a_piece_that_is_an_object_by_itself_is_still_a_piece() -> None:
+    stream = b'{"jsonrpc":"2.0","method":"x","params":{"list":[\n{},\n{"id":1}\n,{"method":"y"}\n]}}\n'
+    assert read(stream) == [b'{"jsonrpc":"2.0","method":"x","params":{"list":[ {}, {"id":1} ,{"method":"y"} ]}}']
+
+
+def test_a_first_line_that_ends_like_a_message_may_go_on() -> None:
+    stream = b'{"params":{}\n,"jsonrpc":"2.0","method":"x"}\n'
+    assert read(stream) == [b'{"params":{},"jsonrpc":"2.0","method":"x"}']
+
+
+def test_a_whole_message_ends_what_was_unfinished() -> None:
+    assert read(b'{"jsonrpc":"2.0",\n"params":[\n' + REQUEST + b"\n" + NOTIFICATION) == [
+        NOT_JSON,
+        REQUEST,
+        NOTIFICATION,
+    ]
+
+
+def test_a_pretty_printed_message_ends_what_it_does_not_fit() -> None:
+    items = read(b'{"jsonrpc":"2.0",\n' + pretty(REQUEST))
+    assert items[0] == NOT_JSON
+    assert flat(items[1]) == flat(REQUEST)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"Listening on port 3000",
+        b"{ not json",
+        b"[INFO] started",
+        b'{"a":',
+        b"[",
+        b'{"unclosed',
+        b"}",
+        b"\xff\xfe\x00",
+        b'"',
+    ],
+)
+def test_garbage_is_one_error_and_swallows_nothing(garbage: bytes) -> None:
+    items = read(REQUEST + b"\n" + garbage + b"\n" + NOTIFICATION + b"\n" + REQUEST + b"\n")
+    assert items == [REQUEST, NOT_JSON, NOTIFICATION, REQUEST]
+
+
+def test_json_that_is_no_message_is_an_error_of_its_own() -> None:
+    assert read(b'{"a":1}\n[]\n1\n' + REQUEST) == [NOT_A_MESSAGE, NOT_A_MESSAGE, NOT_A_MESSAGE, REQUEST]
+
+
+def test_a_pretty_printed_batch_is_one_error() -> None:
+    assert read(b"[\n" + REQUEST + b",\n" + NOTIFICATION + b",\n{}\n]\n" + RESPONSE) == [NOT_A_MESSAGE, RESPONSE]
+
+
+def test_an_end_in_the_middle_of_a_message_is_an_error() -> None:
+    assert read(b'{"jsonrpc":"2.0",\n"id":1,') == [NOT_JSON]
+    assert read(REQUEST[:-1]) == [NOT_JSON]
+
+
+# --- limits
+
+
+def test_a_message_at_the_limit_passes_and_one_above_it_does_not() -> None:
+    for end in (b"\n", b"\r\n", b""):
+        assert read(REQUEST + end, limit=len(REQUEST)) == [REQUEST]
+        assert read(REQUEST + end, limit=len(REQUEST) - 1) == [TOO_LARGE]
+
+
+def test_a_line_over_the_limit_is_reported_once_and_passed_over() -> None:
+    decoder = LineDecoder(200)
+    assert shown(decoder.receive_data(b'{"jsonrpc":"' + b"x" * 200)) == [TOO_LARGE]
+    for _ in range(5):
+        assert decoder.receive_data(b"x" * 200) == []
+    assert shown(decoder.receive_data(b"\n" + REQUEST + b"\n")) == [REQUEST]
+
+
+def test_what_is_passed_over_is_not_kept() -> None:
+    decoder = LineDecoder(100)
+    for _ in range(50):
+        decoder.receive_data(b"x" * 100)
+    assert len(decoder._buffer) == 0
+
+
+def test_a_spread_message_over_the_limit_is_reported_once_and_passed_over_to_its_end() -> None:
+    large = b'{"jsonrpc":"2.0","params":[\n' + b'"xxxxxxxxxx",\n' * 50 + b"1\n]\n}\n"
+    assert read(large + REQUEST + b"\n", limit=len(REQUEST)) == [TOO_LARGE, REQUEST]
+    assert read(large[:-2] + REQUEST + b"\n", limit=len(REQUEST)) == [TOO_LARGE, REQUEST]
+    assert read(large[:-2], limit=len(REQUEST)) == [TOO_LARGE]
+
+
+def test_a_spread_message_may_have_many_more_lines_than_the_scanner_has_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hearth.wire.scan.STEP_LIMIT", 50)
+    stream = b'{"jsonrpc":"2.0","method":"x","params":[\n' + b"[1],\n" * 100 + b"1]}\n"
+    assert len(read(stream)) == 1
+    assert isinstance(read(stream)[0], bytes)
+
+
+# --- frames, each with one line of the client
+
+
+def test_an_assembler_joins_the_pieces_that_come_in_consecutive_frames() -> None:
+    assembler = Assembler(LIMIT)
+    *pieces, last = pretty(REQUEST).split(b"\n")
+    for piece in pieces:
+        assert assembler.receive_line(piece) == []
+        assert assembler.pending
+    [message] = assembler.receive_line(last)
+    assert isinstance(message, Message) and message.id == b"1"
+    assert not assembler.pending
+
+
+def test_an_assembler_gives_the_unfinished_up_for_a_whole_message() -> None:
+    assembler = Assembler(LIMIT)
+    assert assembler.receive_line(b'{"jsonrpc":') == []
+    assert shown(assembler.receive_line(REQUEST)) == [NOT_JSON, REQUEST]
+    assert assembler.receive_eof() == []
+
+
+def test_an_assembler_takes_a_payload_with_line_ends_in_it() -> None:
+    [message] = Assembler(LIMIT).receive_line(pretty(REQUEST))
+    assert isinstance(message, Message)
+    assert b"\n" not in join(message.fields)
+
+
+def test_an_assembler_reports_the_unfinished_at_the_end() -> None:
+    assembler = Assembler(LIMIT)
+    assembler.receive_line(b"{")
+    assert shown(assembler.receive_eof()) == [NOT_JSON]
+    assert assembler.receive_eof() == []
+
+
+# --- properties
+
+_messages = st.sampled_from([REQUEST, NOTIFICATION, RESPONSE])
+_texts = st.one_of(
+    _messages,
+    _messages.map(pretty),
+    documents().map(lambda document: b'{"jsonrpc":"2.0","method":"x","params":' + document + b"}"),
+    damaged(_messages.map(pretty)),
+    damaged(_messages),
+    st.sampled_from([b"", b"log line", b"{", b"[", b"}", b'{"a":1}']),
+)
+_streams = st.lists(st.tuples(_texts, st.sampled_from([b"\n", b"\r\n", b"\n\n"])), max_size=6).map(
+    lambda pairs: b"".join(text + end for text, end in pairs)
+)
+
+
+@given(_streams, st.sampled_from([LIMIT, 120, 40]), st.data())
+def test_any_cut_of_the_stream_gives_the_same_items(stream: bytes, limit: int, data: st.DataObject) -> None:
+    whole = read(stream, limit=limit)
+    assert read(*data.draw(chunks(stream)), limit=limit) == whole
+    assert read(*(stream[at : at + 1] for at in range(len(stream))), limit=limit) == whole
+
+
+@given(st.binary(max_size=60), _messages)
+def test_no_garbage_swallows_the_message_on_the_next_line(garbage: bytes, message: bytes) -> None:
+    assert read(garbage + b"\n" + message + b"\n")[-1] == message
+
+
+@given(_streams)
+def test_nothing_above_the_limit_comes_out(stream: bytes) -> None:
+    for item in read(stream, limit=100):
+        assert not isinstance(item, bytes) or len(item) <= 100
+
+
+@given(st.lists(_messages, max_size=5), st.lists(st.booleans(), min_size=5, max_size=5))
+def test_good_messages_come_out_in_order_however_they_are_written(messages: list[bytes], is_pretty: list[bool]) -> None:
+    lines = [pretty(message) if flag else message for message, flag in zip(messages, is_pretty, strict=False)]
+    items = read(b"\n".join(lines))
+    assert [flat(item) for item in items] == [flat(message) for message in messages]  # type: ignore[arg-type]

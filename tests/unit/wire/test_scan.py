@@ -1,0 +1,152 @@
+"""The scanner agrees with the standard library on what is JSON, and needs no stack for it."""
+
+import json
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from hearth.wire import scan
+from hearth.wire.scan import JsonError, Scanner, TooDeepError
+
+from .documents import damaged, documents, objects
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
+# Digits are kept as text: the standard library refuses long integers, which are JSON all the same.
+_reference = json.JSONDecoder(parse_constant=_refuse, parse_int=str, parse_float=str)
+
+
+def is_json(data: bytes) -> bool:
+    try:
+        _reference.decode(data.decode("utf-8", "surrogateescape"))
+    except ValueError:
+        return False
+    return True
+
+
+def is_scanned(data: bytes) -> bool:
+    try:
+        scan.check(data)
+    except JsonError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0", "-0", "10", "1.5", "1e5", "1E-05", "true", "false", "null", '""', '"\\u0041"', '"\\/"', "[]", "{}", "[ ]",
+        "[[]]", "[{}]", '{"a":{}}', '{"a":[]}', "[1,2]",
+        "[[],[]]", "[[[]],1]", '{"a":1,"b":2}', '{"a":[],"b":{}}', '"\x7f"',
+        " [ 1 , 2 ] ", '{"":{"":{"":[{}]}}}',
+    ],
+)  # fmt: skip
+def test_json_is_taken(text: str) -> None:
+    assert is_json(text.encode())
+    assert is_scanned(text.encode())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", " ", "01", "-", "+1", ".5", "1.", "1e", "1e+", "0x1", "NaN", "Infinity", "-Infinity", "tru", "nulll",
+        "True", '"', '"a', '"\\x"', '"\\u12"', '"\\u12g4"', '"\t"', '"\n"', "'a'", "[", "]", "[1,]", "[,1]", "[1 2]", "[1}",
+        "{]", "{", "}", '{"a"}', '{"a":}', '{"a":1,}', '{,"a":1}', "{1:1}", '{"a" 1}', '{"a":1 "b":2}', '{"a":1]', "[1]]",
+        "1 1", "[1]x", "[[],]", "[[]", '{"a":[}', "/**/1", "[1,,2]", '{"a"::1}', "\ufeff1", "\u00a01", "1\x00", "\x0c1",
+    ],
+)  # fmt: skip
+def test_what_is_not_json_is_refused(text: str) -> None:
+    assert not is_json(text.encode())
+    assert not is_scanned(text.encode())
+
+
+@given(documents())
+def test_any_json_is_taken(document: bytes) -> None:
+    assert is_scanned(document)
+
+
+@given(st.one_of(damaged(), damaged(objects), st.binary(max_size=20)))
+@example(b'{"a":"\xff"}')
+@example(b"\xff")
+def test_the_standard_library_agrees_on_any_damaged_json(data: bytes) -> None:
+    assert is_scanned(data) == is_json(data)
+
+
+@given(objects)
+def test_members_have_the_values_that_the_standard_library_finds(document: bytes) -> None:
+    found = scan.members(document)
+    assert {key: json.loads(value) for key, value in found.items()} == json.loads(document)
+    assert all(value == value.strip() and value in document for value in found.values())
+
+
+@given(damaged(objects))
+def test_members_are_found_exactly_in_json_objects(data: bytes) -> None:
+    try:
+        scan.members(data)
+    except JsonError:
+        assert not is_json(data) or not data.lstrip(b" \t\r\n").startswith(b"{")
+    else:
+        assert is_json(data)
+
+
+@given(documents())
+def test_a_value_may_come_in_pieces_that_end_between_tokens(document: bytes) -> None:
+    scanner = Scanner()
+    for line in document.split(b"\n"):
+        assert scanner.receive_data(line) == len(line)
+    assert scanner.complete
+
+
+def test_a_scanner_stops_behind_the_value() -> None:
+    scanner = Scanner()
+    assert scanner.receive_data(b"[1] [2]") == 4
+    assert scanner.complete
+
+
+def test_a_scanner_goes_on_with_each_line() -> None:
+    scanner = Scanner()
+    for line in [b"{", b'"a"', b":", b"[", b"1", b",", b"{", b"}", b"]"]:
+        assert scanner.receive_data(line) == len(line)
+        assert not scanner.complete
+    scanner.receive_data(b"}")
+    assert scanner.complete
+
+
+@pytest.mark.parametrize("lines", [[b"[1,", b"]"], [b"{", b"1"], [b'{"a"', b"1"], [b"[", b"}"], [b"[1", b"2"]])
+def test_a_scanner_refuses_the_line_that_does_not_fit(lines: list[bytes]) -> None:
+    scanner = Scanner()
+    for line in lines[:-1]:
+        scanner.receive_data(line)
+    with pytest.raises(JsonError):
+        scanner.receive_data(lines[-1])
+
+
+def test_a_hundred_thousand_levels_are_scanned_and_five_hundred_thousand_are_not() -> None:
+    scan.check(b"[" * 100_000 + b"]" * 100_000)
+    scan.check(b'{"a":' * 100_000 + b"1" + b"}" * 100_000)
+    with pytest.raises(TooDeepError):
+        scan.check(b"[" * 500_001)
+
+
+def test_many_values_in_one_object_share_one_limit() -> None:
+    value = b"[" * 1_000 + b"]" * 1_000
+    members = b",".join(b'"%d":%b' % (number, value) for number in range(scan.STEP_LIMIT // 1_000))
+    with pytest.raises(TooDeepError) as caught:
+        scan.members(b'{"id":1,' + members + b"}")
+    assert caught.value.members["id"] == b"1"
+
+
+def test_long_strings_and_long_runs_are_one_step_each() -> None:
+    scan.check(b'"' + rb"\n\u0041" * 1_000_000 + b'"')
+    scan.check(b"[" + b"1, " * 1_000_000 + b"1]")
+    scan.check(b"{" + b'"a":"b", ' * 1_000_000 + b'"a":1}')
+
+
+def test_text_keeps_lone_surrogates_and_invalid_bytes_apart_from_the_rest() -> None:
+    assert scan.text(rb'"\ud83dA\ud83d\ude00"') == "\ud83dA😀"
+    assert scan.text(b'"\xff"') == "\udcff"
+    assert scan.quote("\ud83d") == rb'"\ud83d"'
