@@ -11,7 +11,7 @@ from hearth.hub import consent
 from hearth.hub.catalogue import Catalogue
 from hearth.hub.questions import Questions
 from hearth.hub.router import Router
-from hearth.hub.sessions import Outlet, Session, Sessions
+from hearth.hub.sessions import Nobody, Outlet, Session, Sessions
 from hearth.mcp import answers
 from hearth.upstreams.upstream import Upstream
 from hearth.wire import json
@@ -52,6 +52,8 @@ class Hub:
         if resume:
             former = self.sessions.get(resume[0])
             if former and former.secret == resume[1]:
+                # The same bridge, whose former connection has not been seen to end yet.
+                former.outlet.close()
                 self.close_session(former)
             id = resume[0] if self.sessions.get(resume[0]) is None else None
         session = Session(outlet, wire, id)
@@ -61,6 +63,7 @@ class Hub:
 
     def close_session(self, session: Session) -> None:
         """End a session: its calls are withdrawn, its questions die, the ownership moves on."""
+        session.outlet = Nobody()
         self.sessions.remove(session)
         self._questions.session_left(session)
         for call in list(session.open.values()):

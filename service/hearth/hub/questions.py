@@ -26,18 +26,20 @@ class Questions:
         question = f"{self._prefix}{self._count}"
         future: asyncio.Future[json.Message] = asyncio.get_running_loop().create_future()
         self._open[question] = (session, future)
-        id = json.dumps(question)
-        session.outlet.ask(question, answers.request(id, method, params))
+        session.outlet.ask(question, answers.request(json.dumps(question), method, params))
         try:
             async with asyncio.timeout(timeout):
                 message = await future
         except TimeoutError:
-            withdrawal = json.join({"requestId": id, "reason": b'"no answer in time"'})
-            session.outlet.tell(answers.notification("notifications/cancelled", withdrawal))
+            self._withdraw(question, "no answer in time")
             raise Refused(f"nobody answered within {timeout:g} s") from None
+        except asyncio.CancelledError:
+            self._withdraw(question, "whoever wanted to know has left")
+            raise
         finally:
-            self._open.pop(question, None)
-            session.outlet.settled(question)
+            # A session that left has no open questions any more, and nobody to be told.
+            if self._open.pop(question, None):
+                session.outlet.settled(question)
         if message.result is None:
             raise Refused(f"the client refused the question: {values.error(message)[1]}")
         return json.split(message.result)
@@ -51,9 +53,16 @@ class Questions:
 
     def session_left(self, session: Session) -> None:
         """Nobody will answer its questions."""
-        for asked, future in self._open.values():
-            if asked is session and not future.done():
-                future.set_exception(_gone())
+        for question, (asked, future) in list(self._open.items()):
+            if asked is session:
+                del self._open[question]
+                if not future.done():
+                    future.set_exception(_gone())
+
+    def _withdraw(self, question: str, reason: str) -> None:
+        if question in self._open:
+            params = json.dumps({"requestId": question, "reason": reason})
+            self._open[question][0].outlet.tell(answers.notification("notifications/cancelled", params))
 
 
 def _gone() -> HearthError:

@@ -13,7 +13,7 @@ from hearth.hub.catalogue import Catalogue, Offer
 from hearth.hub.questions import Questions
 from hearth.hub.sessions import Session
 from hearth.mcp import answers, eras, names, translate
-from hearth.upstreams.upstream import READY, Upstream
+from hearth.upstreams.upstream import FAILED, READY, Upstream
 from hearth.wire import json, values
 
 log = logging.getLogger(__name__)
@@ -165,6 +165,12 @@ class Router:
         if "cursor" in params:
             raise MessageError("this cursor is not known: the list has one page", eras.INVALID_PARAMS)
         unknown = [upstream for upstream in self._in_view(call.session) if upstream.tools is None]
+        if call.session.server is None:
+            # One that failed before is tried again, and nobody waits for it: it is announced when it comes.
+            for upstream in unknown:
+                if upstream.state == FAILED:
+                    self._spawn(_try(upstream))
+            unknown = [upstream for upstream in unknown if upstream.state != FAILED]
         if unknown:
             self._spawn(self._list_after(call, unknown))
         else:
@@ -265,6 +271,14 @@ class Router:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def _try(upstream: Upstream) -> None:
+    try:
+        await upstream.ensure()
+    except HearthError:
+        # It is in the log and in the status.
+        pass
 
 
 def _may_have(upstream: Upstream, session: Session, name: str) -> bool:

@@ -22,6 +22,7 @@ class Claim:
     def __init__(self, places: Places) -> None:
         self._places = places
         self._lock = registry.Lock(places.daemon_lock)
+        self._started_at = time.time()
 
     def take(self, activated: bool) -> None:
         """Get the lock. Raises AlreadyRunning with who has it, StartError when the folder cannot be used.
@@ -61,7 +62,7 @@ class Claim:
             endpoint=self._places.socket,
             pid=os.getpid(),
             start_time=processes.start_time(os.getpid()) or processes.UNKNOWN_START_TIME,
-            started_at=time.time(),
+            started_at=self._started_at,
             version=__version__,
             protocol=PROTOCOL_VERSION,
             config_hash=config_hash,

@@ -87,6 +87,7 @@ class Daemon:
         self._quiet_since: float | None = None
         self._ending: tuple[str, bool] | None = None
         self._told_to_end = 0.0
+        self._said = ""
         self._hurry = asyncio.Event()
 
     @property
@@ -218,11 +219,17 @@ class Daemon:
         self._notice_silence()
         self._notice_replacement()
         self._consider_idleness()
-        self._notifier.status(self.hub.summary())
+        self._say_status()
         period = self._settings.heartbeat_interval
         if self._settings.idle_timeout:
             period = min(period, max(self._settings.idle_timeout / 4, 0.05))
         self._loop.call_later(period, self._tick)
+
+    def _say_status(self) -> None:
+        summary = self.hub.summary()
+        if summary != self._said:
+            self._said = summary
+            self._notifier.status(summary)
 
     def _pat_watchdog(self) -> None:
         if self._notifier.watchdog_seconds:
@@ -231,7 +238,7 @@ class Daemon:
 
     def _notice_silence(self) -> None:
         patience = MISSED_HEARTBEATS * self._settings.heartbeat_interval
-        for wire in self._reception.wires:
+        for wire in list(self._reception.wires):
             silent = wire.last_seen is not None and self.now() - wire.last_seen > patience
             if wire.session and wire.session.active and silent:
                 log.info("no heartbeat: it holds nothing any longer", extra={"session": wire.session.id})

@@ -41,7 +41,7 @@ class Connection:
         name: str,
         limits: tuple[int, int],
         on_notification: Callable[[json.Message], None],
-        on_closed: Callable[[int], None],
+        on_closed: Callable[["Connection", int], None],
     ) -> None:
         message_limit, self._queue_limit = limits
         self.name = name
@@ -148,7 +148,7 @@ class Connection:
         problem = UpstreamError(f"server {self.name!r} ended ({describe_exit(code)}) before it answered")
         for waiter in waiting.values():
             waiter.failed(problem)
-        self._on_closed(code)
+        self._on_closed(self, code)
 
 
 def describe_exit(code: int) -> str:

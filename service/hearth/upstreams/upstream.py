@@ -66,6 +66,8 @@ class Upstream:
         if self._starting is None:
             self._check_pause()
             self._starting = asyncio.create_task(self._start())
+            # Whoever waited may be gone by the time it fails.
+            self._starting.add_done_callback(lambda late: late.cancelled() or late.exception())
         # Shielded: one caller's cancellation must not take the start from the others.
         await asyncio.shield(self._starting)
 
@@ -85,6 +87,8 @@ class Upstream:
             self._backoff.failed(time.monotonic(), 0.0)
             log.warning("could not be started: %s", exc, extra={"upstream": self.name})
             raise
+        except asyncio.CancelledError:
+            raise UpstreamError(f"server {self.name!r} was stopped while it was being started") from None
         else:
             self.state = READY
             self.error = None
@@ -149,7 +153,10 @@ class Upstream:
         if connection:
             await connection.process.stop()
 
-    def _closed(self, code: int) -> None:
+    def _closed(self, connection: Connection, code: int) -> None:
+        if connection is not self.connection:
+            # One that was given up; its last words come after its successor's first.
+            return
         self.connection = None
         if self.state != READY:
             return
