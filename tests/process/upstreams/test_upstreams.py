@@ -238,3 +238,16 @@ def test_big_is_as_big_as_asked_and_as_odd(start: Any) -> None:
     shown = server.output.read()
     assert shown.count(b"\r\n") > 5
     assert words(json.loads(shown)) == "pretty"
+
+
+def test_recording_keeps_the_bytes_that_it_was_sent(start: Any, ledger: Path) -> None:
+    server = start("recording", str(ledger))
+    line = rb'{"jsonrpc": "2.0",  "id":1,"method":"tools/call","params":{"name":"echo","a":"\ud800 \u00e9","a":1e2}}'
+    server.input.write(line + b"\n")
+    server.input.flush()
+    assert words(server.read()) == "heard"
+    assert ledger.read_bytes() == line + b"\n"
+    server.write("tools/call", {"name": "hold"}, 2)
+    about = json.loads(words(server.ask("tools/call", {"name": "about"}, 3)))
+    assert about["pid"] == server.child.pid
+    assert set(about["fds"]) > {"0", "1", "2"}

@@ -1,0 +1,21 @@
+"""Fixtures: a scratch home for each test, or for all tests of a module."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from process.daemon import Scratch
+
+
+@pytest.fixture
+def scratch() -> Iterator[Scratch]:
+    """A home of its own; at the end nothing may be left of what was started in it."""
+    with Scratch() as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Scratch]:
+    """A home that all tests of a module share, where a daemon that survives them all says as much as a fresh one."""
+    with Scratch() as place:
+        yield place
