@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 
 import pytest
 
@@ -44,9 +45,16 @@ def test_a_server_has_the_signals_umask_and_pipes_of_an_ordinary_program(seat: S
 
 
 def test_a_shell_pipeline_inside_the_unit_ends_when_its_reader_has_enough(seat: Seat) -> None:
-    script = "set -o pipefail; yes | head -n 1; echo ${PIPESTATUS[0]}"
-    printed = seat.attached_bridge().call("desk__run", argv=["env", "--default-signal=XFSZ", "bash", "-c", script])
-    assert printed.split() == ["y", "141"]
+    # A server that is a shell script: bash cannot give its children back a SIGPIPE that it was started without.
+    seen = f"{seat.user.home}/seen"
+    script = (
+        f"yes | head -n 1 >/dev/null; echo ${{PIPESTATUS[0]}} >{seen}; exec /usr/bin/python3 -I {seat.servers}/desk.py"
+    )
+    seat.configure(f"[mcpServers.shell]\ncommand = '/bin/bash'\nargs = ['-c', '{script}']\n")
+    client = seat.bridge()
+    client.initialize()
+    assert client.call("shell__echo", text="up") == "up"
+    assert seat.check("cat", seen).strip() == str(128 + signal.SIGPIPE)
 
 
 def test_a_server_is_not_told_what_systemd_told_the_daemon(seat: Seat) -> None:
