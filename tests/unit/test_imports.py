@@ -1,0 +1,162 @@
+"""Imports point downwards only. The arrows are those of the design, read from the syntax tree of every module."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2] / "service"
+
+# Modules that import nothing of hearth but each other, and that anybody may use. "hearth" is the version.
+FREE = {"hearth", "errors", "paths", "faults"}
+
+# What each part may use besides itself and FREE. A part is a package of hearth, or a module beside them.
+ARROWS = {
+    "__main__": {"cli", "bridge"},
+    "cli": {"bridge", "demo", "server", "packs", "hub", "upstreams", "mcp", "wire", "host", "config", "registry",
+            "references"},
+    "bridge": {"wire", "host"},  # of both only what is in BRIDGE_MODULES
+    "demo": {"host"},
+    "server": {"hub", "mcp", "wire", "host", "config", "registry"},
+    "packs": {"hub"},
+    "hub": {"mcp", "upstreams", "wire", "config"},
+    "upstreams": {"mcp", "wire", "host", "config", "references"},
+    "mcp": {"wire"},
+    "wire": set(),
+    "host": set(),
+    "registry": {"host", "records"},
+    "references": {"config"},
+    "config": {"records"},
+    "records": set(),
+}  # fmt: skip
+
+# The bridge starts within milliseconds of the bare interpreter: it may load these, and they load only the standard
+# library. The lock is the one at which bridge and daemon meet.
+BRIDGE_MODULES = {
+    "hearth", "hearth.errors", "hearth.paths", "hearth.faults", "hearth.wire", "hearth.wire.frames",
+    "hearth.host", "hearth.host.locks", "hearth.host.locks_windows", "hearth.host.folders",
+}  # fmt: skip
+# Windows has no flock; the package is imported there only.
+BRIDGE_PACKAGES = {"hearth.host.locks_windows": {"filelock"}}
+
+# Bytes in, events out: these layers neither wait nor touch the system.
+PURE = ("wire", "mcp")
+IMPURE_MODULES = {"asyncio", "socket", "_socket", "os", "logging"}
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Every module of hearth, by its dotted name."""
+    found = {}
+    for path in sorted((ROOT / "hearth").rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name] = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    return found
+
+
+def is_package(name: str) -> bool:
+    return (ROOT / Path(*name.split(".")) / "__init__.py").exists()
+
+
+def imports(name: str, *, at_run_time: bool = False) -> set[str]:
+    """What a module imports anywhere in it; on request without what only a type checker sees."""
+    found: set[str] = set()
+    for node in walk(modules()[name], at_run_time):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            origin = absolute(name, node)
+            found.update(
+                f"{origin}.{alias.name}" if origin.split(".")[0] == "hearth" else origin for alias in node.names
+            )
+    return {module_of(item) if item.split(".")[0] == "hearth" else item for item in found}
+
+
+def walk(node: ast.AST, at_run_time: bool) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if (
+            at_run_time
+            and isinstance(child, ast.If)
+            and isinstance(child.test, ast.Name)
+            and child.test.id == "TYPE_CHECKING"
+        ):
+            continue
+        yield child
+        yield from walk(child, at_run_time)
+
+
+def absolute(importer: str, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    base = importer.split(".")
+    base = base[: len(base) - node.level + is_package(importer)]
+    return ".".join([*base, node.module] if node.module else base)
+
+
+def module_of(name: str) -> str:
+    """The module that holds a name: `hearth.errors.WireError` is in `hearth.errors`."""
+    while name not in modules():
+        name, _, last = name.rpartition(".")
+        assert name, f"nothing in hearth is called {last}"
+    return name
+
+
+def part_of(name: str) -> str:
+    return name.split(".")[1] if "." in name else "hearth"
+
+
+def parts_used(name: str) -> set[str]:
+    return {part_of(item) for item in imports(name) if item.split(".")[0] == "hearth"} - {part_of(name)}
+
+
+def test_every_part_has_its_place_in_the_design() -> None:
+    assert {part_of(name) for name in modules()} - ARROWS.keys() - FREE == set()
+
+
+def test_modules_import_downwards_only() -> None:
+    upwards = {name: parts_used(name) - FREE - ARROWS.get(part_of(name), set()) for name in modules()}
+    assert {name: parts for name, parts in upwards.items() if parts} == {}
+
+
+def test_no_two_parts_import_each_other() -> None:
+    graph: dict[str, set[str]] = {}
+    for name in modules():
+        graph.setdefault(part_of(name), set()).update(parts_used(name))
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the cycle
+    TopologicalSorter(ARROWS).prepare()
+
+
+def test_wire_and_mcp_do_no_io() -> None:
+    pure = [name for name in modules() if part_of(name) in PURE]
+    impure = {name: {item.split(".")[0] for item in imports(name)} & IMPURE_MODULES for name in pure}
+    assert {name: found for name, found in impure.items() if found} == {}
+
+
+def bridge_closure() -> set[str]:
+    found: set[str] = set()
+    waiting = {name for name in modules() if part_of(name) == "bridge"}
+    while waiting:
+        name = waiting.pop()
+        found.add(name)
+        loaded = {item for item in imports(name, at_run_time=True) if item in modules()}
+        loaded |= {".".join(item.split(".")[:size]) for item in loaded for size in range(1, item.count(".") + 1)}
+        waiting |= loaded - found
+    return found
+
+
+def test_the_bridge_loads_little_of_hearth() -> None:
+    assert {name for name in bridge_closure() if part_of(name) != "bridge"} - BRIDGE_MODULES == set()
+
+
+def test_what_the_bridge_loads_is_standard_library() -> None:
+    for name in bridge_closure():
+        others = {item.split(".")[0] for item in imports(name)} - {"hearth"} - sys.stdlib_module_names
+        assert others <= BRIDGE_PACKAGES.get(name, set()), name
+        assert "asyncio" not in {item.split(".")[0] for item in imports(name)}, name
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    assert [name for name, tree in modules().items() if not ast.get_docstring(tree)] == []
