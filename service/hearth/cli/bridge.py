@@ -1,4 +1,4 @@
-"""`hearth bridge`, for the help only: the command itself is taken before click is imported."""
+"""`hearth bridge`, for the list of verbs: typed as such, it is taken before click is imported."""
 
 import click
 
@@ -9,7 +9,8 @@ import click
     context_settings={"ignore_unknown_options": True},
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def bridge(arguments: tuple[str, ...]) -> int:
+@click.pass_context
+def bridge(ctx: click.Context, /, arguments: tuple[str, ...]) -> int:
     """Join standard input and output to the daemon: what an MCP client starts. It lights the daemon when it
     is out and survives its end.
 
@@ -20,4 +21,5 @@ def bridge(arguments: tuple[str, ...]) -> int:
     """
     from hearth.bridge import main
 
-    return int(main(list(arguments)) or 0)
+    before = ((f"--{name}", ctx.find_root().params.get(name)) for name in ("profile", "config"))
+    return main([word for option, value in before if value for word in (option, value)] + list(arguments))

@@ -28,11 +28,7 @@ def check_python(places: Places) -> list[Finding]:
     """The interpreter."""
     found = f"Python {platform.python_version()} at {sys.executable}"
     if sys.version_info[:2] < OLDEST_PYTHON:
-        return [
-            Finding(
-                "python", "broken", found, "Hearth needs Python 3.11 or later: install it with a newer one."
-            )
-        ]
+        return [Finding("python", "broken", found, "Hearth needs Python 3.11 or later: install it with a newer one.")]
     return [Finding("python", "ok", found)]
 
 
@@ -112,11 +108,7 @@ def check_runtime(places: Places) -> list[Finding]:
     except FileNotFoundError:
         return [_check_parent(os.path.dirname(folder))]
     except OSError as error:
-        return [
-            Finding(
-                "runtime folder", "broken", f"{folder}: {error.strerror}", "Make it yours, with mode 0700."
-            )
-        ]
+        return [Finding("runtime folder", "broken", f"{folder}: {error.strerror}", "Make it yours, with mode 0700.")]
     if not stat.S_ISDIR(found.st_mode):
         return [
             Finding(
@@ -164,9 +156,7 @@ def check_socket(places: Places) -> list[Finding]:
     try:
         found = os.lstat(places.socket)
     except FileNotFoundError:
-        return [
-            Finding("socket", "ok", f"{places.socket} is not there: the first bridge, or systemd, makes it")
-        ]
+        return [Finding("socket", "ok", f"{places.socket} is not there: the first bridge, or systemd, makes it")]
     except OSError as error:
         return [
             Finding(
@@ -179,7 +169,7 @@ def check_socket(places: Places) -> list[Finding]:
     if not stat.S_ISSOCK(found.st_mode):
         fix = f"Move it away: mv {places.socket} {places.socket}.old"
         return [Finding("socket", "broken", f"{places.socket} is not a socket", fix)]
-    if _is_listened_to(places.socket) is False:
+    if not _is_running(places) and _is_listened_to(places.socket) is False:
         return [
             Finding(
                 "socket",
@@ -189,6 +179,12 @@ def check_socket(places: Places) -> list[Finding]:
             )
         ]
     return [Finding("socket", "ok", places.socket)]
+
+
+def _is_running(places: Places) -> bool:
+    # The kernel knows a daemon's own socket by the name under which it was bound, before it was moved into place.
+    known = registry.read(places)
+    return known is not None and registry.is_alive(known)
 
 
 def _is_listened_to(path: str) -> bool | None:
@@ -214,16 +210,12 @@ def check_units(places: Places) -> list[Finding]:
 
 def _check_unit(found: unit.Unit) -> Finding:
     if not found.installed:
-        return Finding(
-            found.name, "note", "not installed: the first bridge starts the daemon", "hearth install"
-        )
+        return Finding(found.name, "note", "not installed: the first bridge starts the daemon", "hearth install")
     if found.active == "failed":
         fix = f"systemctl --user reset-failed {found.name}; systemctl --user start {found.name}"
         return Finding(found.name, "broken", f"failed ({found.result})", fix)
     if found.name.endswith(".socket") and found.active != "active":
-        return Finding(
-            found.name, "note", f"installed, {found.active}", f"systemctl --user enable --now {found.name}"
-        )
+        return Finding(found.name, "note", f"installed, {found.active}", f"systemctl --user enable --now {found.name}")
     return Finding(found.name, "ok", f"installed, {found.active}")
 
 

@@ -11,12 +11,8 @@ from hearth.paths import Places
 
 @click.command(short_help="Print what connects an MCP client.")
 @click.option("--print", "print_only", is_flag=True, help="Print the entry; change nothing.")
-@click.option(
-    "--server", "servers", multiple=True, metavar="NAME", help="Offer only this server, under its own name."
-)
-@click.option(
-    "--name", default="hearth", show_default=True, metavar="KEY", help="The entry's name in the client."
-)
+@click.option("--server", "servers", multiple=True, metavar="NAME", help="Offer only this server, under its own name.")
+@click.option("--name", default="hearth", show_default=True, metavar="KEY", help="The entry's name in the client.")
 @click.option("--role", metavar="ROLE", help="The role that the agent claims.")
 @click.option("--agent-id", metavar="ID", help="The id that the agent claims.")
 @with_places

@@ -87,9 +87,7 @@ class Control:
             while True:
                 header, payload = self._receive(deadline)
                 if header.get("type") == "error":
-                    raise Unreachable(
-                        f"the daemon at {self.endpoint} refused {kind}: {header.get('message')}"
-                    )
+                    raise Unreachable(f"the daemon at {self.endpoint} refused {kind}: {header.get('message')}")
                 if header.get("re") == self._seq:
                     return header, payload
         except TimeoutError as exc:
@@ -132,8 +130,7 @@ def _connect(endpoint: str) -> socket.socket:
     except OSError as exc:
         connection.close()
         raise Unreachable(
-            f"the daemon at {endpoint} takes no connection ({exc.strerror or exc}); `hearth doctor` looks for"
-            " the cause"
+            f"the daemon at {endpoint} takes no connection ({exc.strerror or exc}); `hearth doctor` looks for the cause"
         ) from exc
     return connection
 

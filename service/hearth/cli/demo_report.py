@@ -65,7 +65,6 @@ def _time_rows(report: Report) -> list[list[str]]:
 def proofs(report: Report, unicode: bool) -> list[str]:
     """What cannot be said in two columns of figures."""
     kill, idle = report.kill, report.idle
-    code = "" if idle.exit_code is None else f", exit code {idle.exit_code}"
     rows = [
         ["one daemon", f"pid {report.daemon_pid}; nobody started it: the first bridge lit it"],
         ["one server", f"{len(report.answered_by)} agents asked who answers: {_pids(report.answered_by)}"],
@@ -77,7 +76,7 @@ def proofs(report: Report, unicode: bool) -> list[str]:
             f" answered within {kill.seconds:.1f} s by pid {kill.pid_after}; {kill.bridges_alive} of"
             f" {report.agents} bridges alive",
         ],
-        ["idle exit", f"pid {idle.pid} gone {idle.seconds:.1f} s after the last agent left{code}"],
+        ["idle exit", f"pid {idle.pid} gone {idle.seconds:.1f} s after the last agent left"],
         [
             "left behind",
             f"{_count(report.processes_left, 'process', 'es')}, {_count(report.files_left, 'file', 's')}",

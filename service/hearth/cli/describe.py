@@ -24,9 +24,7 @@ def status_lines(document: Document, width: int) -> list[str]:
 
 
 def _headline(document: Document) -> str:
-    lit_by = {"systemd": "lit by systemd", "self": "started on demand"}.get(
-        str(document.get("activation")), ""
-    )
+    lit_by = {"systemd": "lit by systemd", "self": "started on demand"}.get(str(document.get("activation")), "")
     parts = [
         f"hearth is running ({_profile(document)})",
         f"pid {document.get('pid')}",

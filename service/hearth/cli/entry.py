@@ -23,9 +23,7 @@ def bridge_command(places: Places, extra: Sequence[str] = ()) -> list[str]:
     return [sys.executable, "-I", "-S", bridge_file(), *places.arguments(), *extra]
 
 
-def client_config(
-    places: Places, servers: Sequence[str], name: str, extra: Sequence[str]
-) -> dict[str, object]:
+def client_config(places: Places, servers: Sequence[str], name: str, extra: Sequence[str]) -> dict[str, object]:
     """The `mcpServers` object: one entry for everything, or one for each server that is named."""
     offers = {server: ["--server", server, *extra] for server in servers} or {name: list(extra)}
     entries: dict[str, object] = {}

@@ -44,10 +44,7 @@ class VerbGroup(click.Group):
         """The verb's command, or None when there is no such verb."""
         if cmd_name not in VERBS:
             return None
-        try:
-            module = importlib.import_module(f"hearth.cli.{VERBS[cmd_name]}")
-        except ModuleNotFoundError:
-            return None
+        module = importlib.import_module(f"hearth.cli.{VERBS[cmd_name]}")
         command: click.Command = getattr(module, cmd_name)
         return command
 

@@ -19,4 +19,4 @@ def serve(places: Places) -> int:
     """
     from hearth.server import main
 
-    return int(main(places.arguments()) or 0)
+    return main(places.arguments())

@@ -43,9 +43,7 @@ def columns(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int = 
     if spare < 0:
         widest = widths.index(max(widths))
         widths[widest] = max(width_of(headers[widest]), widths[widest] + spare)
-    return [
-        GAP.join(fit(cell, size) for cell, size in zip(line, widths, strict=True)).rstrip() for line in lines
-    ]
+    return [GAP.join(fit(cell, size) for cell, size in zip(line, widths, strict=True)).rstrip() for line in lines]
 
 
 def duration(seconds: float) -> str:

@@ -27,9 +27,7 @@ def profile_names() -> list[str]:
     return [paths.DEFAULT_PROFILE, *named]
 
 
-def _complete_profile(
-    ctx: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
+def _complete_profile(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(name) for name in profile_names() if name.startswith(incomplete)]
 
 

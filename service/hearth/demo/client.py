@@ -9,7 +9,7 @@ import queue
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hearth import __version__
@@ -30,9 +30,7 @@ class ClientError(HearthError):
 class Client:
     """One child process and the conversation with it."""
 
-    def __init__(
-        self, name: str, command: Sequence[str], environment: Mapping[str, str], modern: bool
-    ) -> None:
+    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], modern: bool) -> None:
         self.name = name
         self._modern = modern
         self._ids = 0
@@ -54,15 +52,15 @@ class Client:
 
     def first_answer(self) -> float:
         """Seconds from the start of the child to its first answer. Raises ClientError."""
-        arrived, _ = self._answer(self._opening)
+        arrived, _ = self._result(self._opening)
         if not self._modern:
             self._write({"method": "notifications/initialized"})
         return arrived - self._started
 
     def tools_listed(self) -> float:
         """Seconds from the start of the child to its list of tools. Raises ClientError."""
-        arrived, answer = self._answer(self.request("tools/list"))
-        self._tools = [each["name"] for each in answer.get("result", {}).get("tools", [])]
+        arrived, result = self._result(self.request("tools/list"))
+        self._tools = [each["name"] for each in result["tools"]]
         return arrived - self._started
 
     def request(self, method: str, **params: Any) -> int:
@@ -81,10 +79,9 @@ class Client:
 
     def text(self, request: int) -> str:
         """The text that a call returned. Raises ClientError, also for a tool that failed."""
-        _, answer = self._answer(request)
-        result = answer.get("result", {})
-        if "error" in answer or result.get("isError"):
-            raise ClientError(f"{self.name} got an error: {json.dumps(answer.get('error') or result)}")
+        _, result = self._result(request)
+        if result.get("isError"):
+            raise ClientError(f"{self.name} called a tool that failed: {json.dumps(result)}")
         return str(result["content"][0]["text"])
 
     def wait_for_progress(self, request: int) -> None:
@@ -102,17 +99,13 @@ class Client:
         try:
             return self.process.wait(LEAVE_SECONDS)
         except subprocess.TimeoutExpired as exc:
-            raise ClientError(
-                f"{self.name} is still there {LEAVE_SECONDS:g} s after its input ended"
-            ) from exc
+            raise ClientError(f"{self.name} is still there {LEAVE_SECONDS:g} s after its input ended") from exc
 
     def _open(self) -> int:
         if self._modern:
             return self.request("server/discover")
         information = {"name": self.name, "version": __version__}
-        return self.request(
-            "initialize", protocolVersion=LEGACY_VERSIONS[0], capabilities={}, clientInfo=information
-        )
+        return self.request("initialize", protocolVersion=LEGACY_VERSIONS[0], capabilities={}, clientInfo=information)
 
     def _full_name(self, tool: str) -> str:
         if not self._tools:
@@ -120,16 +113,18 @@ class Client:
         for name in self._tools:
             if name == tool or name.endswith(f"__{tool}"):
                 return name
-        raise ClientError(
-            f"{self.name} was not offered the tool {tool!r}, only {', '.join(self._tools) or 'none'}"
-        )
+        raise ClientError(f"{self.name} was not offered the tool {tool!r}, only {', '.join(self._tools) or 'none'}")
 
-    def _answer(self, request: int) -> tuple[float, Message]:
-        return self._wait(
-            lambda message: message.get("id") == request and "method" not in message, "an answer"
-        )
+    def _result(self, request: int) -> tuple[float, Message]:
+        def is_it(message: Message) -> bool:
+            return message.get("id") == request and "method" not in message
 
-    def _wait(self, wanted: Any, what: str) -> tuple[float, Message]:
+        arrived, answer = self._wait(is_it, "an answer")
+        if "error" in answer:
+            raise ClientError(f"{self.name} got an error: {answer['error'].get('message')}")
+        return arrived, answer["result"]
+
+    def _wait(self, wanted: Callable[[Message], bool], what: str) -> tuple[float, Message]:
         for index, kept in enumerate(self._kept):
             if wanted(kept[1]):
                 return self._kept.pop(index)

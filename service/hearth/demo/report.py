@@ -44,12 +44,11 @@ class Kill:
 
 @dataclass(frozen=True)
 class IdleExit:
-    """The daemon after the last agent had left. `exit_code` is None where the kernel does not tell us."""
+    """The daemon after the last agent had left, and when the kernel said that it had gone."""
 
     pid: int
     timeout_seconds: float
     seconds: float
-    exit_code: int | None
 
 
 @dataclass(frozen=True)

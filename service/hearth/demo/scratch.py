@@ -62,7 +62,7 @@ class Scratch:
         """Wait for the last process to go by itself; return those that did not."""
         deadline = time.monotonic() + seconds
         while (left := self.processes()) and time.monotonic() < deadline:
-            reap()
+            _reap()
             time.sleep(_POLL_SECONDS)
         return left
 
@@ -73,9 +73,9 @@ class Scratch:
         while (left := self.processes()) and time.monotonic() < deadline:
             for pid in left:
                 _kill(pid)
-            reap()
+            _reap()
             time.sleep(_POLL_SECONDS)
-        reap()
+        _reap()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -87,19 +87,14 @@ def _kill(pid: int) -> None:
             pass
 
 
-def reap() -> dict[int, int]:
-    """Bury children that have ended, adopted ones too; return their exit codes."""
-    codes: dict[int, int] = {}
-    if sys.platform == "win32":
-        return codes
-    while True:
+def _reap() -> None:
+    """Bury children that have ended, adopted ones too."""
+    if sys.platform != "win32":
         try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
         except ChildProcessError:
-            return codes
-        if not pid:
-            return codes
-        codes[pid] = os.waitstatus_to_exitcode(status)
+            pass
 
 
 def _adopt_orphans(yes: bool) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from hearth.demo import memory
 from hearth.demo.client import Client, ClientError
 from hearth.demo.report import IdleExit, Kill, Side, Times
-from hearth.demo.scratch import Scratch, reap
+from hearth.demo.scratch import Scratch
 from hearth.host import processes
 
 # Long enough for one agent to follow another, short enough to wait for.
@@ -108,9 +108,7 @@ class Stage:
 
     def kill_daemon(self, pid: int) -> Kill:
         """Kill the daemon while every agent waits for a call, and see who gets an answer."""
-        calls = [
-            (client, client.call("slow", True, seconds=SLOW_SECONDS, steps=10)) for client in self._clients
-        ]
+        calls = [(client, client.call("slow", True, seconds=SLOW_SECONDS, steps=10)) for client in self._clients]
         for client, call in calls:
             client.wait_for_progress(call)
         if sys.platform != "win32":
@@ -127,11 +125,8 @@ class Stage:
         _leave(self._clients)
         left = time.monotonic()
         if not processes.wait_gone(pid, start_time, IDLE_PATIENCE_SECONDS):
-            raise ClientError(
-                f"the daemon (pid {pid}) is still there {IDLE_PATIENCE_SECONDS:g} s after the last agent"
-            )
-        seconds = time.monotonic() - left
-        return IdleExit(pid, IDLE_TIMEOUT_SECONDS, seconds, reap().get(pid))
+            raise ClientError(f"the daemon (pid {pid}) is still there {IDLE_PATIENCE_SECONDS:g} s after the last agent")
+        return IdleExit(pid, IDLE_TIMEOUT_SECONDS, time.monotonic() - left)
 
     def status(self) -> dict[str, Any]:
         """What `hearth status --json` says in the scratch home."""

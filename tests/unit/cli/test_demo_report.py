@@ -27,7 +27,7 @@ def report(**changes: Any) -> Report:
         answered_by=[3, 3],
         counts=[2, 1],
         kill=Kill(100, 101, 2, 2, 2, 0.5),
-        idle=IdleExit(101, 1.0, 1.1, 0),
+        idle=IdleExit(101, 1.0, 1.1),
         processes_left=0,
         files_left=0,
     )
@@ -47,7 +47,7 @@ def test_box_drawing_is_left_out_where_it_cannot_be_shown() -> None:
 
 def test_every_figure_of_the_run_is_shown() -> None:
     shown = "\n".join(report_lines(report(), True))
-    for figure in ("20.0 MB", "60.0 MB", "11 ms", "pid 100", "pid 101", "2 of 2", "1 2", "exit code 0", "40.0 MB"):
+    for figure in ("20.0 MB", "60.0 MB", "11 ms", "pid 100", "pid 101", "2 of 2", "1 2", "1.1 s", "40.0 MB"):
         assert figure in shown
 
 

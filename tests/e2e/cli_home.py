@@ -1,0 +1,202 @@
+"""A scratch home for tests of the command line: `hearth` as typed in it, bridges attached in it, nothing left of it."""
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import Any
+
+HEARTH = os.path.join(os.path.dirname(sys.executable), "hearth")
+# One bound for everything that a test waits for; a loaded machine takes seconds to start a daemon.
+PATIENCE_SECONDS = 30.0
+
+
+class Home:
+    """HOME and XDG_RUNTIME_DIR in one short folder; every process in it is found again by its HOME."""
+
+    def __init__(self) -> None:
+        # Short: a socket's path may have 107 bytes.
+        self.folder = tempfile.mkdtemp(prefix="hc-", dir="/tmp")
+        self.home = os.path.join(self.folder, "home")
+        self.runtime = os.path.join(self.folder, "run")
+        self.socket = os.path.join(self.runtime, "mcp", "mcp.sock")
+        self.registry = os.path.join(self.runtime, "mcp", "mcp", "daemon.json")
+        for folder in (self.home, self.runtime):
+            os.makedirs(folder, 0o700)
+        self.environment = {
+            "HOME": self.home,
+            "XDG_RUNTIME_DIR": self.runtime,
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "TERM": "xterm",
+        }
+
+    def write_config(self, text: str, profile: str = "") -> str:
+        """Write the config of a profile; return its path."""
+        folder = os.path.join(self.home, ".config", "hearth", *(["profiles", profile] if profile else []))
+        os.makedirs(folder, exist_ok=True)
+        path = os.path.join(folder, "config.toml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def configure_demo(self) -> str:
+        """A config with the demo server, under a daemon that stays."""
+        return self.write_config(
+            f'idle_timeout = 0\n[mcpServers.demo]\ncommand = "{sys.executable}"\n'
+            'args = ["-I", "-m", "hearth.demo.server"]\n'
+        )
+
+    def run(self, *words: str, **changes: str) -> "subprocess.CompletedProcess[str]":
+        """`hearth` as typed, with no terminal."""
+        return subprocess.run(
+            [HEARTH, *words],
+            env=self.environment | changes,
+            cwd=self.home,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+
+    def json(self, *words: str) -> Any:
+        """What `hearth` printed, which must be JSON and a success."""
+        done = self.run(*words)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def processes(self) -> list[int]:
+        """Every process with this home."""
+        mark = os.fsencode(f"HOME={self.home}")
+        found = []
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{name}/environ", "rb") as file:
+                    if mark in file.read().split(b"\0"):
+                        found.append(int(name))
+            except OSError:
+                continue
+        return found
+
+    def clear(self) -> None:
+        """End every process, remove every file."""
+        self.clear_processes()
+        shutil.rmtree(self.folder)
+
+    def clear_processes(self) -> None:
+        """End every process with this home."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while (left := self.processes()) and time.monotonic() < deadline:
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            time.sleep(0.02)
+        assert not left
+
+
+class Lines:
+    """Lines from a descriptor, each under the one bound."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._buffer = b""
+
+    def next(self) -> bytes:
+        """The next line, without its end; empty at the end of the stream."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while b"\n" not in self._buffer:
+            ready, _, _ = select.select([self._descriptor], [], [], max(0.0, deadline - time.monotonic()))
+            assert ready, f"nothing came within {PATIENCE_SECONDS:g} s"
+            data = os.read(self._descriptor, 65536)
+            if not data:
+                return b""
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+
+class Bridge:
+    """An agent's bridge, held by its pipes."""
+
+    def __init__(self, home: Home, *words: str, command: list[str] | None = None) -> None:
+        self._ids = 0
+        self.process = subprocess.Popen(
+            command or [HEARTH, "bridge", *words],
+            env=home.environment,
+            cwd=home.home,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert self.process.stdout
+        self._lines = Lines(self.process.stdout.fileno())
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        """Send a request, wait for its answer."""
+        assert self.process.stdin
+        self._ids += 1
+        message = {"jsonrpc": "2.0", "id": self._ids, "method": method, "params": params}
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+        while True:
+            line = self._lines.next()
+            assert line, "the bridge went away"
+            answer: dict[str, Any] = json.loads(line)
+            if answer.get("id") == self._ids:
+                return answer
+
+    def open(self) -> dict[str, Any]:
+        """The handshake; the answer to initialize."""
+        answer = self.ask(
+            "initialize",
+            protocolVersion="2025-11-25",
+            capabilities={},
+            clientInfo={"name": "test-agent", "version": "1.0"},
+        )
+        assert self.process.stdin
+        self.process.stdin.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
+        self.process.stdin.flush()
+        return answer
+
+    def leave(self) -> int:
+        """End its input, wait for its end; its exit code."""
+        assert self.process.stdin
+        self.process.stdin.close()
+        return self.process.wait(PATIENCE_SECONDS)
+
+    def end(self) -> None:
+        """Kill and bury it, in whatever state it is."""
+        self.process.kill()
+        self.process.wait(PATIENCE_SECONDS)
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream:
+                stream.close()
+
+
+def scratch_home() -> Iterator[Home]:
+    """For a fixture: a home that is gone afterwards."""
+    home = Home()
+    try:
+        yield home
+    finally:
+        home.clear()
+
+
+def attached_bridge(home: Home) -> Iterator[Bridge]:
+    """For a fixture: a bridge with an open session."""
+    home.configure_demo()
+    bridge = Bridge(home)
+    try:
+        bridge.open()
+        yield bridge
+    finally:
+        bridge.end()

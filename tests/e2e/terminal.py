@@ -1,0 +1,58 @@
+"""`hearth` on a terminal: a pseudo-terminal that a test reads from and types into."""
+
+import os
+import pty
+import select
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+
+PATIENCE_SECONDS = 30.0
+
+
+class Terminal:
+    """A command with a terminal as its stdin, stdout and stderr."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._master, slave = pty.openpty()
+        self.seen = ""
+        self.process = subprocess.Popen(
+            # Ctrl-C is a signal only on a controlling terminal. setsid(1) becomes the command, with the same pid.
+            ["setsid", "--ctty", *command],
+            env=dict(environment),
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+        )
+        os.close(slave)
+
+    def read_until(self, text: str) -> str:
+        """Read until the text has been shown; everything that was shown so far."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while text not in self.seen:
+            assert self._read(deadline), f"it ended, or time ran out, without {text!r}: {self.seen!r}"
+        return self.seen
+
+    def type(self, text: str) -> None:
+        """Type on the keyboard."""
+        os.write(self._master, text.encode())
+
+    def finish(self) -> int:
+        """Read to the end; the exit code."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self._read(deadline):
+            pass
+        os.close(self._master)
+        return self.process.wait(PATIENCE_SECONDS)
+
+    def _read(self, deadline: float) -> bool:
+        ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            return False
+        try:
+            data = os.read(self._master, 65536)
+        except OSError:
+            # EIO: the last process on the terminal has gone.
+            return False
+        self.seen += data.decode(errors="replace")
+        return bool(data)

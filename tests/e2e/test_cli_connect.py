@@ -1,0 +1,96 @@
+"""`hearth connect --print`: what it prints is what a client runs, with a client's poor environment."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cli_home import Bridge, Home, scratch_home
+from hearth.paths import Places
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    yield from scratch_home()
+
+
+def test_the_printed_command_starts_a_bridge_with_a_client_s_environment(home: Home) -> None:
+    # Named by its path, the daemon has a socket of its own wherever the runtime folder is: no variable tells.
+    path = os.path.join(home.folder, "servers.json")
+    server = {"command": sys.executable, "args": ["-I", "-m", "hearth.demo.server"]}
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"idle_timeout": 0, "mcpServers": {"demo": server}}, file)
+    entry = home.json("connect", "--print", "--config", path)["mcpServers"]["hearth"]
+    # The venv's own link: resolved, it would be an interpreter that does not know the venv.
+    assert os.path.dirname(entry["command"]) == os.path.dirname(sys.executable)
+    assert entry["args"][:2] == ["-I", "-S"]
+    home.environment = {
+        "HOME": home.home,
+        "LOGNAME": "somebody",
+        "PATH": "/usr/bin:/bin",
+        "SHELL": "/bin/sh",
+        "TERM": "dumb",
+        "USER": "somebody",
+    }
+    places = places_without_runtime_dir(path)
+    bridge = Bridge(home, command=[entry["command"], *entry["args"]])
+    try:
+        assert bridge.open()["result"]["serverInfo"]
+        (answer,) = bridge.ask("tools/call", name="demo__add", arguments={"a": 2, "b": 3})["result"]["content"]
+        assert answer["text"] == "5"
+        assert home.run("stop", "--yes", "--config", path).returncode == 0
+    finally:
+        bridge.end()
+        home.clear_processes()
+        shutil.rmtree(places.folder, ignore_errors=True)
+        if os.path.lexists(places.socket):
+            os.unlink(places.socket)
+
+
+def places_without_runtime_dir(path: str) -> Places:
+    kept = os.environ.pop("XDG_RUNTIME_DIR", None)
+    try:
+        return Places(config=path)
+    finally:
+        if kept is not None:
+            os.environ["XDG_RUNTIME_DIR"] = kept
+
+
+def test_a_named_server_is_a_drop_in_for_its_own_entry(home: Home) -> None:
+    home.configure_demo()
+    entry = home.json("connect", "--print", "--server", "demo")["mcpServers"]["demo"]
+    bridge = Bridge(home, command=[entry["command"], *entry["args"]])
+    try:
+        bridge.open()
+        names = {tool["name"] for tool in bridge.ask("tools/list")["result"]["tools"]}
+        assert {"add", "count", "slow", "whoami"} == names
+    finally:
+        bridge.end()
+
+
+def test_the_profile_stands_in_the_arguments(home: Home) -> None:
+    entry = home.json("connect", "--print", "--profile", "work", "--name", "mine")["mcpServers"]["mine"]
+    assert entry["args"][-2:] == ["--profile", "work"]
+
+
+def test_without_print_it_says_what_to_do(home: Home) -> None:
+    done = home.run("connect")
+    assert done.returncode == 2
+    assert "--print" in done.stderr
+
+
+def test_typed_with_options_before_the_verb_the_bridge_is_still_reached(home: Home) -> None:
+    home.configure_demo()
+    done = subprocess.run(
+        [sys.executable, "-m", "hearth", "--profile", "mcp", "bridge"],
+        env=home.environment,
+        input=b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n',
+        capture_output=True,
+        timeout=30,
+        check=True,
+    )
+    assert json.loads(done.stdout)["id"] == 1

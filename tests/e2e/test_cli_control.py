@@ -1,0 +1,208 @@
+"""Verbs that speak to a running daemon, with real bridges attached to it."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Bridge, Home, Lines, attached_bridge, scratch_home
+from e2e.terminal import Terminal
+from hearth.host import processes
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    yield from scratch_home()
+
+
+@pytest.fixture
+def bridge(home: Home) -> Iterator[Bridge]:
+    yield from attached_bridge(home)
+
+
+def daemon_pid(home: Home) -> int:
+    document = home.json("status", "--json")
+    assert document["running"]
+    return int(document["pid"])
+
+
+def runs(pid: int) -> bool:
+    return processes.is_alive(pid, processes.UNKNOWN_START_TIME)
+
+
+def test_status_describes_the_daemon_its_sessions_and_its_servers(home: Home, bridge: Bridge) -> None:
+    names = [tool["name"] for tool in bridge.ask("tools/list")["result"]["tools"]]
+    document = home.json("status", "--json")
+    assert runs(document["pid"])
+    assert document["endpoint"] == home.socket
+    assert document["uptimeSeconds"] >= 0
+    (session,) = document["sessions"]
+    assert document["owner"] == session["id"]
+    assert session.keys() >= {"id", "client", "era", "connectedAt", "isOwner", "active", "pid", "cwd", "wire"}
+    assert session["pid"] == bridge.process.pid
+    (server,) = document["upstreams"]
+    assert (server["name"], server["tools"]) == ("demo", len(names))
+    assert all(runs(pid) for pid in server["pids"])
+    shown = home.run("status").stdout
+    assert f"pid {document['pid']}" in shown
+    assert "demo" in shown
+
+
+def test_sessions_shows_who_is_attached(home: Home, bridge: Bridge) -> None:
+    (session,) = home.json("sessions", "--json")
+    assert session["isOwner"] is True
+    shown = home.run("sessions").stdout
+    assert "test-agent" in shown
+    assert session["id"] in shown
+
+
+def test_asking_is_no_session_and_holds_nothing(home: Home, bridge: Bridge) -> None:
+    before = home.json("sessions", "--json")
+    assert home.json("sessions", "--json") == before
+
+
+@pytest.mark.parametrize("verb", ["stop", "restart", "reload"])
+def test_with_somebody_attached_and_no_terminal_it_refuses_and_says_who(home: Home, bridge: Bridge, verb: str) -> None:
+    pid = daemon_pid(home)
+    done = home.run(verb)
+    assert done.returncode == 5
+    assert "test-agent" in done.stderr
+    assert "--yes" in done.stderr
+    assert daemon_pid(home) == pid
+
+
+def test_stop_returns_when_the_process_has_gone_and_the_bridge_survives(home: Home, bridge: Bridge) -> None:
+    pid = daemon_pid(home)
+    done = home.run("stop", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert not runs(pid)
+    assert bridge.process.poll() is None
+    assert "error" not in bridge.ask("ping")
+    assert daemon_pid(home) != pid
+
+
+def test_restart_lights_a_new_daemon_without_a_call(home: Home, bridge: Bridge) -> None:
+    pid = daemon_pid(home)
+    done = home.run("restart", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert not runs(pid)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not home.json("status", "--json")["running"]:
+        assert time.monotonic() < deadline
+    assert daemon_pid(home) != pid
+    assert "error" not in bridge.ask("ping")
+
+
+@pytest.mark.parametrize(("answer", "code"), [("n\n", 5), ("y\n", 0)])
+def test_at_a_terminal_the_person_is_asked_and_decides(home: Home, bridge: Bridge, answer: str, code: int) -> None:
+    pid = daemon_pid(home)
+    terminal = Terminal([HEARTH, "stop"], home.environment)
+    assert "test-agent" in terminal.read_until("[y/N]")
+    terminal.type(answer)
+    assert terminal.finish() == code
+    assert runs(pid) == (code == 5)
+
+
+def test_nobody_is_asked_when_nobody_is_attached(home: Home, bridge: Bridge) -> None:
+    bridge.leave()
+    pid = daemon_pid(home)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while home.json("sessions", "--json"):
+        assert time.monotonic() < deadline
+    done = home.run("stop")
+    assert done.returncode == 0, done.stderr
+    assert not runs(pid)
+
+
+def test_reload_takes_a_good_config(home: Home, bridge: Bridge) -> None:
+    path = home.configure_demo()
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    home.write_config(text.replace("mcpServers.demo", "mcpServers.other"))
+    done = home.run("reload", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert [server["name"] for server in home.json("status", "--json")["upstreams"]] == ["other"]
+
+
+def test_reload_prints_what_is_wrong_with_a_bad_config_and_the_old_one_goes_on(home: Home, bridge: Bridge) -> None:
+    path = home.write_config('idle_timeout = "soon"\n')
+    done = home.run("reload", "--yes")
+    assert done.returncode == 2
+    assert path in done.stderr
+    assert "idle_timeout" in done.stderr
+    document = home.json("status", "--json")
+    assert [server["name"] for server in document["upstreams"]] == ["demo"]
+    assert "idle_timeout" in document["configError"]
+
+
+def test_a_daemon_that_does_not_answer_is_told_from_one_that_is_out(home: Home, bridge: Bridge) -> None:
+    pid = daemon_pid(home)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        done = home.run("status")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert done.returncode == 4
+    assert "did not answer" in done.stderr
+
+
+def test_a_second_daemon_is_refused_with_code_3_and_names_the_first(home: Home, bridge: Bridge) -> None:
+    done = home.run("serve")
+    assert done.returncode == 3
+    assert str(daemon_pid(home)) in done.stderr
+
+
+def test_serve_runs_in_the_foreground_until_it_is_interrupted(home: Home) -> None:
+    home.configure_demo()
+    terminal = Terminal([HEARTH, "serve"], home.environment)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not home.json("status", "--json")["running"]:
+        assert time.monotonic() < deadline
+    assert terminal.process.poll() is None
+    terminal.type("\x03")
+    assert terminal.finish() == 0
+    assert not os.path.exists(home.registry)
+
+
+def test_logs_shows_the_end_of_the_file_and_follows_it(home: Home, bridge: Bridge) -> None:
+    daemon_pid(home)
+    whole = home.run("logs", "-n", "1000")
+    assert whole.returncode == 0, whole.stderr
+    assert home.run("logs", "-n", "1").stdout == whole.stdout.splitlines(keepends=True)[-1]
+    following = subprocess.Popen([HEARTH, "logs", "-f", "-n", "1"], env=home.environment, stdout=subprocess.PIPE)
+    try:
+        assert following.stdout
+        lines = Lines(following.stdout.fileno())
+        assert lines.next().decode() == whole.stdout.splitlines()[-1]
+        home.write_config("nonsense = 1\n")
+        assert home.run("reload", "--yes").returncode == 2
+        assert b"nonsense" in lines.next()
+    finally:
+        following.kill()
+        following.communicate()
+
+
+def test_logs_follows_the_file_over_a_rotation(home: Home) -> None:
+    path = os.path.join(home.home, ".local", "state", "hearth", "logs", "mcp.log")
+    os.makedirs(os.path.dirname(path))
+    write_line(path, "first")
+    following = subprocess.Popen([HEARTH, "logs", "-f"], env=home.environment, stdout=subprocess.PIPE)
+    try:
+        assert following.stdout
+        lines = Lines(following.stdout.fileno())
+        assert lines.next() == b"first"
+        write_line(path, "second")
+        os.rename(path, path + ".1")
+        write_line(path, "third")
+        assert [lines.next(), lines.next()] == [b"second", b"third"]
+    finally:
+        following.kill()
+        following.communicate()
+
+
+def write_line(path: str, text: str) -> None:
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(text + "\n")

@@ -1,0 +1,170 @@
+"""The command line as typed: help, names, codes, and that documents and verbs are in step."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cli_home import HEARTH, Home, scratch_home
+from e2e.terminal import Terminal
+from hearth.cli.main import VERBS
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ESCAPE = "\x1b"
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    yield from scratch_home()
+
+
+def read(*parts: str) -> str:
+    with open(os.path.join(ROOT, *parts), encoding="utf-8") as file:
+        return file.read()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_help_of_every_verb_exits_with_0_and_gives_an_example_of_it(home: Home, verb: str) -> None:
+    done = home.run(verb, "--help")
+    assert done.returncode == 0, done.stderr
+    examples = [line.strip() for line in done.stdout.splitlines() if f"hearth {verb}" in line]
+    assert len(examples) >= 2, "the usage line, and at least one example"
+
+
+def test_hearth_alone_prints_the_help_with_every_verb(home: Home) -> None:
+    done = home.run()
+    assert done.returncode == 0
+    listed = {line.split()[0] for line in done.stdout.splitlines() if line.startswith("  ") and line.split()}
+    assert set(VERBS) <= listed
+
+
+def test_a_verb_that_was_mistyped_gets_the_nearest_one(home: Home) -> None:
+    done = home.run("staus")
+    assert done.returncode == 2
+    assert "Did you mean 'status'?" in done.stderr
+
+
+def test_a_profile_and_a_config_at_once_are_a_usage_error(home: Home) -> None:
+    done = home.run("status", "--profile", "a", "--config", "b")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "two daemons" in done.stderr
+
+
+def test_the_daemon_may_be_named_before_the_verb_or_after_it_or_in_the_environment(home: Home) -> None:
+    path = home.write_config("", "work")
+    assert home.json("--profile", "work", "status", "--json")["configPath"] == path
+    assert home.json("status", "--profile", "work", "--json")["configPath"] == path
+    done = home.run("status", "--json", HEARTH_CONFIG=path)
+    assert json.loads(done.stdout)["configPath"] == path
+
+
+@pytest.mark.parametrize("words", [("version",), ("status",), ("sessions",), ("doctor",)])
+def test_json_is_json_and_has_no_colour(home: Home, words: tuple[str, ...]) -> None:
+    done = home.run(*words, "--json")
+    json.loads(done.stdout)
+    assert ESCAPE not in done.stdout
+
+
+def test_colour_is_for_terminals_and_not_where_it_is_unwanted(home: Home) -> None:
+    assert ESCAPE not in home.run("doctor").stdout
+    shown = Terminal([HEARTH, "doctor"], home.environment)
+    assert shown.finish() == 0
+    assert f"{ESCAPE}[3" in shown.seen
+    plain = Terminal([HEARTH, "doctor"], home.environment | {"NO_COLOR": "1"})
+    assert plain.finish() == 0
+    assert f"{ESCAPE}[3" not in plain.seen
+
+
+def test_output_into_a_closed_pipe_is_no_traceback(home: Home) -> None:
+    command = f"'{HEARTH}' --help | true"
+    done = subprocess.run(["sh", "-c", command], env=home.environment, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("shell", "check"), [("bash", ["bash", "-n"]), ("zsh", ["zsh", "-n"]), ("fish", ["fish", "-n"])]
+)
+def test_the_completion_script_of_every_shell_is_one(home: Home, shell: str, check: list[str]) -> None:
+    script = home.run("completion", shell).stdout
+    assert "_HEARTH_COMPLETE" in script
+    try:
+        done = subprocess.run(check, input=script, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip(f"{shell} is not installed")
+    assert done.returncode == 0, done.stderr
+
+
+def complete(home: Home, line: str) -> list[str]:
+    words = line.split(" ")
+    done = home.run(COMP_WORDS=line, COMP_CWORD=str(len(words) - 1), _HEARTH_COMPLETE="bash_complete")
+    return [row.partition(",")[2] for row in done.stdout.splitlines()]
+
+
+def test_verbs_options_and_profiles_are_completed(home: Home) -> None:
+    home.write_config("", "work")
+    assert complete(home, "hearth st") == ["status", "stop"]
+    assert "--json" in complete(home, "hearth status --j")
+    assert complete(home, "hearth status --profile w") == ["work"]
+
+
+def test_version_loads_no_other_verb_and_nothing_heavy(home: Home) -> None:
+    code = (
+        "import sys; from hearth.cli.main import main; main(['version']);"
+        "print(sorted(name for name in sys.modules if name.split('.')[0] in {'asyncio', 'msgspec', 'uvloop'}"
+        " or name.startswith('hearth.')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=home.environment, capture_output=True, text=True, check=True
+    )
+    loaded = done.stdout.splitlines()[-1]
+    for unwanted in ("asyncio", "msgspec", "hearth.cli.status", "hearth.server", "hearth.config", "hearth.demo"):
+        assert f"'{unwanted}'" not in loaded
+
+
+def test_the_bridge_is_reached_without_click(home: Home) -> None:
+    done = home.run("bridge", "--help", PYTHONPROFILEIMPORTTIME="1")
+    imported = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time")]
+    assert "hearth.bridge" in imported
+    assert not [name for name in imported if name.split(".")[0] == "click" or name.startswith("hearth.cli")]
+
+
+@pytest.mark.parametrize("page", [("README.md",), ("docs", "cli.md")])
+def test_documents_name_every_verb(page: tuple[str, ...]) -> None:
+    text = read(*page)
+    assert [verb for verb in VERBS if f"hearth {verb}" not in text] == []
+
+
+def test_the_table_of_exit_codes_is_the_one_that_the_code_has() -> None:
+    from hearth import errors
+
+    page = read("docs", "cli.md")
+    codes = {kind.exit_code for kind in vars(errors).values() if isinstance(kind, type) and hasattr(kind, "exit_code")}
+    assert [code for code in codes if f"| {code} |" not in page] == []
+
+
+def test_the_man_page_has_every_verb_and_option_and_roff_takes_it() -> None:
+    done = subprocess.run(
+        [sys.executable, os.path.join(ROOT, "packaging", "man.py")], capture_output=True, text=True, check=True
+    )
+    headings = [line.replace("\\-", "-") for line in done.stdout.splitlines() if line.startswith(".SS hearth ")]
+    assert [verb for verb in VERBS if not any(heading.startswith(f".SS hearth {verb}") for heading in headings)] == []
+    assert "\\-\\-agent\\-id" in done.stdout
+    try:
+        formatted = subprocess.run(
+            ["groff", "-man", "-Tutf8", "-ww"], input=done.stdout, capture_output=True, text=True, check=True
+        )
+    except FileNotFoundError:
+        pytest.skip("groff is not installed")
+    assert formatted.stderr == ""
+
+
+def test_the_packaged_completion_scripts_are_those_that_the_verb_prints(home: Home) -> None:
+    subprocess.run(
+        [sys.executable, os.path.join(ROOT, "packaging", "completions.py"), home.home], capture_output=True, check=True
+    )
+    for shell, name in (("bash", "hearth"), ("zsh", "_hearth"), ("fish", "hearth.fish")):
+        with open(os.path.join(home.home, shell, name), encoding="utf-8") as file:
+            assert file.read().strip() == home.run("completion", shell).stdout.strip()
