@@ -42,12 +42,8 @@ def groups(stage: Stage) -> dict[str, Group]:
     return {
         "start": Group("ms", start_actions(stage, warm, cold), START_ROUNDS, WARMUP_ROUNDS),
         "call": Group("µs", {name: caller(end) for name, end in plain.items()}, CALL_ROUNDS, WARMUP_ROUNDS),
-        "pipeline": Group(
-            "calls/s", {name: piper(end) for name, end in plain.items()}, PIPELINE_ROUNDS, WARMUP_ROUNDS
-        ),
-        "swift": Group(
-            "calls/s", {name: piper(end) for name, end in swift.items()}, PIPELINE_ROUNDS, WARMUP_ROUNDS
-        ),
+        "pipeline": Group("calls/s", {name: piper(end) for name, end in plain.items()}, PIPELINE_ROUNDS, WARMUP_ROUNDS),
+        "swift": Group("calls/s", {name: piper(end) for name, end in swift.items()}, PIPELINE_ROUNDS, WARMUP_ROUNDS),
         "memory": Group("MB", memory_actions(stage), rounds=3, warmup=0),
     }
 

@@ -82,9 +82,7 @@ class SocatChain:
         self.env = stage.env(name)
         socket = os.path.join(self.env["XDG_RUNTIME_DIR"], "s")
         program = socat()
-        self._listener = stage.spawn(
-            [program, f"UNIX-LISTEN:{socket},fork", "EXEC:" + " ".join(upstream)], self.env
-        )
+        self._listener = stage.spawn([program, f"UNIX-LISTEN:{socket},fork", "EXEC:" + " ".join(upstream)], self.env)
         wait_until(lambda: os.path.exists(socket), "socat to listen")
         self._command = [program, "-", f"UNIX-CONNECT:{socket}"]
 
@@ -97,9 +95,7 @@ def socat() -> str:
     """The path of socat; raises ChainError where there is none."""
     found = shutil.which("socat")
     if found is None:
-        raise ChainError(
-            "socat is what Hearth is measured against, and it is not installed: apt install socat"
-        )
+        raise ChainError("socat is what Hearth is measured against, and it is not installed: apt install socat")
     return found
 
 

@@ -65,18 +65,9 @@ def profiled(stage: Stage, pid: int, seconds: int, native: bool) -> tuple[Child,
     if program is None:
         raise ChainError("py-spy is not on PATH: pip install py-spy")
     path = os.path.join(stage.folder, "raw")
-    command = [
-        program,
-        "record",
-        "--pid",
-        str(pid),
-        "--duration",
-        str(seconds),
-        "--rate",
-        "500",
-        "--nonblocking",
-    ]
-    words = [*command, "--format", "raw", "--output", path, *(["--native"] if native else [])]
+    # Without --nonblocking the process is stopped for each sample, which C frames need.
+    sampling = ["--duration", str(seconds), "--rate", "500", "--native" if native else "--nonblocking"]
+    words = [program, "record", "--pid", str(pid), *sampling, "--format", "raw", "--output", path]
     return stage.spawn(words, dict(os.environ)), path
 
 
