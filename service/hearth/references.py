@@ -11,12 +11,12 @@ as in a shell script (`${x%.*}`), stays as it is. Reads the files that reference
 
 import os
 import re
-import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from hearth.config import ServerSpec
+from hearth.config.loading import read_file
 from hearth.errors import ConfigError
 from hearth.paths import home_dir
 
@@ -173,20 +173,11 @@ def _variable(written: str, environ: Mapping[str, str], otherwise: str | None = 
 def _file(name: str) -> str:
     path = os.path.join(home_dir(), _from_home(name))
     try:
-        # Not blocking: a named pipe without a writer would hold the server's start for ever.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise _Unresolved(f"{path} is not a file")
-            data = file.read(SECRET_FILE_LIMIT_BYTES + 1)
-    except OSError as exc:
-        raise _Unresolved(f"the file {path} cannot be read: {(exc.strerror or str(exc)).lower()}") from exc
-    if len(data) > SECRET_FILE_LIMIT_BYTES:
-        raise _Unresolved(f"the file {path} has over {SECRET_FILE_LIMIT_BYTES} bytes, too many for a value")
-    return _decoded(data, path)
-
-
-def _decoded(data: bytes, path: str) -> str:
+        data = read_file(path, SECRET_FILE_LIMIT_BYTES)
+    except ConfigError as exc:
+        raise _Unresolved(f"the file {exc}") from exc
+    if data is None:
+        raise _Unresolved(f"the file {path} does not exist")
     try:
         text = data.decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:

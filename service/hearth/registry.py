@@ -115,8 +115,11 @@ def _open_without_waiting(path: str, flags: int) -> int:
 def _write_file(path: str, data: bytes) -> None:
     # Not followed: what lies there under this name can only be a leftover, or a trap.
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
-    with open(os.open(path, flags, 0o600), "wb") as file:
-        file.write(data)
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        os.write(descriptor, data)  # a few hundred bytes: whole, or an error
+    finally:
+        os.close(descriptor)
 
 
 def _unlink(path: str) -> None:

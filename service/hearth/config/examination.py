@@ -115,6 +115,10 @@ class Examination:
         from hearth.config.spelling import SLIP_RATIO, SUGGESTION_RATIO, nearest, unknown
 
         name = ".".join(map(str, path))
+        if name in SETTINGS:  # a dot inside the key itself
+            table, inner = path_of(name)
+            self.problem(path, f"key {name!r} is not known; write {inner!r} inside the table {table!r}")
+            return
         known = [SERVERS, *TABLES, *SETTINGS]
         suggestion = nearest(name, known, SLIP_RATIO if self.is_json else SUGGESTION_RATIO)
         if suggestion or not self.is_json:

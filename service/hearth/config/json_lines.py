@@ -9,6 +9,7 @@ import re
 
 from hearth.config.model import KeyPath
 
+_COMMENTS = ("//", "/*")
 _INTERESTING = re.compile(r'"|//|/\*|[],}]')
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _SPACE = re.compile(r"\s*")
@@ -77,20 +78,23 @@ def blank_comments(text: str) -> str:
     """
     pieces: list[str] = []
     comma: int | None = None  # the piece with a comma that nothing but space and comments has followed
+    last = ""  # the last character that was neither
     position = 0
     while found := _INTERESTING.search(text, position):
         between, opening = text[position : found.start()], found.group()
         position = _end(text, found.start(), opening)
         piece = text[found.start() : position]
-        if between.strip() or opening == '"':
-            comma = None
-        if opening in "]}" and comma is not None:
-            pieces[comma] = " "
-        if opening in ("//", "/*"):
+        last = between.rstrip()[-1:] or last
+        if opening in _COMMENTS:
             piece = _NOT_NEWLINE.sub(" ", piece)
+        elif opening in "]}" and last == "," and comma is not None:
+            pieces[comma] = " "
         pieces += (between, piece)
-        if opening in ",]}":
-            comma = len(pieces) - 1 if opening == "," else None
+        if opening == ",":
+            # After an opening bracket or another comma it is a mistake, not a habit of editors.
+            comma = None if last in ("{", "[", ",") else len(pieces) - 1
+        if opening not in _COMMENTS:
+            last = opening
     return "".join((*pieces, text[position:]))
 
 

@@ -4,7 +4,6 @@ The only module of this package that does I/O. Part of every start of the daemon
 variable and no flag, nothing is loaded but the defaults.
 """
 
-import errno
 import os
 import stat
 from collections.abc import Mapping
@@ -66,19 +65,29 @@ def _examine(
 
 
 def _read(places: Places) -> bytes | None:
-    """The file's bytes; None if there is none and nobody asked for it by name."""
     path = places.config_file()
-    # Not blocking: a named pipe without a writer would hold the daemon for ever.
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    try:
-        with open(os.open(path, flags), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConfigError([f"{path}: is not a file; name a TOML or JSON file"])
-            data = file.read(FILE_LIMIT_BYTES + 1)
-    except OSError as exc:
-        if exc.errno in (errno.ENOENT, errno.ENOTDIR) and places.config is None:
-            return None
-        raise ConfigError([f"{path}: cannot be read: {(exc.strerror or str(exc)).lower()}"]) from exc
-    if len(data) > FILE_LIMIT_BYTES:
-        raise ConfigError([f"{path}: has over {FILE_LIMIT_BYTES} bytes, too many for a config file"])
+    data = read_file(path, FILE_LIMIT_BYTES)
+    if data is None and places.config is not None:
+        raise ConfigError([f"{path}: does not exist"])
     return data
+
+
+def read_file(path: str, limit: int) -> bytes | None:
+    """The bytes of a file that a person named; None if there is none, ConfigError if it cannot be read."""
+    try:
+        with open(path, "rb", opener=_open_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigError([f"{path}: is not a file"])
+            data = file.read(limit + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as exc:
+        raise ConfigError([f"{path}: cannot be read: {(exc.strerror or str(exc)).lower()}"]) from exc
+    if len(data) > limit:
+        raise ConfigError([f"{path}: has over {limit} bytes, too many for what it should be"])
+    return data
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    # A named pipe without a writer would hold the daemon for ever.
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

@@ -1,0 +1,244 @@
+"""What a configuration comes to, and which source wins."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from config_reading import config_of, examined
+
+from hearth import config
+from hearth.config import Config, ServerSpec
+from hearth.errors import ConfigError
+from hearth.paths import Places
+
+NOTHING: dict[str, str] = {}
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home of the test's own, with no config in it."""
+    with TemporaryDirectory(dir="/tmp") as folder:
+        for name in [*os.environ]:
+            if name.startswith(("XDG_", "HEARTH_")):
+                monkeypatch.delenv(name)
+        monkeypatch.setenv("HOME", folder)
+        yield Path(folder)
+
+
+def written(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_without_a_file_every_value_is_its_default(home: Path) -> None:
+    found = config.load(Places(), NOTHING)
+    assert found == Config(path=str(home / ".config/hearth/config.toml"))
+    assert (found.hash, found.servers, found.idle_timeout, found.owner.approve) == ("", {}, 60.0, "never")
+
+
+def test_the_default_file_is_read(home: Path) -> None:
+    path = written(home / ".config/hearth/config.toml", 'idle_timeout = 5\n[mcpServers.a]\ncommand = "x"\n')
+    found = config.load(Places(), NOTHING)
+    assert (found.idle_timeout, list(found.servers), found.path) == (5.0, ["a"], str(path))
+
+
+def test_a_profile_has_a_file_of_its_own(home: Path) -> None:
+    written(home / ".config/hearth/config.toml", "idle_timeout = 5\n")
+    written(home / ".config/hearth/profiles/work/config.toml", "idle_timeout = 7\n")
+    assert config.load(Places("work"), NOTHING).idle_timeout == 7.0
+
+
+def test_a_file_that_was_named_must_exist(home: Path) -> None:
+    with pytest.raises(ConfigError, match=r"absent\.toml: does not exist"):
+        config.load(Places(config=str(home / "absent.toml")), NOTHING)
+
+
+def test_a_folder_in_place_of_the_file_is_one_sentence(home: Path) -> None:
+    (home / ".config/hearth/config.toml").mkdir(parents=True)
+    with pytest.raises(ConfigError, match=r"config\.toml: cannot be read: is a directory"):
+        config.load(Places(), NOTHING)
+
+
+def test_a_file_in_place_of_the_folder_is_an_absent_config(home: Path) -> None:
+    written(home / ".config/hearth", "not a folder")
+    assert config.load(Places(), NOTHING).servers == {}
+
+
+def test_a_named_pipe_without_a_writer_does_not_hold_the_start(home: Path) -> None:
+    os.mkfifo(home / "pipe")
+    with pytest.raises(ConfigError, match="is not a file"):
+        config.load(Places(config=str(home / "pipe")), NOTHING)
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_one_sentence(home: Path) -> None:
+    path = written(home / ".config/hearth/config.toml", "")
+    path.chmod(0)
+    with pytest.raises(ConfigError, match="cannot be read: permission denied"):
+        config.load(Places(), NOTHING)
+
+
+def test_a_file_beyond_the_limit_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hearth.config.loading.FILE_LIMIT_BYTES", 10)
+    path = written(home / "c.toml", "# 34567890\n")
+    with pytest.raises(ConfigError, match="has over 10 bytes"):
+        config.load(Places(config=str(path)), NOTHING)
+
+
+def test_the_hash_is_of_the_bytes(home: Path) -> None:
+    path = written(home / "c.toml", "idle_timeout = 5\n")
+    first = config.load(Places(config=str(path)), NOTHING).hash
+    assert first == config.load(Places(config=str(path)), NOTHING).hash
+    written(path, "idle_timeout = 5 \n")
+    assert len(first) == 64
+    assert config.load(Places(config=str(path)), NOTHING).hash != first
+
+
+def test_examine_keeps_problems_instead_of_raising(home: Path) -> None:
+    found = config.examine(Places(config=str(home / "absent.toml")), {"HEARTH_IDLE_TIMEOUT": "9"})
+    assert len(found.problems) == 1
+    assert found.config.idle_timeout == 9.0
+
+
+def test_where_nothing_is_configured_no_parser_is_loaded(home: Path) -> None:
+    code = (
+        "import sys; from hearth import config; from hearth.paths import Places; config.load(Places(), {});"
+        "print([name for name in ('tomllib', 'json', 'difflib', 'dataclasses', 'hashlib') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_flags_win_over_variables_over_the_file_over_defaults() -> None:
+    text = "idle_timeout = 1\ndrain_timeout = 1\nlist_timeout = 1\n"
+    variables = {"HEARTH_IDLE_TIMEOUT": "2", "HEARTH_DRAIN_TIMEOUT": "2"}
+    found = examined(text, environ=variables, flags={"idle_timeout": 3})
+    loaded = found.config
+    assert (loaded.idle_timeout, loaded.drain_timeout, loaded.list_timeout, loaded.eof_timeout) == (3, 2, 1, 60)
+    origins = [found.origin(f"{name}_timeout") for name in ("idle", "drain", "list", "eof")]
+    assert origins == ["--idle-timeout", "HEARTH_DRAIN_TIMEOUT", "config.toml:3", "default"]
+
+
+def test_every_setting_has_a_variable() -> None:
+    variables = {
+        "HEARTH_IDLE_TIMEOUT": "0",
+        "HEARTH_DRAIN_TIMEOUT": "0.5",
+        "HEARTH_LIST_TIMEOUT": "2e1",
+        "HEARTH_EOF_TIMEOUT": "3",
+        "HEARTH_HEARTBEAT_INTERVAL": "0.05",
+        "HEARTH_MESSAGE_LIMIT": "8 MiB",
+        "HEARTH_OUTBOUND_LIMIT": "4096",
+        "HEARTH_UPSTREAM_QUEUE_LIMIT": "4KiB",
+        "HEARTH_MAX_CONNECTIONS": "12",
+        "HEARTH_ALLOWED_UIDS": "1000, 1001",
+        "HEARTH_ALLOWED_GIDS": "7",
+        "HEARTH_LOG_LEVEL": "debug",
+        "HEARTH_OWNER_APPROVE": "always",
+    }
+    found = config_of("", environ=variables)
+    expected = Config(
+        idle_timeout=0.0,
+        drain_timeout=0.5,
+        list_timeout=20.0,
+        eof_timeout=3.0,
+        heartbeat_interval=0.05,
+        message_limit=8 * 1024 * 1024,
+        outbound_limit=4096,
+        upstream_queue_limit=4096,
+        max_connections=12,
+        allowed_uids=(1000, 1001),
+        allowed_gids=(7,),
+        log_level="debug",
+        owner=config.OwnerPolicy(approve="always"),
+        path="config.toml",
+        hash=found.hash,
+    )
+    assert found == expected
+    unchanged = {name for name in Config.fields if getattr(found, name) == getattr(Config(), name)}
+    assert unchanged == {"servers", "warnings"}
+
+
+def test_an_empty_variable_counts_as_not_set() -> None:
+    assert config_of("idle_timeout = 4", environ={"HEARTH_IDLE_TIMEOUT": ""}).idle_timeout == 4.0
+
+
+def test_a_flag_that_was_not_given_changes_nothing() -> None:
+    assert config_of("idle_timeout = 4", flags={"idle_timeout": None}).idle_timeout == 4.0
+
+
+def test_a_flag_may_be_a_text_or_a_value() -> None:
+    assert config_of("", flags={"message_limit": "1 MiB", "idle_timeout": 2}).message_limit == 1024 * 1024
+
+
+def test_servers_keep_the_order_of_the_file() -> None:
+    names = ["zeta", "alpha", "mid"]
+    text = "".join(f'[mcpServers.{name}]\ncommand = "x"\n' for name in names)
+    assert list(config_of(text).servers) == names
+
+
+def test_a_server_has_what_its_entry_says() -> None:
+    text = """
+        [mcpServers.a]
+        command = "npx"
+        args = ["-y", ""]
+        env = { A = "1", "b.c" = "" }
+        cwd = "~/x"
+        era = "legacy"
+        start_timeout = 3
+        disabled = true
+    """
+    assert config_of(text).servers["a"] == ServerSpec(
+        name="a",
+        command="npx",
+        args=("-y", ""),
+        env={"A": "1", "b.c": ""},
+        cwd="~/x",
+        era="legacy",
+        start_timeout=3.0,
+        disabled=True,
+    )
+
+
+def test_toml_and_json_of_the_same_content_are_the_same_config() -> None:
+    toml = 'idle_timeout = 5\n[owner]\napprove = "always"\n[mcpServers.a]\nurl = "https://x"\nheaders = { A = "b" }\n'
+    json = (
+        '{"idle_timeout": 5, "owner": {"approve": "always"},'
+        ' "mcpServers": {"a": {"url": "https://x", "headers": {"A": "b"}}}}'
+    )
+    first, second = config_of(toml), config_of(json, "config.json")
+    assert first.replace(hash="", path="") == second.replace(hash="", path="")
+
+
+def test_a_reload_sees_which_servers_changed() -> None:
+    before = config_of('[mcpServers]\na = { command = "x" }\nb = { command = "y", env = { T = "1" } }\n').servers
+    after = config_of('[mcpServers]\nb = { command = "y", env = { T = "2" } }\na = { command = "x" }\n').servers
+    assert before["a"] == after["a"]
+    assert before["b"] != after["b"]
+
+
+def test_a_config_cannot_be_changed() -> None:
+    found = config_of('[mcpServers.a]\ncommand = "x"\nenv = { A = "1" }\n')
+    with pytest.raises(AttributeError, match="immutable"):
+        found.idle_timeout = 1  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        found.servers["a"].env["A"] = "2"  # type: ignore[index]
+    assert found.replace(idle_timeout=1.0).idle_timeout == 1.0
+    assert found.idle_timeout == 60.0
+
+
+def test_a_record_refuses_fields_that_it_does_not_have_and_wants_those_without_default() -> None:
+    with pytest.raises(TypeError, match="has no"):
+        Config(idle=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="needs 'name'"):
+        ServerSpec()  # type: ignore[call-arg]
+
+
+def test_the_repr_of_a_config_shows_no_secret() -> None:
+    found = config_of('[mcpServers.a]\ncommand = "x"\nargs = ["s3cret"]\nenv = { A = "s3cret" }\n')
+    assert "s3cret" not in repr(found)
+    assert "'a'" in repr(found)

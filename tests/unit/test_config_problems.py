@@ -1,0 +1,255 @@
+"""What is wrong with a config, said with file, line, key and the nearest right name."""
+
+import pytest
+from config_reading import config_of, examined
+
+TOML_PROBLEMS = {
+    "idle_timout = 3": "c.toml:1: key 'idle_timout' is not known; did you mean 'idle_timeout'?",
+    "\n\nidleTimeout = 3": "c.toml:3: key 'idleTimeout' is not known; did you mean 'idle_timeout'?",
+    "colour = 3": "c.toml:1: key 'colour' is not known",
+    "[servers.a]\ncommand = 'x'": "c.toml:1: key 'servers' is not known; did you mean 'mcpServers'?",
+    "[owner]\naprove = 'never'": "c.toml:2: key 'owner.aprove' is not known; did you mean 'owner.approve'?",
+    "'owner.approve' = 'never'": "c.toml:1: key 'owner.approve' is not known; write 'approve' inside the table 'owner'",
+    "owner = 3": "c.toml:1: owner must be a table, not 3",
+    "mcpServers = []": "c.toml:1: mcpServers must be a table of servers, not a list",
+    "idle_timeout = true": "c.toml:1: idle_timeout must be a number of seconds from 0 to 1000000000, not true",
+    "idle_timeout = '60'": "c.toml:1: idle_timeout must be a number of seconds from 0 to 1000000000, not '60'",
+    "idle_timeout = -1": "c.toml:1: idle_timeout must be a number of seconds from 0 to 1000000000, not -1",
+    "idle_timeout = nan": "c.toml:1: idle_timeout must be a number of seconds from 0 to 1000000000, not nan",
+    "idle_timeout = inf": "c.toml:1: idle_timeout must be a number of seconds from 0 to 1000000000, not inf",
+    "idle_timeout = 0x" + "f" * 5000: (
+        "c.toml:1: idle_timeout must be a number of seconds from 0 to 1000000000, not a number so large"
+    ),
+    "idle_timeout = 1979-05-27": (
+        "c.toml:1: idle_timeout must be a number of seconds from 0 to 1000000000, not datetime.date(1979, 5, 27)"
+    ),
+    "heartbeat_interval = 0": (
+        "c.toml:1: heartbeat_interval must be a number of seconds from 0.01 to 1000000000, not 0"
+    ),
+    "max_connections = 1.5": "c.toml:1: max_connections must be a whole number from 1 to 1048576, not 1.5",
+    "message_limit = '64 parsec'": (
+        "c.toml:1: message_limit must be a number of bytes from 4096 to 2147483648,"
+        " or a text such as \"64 MiB\", not '64 parsec'"
+    ),
+    "allowed_uids = 1000": "c.toml:1: allowed_uids must be a list of numeric ids, not 1000",
+    "allowed_uids = [\n 1,\n 'me' ]": ("c.toml:3: allowed_uids must be a numeric id from 0 to 4294967294, not 'me'"),
+    "log_level = 'warn'": ('c.toml:1: log_level must be "debug" or "info" or "warning" or "error", not \'warn\''),
+    "mcpServers.a = 3": "c.toml:1: server 'a' must be a table with a command or a url, not 3",
+    "[mcpServers.a]": "c.toml:1: server 'a' has neither a command nor a url; give it one of them",
+    "[mcpServers.a]\ncommand = 'x'\nurl = 'http://x'": (
+        "c.toml:1: server 'a' has both a command and a url; remove one of them"
+    ),
+    "[mcpServers.a]\ncomand = 'x'": "c.toml:2: server 'a': key 'comand' is not known; did you mean 'command'?",
+    "[mcpServers.a]\ncommand = 'x'\nautoApprove = []": "c.toml:3: server 'a': key 'autoApprove' is not known",
+    "[mcpServers.a]\ncommand = ''": "c.toml:2: server 'a': command must not be empty",
+    "[mcpServers.a]\ncommand = ['x']": "c.toml:2: server 'a': command must be a text, not a list",
+    "[mcpServers.a]\ncommand = 'x'\nargs = 'y'": "c.toml:3: server 'a': args must be a list of texts, not a text",
+    "[mcpServers.a]\ncommand = 'x'\nargs = [\n 'y', #\n 3]": (
+        "c.toml:5: server 'a': args.1 must be a text, not a number: put it in quotes"
+    ),
+    "[mcpServers.a]\ncommand = 'x'\n[mcpServers.a.env]\nA = ''\nB = 3": (
+        "c.toml:5: server 'a': env.B must be a text, not a number: put it in quotes"
+    ),
+    "[mcpServers.a]\ncommand = 'x'\nenv = { 'A=B' = '' }": (
+        "c.toml:3: server 'a': env.A=B cannot be the name of a variable"
+    ),
+    "[mcpServers.a]\nurl = 'http://x'\nheaders = { 'A b' = '' }": (
+        "c.toml:3: server 'a': headers.A b cannot be the name of a header"
+    ),
+    "[mcpServers.a]\nurl = 'ftp://x'": "c.toml:2: server 'a': url must begin with http:// or https://",
+    '[mcpServers.a]\ncommand = "x\\u0000y"': (
+        "c.toml:2: server 'a': command has a NUL character in it, which no program can be given"
+    ),
+    "[mcpServers.a]\ncommand = 'x'\ndisabled = 'no'": "c.toml:3: server 'a': disabled must be true or false, not 'no'",
+    "[mcpServers.a]\ncommand = 'x'\nera = 'new'": (
+        'c.toml:3: server \'a\': era must be "auto" or "legacy" or "modern", not \'new\''
+    ),
+    "[mcpServers.'']\ncommand = 'x'": "c.toml:1: server '' needs a name",
+    "a = " + "9" * 5000: "c.toml: has a number with thousands of digits",
+    "a = " + "[" * 20_000: "c.toml: is nested too deeply for a config file",
+}
+
+JSON_PROBLEMS = {
+    '{"mcpServers": {\n"a": {\n"comand": "x"}}}': (
+        "c.json:3: server 'a': key 'comand' is not known; did you mean 'command'?"
+    ),
+    '{"mcpServers": {},\n"idleTimeout": 3}': ("c.json:2: key 'idleTimeout' is not known; did you mean 'idle_timeout'?"),
+    '{"mcpServer": {}}': "c.json:1: key 'mcpServer' is not known; did you mean 'mcpServers'?",
+    '{"mcpServers": {"a": {"command": "x", "args": [\n"\\ud800"]}}}': (
+        "c.json:2: server 'a': args.0 has half of a surrogate pair in it, which is no character"
+    ),
+    '{"mcpServers": {"a": {"command": "x", "env": {\n"A": 1}}}}': (
+        "c.json:2: server 'a': env.A must be a text, not a number: put it in quotes"
+    ),
+    '{"mcpServers": {}, "idle_timeout": NaN}': (
+        "c.json:1: idle_timeout must be a number of seconds from 0 to 1000000000, not nan"
+    ),
+    '{"mcpServers": {"a": null}}': ("c.json:1: server 'a' must be a table with a command or a url, not null"),
+    '{"mcpServers": {"a": {"type": "http"}}}': (
+        "c.json:1: server 'a' has neither a command nor a url; give it one of them"
+    ),
+    '{\n"a": 1\n"b": 2}': "c.json:3: is not valid JSON: Expecting ',' delimiter",
+    '{"a": 1}\n}': "c.json:2: is not valid JSON: Extra data",
+    "[]": "c.json:1: must be a JSON object with mcpServers in it",
+    '{"a": ' + "9" * 5000 + "}": "c.json: has a number with thousands of digits",
+    "[" * 200_000: "c.json: is nested too deeply for a config file",
+}
+
+
+@pytest.mark.parametrize("text", TOML_PROBLEMS, ids=lambda text: repr(text[:40]))
+def test_a_problem_in_toml_is_one_sentence_with_its_line(text: str) -> None:
+    assert examined(text, "c.toml").problems == [TOML_PROBLEMS[text]]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("\n\nidle_timeout = \n", 3), ('a = 3\nb = "\n', 2), ("a = 1\na = 2\n", 2), ("\n[a\n", 2)]
+)
+def test_toml_that_does_not_parse_has_the_line_of_the_parser(text: str, line: int) -> None:
+    (problem,) = examined(text, "c.toml").problems
+    assert problem.startswith(f"c.toml:{line}: is not valid TOML: ")
+
+
+@pytest.mark.parametrize("text", JSON_PROBLEMS, ids=lambda text: repr(text[:40]))
+def test_a_problem_in_json_is_one_sentence_with_its_line(text: str) -> None:
+    assert examined(text, "c.json").problems == [JSON_PROBLEMS[text]]
+
+
+@pytest.mark.parametrize(("data", "line"), [(b"\xff", 1), (b"a = 1\n# \xe4\n", 2), (b'{\r\n"a": "\xc3"}', 2)])
+def test_what_is_not_utf_8_names_the_line(data: bytes, line: int) -> None:
+    assert examined(data, "c").problems == [f"c:{line}: is not text in UTF-8; save the file as UTF-8"]
+
+
+def test_all_problems_are_told_at_once_in_the_order_of_the_file() -> None:
+    text = "a = 1\nidle_timeout = 'x'\n[mcpServers.a]\ncomand = 'x'\nargs = 3\n[mcpServers.b]\n"
+    found = examined(text, environ={"HEARTH_LOG_LEVEL": "loud"}, flags={"drain_timeout": -1, "colour": "x"})
+    assert [problem.split(" ")[0] for problem in found.problems] == [
+        *("config.toml:1:", "config.toml:2:", "config.toml:4:", "config.toml:5:", "config.toml:6:"),
+        *("HEARTH_LOG_LEVEL", "--drain-timeout", "--colour"),
+    ]
+
+
+def test_a_problem_never_shows_what_may_be_a_secret() -> None:
+    found = examined("[mcpServers.a]\ncommand = 'x'\nenv = { A = 's3cret\\u0000' , B = 12345 }\nargs = 's3cret'\n")
+    assert found.problems
+    assert not any("s3cret" in problem or "12345" in problem for problem in found.problems)
+
+
+def test_a_long_value_is_shortened() -> None:
+    (problem,) = examined(f"log_level = '{'x' * 1000}'").problems
+    assert len(problem) < 200
+
+
+def test_a_variable_with_a_slip_is_warned_of_and_a_foreign_one_is_not() -> None:
+    environ = {"HEARTH_IDLE_TIMOUT": "1", "HEARTH_OF_GOLD": "1", "HEARTH_CONFIG": "/x", "HEARTHSTONE": "1"}
+    found = examined("", environ=environ)
+    assert found.problems == []
+    assert found.warnings == ["the variable HEARTH_IDLE_TIMOUT is not known; did you mean HEARTH_IDLE_TIMEOUT?"]
+
+
+# As the clients write them, each with something that Hearth does not know.
+CLAUDE_CODE = """{
+  "numStartups": 12, "tipsHistory": {"shift-enter": 3}, "projects": {"/home/me": {"mcpServers": {}}},
+  "autoUpdates": true, "timeout": 3, "env": {}, "permissions": {"allow": []}, "model": "x",
+  "mcpServers": {"github": {"type": "stdio", "command": "npx", "args": ["-y"], "env": {}}}
+}"""
+VS_CODE = """{
+  // VS Code's own file
+  "inputs": [{"type": "promptString", "id": "token", "password": true,},],
+  "servers": {
+    "github": {"type": "http", "url": "https://api.example.com/mcp", "gallery": true,},
+    /* "old": {}, */
+  },
+}"""
+CLINE = """{
+  "mcpServers": {
+    "a": {"command": "x", "disabled": true, "autoApprove": ["y"], "timeout": 60},
+    "b": {"command": "x", "disabled": false, "alwaysAllow": []}
+  }
+}"""
+GEMINI = """{
+  "theme": "Default", "selectedAuthType": "oauth-personal",
+  "mcpServers": {
+    "a": {"httpUrl": "https://x", "trust": false, "cwd": null},
+    "b": {"command": "x", "includeTools": ["y"]}
+  }
+}"""
+
+
+@pytest.mark.parametrize("text", [CLAUDE_CODE, VS_CODE, CLINE, GEMINI], ids=["claude", "vscode", "cline", "gemini"])
+def test_the_files_of_other_clients_are_read_as_they_are(text: str) -> None:
+    found = examined(text, "settings.json")
+    assert found.problems == []
+    assert found.config.servers
+
+
+def test_foreign_keys_are_silent_at_the_top_and_warned_of_in_an_entry() -> None:
+    assert examined(CLAUDE_CODE, "c.json").warnings == []
+    assert examined(VS_CODE, "c.json").warnings == []
+    assert examined(CLINE, "c.json").warnings == [
+        "c.json:3: server 'a': autoApprove is another client's and is ignored",
+        "c.json:3: server 'a': timeout is another client's and is ignored",
+        "c.json:4: server 'b': alwaysAllow is another client's and is ignored",
+    ]
+
+
+def test_disabled_is_honoured_in_json() -> None:
+    servers = config_of(CLINE, "c.json").servers
+    assert (servers["a"].disabled, servers["b"].disabled) == (True, False)
+
+
+def test_other_clients_names_for_url_are_taken_in_json_only() -> None:
+    servers = config_of(GEMINI, "c.json").servers
+    assert (servers["a"].url, servers["a"].cwd) == ("https://x", None)
+    (problem,) = examined("[mcpServers.a]\nhttpUrl = 'https://x'").problems
+    assert "key 'httpUrl' is not known" in problem
+
+
+def test_a_json_file_without_servers_is_warned_of() -> None:
+    found = examined('{"name": "my-package", "version": "1.0.0"}', "package.json")
+    assert (found.problems, len(found.warnings)) == ([], 1)
+
+
+def test_keys_written_twice_in_json_are_warned_of() -> None:
+    found = examined('{"mcpServers": {"a": {"command": "x"},\n"a": {"command": "y",\n"command": "z"}}}', "c.json")
+    found.warn_of_repeated_keys()
+    assert found.config.servers["a"].command == "z"
+    assert found.warnings == [
+        "c.json:2: key 'a' is written more than once; only the last one counts",
+        "c.json:3: key 'command' is written more than once; only the last one counts",
+    ]
+
+
+@pytest.mark.parametrize("name", ["my server", "a.b", "ünder", "a/b"])
+def test_a_name_that_tools_cannot_carry_is_accepted_with_a_warning(name: str) -> None:
+    found = examined(f"[mcpServers.'{name}']\ncommand = 'x'\n")
+    assert found.problems == []
+    assert (list(found.config.servers), len(found.warnings)) == ([name], 1)
+
+
+def test_what_means_nothing_to_a_server_is_warned_of() -> None:
+    text = "[mcpServers.a]\nurl = 'http://x'\nargs = ['y']\n[mcpServers.b]\ncommand = 'x'\ncwd = 'here'\n"
+    assert examined(text, "c.toml").warnings == [
+        "c.toml:3: server 'a': args does nothing without a command",
+        "c.toml:6: server 'b': cwd is relative, so it is taken from your home folder; write the whole path",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b"\xef\xbb\xbfidle_timeout = 7\r\n\r\n[mcpServers.a]\r\ncommand = 'x'\r\n", "c.toml"),
+        ('\ufeffidle_timeout = 7\r\nmcpServers.a.command = "x"'.encode("utf-16-le"), "c.toml"),
+        (b'\xef\xbb\xbf{"idle_timeout": 7,\r\n "mcpServers": {"a": {"command": "x"}}}\r\n', "c.json"),
+        (b'{"idle_timeout": 7, "mcpServers": {"a": {"command": "x"}}}', "c.toml"),
+        (b'// c\n{"idle_timeout": 7, "mcpServers": {"a": {"command": "x"}}}', "settings"),
+        (b"idle_timeout = 7\n[mcpServers.a]\ncommand = 'x'\n", "settings"),
+    ],
+)
+def test_the_format_is_told_by_the_content(data: bytes, name: str) -> None:
+    found = config_of(data, name)
+    assert (found.idle_timeout, list(found.servers)) == (7.0, ["a"])
+
+
+@pytest.mark.parametrize("name", ["c.toml", "c.json"])
+def test_an_empty_file_is_an_empty_config(name: str) -> None:
+    assert config_of(b" \n", name).servers == {}

@@ -1,0 +1,118 @@
+"""Where the files of a daemon are."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hearth import paths
+from hearth.paths import Places
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what the test sets."""
+    for name in [*os.environ]:
+        if name.startswith(("XDG_", "HEARTH_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/me")
+
+
+def test_the_default_profile_lies_where_the_unit_puts_its_socket() -> None:
+    places = Places()
+    assert (places.socket, places.registry) == ("/run/me/mcp/mcp.sock", "/run/me/mcp/mcp/daemon.json")
+    assert places.config_file() == "/home/me/.config/hearth/config.toml"
+    assert places.arguments() == []
+
+
+def test_a_named_profile_has_places_of_its_own() -> None:
+    places = Places("work")
+    assert (places.socket, places.registry) == ("/run/me/mcp/work.sock", "/run/me/mcp/work/daemon.json")
+    assert places.config_file() == "/home/me/.config/hearth/profiles/work/config.toml"
+    assert places.arguments() == ["--profile", "work"]
+
+
+def test_a_config_by_path_is_a_daemon_by_that_path(tmp_path: Path) -> None:
+    (tmp_path / "real.json").touch()
+    (tmp_path / "link.json").symlink_to("real.json")
+    real, link = Places(config=str(tmp_path / "real.json")), Places(config=str(tmp_path / "link.json"))
+    assert real.socket == link.socket != Places(config=str(tmp_path / "other.json")).socket
+    assert link.arguments() == ["--config", str(tmp_path / "real.json")]
+    assert link.config_file() == str(tmp_path / "real.json")
+
+
+def test_the_content_of_a_config_does_not_make_another_daemon(tmp_path: Path) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text("idle_timeout = 1")
+    before = Places(config=str(config)).socket
+    config.write_text("idle_timeout = 2")
+    assert Places(config=str(config)).socket == before
+
+
+@pytest.mark.parametrize("name", ["..", ".hidden", "a/b", "a b", "ü", "a\n", "other.sock", "-\0"])
+def test_a_name_that_could_lead_elsewhere_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="is not a profile name"):
+        Places(name)
+
+
+def test_the_arguments_of_a_place_lead_another_process_to_it() -> None:
+    code = "import sys; from hearth.paths import Places; print(Places(sys.argv[1], sys.argv[2] or None).socket)"
+    # Nothing but what an MCP client hands on, and the runtime folder that a user manager would give.
+    environ = {"HOME": "/home/me", "PATH": os.environ["PATH"], "XDG_RUNTIME_DIR": "/run/me"}
+    for places in (Places(), Places("work"), Places(config="/etc/x.json")):
+        arguments = dict(zip(places.arguments()[::2], places.arguments()[1::2], strict=True))
+        command = [sys.executable, "-I", "-c", code]
+        command += [arguments.get("--profile", ""), arguments.get("--config", "")]
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == places.socket
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is the platform's")
+def test_a_socket_path_is_replaced_only_when_the_kernel_would_refuse_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    fixed = len("/mcp/mcp.sock")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/" + "r" * (107 - fixed - 1))
+    assert len(Places().socket) == 107
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/" + "r" * (107 - fixed))
+    short = Places().socket
+    assert short.startswith(paths.short_dir() + "/")
+    assert short == Places().socket != Places("work").socket
+
+
+def test_bytes_count_not_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/" + "ü" * 60)
+    assert len(os.fsencode(Places().socket)) <= paths.SOCKET_PATH_LIMIT_BYTES
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="XDG is Linux's")
+def test_without_a_runtime_folder_of_mine_a_short_one_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    usual = f"/run/user/{os.getuid()}"
+    expected = usual if os.path.isdir(usual) and os.stat(usual).st_uid == os.getuid() else paths.short_dir()
+    assert paths.runtime_dir() == expected
+    # A relative one would mean something else in every process.
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "run")
+    assert paths.runtime_dir() == expected
+
+
+def test_a_home_that_is_not_set_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pwd
+
+    monkeypatch.delenv("HOME")
+    assert paths.home_dir() == pwd.getpwuid(os.getuid()).pw_dir
+
+
+def test_every_folder_that_must_be_private_is_named_outermost_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Places().private_folders() == ["/run/me/mcp", "/run/me/mcp/mcp"]
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/" + "r" * 200)
+    long = "/" + "r" * 200
+    assert Places().private_folders() == [paths.short_dir(), f"{long}/mcp", f"{long}/mcp/mcp"]
+
+
+def test_the_log_and_the_config_follow_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/config")
+    assert Places().log == "/state/hearth/logs/mcp.log"
+    assert Places().config_file() == "/config/hearth/config.toml"
