@@ -137,7 +137,7 @@ class Daemon:
 
     def __init__(self, scratch: Scratch, command: list[str], environment: dict[str, str]) -> None:
         self._scratch = scratch
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
         self._ready, told = os.pipe()
         self.said = ""
         try:

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+
 from process.clients import Client, FramesClient, Message
 from process.daemon import Scratch
 from process.kernel import is_gone, until

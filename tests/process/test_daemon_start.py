@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from process.daemon import Scratch
 from process.kernel import BOUND_SECONDS, is_gone
 from process.requirements import needs, needs_program

@@ -1,5 +1,7 @@
 """The listening socket: adopted from the service manager, or bound by Hearth itself. Standard library only.
 
+Either one survives an exec of the process (`hand_on`, `inherit`): who connects meanwhile waits in the kernel's queue.
+
 What was handed over is never closed, unlinked or shut down. What Hearth bound is unlinked only while the file is still
 its own: `systemctl start mcp.socket` replaces the file of a running self-started daemon, and removing the new one
 would leave a unit that says it listens and a socket that nobody can reach.
@@ -11,7 +13,12 @@ import sys
 
 from hearth.errors import AlreadyRunning, StartError
 from hearth.faults import SEAMS
+from hearth.host import systemd
 
+# FileDescriptorName= in mcp.socket.
+SOCKET_NAME = "mcp"
+# What an own listener is called across an exec; device and inode of its file follow.
+_OWN_PREFIX = "own-"
 # Every bridge of a machine that wakes up may connect at once; the kernel cuts this to its own somaxconn.
 BACKLOG = 4096
 _PROBE_SECONDS = 1.0
@@ -20,11 +27,12 @@ _PROBE_SECONDS = 1.0
 class Listener:
     """A listening Unix socket, and whether it is ours to take away."""
 
-    def __init__(self, sock: socket.socket, path: str, owned: bool) -> None:
+    def __init__(self, sock: socket.socket, path: str, identity: tuple[int, int] | None) -> None:
         sock.setblocking(False)
         self.socket = sock
         self.path = path
-        self._identity = _identity(path) if owned else None
+        # Device and inode of the file that Hearth made; None where the service manager did.
+        self._identity = identity
 
     @property
     def owned(self) -> bool:
@@ -42,6 +50,11 @@ class Listener:
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return None
         return connection
+
+    def hand_on(self) -> None:
+        """Prepare the environment so that an exec of this process finds the listener by `inherit`."""
+        name = SOCKET_NAME if self._identity is None else f"{_OWN_PREFIX}{self._identity[0]}-{self._identity[1]}"
+        systemd.hand_on_listener(self.socket, name)
 
     def retire(self) -> None:
         """Let go of it: an adopted socket is left as it is, an own one is unlinked if it still is ours."""
@@ -66,6 +79,18 @@ def _identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+def inherit(path: str) -> Listener | None:
+    """The listener that was handed to this process, by the service manager or by its own former self."""
+    listeners = systemd.take_listeners()
+    if not listeners:
+        return None
+    name, sock = next((item for item in listeners if item[0] == SOCKET_NAME), listeners[0])
+    if not name.startswith(_OWN_PREFIX):
+        return Listener(sock, path, None)
+    device, inode = name.removeprefix(_OWN_PREFIX).split("-")
+    return Listener(sock, path, (int(device), int(inode)))
+
+
 def bind(path: str) -> Listener:
     """Bind to a temporary name, listen, rename: whoever sees the file can connect to it. Raises StartError.
 
@@ -74,7 +99,8 @@ def bind(path: str) -> Listener:
     if sys.platform == "win32":
         raise StartError("the named pipe of Windows is not served by this version of Hearth yet")
     _refuse_occupied(path)
-    temporary = f"{os.path.dirname(path)}/.{os.getpid()}"
+    # No longer than the path itself, which may have all the bytes that the kernel allows.
+    temporary = path[:-1] + "~"
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(0o177)
     try:
@@ -88,7 +114,7 @@ def bind(path: str) -> Listener:
         raise StartError(f"the socket {path} cannot be made: {exc.strerror}; {_advice(path)}") from exc
     finally:
         os.umask(mask)
-    return Listener(sock, path, owned=True)
+    return Listener(sock, path, _identity(path))
 
 
 def _unlink_if_there(path: str) -> None:

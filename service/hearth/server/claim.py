@@ -35,7 +35,8 @@ class Claim:
         asked: registry.Entry | None = None
         while not self._lock.acquire(blocking=False):
             holder = registry.read(self._places)
-            if holder and registry.is_alive(holder):
+            # An entry of this very process is that of its degraded self before an exec.
+            if holder and holder.pid != os.getpid() and registry.is_alive(holder):
                 if not activated:
                     raise AlreadyRunning(f"a daemon already runs: pid {holder.pid}, {holder.endpoint}")
                 if asked is None or asked.pid != holder.pid:

@@ -15,8 +15,7 @@ from typing import Any
 from hearth import __version__, config
 from hearth.errors import ConfigError, UpstreamError
 from hearth.host import signals
-from hearth.host.folders import make_private
-from hearth.host.listener import Listener, bind
+from hearth.host.listener import Listener
 from hearth.hub.hub import Hub
 from hearth.server import logs
 from hearth.server.claim import Claim
@@ -37,12 +36,12 @@ SIGNAL_ECHO_SECONDS = 0.5
 def run(start: Start) -> int:
     """Be the daemon until it is time to go. Raises AlreadyRunning, StartError, ConfigError before it serves."""
     claim = Claim(start.places)
-    claim.take(activated=start.adopted is not None)
+    claim.take(start.adopted)
     try:
         _calm_collector()
         settings = config.load(start.places)
-        logs.set_up(start.places.log, settings.log_level, journal=start.adopted is not None)
-        listener = _listen(start)
+        logs.set_up(start.places.log, settings.log_level, journal=start.adopted)
+        listener = start.listen()
         daemon = Daemon(start, settings, claim, listener)
         _loop_run()(daemon.serve())
     finally:
@@ -62,13 +61,6 @@ def _loop_run() -> Callable[[Coroutine[Any, Any, None]], None]:
     import uvloop
 
     return uvloop.run
-
-
-def _listen(start: Start) -> Listener:
-    if start.adopted:
-        return Listener(start.adopted, start.places.socket, owned=False)
-    make_private(os.path.dirname(start.places.socket))
-    return bind(start.places.socket)
 
 
 class Daemon:

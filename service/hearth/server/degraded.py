@@ -2,7 +2,7 @@
 
 Every request is answered with -32603 and the reason. When the cause may be mended (the config file is another one,
 or some seconds have passed), it tells its bridges to come back, executes itself anew and lets them find out; what they
-had asked is asked again, because it was never taken.
+had asked is asked again, because it was never taken. The listener stays open all the while.
 """
 
 import json
@@ -15,10 +15,10 @@ import time
 from typing import TYPE_CHECKING
 
 from hearth.errors import HearthError, StartError, WireError
-from hearth.host import signals, systemd
-from hearth.host.listener import Listener, bind
+from hearth.host import signals
+from hearth.host.listener import Listener
 from hearth.host.peers import own_uid, peer_of
-from hearth.server.entry import SOCKET_NAME, Start
+from hearth.server.entry import Start
 from hearth.wire.frames import MESSAGE_LIMIT_BYTES, PROTOCOL_VERSION, FrameDecoder, encode
 
 if TYPE_CHECKING:
@@ -34,13 +34,15 @@ _READ_BYTES = 65536
 def run(start: Start, cause: Exception) -> int:
     """Explain `cause` to whoever connects, until it is mended or nobody asks. Returns the exit code."""
     reason = _describe(cause)
-    print(f"<3>hearth: degraded: {reason}" if start.adopted else f"hearth: degraded: {reason}", file=sys.stderr)
+    claim: Claim | None = None
     try:
         claim = _claim(start)
-        listener = _listen(start)
+        listener = start.listen()
     except HearthError as exc:
-        start.report(reason if reason == str(exc) else f"{reason} ({exc})")
-        return exc.exit_code
+        if claim:
+            claim.release()
+        return _give_up(start, reason if reason == str(exc) else f"{reason} ({exc})", exc)
+    print(f"<3>hearth: degraded: {reason}" if start.adopted else f"hearth: degraded: {reason}", file=sys.stderr)
     start.report("ok")
     try:
         return Degraded(start, listener, reason).serve()
@@ -48,6 +50,12 @@ def run(start: Start, cause: Exception) -> int:
         listener.retire()
         if claim:
             claim.release()
+
+
+def _give_up(start: Start, reason: str, exc: HearthError) -> int:
+    print(f"hearth: {reason}", file=sys.stderr)
+    start.report(reason)
+    return exc.exit_code
 
 
 def _describe(cause: Exception) -> str:
@@ -62,19 +70,13 @@ def _claim(start: Start) -> "Claim | None":
         from hearth.server.claim import Claim
 
         claim = Claim(start.places)
-        claim.take(activated=start.adopted is not None)
+        claim.take(start.adopted)
         claim.register("degraded", "")
     except Exception:
-        if start.adopted is None:
+        if not start.adopted:
             raise
         return None
     return claim
-
-
-def _listen(start: Start) -> Listener:
-    if start.adopted:
-        return Listener(start.adopted, start.places.socket, owned=False)
-    return bind(start.places.socket)
 
 
 class Degraded:
@@ -90,18 +92,31 @@ class Degraded:
         self._guests: dict[int, Guest] = {}
         self._poll = selectors.DefaultSelector()
         self._going = False
+        self._look_again = False
 
     def serve(self) -> int:
         """Explain until it is time to go."""
-        for number in filter(None, (*signals.END, signals.HAND_OVER)):
-            signal.signal(number, self._go)
+        self._watch_signals()
         self._poll.register(self._listener.socket, selectors.EVENT_READ)
         self._start.notifier.ready(f"degraded: {self.reason}")
         while not self._going and (self._guests or time.monotonic() - self._heard < IDLE_SECONDS):
             for key, _ in self._poll.select(self._pause()):
                 self._turn(key.fd)
+            if self._look_again:
+                self._start_anew()
             self._start.notifier.watchdog()
         return 0
+
+    def _watch_signals(self) -> None:
+        for number in filter(None, (*signals.END, signals.HAND_OVER)):
+            signal.signal(number, self._go)
+        if signals.HANG_UP:
+            signal.signal(signals.HANG_UP, self._hung_up)
+        # Python goes on waiting after a handler has run; the byte that is written here ends the wait.
+        self._woken, waker = socket.socketpair()
+        waker.setblocking(False)
+        signal.set_wakeup_fd(waker.detach())
+        self._poll.register(self._woken, selectors.EVENT_READ)
 
     def _pause(self) -> float:
         return min(1.0, self._start.notifier.watchdog_seconds or 1.0)
@@ -109,9 +124,15 @@ class Degraded:
     def _go(self, number: int, frame: object) -> None:
         self._going = True
 
+    def _hung_up(self, number: int, frame: object) -> None:
+        self._look_again = True
+
     def _turn(self, descriptor: int) -> None:
         if descriptor == self._listener.socket.fileno():
             self._welcome()
+            return
+        if descriptor == self._woken.fileno():
+            self._woken.recv(_READ_BYTES)
             return
         guest = self._guests[descriptor]
         try:
@@ -124,6 +145,8 @@ class Degraded:
             guest.connection.close()
 
     def _welcome(self) -> None:
+        # Before it is accepted: then it waits in the kernel's queue, and is served by whoever listens next.
+        self.consulted()
         try:
             connection = self._listener.accept()
         except OSError:
@@ -140,34 +163,27 @@ class Degraded:
         self._poll.register(connection, selectors.EVENT_READ)
 
     def consulted(self) -> None:
-        """A request has come: look whether the cause may be mended, and if so start anew instead of answering."""
+        """Somebody came or asked: look whether the cause may be mended, and if so start anew."""
         self._heard = time.monotonic()
         changed = _signature(self._start.places.config_file()) != self._config
         if changed or self._heard - self._begun > RETRY_SECONDS:
             self._start_anew()
 
     def _start_anew(self) -> None:
+        self._look_again = False
+        if not os.access(sys.executable, os.X_OK):
+            # The interpreter is just being replaced: stay, and try later.
+            self._begun = time.monotonic()
+            return
         for guest in self._guests.values():
             guest.dismiss()
-        if self._start.adopted:
-            systemd.hand_on_listener(self._listener.socket, SOCKET_NAME)
-        else:
-            self._listener.retire()
-        arguments = [item for item in self._start.arguments if item != "--detach"]
-        os.execv(sys.executable, [sys.executable, "-I", "-m", "hearth.server", *_without_ready_fd(arguments)])
+        self._listener.hand_on()
+        os.execv(sys.executable, [sys.executable, "-I", "-m", "hearth.server", *self._start.again])
 
 
 def _is_mine(connection: socket.socket) -> bool:
     peer = peer_of(connection)
     return peer is not None and peer.uid == own_uid()
-
-
-def _without_ready_fd(arguments: list[str]) -> list[str]:
-    kept = list(arguments)
-    if "--ready-fd" in kept:
-        index = kept.index("--ready-fd")
-        del kept[index : index + 2]
-    return kept
 
 
 class Guest:
@@ -183,6 +199,7 @@ class Guest:
         """Read once and answer; False when the connection is over."""
         data = self.connection.recv(_READ_BYTES)
         if not data:
+            self._say_line(_answer(self._rest, host.reason) if self._rest else None)
             return False
         if self._frames is None and self._rest is None:
             if data[0] < 0x10:
@@ -196,8 +213,9 @@ class Guest:
         if len(self._rest) > MESSAGE_LIMIT_BYTES:
             return False
         for line in lines:
-            host.consulted()
             self._say_line(_answer(line, host.reason))
+            # Only now: nobody would send such a client's line again.
+            host.consulted()
         return True
 
     def _say_line(self, answer: bytes | None) -> None:

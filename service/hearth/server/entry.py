@@ -6,14 +6,12 @@ give up on the socket. So nothing heavier than the standard library is imported 
 """
 
 import os
-import socket
 import sys
 
 from hearth.errors import AlreadyRunning, HearthError, StartError
 from hearth.host import background, systemd
+from hearth.host.listener import Listener, bind, inherit
 from hearth.paths import DEFAULT_PROFILE, Places
-
-SOCKET_NAME = "mcp"
 
 
 class Options:
@@ -42,22 +40,34 @@ class Options:
         else:
             self.ready_fd = int(value)
 
+    def again(self) -> list[str]:
+        """The command line for an exec of this daemon, which is detached and has reported by then."""
+        return ["--profile", self.profile] if self.config is None else ["--config", self.config]
+
 
 class Start:
     """How this daemon was started, and what it owes to whoever did it."""
 
-    def __init__(self, places: Places, listener: socket.socket | None, ready_fd: int, arguments: list[str]) -> None:
+    def __init__(self, places: Places, listener: Listener | None, ready_fd: int, again: list[str]) -> None:
         self.places = places
-        # Handed over by the service manager: never to be closed, unlinked or shut down.
-        self.adopted = listener
-        self.arguments = arguments
+        self.again = again
         self.notifier = systemd.Notifier()
+        self._listener = listener
         self._ready_fd = ready_fd
+
+    @property
+    def adopted(self) -> bool:
+        """Whether the service manager holds the socket."""
+        return self._listener is not None and not self._listener.owned
 
     @property
     def activation(self) -> str:
         """Who holds the socket."""
         return "systemd" if self.adopted else "self"
+
+    def listen(self) -> Listener:
+        """The listener that was handed over, or a new one. Raises StartError."""
+        return self._listener or bind(self.places.socket)
 
     def report(self, line: str) -> None:
         """Tell the bridge that waits on the ready pipe, once."""
@@ -80,24 +90,18 @@ def main(arguments: list[str]) -> int:
     except (HearthError, ValueError) as exc:
         print(f"hearth: {exc}", file=sys.stderr)
         return 2
-    listener = _adopt()
+    listener = inherit(places.socket)
     if options.detach:
         background.close_inherited({options.ready_fd})
         background.detach(places.log)
     if options.ready_fd >= 0:
         os.set_inheritable(options.ready_fd, False)
+    # With a listener it is either the service manager's child or watched already.
     if listener is None and sys.platform == "linux":
         from hearth.host.watcher import fork_watched
 
         fork_watched()
-    return _run(Start(places, listener, options.ready_fd, arguments))
-
-
-def _adopt() -> socket.socket | None:
-    listeners = systemd.take_listeners()
-    named = [found for name, found in listeners if name == SOCKET_NAME]
-    chosen = named or [found for _, found in listeners]
-    return chosen[0] if chosen else None
+    return _run(Start(places, listener, options.ready_fd, options.again()))
 
 
 def _run(start: Start) -> int:

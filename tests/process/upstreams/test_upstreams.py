@@ -149,9 +149,7 @@ def test_modern_refuses_the_handshake_and_bare_requests(start: Any) -> None:
 
 def test_modern_tells_its_subscribers_of_a_change(start: Any) -> None:
     server = start("modern")
-    acknowledged = server.ask(
-        "subscriptions/listen", {"_meta": META, "notifications": {"toolsListChanged": True}}, 7
-    )
+    acknowledged = server.ask("subscriptions/listen", {"_meta": META, "notifications": {"toolsListChanged": True}}, 7)
     assert acknowledged["params"]["notifications"] == {"toolsListChanged": True}
     changed = server.ask("tools/call", {"_meta": META, "name": "grow"}, 8)
     assert changed["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == 7
@@ -195,9 +193,7 @@ def test_deaf_stops_reading_after_its_last_answer(start: Any) -> None:
             os.write(server.input.fileno(), b"x" * 4096)
 
 
-@pytest.mark.parametrize(
-    ("tool", "code", "begun"), [("die", 3, False), ("abort", -9, False), ("half", 3, True)]
-)
+@pytest.mark.parametrize(("tool", "code", "begun"), [("die", 3, False), ("abort", -9, False), ("half", 3, True)])
 def test_dying_dies_in_the_call(start: Any, ledger: Path, tool: str, code: int, begun: bool) -> None:
     server = start("dying", str(ledger))
     server.write("tools/call", {"name": tool, "arguments": {}}, 1)

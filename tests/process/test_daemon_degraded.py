@@ -1,0 +1,180 @@
+"""A daemon that cannot serve says why to every request, and serves as soon as the cause is mended."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from process.clients import Closed, FramesClient, Message
+from process.daemon import Scratch, server
+from process.installation import Installation
+from process.kernel import pids_at_home, until
+
+BROKEN = "idle_timeout = 60\n[mcpServers.echo\n"
+AT_FAULT = "config.toml:2: is not valid TOML"
+
+
+@pytest.fixture
+def broken(scratch: Scratch) -> Scratch:
+    scratch.write_config(BROKEN)
+    scratch.start()
+    return scratch
+
+
+def mend(scratch: Scratch) -> None:
+    scratch.configure({"echo": server("echo")})
+
+
+def assert_explained(answer: Message, id: object, words: str) -> None:
+    assert answer["id"] == id
+    assert answer["error"]["code"] == -32603
+    assert words in answer["error"]["message"]
+
+
+@pytest.mark.parametrize("wire", ["lines", "frames"])
+def test_every_request_is_answered_with_the_reason(broken: Scratch, wire: str) -> None:
+    client = broken.lines() if wire == "lines" else broken.frames()
+    for id, method in [(1, "initialize"), ("two", "tools/list"), (3.5, "server/discover"), (2**70, "ping")]:
+        assert_explained(client.ask(method, id=id), id, f"{broken.config}")
+    client.notify("notifications/initialized")
+    assert_explained(client.ask("ping", id="last"), "last", AT_FAULT)
+
+
+def test_what_is_not_json_is_answered_without_an_id(broken: Scratch) -> None:
+    client = broken.lines()
+    client.send_line(b'{"jsonrpc": "2.0" "id": 1}')
+    answer = client.receive()
+    assert answer["error"]["code"] == -32700
+    assert "id" not in answer
+
+
+def test_a_request_without_a_line_end_before_the_end_of_input_is_answered(broken: Scratch) -> None:
+    client = broken.lines()
+    client.stream.send(b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
+    client.stream.end_input()
+    assert_explained(client.receive(), 1, AT_FAULT)
+    with pytest.raises(Closed):
+        client.receive()
+
+
+def test_frames_get_a_session_and_notifications_are_acknowledged(broken: Scratch) -> None:
+    client = broken.frames()
+    assert client.session["isOwner"] is False
+    client.notify("notifications/initialized")
+    assert client.receive_type("ack")[0] == {"type": "ack", "seq": 1, "done": [1]}
+
+
+def test_the_status_says_that_and_why_it_is_degraded(broken: Scratch) -> None:
+    status = broken.status()
+    assert status["running"] is True
+    assert str(broken.config) in status["degraded"]
+    assert status["upstreams"] == status["sessions"] == []
+    assert json.loads(broken.registry.read_text())["pid"] == status["pid"]
+
+
+def test_after_the_mending_the_next_connection_is_served(broken: Scratch) -> None:
+    assert_explained(broken.lines().ask("ping"), 1, AT_FAULT)
+    mend(broken)
+    with broken.lines() as client:
+        client.initialize()
+        assert client.tools() == ["echo__add", "echo__echo"]
+
+
+def test_after_the_mending_a_bridge_is_told_to_come_back_with_what_was_not_taken(broken: Scratch) -> None:
+    client = broken.frames()
+    assert_explained(client.ask("ping"), 1, AT_FAULT)
+    mend(broken)
+    client.begin("ping")
+    goodbye, _ = client.receive_type("goodbye")
+    assert (goodbye["reconnect"], goodbye["taken"]) == (True, 1)
+    with pytest.raises(Closed):
+        client.receive_frame()
+    again = broken.frames(resume={"sessionId": client.session["sessionId"], "secret": client.session["secret"]})
+    assert again.ask("ping")["result"] == {}
+
+
+def test_after_the_mending_an_open_connection_of_lines_gets_its_answer_too(broken: Scratch) -> None:
+    client = broken.lines()
+    client.ask("ping")
+    mend(broken)
+    # Nobody sends it again for such a client, so it is not left without an answer.
+    assert "error" in client.ask("ping")
+    with broken.lines() as fresh:
+        assert fresh.ask("ping")["result"] == {}
+
+
+def test_a_mended_daemon_takes_its_socket_away_when_it_goes(broken: Scratch) -> None:
+    mend(broken)
+    with broken.lines() as client:
+        assert client.ask("ping")["result"] == {}
+    broken.control().control("shutdown")
+    until(lambda: not pids_at_home(str(broken.home)), "everything has ended")
+    assert not os.path.lexists(broken.socket)
+    assert not broken.registry.exists()
+
+
+def test_a_daemon_that_stays_degraded_does_not_multiply(broken: Scratch) -> None:
+    first = sorted(pids_at_home(str(broken.home)))
+    for attempt in range(3):
+        # Another file that is as broken: each time the daemon tries anew.
+        broken.write_config(f"# {attempt}\n{BROKEN}")
+        with broken.lines() as client:
+            assert_explained(client.ask("ping"), 1, "config.toml:3: is not valid TOML")
+    assert sorted(pids_at_home(str(broken.home))) == first
+
+
+def test_a_hang_up_makes_it_look_again(scratch: Scratch) -> None:
+    scratch.write_config(BROKEN)
+    daemon = scratch.start()
+    client = scratch.frames()
+    mend(scratch)
+    daemon.signal(signal.SIGHUP)
+    assert client.receive_type("goodbye")[0]["reconnect"] is True
+    assert scratch.lines().ask("ping")["result"] == {}
+
+
+def test_a_shutdown_is_granted_and_leaves_nothing(broken: Scratch) -> None:
+    control = broken.control()
+    assert control.control("shutdown")[0]["ok"] is True
+    until(lambda: not pids_at_home(str(broken.home)), "everything has ended")
+    assert not os.path.lexists(broken.socket)
+    assert not broken.registry.exists()
+
+
+def test_a_second_daemon_does_not_start_beside_a_degraded_one(broken: Scratch) -> None:
+    second = broken.attempt()
+    assert second.wait() == 3
+    assert second.said.startswith("running ")
+
+
+@pytest.fixture
+def installation(scratch: Scratch) -> Iterator[Installation]:
+    mend(scratch)
+    yield Installation(scratch.home / "venv")
+
+
+@pytest.mark.parametrize("module", ["server/daemon.py", "hub/router.py", "wire/json.py", "config/model.py"])
+def test_a_broken_installation_is_explained(scratch: Scratch, installation: Installation, module: str) -> None:
+    installation.truncate(module)
+    scratch.start(command=installation.command)
+    with FramesClient(scratch.socket, {}) as client:
+        assert_explained(client.ask("initialize"), 1, "installation is broken (SyntaxError")
+    with scratch.lines() as client:
+        assert_explained(client.ask("tools/list"), 1, "install it again")
+
+
+def test_after_a_new_installation_the_daemon_serves(scratch: Scratch, installation: Installation) -> None:
+    installation.truncate("hub/router.py")
+    scratch.start(command=installation.command)
+
+    def served() -> bool:
+        with scratch.lines() as client:
+            return "result" in client.ask("ping")
+
+    assert not served()
+    installation.install()
+    until(served, "it looks again after a while")
+    with scratch.lines() as client:
+        assert client.tools() == ["echo__add", "echo__echo"]
