@@ -7,7 +7,7 @@ import click
 
 from hearth import config as configuration
 from hearth import references
-from hearth.cli import table, terminal
+from hearth.cli import describe, table, terminal
 from hearth.cli.target import with_places
 from hearth.config import exposition
 from hearth.errors import ConfigError
@@ -98,6 +98,7 @@ def check(places: Places, as_json: bool) -> int:
     for warning in warnings:
         click.echo(f"{click.style('warning:', fg='yellow')} {table.clean(warning)}")
     if not found.problems:
-        state = "is right" if found.config.hash else "does not exist, so the defaults hold"
-        click.echo(f"{found.path} {state}: {len(found.config.servers)} MCP servers.")
+        servers = describe.count(len(found.config.servers), "MCP server")
+        state = f"is right: {servers}" if found.config.hash else "does not exist, so the defaults hold"
+        click.echo(f"{found.path} {state}.")
     return ConfigError.exit_code if found.problems else 0
