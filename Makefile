@@ -31,5 +31,8 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
 
+fuzz: $(STAMP)
+	$(BIN)/python tests/fuzz/run.py
+
 clean:
 	rm -rf $(VENV) .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build

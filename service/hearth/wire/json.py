@@ -201,9 +201,10 @@ def _split_slowly(data: bytes) -> Fields:
     if hidden is not None:
         try:
             found = _decode_fields(hidden)
-            return {surrogates.show_key(key): Raw(surrogates.show(bytes(found[key]))) for key in found}
         except _REFUSALS:
-            pass
+            found = {}
+        if found and not any(map(surrogates.is_hidden, found)):
+            return {key: Raw(surrogates.show(bytes(value))) for key, value in found.items()}
     return {key: Raw(value) for key, value in scan.members(data).items()}
 
 

@@ -11,6 +11,7 @@ import re
 # Bytes that no message holds, and that cannot overlap with themselves. A message that does hold them is left
 # alone.
 _MARK = b"\x7fhearth lone surrogate:"
+_MARK_TEXT = _MARK.decode()
 # Each costs a step in Python. A text has a few; what has more was made for the purpose, and is left alone.
 _COUNT_LIMIT = 100_000
 
@@ -20,7 +21,6 @@ _LOW = rb"[dD][c-fC-F]" + _HEX + _HEX
 _WHOLE = rb"(?>[^\\]++|\\[^u]|\\u(?![dD][89a-fA-F])|\\u" + _HIGH + rb"\\u" + _LOW + rb")*+"
 # All four digits are looked at: hiding a broken escape would make JSON of what is none.
 _lone = re.compile(rb"(" + _WHOLE + rb")\\u(?=[dD][89a-fA-F]" + _HEX + _HEX + rb")").match
-_marked_key = re.compile(_MARK.decode() + r"([0-9a-fA-F]{4})")
 
 
 def hide(data: bytes) -> bytes | None:
@@ -43,6 +43,6 @@ def show(hidden: bytes) -> bytes:
     return hidden.replace(_MARK, b"\\u")
 
 
-def show_key(hidden: str) -> str:
-    """A decoded key as it was before `hide`: with the lone surrogates in it."""
-    return _marked_key.sub(lambda found: chr(int(found[1], 16)), hidden)
+def is_hidden(key: str) -> bool:
+    """Whether a decoded key may hold what was hidden. It cannot be shown again: an escape may have spelt the mark."""
+    return _MARK_TEXT in key

@@ -155,6 +155,11 @@ def test_the_words_used_for_hiding_surrogates_are_forwarded_too() -> None:
     assert join(parse(line).fields) == line
 
 
+def test_a_key_that_spells_those_words_is_told_from_a_surrogate() -> None:
+    document = rb'{"\u007fhearth lone surrogate:d83d":1,"a":"\ud83d","\ud83d":2}'
+    assert list(split(document)) == ["\x7fhearth lone surrogate:d83d", "a", "\ud83d"]
+
+
 @pytest.mark.parametrize("depth", [1_000, 100_000])
 def test_deep_nesting_is_forwarded(depth: int) -> None:
     line = request_with(nested(depth))

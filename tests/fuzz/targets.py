@@ -1,0 +1,137 @@
+"""The parsers under fuzzing. A target takes one input and lets only what is not meant to happen escape."""
+
+from collections.abc import Callable
+from random import Random
+
+from fuzz.inputs import CONFIG, WIRE
+from hearth.bridge import headers
+from hearth.bridge.lines import LineSplitter
+from hearth.config.examination import Examination
+from hearth.errors import ConfigError, FrameError, MessageError, TooLarge, WireError
+from hearth.wire import json, values
+from hearth.wire.frames import FrameDecoder
+from hearth.wire.lines import Assembler, Item, LineDecoder
+from hearth.wire.sniff import Language, sniff
+
+_LIMITS = [60, 300, 1 << 20]
+
+
+def check_json(data: bytes, random: Random) -> None:
+    """What is read can be taken apart and put together again, and is then the same."""
+    try:
+        message = json.parse(data)
+    except MessageError as error:
+        assert error.rpc_code in (-32700, -32600)
+    else:
+        check_message(message)
+    try:
+        json.loads(data)
+    except MessageError:
+        pass
+    try:
+        assert json.split(json.join(json.split(data))).keys() == json.split(data).keys()
+    except MessageError:
+        pass
+
+
+def check_message(message: json.Message) -> None:
+    line = json.join(message.fields)
+    again = json.parse(line)
+    assert (again.id, again.method) == (message.id, message.method) and json.join(again.fields) == line
+    assert b"\n" not in line and b"\r" not in line
+    if message.id is not None:
+        hash(json.id_key(message.id))
+    for raw in message.fields.values():
+        values.text(raw)
+        values.integer(raw)
+        values.members(raw)
+    json.dumps(message.method)
+
+
+def check_lines(data: bytes, random: Random) -> None:
+    """The same items come out whatever the cut; all of them are messages or typed errors."""
+    limit = _LIMITS[int(random.random() * len(_LIMITS))]
+    whole = read_lines([data], limit)
+    cut = int(random.random() * (len(data) + 1))
+    again = read_lines([data[:cut], data[cut : cut + 7], data[cut + 7 :]], limit)
+    assert [type(item) for item in again] == [type(item) for item in whole]
+    for item in whole:
+        assert isinstance(item, json.Message | MessageError | TooLarge)
+
+
+def read_lines(chunks: list[bytes], limit: int) -> list[Item]:
+    decoder = LineDecoder(limit)
+    items: list[Item] = []
+    for chunk in chunks:
+        items += decoder.receive_data(chunk)
+    return items + decoder.receive_eof()
+
+
+def check_assembler(data: bytes, random: Random) -> None:
+    """Lines that somebody else has cut, at places of his own."""
+    assembler = Assembler(300)
+    size = 1 + int(random.random() * (len(data) + 1))
+    for start in range(0, min(len(data), 8 * size), size):
+        for item in assembler.receive_line(data[start : start + size]):
+            assert isinstance(item, json.Message | MessageError | TooLarge)
+    assert len(assembler.receive_eof()) <= 1
+
+
+def check_frames(data: bytes, random: Random) -> None:
+    """Frames or one typed error; headers and payloads go on to their own parsers."""
+    decoder = FrameDecoder(_LIMITS[int(random.random() * len(_LIMITS))])
+    cut = int(random.random() * (len(data) + 1))
+    try:
+        for header, payload in decoder.receive_data(data[:cut]) + decoder.receive_data(data[cut:]):
+            check_header(header)
+            check_json(payload, random)
+        decoder.receive_eof()
+    except WireError:
+        pass
+
+
+def check_header(header: bytes) -> None:
+    try:
+        headers.read(header)
+    except FrameError:
+        pass
+
+
+def check_sniff(data: bytes, random: Random) -> None:
+    """Some answer, which more bytes do not change."""
+    early = sniff(data[: int(random.random() * (len(data) + 1))])
+    late = sniff(data)
+    assert early is None or early is late
+    assert late is None or isinstance(late, Language)
+
+
+def check_splitter(data: bytes, random: Random) -> None:
+    """The bridge's own lines: none blank, none over the limit."""
+    limit = _LIMITS[int(random.random() * len(_LIMITS))]
+    splitter = LineSplitter(limit)
+    for line in splitter.receive_data(data) + splitter.receive_eof():
+        assert line.strip() and len(line) <= limit
+
+
+def check_config(data: bytes, random: Random) -> None:
+    """A configuration with its problems, or the error that it is none."""
+    found = Examination("fuzz.json" if random.random() < 0.5 else "fuzz.toml")
+    try:
+        found.read_file(data)
+    except ConfigError:
+        return
+    found.warn_of_repeated_keys()
+    found.finish()
+    assert all(isinstance(problem, str) for problem in found.problems)
+
+
+# Every parser gets its share of the inputs: (share, what they are made from, what takes them).
+TARGETS: list[tuple[float, list[bytes], Callable[[bytes, Random], None]]] = [
+    (0.40, WIRE, check_json),
+    (0.20, WIRE, check_lines),
+    (0.10, WIRE, check_assembler),
+    (0.14, WIRE, check_frames),
+    (0.10, WIRE, check_sniff),
+    (0.04, WIRE, check_splitter),
+    (0.02, CONFIG, check_config),
+]
