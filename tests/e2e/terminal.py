@@ -1,5 +1,6 @@
 """`hearth` on a terminal: a pseudo-terminal that a test reads from and types into."""
 
+import codecs
 import os
 import pty
 import select
@@ -16,6 +17,8 @@ class Terminal:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self._master, slave = pty.openpty()
         self.seen = ""
+        # A read may end in the middle of a character.
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self.process = subprocess.Popen(
             # Ctrl-C is a signal only on a controlling terminal. setsid(1) becomes the command, with the same pid.
             ["setsid", "--ctty", *command],
@@ -54,5 +57,5 @@ class Terminal:
         except OSError:
             # EIO: the last process on the terminal has gone.
             return False
-        self.seen += data.decode(errors="replace")
+        self.seen += self._decoder.decode(data)
         return bool(data)

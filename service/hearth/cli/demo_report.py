@@ -66,7 +66,7 @@ def proofs(report: Report, unicode: bool) -> list[str]:
     """What cannot be said in two columns of figures."""
     kill, idle = report.kill, report.idle
     rows = [
-        ["one daemon", f"pid {report.daemon_pid}; nobody started it: the first bridge lit it"],
+        ["one daemon", f"pid {report.daemon_pid} greeted {_daemons(report)}; the first bridge lit it"],
         ["one server", f"{len(report.answered_by)} agents asked who answers: {_pids(report.answered_by)}"],
         ["one counter", f"each agent counted once, they got {' '.join(map(str, sorted(report.counts)))}"],
         ["both eras", f"{_eras(report.eras)} of MCP on the same servers"],
@@ -100,6 +100,7 @@ def is_good(report: Report) -> bool:
     """Whether the run showed what it promises."""
     return (
         sorted(report.counts) == list(range(1, report.agents + 1))
+        and len(set(report.daemon_ids)) == 1
         and len(set(report.answered_by)) == 1
         and len(report.hearth.server_pids) == len(report.servers)
         and report.kill.answered == report.kill.calls
@@ -117,6 +118,11 @@ def megabytes(size: float) -> str:
 
 def _ms(seconds: Sequence[float]) -> str:
     return f"{median(seconds) * 1000:.0f} ms"
+
+
+def _daemons(report: Report) -> str:
+    same = sum(each == report.daemon_ids[0] for each in report.daemon_ids)
+    return f"{same} of {report.agents} agents"
 
 
 def _pids(pids: Sequence[int]) -> str:

@@ -37,6 +37,7 @@ class Client:
         self._arrived: queue.SimpleQueue[tuple[float, Message] | None] = queue.SimpleQueue()
         self._kept: list[tuple[float, Message]] = []
         self._tools: list[str] = []
+        self.opened: Message = {}
         self._started = time.monotonic()
         # A session of its own: Ctrl-C at the terminal is for the demo, which then ends its children itself.
         self.process = subprocess.Popen(
@@ -52,7 +53,7 @@ class Client:
 
     def first_answer(self) -> float:
         """Seconds from the start of the child to its first answer. Raises ClientError."""
-        arrived, _ = self._result(self._opening)
+        arrived, self.opened = self._result(self._opening)
         if not self._modern:
             self._write({"method": "notifications/initialized"})
         return arrived - self._started

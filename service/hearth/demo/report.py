@@ -62,6 +62,7 @@ class Report:
     apart: Side
     hearth: Side
     daemon_pid: int
+    daemon_ids: list[str]
     answered_by: list[int]
     counts: list[int]
     kill: Kill

@@ -21,6 +21,7 @@ def run(commands: Commands, agents: int, tell: Callable[[str], None]) -> Report:
         apart = stage.servers_apart()
         tell(f"with Hearth: {agents} agents started at once, no daemon running")
         shared, status = stage.servers_shared()
+        greeted_by = stage.daemon_ids()
         tell(f"{agents} agents count on one counter")
         answered_by, counts = stage.ask_everybody("whoami"), stage.ask_everybody("count")
         tell(f"kill -9 {status['pid']}, with {agents} calls in flight")
@@ -36,6 +37,7 @@ def run(commands: Commands, agents: int, tell: Callable[[str], None]) -> Report:
         apart=apart,
         hearth=shared,
         daemon_pid=status["pid"],
+        daemon_ids=greeted_by,
         answered_by=answered_by,
         counts=counts,
         kill=kill,

@@ -23,6 +23,12 @@ CLEAN_UP_SECONDS = 10.0
 _POLL_SECONDS = 0.02
 
 
+# Each of them ends a program at once by default; here, something must be cleared away first.
+_ENDING_SIGNALS = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)
+]
+
+
 class Scratch:
     """The folder, and what belongs to it."""
 
@@ -115,16 +121,17 @@ def scratch_home() -> Iterator[Scratch]:
     folder = tempfile.mkdtemp(prefix="hearth-demo-", dir="/tmp" if os.access("/tmp", os.W_OK) else None)
     scratch = None
     _adopt_orphans(True)
-    former = signal.signal(signal.SIGTERM, _interrupt)
+    former = {number: signal.signal(number, _interrupt) for number in _ENDING_SIGNALS}
     try:
         scratch = Scratch(folder)
         yield scratch
     finally:
         # A second Ctrl-C must not stop the cleaning up.
-        interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in former:
+            signal.signal(number, signal.SIG_IGN)
         if scratch:
             scratch.clear()
         shutil.rmtree(folder, ignore_errors=True)
         _adopt_orphans(False)
-        signal.signal(signal.SIGINT, interrupt)
-        signal.signal(signal.SIGTERM, former)
+        for number, handler in former.items():
+            signal.signal(number, handler)

@@ -24,6 +24,7 @@ def report(**changes: Any) -> Report:
         apart=side([1, 2], 0, 0),
         hearth=side([3], 30_000_000, 10_000_000),
         daemon_pid=100,
+        daemon_ids=["d", "d"],
         answered_by=[3, 3],
         counts=[2, 1],
         kill=Kill(100, 101, 2, 2, 2, 0.5),
@@ -36,7 +37,7 @@ def report(**changes: Any) -> Report:
 
 @pytest.mark.parametrize("unicode", [True, False])
 def test_the_tables_fit_on_eighty_columns(unicode: bool) -> None:
-    big = report(agents=50, counts=list(range(1, 51)), eras=["legacy"] * 25 + ["modern"] * 25)
+    big = report(agents=20, counts=list(range(1, 21)), eras=["legacy"] * 10 + ["modern"] * 10)
     for shown in (report(), big):
         assert all(width_of(line) <= 80 for line in report_lines(shown, unicode))
 
@@ -55,6 +56,7 @@ def test_every_figure_of_the_run_is_shown() -> None:
     "changes",
     [
         {"counts": [1, 1]},
+        {"daemon_ids": ["d", "e"]},
         {"answered_by": [3, 4]},
         {"hearth": side([3, 4], 1, 1)},
         {"kill": Kill(100, 101, 2, 1, 2, 0.5)},
