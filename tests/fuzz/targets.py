@@ -24,14 +24,29 @@ def check_json(data: bytes, random: Random) -> None:
         assert error.rpc_code in (-32700, -32600)
     else:
         check_message(message)
+    check_document(data)
+
+
+def check_document(data: bytes) -> None:
     try:
         json.loads(data)
     except MessageError:
         pass
     try:
-        assert json.split(json.join(json.split(data))).keys() == json.split(data).keys()
+        fields = json.split(data)
+        again = json.split(json.join(fields))
     except MessageError:
-        pass
+        return
+    # What is not UTF-8 is refused at the door; a level behind it need only not crash.
+    assert not is_utf8(data) or again == fields
+
+
+def is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def check_message(message: json.Message) -> None:
@@ -45,7 +60,15 @@ def check_message(message: json.Message) -> None:
         values.text(raw)
         values.integer(raw)
         values.members(raw)
+        check_elements(raw)
     json.dumps(message.method)
+
+
+def check_elements(raw: json.Raw) -> None:
+    try:
+        values.elements(raw)
+    except MessageError:
+        pass
 
 
 def check_lines(data: bytes, random: Random) -> None:

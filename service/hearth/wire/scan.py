@@ -6,7 +6,7 @@ linear in the input. This module knows nothing of JSON-RPC and decodes nothing b
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from json import dumps as _dumps_standard
 from json import loads as _loads_standard
 from typing import Any
@@ -27,8 +27,11 @@ _scalar = re.compile(_SCALAR + _WS).match
 _name = re.compile(_STRING + _WS).match
 _items = re.compile(_WS + rb"((?:" + _SCALAR + _COMMA + rb")++)?+").match
 _members = re.compile(_WS + rb"((?:" + _STRING + _WS + rb":" + _WS + _SCALAR + _COMMA + rb")++)?+").match
-_opening = re.compile(_WS + rb"\{" + _WS + rb"(\}" + _WS + rb")?+").match
+_opening_object = re.compile(_WS + rb"\{" + _WS + rb"(\}" + _WS + rb")?+").match
+_opening_array = re.compile(_WS + rb"\[" + _WS + rb"(\]" + _WS + rb")?+").match
 _entry = re.compile(rb"(" + _STRING + rb")" + _WS + rb":" + _WS).match
+_no_entry = re.compile(rb"()").match
+_Match = Callable[..., "re.Match[bytes] | None"]
 
 _CLOSE_ARRAY, _CLOSE_OBJECT, _OPEN_ARRAY, _OPEN_OBJECT, _COMMA_BYTE, _COLON_BYTE = b"]}[{,:"
 
@@ -174,28 +177,36 @@ def members(data: bytes) -> dict[str, bytes]:
     """
     found: dict[str, bytes] = {}
     try:
-        _collect_members(data, found)
+        for start, stop, name in _parts(data, _opening_object, _CLOSE_OBJECT, _entry):
+            found[text(name)] = data[start:stop].rstrip()
     except JsonError as exc:
         exc.members = found
         raise
     return found
 
 
-def _collect_members(data: bytes, found: dict[str, bytes]) -> None:
-    opening = _opening(data)
-    if not opening:
+def elements(data: bytes) -> list[bytes]:
+    """The elements of one JSON array as they stand. Raises JsonError."""
+    return [data[start:stop].rstrip() for start, stop, _ in _parts(data, _opening_array, _CLOSE_ARRAY, _no_entry)]
+
+
+def _parts(data: bytes, opening: _Match, closer: int, entry: _Match) -> Iterator[tuple[int, int, bytes]]:
+    """Where the values of the outermost container begin and end, and the names before them."""
+    opened = opening(data)
+    if not opened:
         raise JsonError(_past_space(data, 0))
     scanner = Scanner()
-    position, more = opening.end(), opening.lastindex is None
+    position, more = opened.end(), opened.lastindex is None
     while more:
-        name = _entry(data, position)
+        name = entry(data, position)
         if not name:
             raise JsonError(position)
         stop = scanner.receive_value(data, name.end())
-        if data[stop : stop + 1] not in (b",", b"}"):
+        yield name.end(), stop, name[1]
+        separator = data[stop] if stop < len(data) else 0
+        if separator not in (closer, _COMMA_BYTE):
             raise JsonError(stop)
-        found[text(name[1])] = data[name.end() : stop].rstrip()
-        more = data[stop] == _COMMA_BYTE
+        more = separator == _COMMA_BYTE
         position = _past_space(data, stop + 1)
     if position != len(data):
         raise JsonError(position)

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Raw
 
 from hearth.errors import MessageError
-from hearth.wire import json, scan
+from hearth.wire import json, scan, surrogates
 
 RawBytes = bytes | Raw
 # An object under construction: what came in as it is, and what was written here.
@@ -59,30 +59,26 @@ def members(raw: RawBytes | None) -> json.Fields:
 
 def elements(raw: RawBytes | None) -> list[Raw]:
     """The array's elements. Raises MessageError for what is no array: an empty list would hide the fault."""
+    data = b"[]" if raw is None else raw
     try:
-        return _decode_array(raw if raw is not None else b"[]")
+        return _decode_array(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return [Raw(item) for item in _elements_slowly(bytes(raw or b""))]
-
-
-def _elements_slowly(raw: bytes) -> list[bytes]:
-    """What msgspec refuses although it is JSON, one element after the other."""
-    data = raw.strip(b" \t\r\n")
-    if data[:1] != b"[" or data[-1:] != b"]":
-        raise MessageError("expected a JSON array", json.INVALID_PARAMS)
-    items: list[bytes] = []
-    position, end = 1, len(data) - 1
+        pass
     try:
-        while data[position:end].strip(b" \t\r\n"):
-            scanner = scan.Scanner()
-            start, position = position, scanner.receive_data(data, position)
-            if not scanner.complete or (position < end and data[position : position + 1] != b","):
-                raise scan.JsonError(position)
-            items.append(data[start:position].strip(b" \t\r\n"))
-            position += 1
+        return _elements_slowly(bytes(data))
     except scan.JsonError:
         raise MessageError("expected a JSON array", json.INVALID_PARAMS) from None
-    return items
+
+
+def _elements_slowly(data: bytes) -> list[Raw]:
+    """What msgspec refuses although it is JSON. Raises JsonError for the rest."""
+    hidden = surrogates.hide(data)
+    if hidden is not None:
+        try:
+            return [Raw(surrogates.show(bytes(item))) for item in _decode_array(hidden)]
+        except (msgspec.DecodeError, RecursionError):
+            pass
+    return [Raw(item) for item in scan.elements(data)]
 
 
 def error(message: json.Message) -> tuple[int, str]:

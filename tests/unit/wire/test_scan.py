@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hearth.wire import scan
 from hearth.wire.scan import JsonError, Scanner, TooDeepError
 
-from .documents import damaged, documents, objects
+from .documents import damaged, documents, objects, values
 
 
 def _refuse(constant: str) -> None:
@@ -83,6 +83,21 @@ def test_members_have_the_values_that_the_standard_library_finds(document: bytes
     found = scan.members(document)
     assert {key: json.loads(value) for key, value in found.items()} == json.loads(document)
     assert all(value == value.strip() and value in document for value in found.values())
+
+
+@given(documents(st.lists(values, max_size=5)))
+def test_elements_are_the_values_that_the_standard_library_finds(document: bytes) -> None:
+    assert [json.loads(item) for item in scan.elements(document)] == json.loads(document)
+
+
+@given(damaged(documents(st.lists(values, max_size=5))))
+def test_elements_are_found_exactly_in_json_arrays(data: bytes) -> None:
+    try:
+        scan.elements(data)
+    except JsonError:
+        assert not is_json(data) or not data.lstrip(b" \t\r\n").startswith(b"[")
+    else:
+        assert is_json(data)
 
 
 @given(damaged(objects))
