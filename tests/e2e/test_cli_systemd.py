@@ -1,0 +1,54 @@
+"""The verbs where systemd holds the socket, as an ordinary user with an installed wheel."""
+
+import json
+
+import pytest
+
+from e2e.systemd.machine import until
+from e2e.systemd.seat import SOCKET, Seat
+
+pytestmark = [pytest.mark.systemd, pytest.mark.root, pytest.mark.timeout(300)]
+
+
+def test_status_names_the_socket_unit_as_what_lights_it(seat: Seat) -> None:
+    assert "mcp.socket" in seat.status()["lights"]
+    seat.systemctl("stop", SOCKET)
+    assert "systemctl --user enable --now mcp.socket" in seat.status()["lights"]
+
+
+def test_doctor_sees_the_units_and_wakes_nothing(seat: Seat) -> None:
+    done = seat.hearth("doctor", "--json")
+    assert done.returncode == 0, done.stdout
+    found = {finding["check"]: finding for finding in json.loads(done.stdout)["findings"]}
+    assert "active" in found["mcp.socket"]["message"]
+    assert found["mcp.service"]["state"] == "ok"
+    assert seat.starts() == 0
+
+
+def test_logs_are_read_from_the_journal_whether_it_runs_or_not(seat: Seat) -> None:
+    client = seat.attached_bridge()
+    pid = seat.status()["pid"]
+    until(lambda: f"hearth[{pid}]" in seat.hearth("logs").stdout, "the journal has the daemon's lines")
+    client.close()
+    assert seat.hearth("stop", "--yes").returncode == 0
+    assert f"hearth[{pid}]" in seat.hearth("logs", "-n", "100").stdout
+
+
+def test_stop_leaves_systemd_listening_and_the_bridge_alive(seat: Seat) -> None:
+    client = seat.attached_bridge()
+    done = seat.hearth("stop", "--yes")
+    assert done.returncode == 0, done.stderr
+    seat.await_state("inactive")
+    assert seat.state(SOCKET) == "active"
+    assert client.call("desk__echo", text="again") == "again"
+    assert seat.starts() == 2
+
+
+def test_the_demo_keeps_away_from_the_user_s_own_units(seat: Seat) -> None:
+    done = seat.hearth("demo", "--agents", "2", "--json")
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)
+    assert shown["servers"] == ["demo"]
+    assert (shown["processesLeft"], shown["filesLeft"]) == (0, 0)
+    assert seat.starts() == 0
+    assert seat.processes("hearth") == []
