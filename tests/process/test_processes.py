@@ -134,6 +134,31 @@ def test_a_process_of_another_user_is_refused_in_a_sentence() -> None:
     assert done.stdout == f"process {pid} belongs to another user and cannot be signalled\n"
 
 
+WITHOUT_PROC = """
+import os
+from hearth.host import processes
+print(processes.start_time(os.getpid()), processes.start_time(2**31 - 1), processes.is_alive(os.getpid(), 77))
+"""
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can mount")
+def test_without_proc_the_pid_must_do() -> None:
+    command = f'mount -t tmpfs none /proc && exec {sys.executable} -c "$0"'
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", command, WITHOUT_PROC], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == f"{processes.UNKNOWN_START_TIME} None True\n", done.stderr
+
+
+def test_the_record_of_macos_has_the_size_of_its_header() -> None:
+    import ctypes
+
+    from hearth.host import processes_mac
+
+    assert ctypes.sizeof(processes_mac._BsdInfo) == 136
+
+
 REUSE = """
 import os, signal, subprocess, time
 from hearth.host import processes

@@ -201,6 +201,23 @@ def test_every_key_of_a_toml_text_has_its_line(tree: dict[str, Any], layout: st.
     assert {path: lines.line_of(path) for path in paths_of(tree)} == writer.lines
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *('"""a"""', '""""a"""', '"""a""""', '"""a"""""', '"""\\""""', '"""\\\n"""', '""""""'),
+        *("'''a'''", "''''a'''''", "'''\\'''", "'\\'", '"#"', '"]"', "1979-05-27 07:32:00", "[[], [[]], {}]"),
+    ],
+)
+def test_the_end_of_every_odd_value_is_found(odd: str) -> None:
+    text = f'a = {odd} # "\nb = [ {odd}, # ]\n{odd} ]\nc = {{ d = {odd}, e = 1 }}\nf = 1\n'
+    tomllib.loads(text)
+    shift = odd.count("\n")
+    lines = TomlLines(text)
+    assert lines.line_of(("b", 1)) == 3 + 2 * shift
+    assert lines.line_of(("c", "e")) == 4 + 4 * shift
+    assert lines.line_of(("f",)) == 5 + 4 * shift
+
+
 def test_arrays_of_tables_are_counted() -> None:
     text = "[[a]]\nx = 1\n[[a]]\ny = 1\n[a.b]\nz = 1\n[[a.c]]\n[[a.c]]\nw = 1\n"
     lines = TomlLines(text)

@@ -21,12 +21,19 @@ class JsonLines:
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self._last = (0, 1)
         self._members: dict[int, list[tuple[str | int, int, int]]] = {}
 
     def line_of(self, path: KeyPath) -> int | None:
         """The line, from 1, of the key or list item at the path; None if there is none."""
         found = self._find(path)
-        return None if found is None else self._text.count("\n", 0, found[0]) + 1
+        return None if found is None else self._line_at(found[0])
+
+    def _line_at(self, offset: int) -> int:
+        # Keys are mostly asked for in the order of the file: count on from the last one.
+        start, line = self._last if self._last[0] <= offset else (0, 1)
+        self._last = (offset, line + self._text.count("\n", start, offset))
+        return self._last[1]
 
     def repeated(self, path: KeyPath) -> list[str | int]:
         """The keys that the object at the path has more than once."""
