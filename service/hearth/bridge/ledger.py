@@ -8,7 +8,7 @@
 - `seq` numbers frames, not lines: a line that is sent again gets a new number, so that numbers only grow on every
   connection and `taken` divides what a daemon looked at from what it did not.
 - `written` is the last number that the kernel took whole. What was written to a daemon that went away may have run
-  there (`doubtful`), unless the daemon said goodbye and that it had not looked so far.
+  there (`doubtful`), unless that one never said helloAck, or said goodbye and that it had not looked so far.
 
 Two threads use it: one adds, the other receives. `add`, `park`, `closed` and `reopen` need the caller's lock against
 each other; `receive` needs none, because it only removes by key, which the interpreter does in one step.
@@ -215,6 +215,9 @@ class Ledger:
 
     def _looked_at(self) -> int:
         """The last number that this daemon, or the one before, may have acted upon."""
+        if not self.welcomed:
+            # A daemon hands its helloAck to the kernel before it looks at the first line.
+            return 0
         return self.written if self.taken is None else min(self.written, self.taken)
 
 

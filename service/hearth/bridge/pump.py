@@ -107,9 +107,9 @@ class Bridge:
     def _end(self) -> None:
         """The client's input ended: see to it that what is owed is delivered, within bounds."""
         self._ended = True
+        self._uplink.end()
         self._leave_if_done()
         start_new_thread(self._expire, ())
-        self._uplink.end()
         self._wake()
         # The other thread ends the process, or the time that was just set; when this one returned, both would end.
         while True:
@@ -117,9 +117,13 @@ class Bridge:
 
     def _expire(self) -> None:
         sleep(self._grace)
-        # In a thread: nobody may be reading.
-        start_new_thread(self.fail_pending, (f"the client's input ended and no answer came within {self._grace:g} s",))
+        # In a thread: perhaps nobody reads.
+        start_new_thread(self._say_last_words, ())
         sleep(_LAST_WORDS_SECONDS)
+        os._exit(0)
+
+    def _say_last_words(self) -> None:
+        self.fail_pending(f"the client's input ended, and no answer came within {self._grace:g} s")
         os._exit(0)
 
     # --- down
@@ -154,6 +158,7 @@ class Bridge:
     def _serve(self, sock: "socket") -> None:
         """Carry frames down until the connection ends."""
         decoder = FrameDecoder()
+        data = b""
         try:
             while True:
                 try:
@@ -172,7 +177,7 @@ class Bridge:
             # A reset is the end too: it died with something unread.
             pass
         except WireError as exc:
-            stdio.remark(str(exc))
+            self._take_offence(data, exc)
         finally:
             self._part(sock)
 
@@ -191,6 +196,15 @@ class Bridge:
         endpoint.limit_wait(sock, self.ledger.heartbeat_seconds)
         if self.ledger.goodbye is not None or self.ledger.refusal is not None:
             self._uplink.block()
+
+    def _take_offence(self, data: bytes, problem: WireError) -> None:
+        """What came is no frame."""
+        from hearth.bridge import replies
+
+        if not self.ledger.welcomed:
+            self.ledger.refusal = replies.refusal_in(data)
+        if self.ledger.refusal is None:
+            stdio.remark(f"the daemon does not keep to the protocol, connecting anew: {problem}")
 
     def _pass_quiet_time(self, sock: "socket") -> None:
         """Nothing came for as long as `recv` waits."""

@@ -92,6 +92,15 @@ def too_large(head: bytes, tail: bytes, limit: int) -> tuple[bytes | None, bytes
     return reply, None
 
 
+def refusal_in(data: bytes) -> str | None:
+    """Why a daemon sends us away before it knows that we speak frames: then it says so in a line of JSON-RPC."""
+    try:
+        message, _ = _scan(data.decode(), 0)
+        return str(message["error"]["message"])
+    except Exception:  # anything else than that line
+        return None
+
+
 def find_id(head: bytes, tail: bytes) -> "Any":
     """The id of a message of which only the first and the last bytes are at hand; None if it is not to be seen.
 

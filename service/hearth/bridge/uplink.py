@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # The socket's buffer is empty after connecting and holds at least this: writing it cannot wait for the daemon.
 _SURE_BYTES = 32 * 1024
+# Longer than a heartbeat takes to be sent.
+_END_SECONDS = 0.1
 
 
 class Uplink:
@@ -86,11 +88,18 @@ class Uplink:
             self._lock.release()
 
     def end(self) -> None:
-        """Tell this daemon, and every later one, that the client's input has ended."""
-        with self._lock:
-            self._ended = True
-            if self._sock is not None:
-                self._say(self._sock, headers.GOODBYE)
+        """Tell this daemon, and every later one, that the client's input has ended; without waiting for it."""
+        self._ended = True
+        # Who holds the lock for longer is sending what `open` found waiting, and says it behind that.
+        if self._lock.acquire(True, _END_SECONDS):
+            try:
+                if self._sock is not None:
+                    endpoint.send_now(self._sock, headers.GOODBYE)
+            except OSError:
+                # It does not read, or is gone: answers are delivered all the same.
+                pass
+            finally:
+                self._lock.release()
 
     def _say(self, sock: "socket", frame: bytes) -> None:
         try:

@@ -1,0 +1,219 @@
+"""What can be in the bridge's way, each with its one sentence; and its command line."""
+
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hearth.paths import Places, short_dir
+from process.scripted_daemon import BOUND_SECONDS, SCRIPT, BridgeProcess, Stage, client_environment, stage
+
+
+@pytest.fixture
+def scene() -> Iterator[Stage]:
+    with stage() as opened:
+        yield opened
+
+
+def refused(bridge: BridgeProcess, id: object = 1) -> str:
+    """The message of the error that answers that request."""
+    answer = bridge.read()
+    assert (answer["id"], answer["error"]["code"]) == (id, -32603)
+    return str(answer["error"]["message"])
+
+
+def test_patience_ends_with_a_sentence_and_errors_for_requests_only(scene: Stage) -> None:
+    bridge = scene.bridge_with("sleep 5", extra={"HEARTH_BRIDGE_PATIENCE": "0.3"})
+    bridge.notify("notifications/initialized")
+    bridge.write(b"this is not json\n")
+    bridge.request("one")
+    answer = bridge.read()
+    assert (answer["error"]["code"], "id" in answer) == (-32700, False)
+    sentence = refused(bridge, "one")
+    assert "hearth doctor" in sentence and "0.3 s" in sentence
+    assert bridge.is_silent()
+    assert sentence in bridge.stderr()
+
+
+def test_a_folder_where_the_socket_should_be_is_named(scene: Stage) -> None:
+    scene.socket.mkdir(parents=True)
+    bridge = scene.bridge_with("exit 1")
+    bridge.request(1)
+    assert f"{scene.socket} should be a socket and is a folder" in refused(bridge)
+    assert scene.starts() == []
+
+
+def test_a_stale_socket_file_leads_to_a_start(scene: Stage) -> None:
+    scene.daemon().listener.close()
+    assert stat.S_ISSOCK(scene.socket.stat().st_mode)
+    bridge = scene.bridge_with('echo "so it was started" >&"$fd"')
+    bridge.request(1)
+    assert "so it was started" in refused(bridge)
+
+
+def test_a_full_queue_is_waited_for_and_starts_nothing(scene: Stage) -> None:
+    daemon = scene.daemon(backlog=0)
+    fillers = []
+    while True:
+        filler = socket.socket(socket.AF_UNIX)
+        filler.setblocking(False)
+        fillers.append(filler)
+        try:
+            filler.connect(str(scene.socket))
+        except BlockingIOError:
+            break
+    bridge = scene.bridge_with("exit 1")
+    bridge.request(1)
+    assert bridge.is_silent()
+    for filler in fillers:
+        filler.close()
+    for _ in fillers[:-1]:
+        daemon.accept().close()
+    wire = daemon.accept()
+    wire.greet()
+    wire.answer(wire.read_line()[0]["seq"], 1)
+    assert bridge.read()["id"] == 1
+    assert scene.starts() == []
+
+
+def test_a_socket_path_that_is_too_long_has_a_short_one(scene: Stage) -> None:
+    runtime = scene.home / ("long" * 30)
+    runtime.mkdir()
+    extra = {"XDG_RUNTIME_DIR": str(runtime)}
+    code = "from hearth.paths import Places; print(Places().socket)"
+    environment = {**client_environment(scene.home), **extra}
+    path = Path(subprocess.check_output([sys.executable, "-c", code], env=environment, text=True).strip())
+    assert str(path).startswith(short_dir())
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    try:
+        daemon = scene.daemon(path)
+        bridge = scene.bridge(extra=extra)
+        bridge.request(1)
+        wire = daemon.accept()
+        wire.greet()
+        assert wire.read_line()[1]["id"] == 1
+    finally:
+        path.unlink()
+
+
+def test_a_runtime_folder_that_cannot_be_used_is_named(scene: Stage) -> None:
+    runtime = scene.home / "file"
+    runtime.write_text("not a folder")
+    bridge = scene.bridge_with("exit 1", extra={"XDG_RUNTIME_DIR": str(runtime)})
+    bridge.request(1)
+    assert str(runtime) in refused(bridge)
+
+
+def test_a_refusal_is_an_answer_and_the_next_line_tries_again(scene: Stage) -> None:
+    daemon, bridge = scene.daemon(), scene.bridge("--server", "tiem")
+    bridge.request(1)
+    wire = daemon.accept()
+    wire.read()
+    wire.send({"type": "error", "message": "there is no server 'tiem'; known: time"})
+    wire.close()
+    assert "there is no server 'tiem'; known: time" in refused(bridge)
+    assert daemon.is_left_alone()
+    bridge.request(2)
+    wire = daemon.accept()
+    wire.greet()
+    wire.answer(wire.read_line()[0]["seq"], 2)
+    assert bridge.read()["id"] == 2
+
+
+def test_a_refusal_before_the_language_is_known_is_understood(scene: Stage) -> None:
+    daemon, bridge = scene.daemon(), scene.bridge()
+    bridge.request(1)
+    wire = daemon.accept()
+    wire.socket.sendall(b'{"jsonrpc":"2.0","error":{"code":-32603,"message":"uid 7 may not use it"}}\n')
+    wire.close()
+    assert "uid 7 may not use it" in refused(bridge)
+
+
+def test_a_daemon_that_takes_the_connection_and_says_nothing_is_told(scene: Stage) -> None:
+    daemon, bridge = scene.daemon(), scene.bridge(extra={"HEARTH_BRIDGE_PATIENCE": "0.2"})
+    wire = daemon.accept()
+    bridge.request(1)
+    assert "said nothing" in refused(bridge)
+    wire.greet()
+    wire.answer(wire.read_line()[0]["seq"], 1)
+    bridge.request(2)
+    wire.answer(wire.read_line()[0]["seq"], 2)
+    # The late answer to what was answered already is dropped.
+    assert bridge.read()["id"] == 2
+
+
+def test_a_folder_in_tmp_that_others_can_write_is_not_trusted(scene: Stage) -> None:
+    # Everything is as in the usual place, but the folder of last resort has been opened by somebody.
+    code = f"""
+import os, sys
+sys.path.append({str(SCRIPT.parents[2])!r})
+import hearth.paths
+hearth.paths.short_dir = lambda: {str(scene.home)!r}
+from hearth.bridge import main
+main([])
+"""
+    scene.daemon()
+    scene.home.chmod(0o777)
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", code],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=client_environment(scene.home),
+    ) as child:  # fmt: skip
+        output, _ = child.communicate(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n', 30)
+    assert "not a folder that only you can write" in json.loads(output)["error"]["message"]
+
+
+# --- the command line
+
+
+def run_bridge(*words: str, script: tuple[str, ...] = ("-I", "-S", str(SCRIPT))) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *script, *words]
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=BOUND_SECONDS, check=False
+    )
+
+
+def test_help_teaches_and_click_is_not_needed_for_it(scene: Stage) -> None:
+    direct = run_bridge("--help")
+    typed = run_bridge("bridge", "--help", script=("-I", "-m", "hearth"))
+    assert direct.returncode == typed.returncode == 0
+    assert direct.stdout == typed.stdout
+    assert "--server NAME" in direct.stdout and "hearth connect --print" in direct.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--sevrer", "x"], "'--sevrer' is not known here"),
+        (["--server"], "--server needs a value"),
+        (["--to", "http://x"], "--to is not available yet"),
+        (["--mode", "loud"], "--mode is full or search, not 'loud'"),
+        (["--profile", "a", "--config", "b"], "give one of them"),
+        (["--profile", "../x"], "is not a profile name"),
+    ],
+)
+def test_a_wrong_word_is_told_in_a_sentence(words: list[str], sentence: str) -> None:
+    done = run_bridge(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr
+
+
+def test_the_environment_may_name_the_config(scene: Stage) -> None:
+    config = scene.home / "other.toml"
+    os.environ["XDG_RUNTIME_DIR"], former = str(scene.home), os.environ.get("XDG_RUNTIME_DIR")
+    try:
+        path = Path(Places(config=str(config)).socket)
+    finally:
+        os.environ.pop("XDG_RUNTIME_DIR")
+        if former is not None:
+            os.environ["XDG_RUNTIME_DIR"] = former
+    daemon = scene.daemon(path)
+    scene.bridge(extra={"HEARTH_CONFIG": str(config)})
+    assert daemon.accept().read()[0]["type"] == "hello"
+    scene.bridge("--config", str(config))
+    assert daemon.accept().read()[0]["type"] == "hello"

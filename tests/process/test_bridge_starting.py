@@ -1,0 +1,232 @@
+"""The bridge without a daemon: one is started, once, by the bridge or by systemd; or the reason why not is told."""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from process.scripted_daemon import BridgeProcess, Stage, client_environment, end_daemon, eventually, stage
+
+
+@pytest.fixture
+def scene() -> Iterator[Stage]:
+    with stage() as opened:
+        yield opened
+
+
+def refused(bridge: BridgeProcess, id: object = 1) -> str:
+    """The message of the error that answers that request."""
+    answer = bridge.read()
+    assert (answer["id"], answer["error"]["code"]) == (id, -32603)
+    return str(answer["error"]["message"])
+
+
+def initialize(id: int = 1) -> dict[str, Any]:
+    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    return {"jsonrpc": "2.0", "id": id, "method": "initialize", "params": params}
+
+
+def daemon_id(answer: dict[str, Any]) -> str:
+    return str(answer["result"]["_meta"]["hearth/daemonId"])
+
+
+def test_the_first_bridge_starts_the_daemon(scene: Stage) -> None:
+    bridge = scene.bridge()
+    bridge.send(initialize())
+    assert daemon_id(bridge.read())
+
+
+def test_many_bridges_at_once_start_one_daemon(scene: Stage) -> None:
+    bridges = [scene.bridge() for _ in range(16)]
+    for bridge in bridges:
+        bridge.send(initialize())
+    assert len({daemon_id(bridge.read()) for bridge in bridges}) == 1
+
+
+def test_a_daemon_that_was_killed_is_started_again(scene: Stage) -> None:
+    bridge = scene.bridge()
+    bridge.send(initialize())
+    first = daemon_id(bridge.read())
+    pid = json.loads((scene.home / "mcp" / "mcp" / "daemon.json").read_text())["pid"]
+    os.kill(pid, signal.SIGKILL)
+    bridge.send(initialize(2))
+    assert daemon_id(bridge.read()) != first
+
+
+def test_with_only_the_variables_that_clients_pass_on_it_works(scene: Stage) -> None:
+    environment = client_environment(scene.home)
+    del environment["XDG_RUNTIME_DIR"]
+    profile = f"t{uuid.uuid4().hex[:12]}"
+    bridge = scene.bridge("--profile", profile, environment=environment)
+    bridge.send(initialize())
+    assert daemon_id(bridge.read())
+    output = subprocess.run(
+        [sys.executable, "-c", f"from hearth.paths import Places; print(Places({profile!r}).folder)"],
+        env=environment, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    folder = Path(output.strip())
+    end_daemon(folder / "daemon.json")
+    for leftover in (*folder.iterdir(), folder):
+        leftover.unlink() if leftover.is_file() else leftover.rmdir()
+
+
+def test_the_reason_of_a_daemon_that_does_not_start_reaches_the_client(scene: Stage) -> None:
+    bridge = scene.bridge_with('echo "config.toml, line 3: there is no key \'comand\'" >&"$fd"; exit 2')
+    bridge.request(1)
+    assert "there is no key 'comand'" in refused(bridge)
+    assert scene.starts()[0].startswith("-I -m hearth.server --detach --ready-fd ")
+
+
+def test_a_daemon_that_dies_without_a_word_is_told_with_its_log(scene: Stage) -> None:
+    bridge = scene.bridge_with("exit 1")
+    bridge.request(1)
+    assert ".local/state/hearth/logs/mcp.log" in refused(bridge)
+
+
+def test_of_a_traceback_the_last_line_is_told(scene: Stage) -> None:
+    bridge = scene.bridge_with("echo 'Traceback:' >&2; echo 'ImportError: no msgspec' >&2; exit 1")
+    bridge.request(1)
+    assert refused(bridge).endswith("ImportError: no msgspec")
+
+
+def test_after_a_failure_the_next_line_tries_again(scene: Stage) -> None:
+    bridge = scene.bridge_with('echo "the disk is full" >&"$fd"; exit 1')
+    bridge.request(1)
+    refused(bridge)
+    daemon = scene.daemon()
+    assert daemon.is_left_alone()
+    bridge.request(2)
+    wire = daemon.accept()
+    wire.greet()
+    wire.answer(wire.read_line()[0]["seq"], 2)
+    assert bridge.read()["id"] == 2
+
+
+def test_a_daemon_that_says_another_one_runs_is_waited_for(scene: Stage) -> None:
+    bridge = scene.bridge_with('echo "running pid 1" >&"$fd"; exit 3')
+    bridge.request(1)
+    eventually(scene.starts)
+    wire = scene.daemon().accept()
+    wire.greet()
+    wire.answer(wire.read_line()[0]["seq"], 1)
+    assert bridge.read()["id"] == 1
+
+
+def test_the_client_waits_while_somebody_else_starts_the_daemon(scene: Stage) -> None:
+    folder = scene.home / "mcp" / "mcp"
+    folder.mkdir(parents=True, mode=0o700)
+    with (folder / "start.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        bridge = scene.bridge_with("exit 1")
+        bridge.request(1)
+        assert bridge.is_silent()
+        wire = scene.daemon().accept()
+        wire.greet()
+        wire.answer(wire.read_line()[0]["seq"], 1)
+        assert bridge.read()["id"] == 1
+    assert scene.starts() == []
+
+
+def test_an_interpreter_that_has_vanished_is_named(scene: Stage) -> None:
+    bridge = scene.bridge_with("exit 1")
+    bridge.request(1)
+    refused(bridge)
+    (scene.home / "python").unlink()
+    bridge.request(2)
+    assert f"{scene.home}/python cannot be run" in refused(bridge, 2)
+
+
+# --- systemd, played by a script
+
+
+def systemctl(scene: Stage, socket_state: str, service_state: str, on_start: str = "exit 0") -> dict[str, str]:
+    """A `systemctl` that tells these states, and a manager's traces; the variables for the bridge."""
+    (scene.home / "systemd").mkdir()
+    (scene.home / "systemd" / "private").touch()
+    (scene.home / "bus").touch()
+    folder = scene.home / "bin"
+    folder.mkdir()
+    program = folder / "systemctl"
+    program.write_text(
+        f"""#!/bin/sh
+echo "$* $XDG_RUNTIME_DIR $DBUS_SESSION_BUS_ADDRESS" >> {scene.home}/asked
+case "$*" in
+*show*) printf '{socket_state}\\n\\n{service_state}\\n';;
+*start*) {on_start};;
+esac
+"""
+    )
+    program.chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+LOADED = "LoadState=loaded\\nActiveState={}\\nResult={}"
+ABSENT = "LoadState=not-found\\nActiveState=inactive\\nResult=success"
+
+
+def asked(scene: Stage) -> list[str]:
+    return (scene.home / "asked").read_text().splitlines()
+
+
+def test_an_installed_unit_that_is_off_is_started_and_no_daemon_of_our_own(scene: Stage) -> None:
+    off = LOADED.format("inactive", "success")
+    bridge = scene.bridge_with("exit 1", extra=systemctl(scene, off, off, on_start=f"touch {scene.home}/on"))
+    bridge.request(1)
+    eventually((scene.home / "on").exists)
+    wire = scene.daemon().accept()
+    wire.greet()
+    wire.answer(wire.read_line()[0]["seq"], 1)
+    assert bridge.read()["id"] == 1
+    assert f"--user start mcp.socket {scene.home} unix:path={scene.home}/bus" in asked(scene)
+    assert scene.starts() == []
+
+
+def test_a_failed_unit_is_told_with_what_to_type(scene: Stage) -> None:
+    failed = LOADED.format("failed", "service-start-limit-hit")
+    bridge = scene.bridge_with("exit 1", extra=systemctl(scene, failed, failed))
+    bridge.request(1)
+    sentence = refused(bridge)
+    assert "mcp.socket has failed (service-start-limit-hit)" in sentence
+    assert "journalctl --user -u mcp.service" in sentence
+    assert "systemctl --user reset-failed mcp.socket mcp.service; systemctl --user start mcp.socket" in sentence
+    assert scene.starts() == []
+
+
+def test_a_unit_that_does_not_start_is_told_with_what_systemctl_said(scene: Stage) -> None:
+    off = LOADED.format("inactive", "success")
+    bridge = scene.bridge_with("exit 1", extra=systemctl(scene, off, off, on_start="echo 'Unit is mad.' >&2; exit 1"))
+    bridge.request(1)
+    assert "Unit is mad." in refused(bridge)
+
+
+def test_a_unit_that_is_on_without_a_socket_is_waited_for_and_then_told(scene: Stage) -> None:
+    on = LOADED.format("active", "success")
+    extra = {**systemctl(scene, on, on), "HEARTH_BRIDGE_PATIENCE": "0.3"}
+    bridge = scene.bridge_with("exit 1", extra=extra)
+    bridge.request(1)
+    assert "systemctl --user restart mcp.socket" in refused(bridge)
+    assert scene.starts() == []
+
+
+@pytest.mark.parametrize("words", [(), ("--config", "x.toml")])
+def test_without_a_unit_the_bridge_starts_a_daemon_itself(scene: Stage, words: tuple[str, ...]) -> None:
+    states = (LOADED.format("inactive", "success"),) * 2 if words else (ABSENT, ABSENT)
+    bridge = scene.bridge_with('echo "so it was started" >&"$fd"', *words, extra=systemctl(scene, *states))
+    bridge.request(1)
+    assert "so it was started" in refused(bridge)
+
+
+def test_a_named_profile_has_its_own_unit(scene: Stage) -> None:
+    failed = LOADED.format("failed", "exit-code")
+    extra = systemctl(scene, failed, failed)
+    bridge = scene.bridge("--profile", "my-work", extra=extra)
+    bridge.request(1)
+    assert "mcp@my\\x2dwork.socket has failed" in refused(bridge)

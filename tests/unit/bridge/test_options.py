@@ -1,0 +1,38 @@
+"""The bridge's command line."""
+
+import pytest
+
+from hearth.bridge.options import UsageError, parse
+
+
+def test_values_may_follow_a_space_or_an_equals_sign() -> None:
+    options = parse(["--server", "time", "--role=lead", "--mode=search", "--agent-id", "a=b"], {})
+    assert (options.server, options.role, options.mode, options.agent_id) == ("time", "lead", "search", "a=b")
+
+
+def test_the_default_is_everything_of_the_default_daemon() -> None:
+    options = parse([], {})
+    assert (options.mode, options.places.key, options.server) == ("full", "mcp", None)
+
+
+def test_flags_go_before_the_environment() -> None:
+    environ = {"HEARTH_CONFIG": "/a.toml"}
+    assert parse([], environ).places.config == "/a.toml"
+    assert parse(["--config", "/b.toml"], environ).places.config == "/b.toml"
+    assert parse(["--profile", "work"], environ).places.key == "work"
+
+
+@pytest.mark.parametrize(
+    "words", [["--x"], ["x"], ["--server"], ["--server="], ["--to=x"], ["--mode=x"], ["--profile=a/b"]]
+)
+def test_what_is_not_understood_exits_with_2(words: list[str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(words, {})
+    assert caught.value.exit_code == 2
+    assert str(caught.value).startswith("hearth bridge: ")
+
+
+def test_help_is_not_a_failure() -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(["--server", "x", "--help"], {})
+    assert caught.value.exit_code == 0
