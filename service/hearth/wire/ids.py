@@ -9,7 +9,7 @@ import re
 
 from hearth.wire import scan
 
-_NUMBER = re.compile(rb"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
+_NUMBER = rb"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?"
 _QUOTE = b'"'[0]
 # Numbers that fit are ints, as nearly all ids are. Longer ones stay text: int() is quadratic and refuses long
 # ones.
@@ -22,7 +22,7 @@ def id_key(raw: bytes) -> object:
         return int(raw)
     if raw[0] == _QUOTE:
         return scan.text(raw)
-    found = _NUMBER.fullmatch(raw)
+    found = re.fullmatch(_NUMBER, raw)
     return _number_key(*found.groups(b"")) if found else raw
 
 

@@ -246,13 +246,10 @@ def dumps(value: Any) -> bytes:
         return _encode(_readable(value))
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
 def _readable(value: Any) -> Any:
     """The value with strings that can be encoded: a lone surrogate fails wherever the text is written."""
     if isinstance(value, str):
-        return _SURROGATE.sub("\ufffd", value)
+        return re.sub("[\ud800-\udfff]", "\ufffd", value)
     if isinstance(value, list | tuple):
         return [_readable(item) for item in value]
     if isinstance(value, dict):

@@ -7,8 +7,7 @@ linear in the input. This module knows nothing of JSON-RPC and decodes nothing b
 
 import re
 from collections.abc import Callable, Iterator
-from json import dumps as _dumps_standard
-from json import loads as _loads_standard
+from functools import cache
 from typing import Any
 
 # One step is one bracket, key or comma that no run (below) could take, at about a microsecond. A message of
@@ -21,17 +20,27 @@ _STRING = rb'"(?>[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+"'
 _NUMBER = rb"-?(?>0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+"
 _SCALAR = rb"(?>" + _STRING + rb"|" + _NUMBER + rb"|true|false|null)"
 
-# Runs of plain members and items are taken in one match: what real messages mostly consist of costs C time.
-_space = re.compile(_WS).match
-_scalar = re.compile(_SCALAR + _WS).match
-_name = re.compile(_STRING + _WS).match
-_items = re.compile(_WS + rb"((?:" + _SCALAR + _COMMA + rb")++)?+").match
-_members = re.compile(_WS + rb"((?:" + _STRING + _WS + rb":" + _WS + _SCALAR + _COMMA + rb")++)?+").match
-_opening_object = re.compile(_WS + rb"\{" + _WS + rb"(\}" + _WS + rb")?+").match
-_opening_array = re.compile(_WS + rb"\[" + _WS + rb"(\]" + _WS + rb")?+").match
-_entry = re.compile(rb"(" + _STRING + rb")" + _WS + rb":" + _WS).match
-_no_entry = re.compile(rb"()").match
 _Match = Callable[..., "re.Match[bytes] | None"]
+
+
+class _Grammar:
+    """The patterns, compiled when they are first needed: it would take milliseconds of every start of the daemon."""
+
+    def __init__(self) -> None:
+        self.space: _Match = re.compile(_WS).match
+        self.scalar: _Match = re.compile(_SCALAR + _WS).match
+        self.name: _Match = re.compile(_STRING + _WS).match
+        # Runs of plain items and members are taken in one match: most of a real message costs C time.
+        member = _STRING + _WS + rb":" + _WS + _SCALAR + _COMMA
+        self.items: _Match = re.compile(_WS + rb"((?:" + _SCALAR + _COMMA + rb")++)?+").match
+        self.members: _Match = re.compile(_WS + rb"((?:" + member + rb")++)?+").match
+        self.opening_object: _Match = re.compile(_WS + rb"\{" + _WS + rb"(\}" + _WS + rb")?+").match
+        self.opening_array: _Match = re.compile(_WS + rb"\[" + _WS + rb"(\]" + _WS + rb")?+").match
+        self.entry: _Match = re.compile(rb"(" + _STRING + rb")" + _WS + rb":" + _WS).match
+        self.no_entry: _Match = re.compile(rb"()").match
+
+
+_grammar = cache(_Grammar)
 
 _CLOSE_ARRAY, _CLOSE_OBJECT, _OPEN_ARRAY, _OPEN_OBJECT, _COMMA_BYTE, _COLON_BYTE = b"]}[{,:"
 
@@ -93,16 +102,16 @@ _Step = Callable[[Scanner, bytes, int], int]
 
 
 def _value(scanner: Scanner, data: bytes, position: int) -> int:
-    found = _scalar(data, position)
+    found = _grammar().scalar(data, position)
     if found:
         return _ended(scanner, found.end())
     byte = data[position]
     if byte == _OPEN_ARRAY:
         scanner._closers.append(_CLOSE_ARRAY)
-        return _run(scanner, _items(data, position + 1), _value)
+        return _run(scanner, _grammar().items(data, position + 1), _value)
     if byte == _OPEN_OBJECT:
         scanner._closers.append(_CLOSE_OBJECT)
-        return _run(scanner, _members(data, position + 1), _key)
+        return _run(scanner, _grammar().members(data, position + 1), _key)
     raise JsonError(position)
 
 
@@ -113,12 +122,12 @@ def _separator(scanner: Scanner, data: bytes, position: int) -> int:
     if byte != _COMMA_BYTE:
         raise JsonError(position)
     if closer == _CLOSE_ARRAY:
-        return _run(scanner, _items(data, position + 1), _value)
-    return _run(scanner, _members(data, position + 1), _key)
+        return _run(scanner, _grammar().items(data, position + 1), _value)
+    return _run(scanner, _grammar().members(data, position + 1), _key)
 
 
 def _key(scanner: Scanner, data: bytes, position: int) -> int:
-    found = _name(data, position)
+    found = _grammar().name(data, position)
     if not found:
         raise JsonError(position)
     scanner._next = _colon
@@ -158,7 +167,7 @@ def _ended(scanner: Scanner, position: int) -> int:
 
 
 def _past_space(data: bytes, position: int) -> int:
-    found = _space(data, position)
+    found = _grammar().space(data, position)
     assert found is not None
     return found.end()
 
@@ -176,8 +185,9 @@ def members(data: bytes) -> dict[str, bytes]:
     Of a key that comes twice the last counts. Keys keep lone surrogates, and invalid UTF-8 as surrogates.
     """
     found: dict[str, bytes] = {}
+    grammar = _grammar()
     try:
-        for start, stop, name in _parts(data, _opening_object, _CLOSE_OBJECT, _entry):
+        for start, stop, name in _parts(data, grammar.opening_object, _CLOSE_OBJECT, grammar.entry):
             found[text(name)] = data[start:stop].rstrip()
     except JsonError as exc:
         exc.members = found
@@ -187,7 +197,9 @@ def members(data: bytes) -> dict[str, bytes]:
 
 def elements(data: bytes) -> list[bytes]:
     """The elements of one JSON array as they stand. Raises JsonError."""
-    return [data[start:stop].rstrip() for start, stop, _ in _parts(data, _opening_array, _CLOSE_ARRAY, _no_entry)]
+    grammar = _grammar()
+    parts = _parts(data, grammar.opening_array, _CLOSE_ARRAY, grammar.no_entry)
+    return [data[start:stop].rstrip() for start, stop, _ in parts]
 
 
 def _parts(data: bytes, opening: _Match, closer: int, entry: _Match) -> Iterator[tuple[int, int, bytes]]:
@@ -216,16 +228,22 @@ def text(raw: bytes) -> str:
     """The value of a JSON string that was checked before; lone surrogates stay in it."""
     if b"\\" not in raw:
         return raw[1:-1].decode("utf-8", "surrogateescape")
-    value: str = _loads_standard(raw.decode("utf-8", "surrogateescape"))
+    from json import loads as loads_standard
+
+    value: str = loads_standard(raw.decode("utf-8", "surrogateescape"))
     return value
 
 
 def quote(value: str) -> bytes:
     """A string as JSON, lone surrogates and all."""
-    return _dumps_standard(value).encode()
+    from json import dumps as dumps_standard
+
+    return dumps_standard(value).encode()
 
 
 def loads(data: bytes) -> Any:
     """The value of a document that msgspec refuses. Raises ValueError, or RecursionError."""
-    check(data)  # json.loads would take NaN
-    return _loads_standard(data)
+    from json import loads as loads_standard
+
+    check(data)  # the standard library would take NaN
+    return loads_standard(data)

@@ -17,10 +17,7 @@ _FRAME_END = 0x10
 _OBJECT = b"{"[0]
 # A string (with the colon that makes it a key), a bracket, or a run of what else JSON has outside strings.
 _STRING_START = rb'"(?>[^"\\\x00-\x1f]++|\\[^\x00-\x1f])*+'
-_token = re.compile(
-    rb"(" + _STRING_START + rb'")(?:[ \t\r\n]*+(:))?+|([{\[])|([}\]])|[ \t\r\n,:0-9+\-.eEtrufalsn]++'
-).match
-_unfinished_string = re.compile(_STRING_START + rb"\\?").fullmatch
+_TOKEN = rb"(" + _STRING_START + rb'")(?:[ \t\r\n]*+(:))?+|([{\[])|([}\]])|[ \t\r\n,:0-9+\-.eEtrufalsn]++'
 
 
 class Language(enum.Enum):
@@ -58,11 +55,13 @@ def sniff(first: bytes) -> Language | None:
 
 def _sniff_object(data: bytes) -> Language | None:
     """The first key at the top level that names a language decides."""
+    match_token = re.compile(_TOKEN).match  # only lines need it, and the bridge speaks frames
     depth, position, end = 0, 0, len(data)
     while position < end:
-        token = _token(data, position)
+        token = match_token(data, position)
         if not token:
-            return None if _unfinished_string(data, position) else Language.UNKNOWN
+            is_unfinished = re.compile(_STRING_START + rb"\\?").fullmatch(data, position)
+            return None if is_unfinished else Language.UNKNOWN
         string, colon, opening, closing = token.groups()
         if colon and depth == 1 and string in _KEYS:
             return _KEYS[string]

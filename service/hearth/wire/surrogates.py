@@ -20,16 +20,17 @@ _HIGH = rb"[dD][89abAB]" + _HEX + _HEX
 _LOW = rb"[dD][c-fC-F]" + _HEX + _HEX
 _WHOLE = rb"(?>[^\\]++|\\[^u]|\\u(?![dD][89a-fA-F])|\\u" + _HIGH + rb"\\u" + _LOW + rb")*+"
 # All four digits are looked at: hiding a broken escape would make JSON of what is none.
-_lone = re.compile(rb"(" + _WHOLE + rb")\\u(?=[dD][89a-fA-F]" + _HEX + _HEX + rb")").match
+_LONE = rb"(" + _WHOLE + rb")\\u(?=[dD][89a-fA-F]" + _HEX + _HEX + rb")"
 
 
 def hide(data: bytes) -> bytes | None:
     """The JSON with its lone surrogates hidden; None when there are none, or when it cannot be done."""
     if _MARK in data:
         return None
+    lone = re.compile(_LONE).match  # from the second time on, out of re's cache
     pieces: list[bytes] = []
     position = 0
-    while found := _lone(data, position):
+    while found := lone(data, position):
         pieces.append(found[1])
         position = found.end()
         if len(pieces) > _COUNT_LIMIT:
