@@ -30,12 +30,19 @@ def server(name: str, *words: object, **keys: object) -> dict[str, object]:
 
 
 def toml(settings: Mapping[str, object], servers: Mapping[str, Mapping[str, object]]) -> str:
-    """A config file. JSON's scalars and arrays are TOML's too."""
-    lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
+    """A config file."""
+    lines = [f"{key} = {_toml_value(value)}" for key, value in settings.items()]
     for name, entry in servers.items():
         lines.append(f"[mcpServers.{json.dumps(name)}]")
-        lines += [f"{key} = {json.dumps(value)}" for key, value in entry.items()]
+        lines += [f"{key} = {_toml_value(value)}" for key, value in entry.items()]
     return "\n".join(lines) + "\n"
+
+
+def _toml_value(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {_toml_value(item)}" for key, item in value.items()) + "}"
+    # JSON's scalars and arrays are TOML's too.
+    return json.dumps(value)
 
 
 class Scratch:
