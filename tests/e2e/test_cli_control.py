@@ -206,3 +206,13 @@ def test_logs_follows_the_file_over_a_rotation(home: Home) -> None:
 def write_line(path: str, text: str) -> None:
     with open(path, "a", encoding="utf-8") as file:
         file.write(text + "\n")
+
+
+def test_a_profile_that_was_typed_is_served_also_where_the_environment_names_a_config(home: Home) -> None:
+    home.environment["HEARTH_CONFIG"] = home.write_config("", "other")
+    bridge = Bridge(home, "--profile", "work")
+    try:
+        bridge.open()
+        assert home.json("status", "--profile", "work", "--json")["running"] is True
+    finally:
+        bridge.end()

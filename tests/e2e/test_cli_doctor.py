@@ -1,5 +1,6 @@
 """`hearth doctor` finds what is broken, says what to do, and is content otherwise."""
 
+import json
 import os
 import socket
 import sys
@@ -17,8 +18,6 @@ def home() -> Iterator[Home]:
 
 
 def findings(home: Home, code: int) -> dict[str, dict[str, Any]]:
-    import json
-
     done = home.run("doctor", "--json")
     assert done.returncode == code, done.stdout + done.stderr
     document = json.loads(done.stdout)
@@ -68,6 +67,16 @@ def test_a_config_that_cannot_be_used_is_broken_and_named(home: Home) -> None:
 def test_a_server_whose_program_is_missing_is_named(home: Home) -> None:
     home.write_config('[mcpServers.gone]\ncommand = "no-such-program"\n')
     assert "no-such-program" in broken(home)["server gone"]["message"]
+
+
+def test_a_reference_that_leads_nowhere_is_named(home: Home) -> None:
+    home.write_config(f'[mcpServers.s]\ncommand = "{sys.executable}"\nenv = {{ TOKEN = "${{NO_SUCH_VARIABLE}}" }}\n')
+    assert "NO_SUCH_VARIABLE" in broken(home)["server s"]["message"]
+
+
+def test_a_server_by_url_is_told_to_be_for_later(home: Home) -> None:
+    home.write_config('[mcpServers.far]\nurl = "https://example.org/mcp"\n')
+    assert findings(home, 0)["server far"]["state"] == "note"
 
 
 def test_a_disabled_server_is_not_looked_for(home: Home) -> None:

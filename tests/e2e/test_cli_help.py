@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -84,17 +85,13 @@ def test_output_into_a_closed_pipe_is_no_traceback(home: Home) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("shell", "check"), [("bash", ["bash", "-n"]), ("zsh", ["zsh", "-n"]), ("fish", ["fish", "-n"])]
-)
-def test_the_completion_script_of_every_shell_is_one(home: Home, shell: str, check: list[str]) -> None:
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_script_of_every_shell_is_one(home: Home, shell: str) -> None:
     script = home.run("completion", shell).stdout
-    assert "_HEARTH_COMPLETE" in script
-    try:
-        done = subprocess.run(check, input=script, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        pytest.skip(f"{shell} is not installed")
-    assert done.returncode == 0, done.stderr
+    assert f"_HEARTH_COMPLETE={shell}_complete" in script
+    if shutil.which(shell):
+        done = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
 
 
 def complete(home: Home, line: str) -> list[str]:
@@ -152,13 +149,11 @@ def test_the_man_page_has_every_verb_and_option_and_roff_takes_it() -> None:
     headings = [line.replace("\\-", "-") for line in done.stdout.splitlines() if line.startswith(".SS hearth ")]
     assert [verb for verb in VERBS if not any(heading.startswith(f".SS hearth {verb}") for heading in headings)] == []
     assert "\\-\\-agent\\-id" in done.stdout
-    try:
+    if shutil.which("groff"):
         formatted = subprocess.run(
             ["groff", "-man", "-Tutf8", "-ww"], input=done.stdout, capture_output=True, text=True, check=True
         )
-    except FileNotFoundError:
-        pytest.skip("groff is not installed")
-    assert formatted.stderr == ""
+        assert formatted.stderr == ""
 
 
 def test_the_packaged_completion_scripts_are_those_that_the_verb_prints(home: Home) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 
 import hearth
-from hearth import config, registry
+from hearth import config, references, registry
 from hearth.cli import entry, unit
 from hearth.cli.findings import Finding
 from hearth.errors import ConfigError
@@ -90,10 +90,14 @@ def check_config(places: Places) -> list[Finding]:
 
 def _check_server(spec: config.ServerSpec) -> Finding:
     check = f"server {spec.name}"
-    if spec.command is None:
-        return Finding(check, "ok", f"at {spec.url}")
-    command = os.path.expanduser(spec.command)
-    found = shutil.which(command, path=spec.env.get("PATH") or os.environ.get("PATH"))
+    try:
+        resolved = references.resolve(spec, os.environ)
+    except ConfigError as error:
+        return Finding(check, "broken", str(error), "Set it where the daemon starts: for systemd, in environment.d(5).")
+    if resolved.command is None:
+        return Finding(check, "note", "servers that are reached by url are not served yet")
+    path = references.child_environment(resolved, os.environ)["PATH"]
+    found = shutil.which(resolved.command, path=path)
     if found:
         return Finding(check, "ok", found)
     fix = "Install it, or write its whole path: under systemd the PATH is shorter than in a shell."

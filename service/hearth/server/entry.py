@@ -34,7 +34,8 @@ class Options:
 
     def _set(self, name: str, value: str) -> None:
         if name == "--profile":
-            self.profile = value
+            # What is named on the command line wins over the environment, here as in the bridge.
+            self.profile, self.config = value, None
         elif name == "--config":
             self.config = value
         else:
