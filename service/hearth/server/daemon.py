@@ -264,9 +264,7 @@ class Daemon:
         reason, reconnect = self._ending
         log.info("going out: %s", reason)
         self._notifier.stopping(f"going out: {reason}")
-        self._reception.close()
-        for wire in list(self._reception.wires):
-            wire.drain(reconnect, reason)
+        self._reception.drain(reconnect, reason)
         await self._drain()
         await self._close_connections()
         await self.hub.stop()
@@ -282,12 +280,13 @@ class Daemon:
                 call.failed(UpstreamError("the daemon went out before the server answered; it may or may not have run"))
 
     async def _close_connections(self) -> None:
-        for wire in list(self._reception.wires):
+        """Close all but control connections: their end tells that the daemon has gone, which only its exit does."""
+        for wire in self._reception.session_wires():
             wire.close()
         for newcomer in list(self._reception.undecided):
             newcomer.close()
         deadline = self.now() + CLOSE_SECONDS
-        while (self._reception.wires or self._reception.undecided) and self.now() < deadline:
+        while (self._reception.session_wires() or self._reception.undecided) and self.now() < deadline:
             await asyncio.sleep(0.01)
 
 

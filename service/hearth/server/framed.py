@@ -43,7 +43,7 @@ class FramedWire(asyncio.Protocol):
         self._taken = 0
         self._ack: dict[str, Any] = {}
         self._receiving = False
-        self._draining = False
+        self._farewell: dict[str, Any] | None = None
         self._leaving = False
         self._deadline: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -121,11 +121,13 @@ class FramedWire(asyncio.Protocol):
         }
         # In the kernel before any line is looked at: a bridge that never saw it knows that nothing has run.
         self._outbox.write_now(encode(json.dumps(greeting)))
+        if self._farewell:
+            self._say_goodbye(self._farewell)
 
     def _receive_line(self, seq: int, payload: bytes, resent: bool, replay: bool) -> None:
         if self.session is None:
             raise FrameError("a line before hello")
-        if self._draining:
+        if self._farewell:
             return
         self._taken = seq
         items = self._assembler.receive_line(payload)
@@ -236,9 +238,12 @@ class FramedWire(asyncio.Protocol):
 
     def drain(self, reconnect: bool, reason: str) -> None:
         """Look at no further line; what was taken is still answered."""
-        self._draining = True
+        self._farewell = {"reconnect": reconnect, "reason": reason}
         if self.session:
-            self._send({"type": "goodbye", "reconnect": reconnect, "taken": self._taken, "reason": reason})
+            self._say_goodbye(self._farewell)
+
+    def _say_goodbye(self, farewell: dict[str, Any]) -> None:
+        self._send({"type": "goodbye", "taken": self._taken, **farewell})
 
     def close(self) -> None:
         """Close after everything queued has been taken."""

@@ -37,6 +37,7 @@ class Reception:
         self._steward = steward
         self._listener = listener
         self._tasks: set[asyncio.Task[object]] = set()
+        self._farewell: tuple[bool, str] | None = None
         self.undecided: set[Newcomer] = set()
         self.wires: set[Wire] = set()
 
@@ -49,6 +50,17 @@ class Reception:
     def close(self) -> None:
         """Stop polling; who connects now waits in the kernel's queue."""
         asyncio.get_running_loop().remove_reader(self._listener.socket.fileno())
+
+    def drain(self, reconnect: bool, reason: str) -> None:
+        """Accept nobody, and take nothing new from those who are there, nor from who is about to say what it speaks."""
+        self.close()
+        self._farewell = (reconnect, reason)
+        for wire in list(self.wires):
+            wire.drain(reconnect, reason)
+
+    def session_wires(self) -> list[Wire]:
+        """The connections that are some client's; the others are control connections."""
+        return [wire for wire in self.wires if wire.session]
 
     def look_once(self) -> bool:
         """Take what waits in the queue, although it is no longer polled; True when somebody was there."""
@@ -101,6 +113,8 @@ class Reception:
         self.undecided.discard(newcomer)
         if wire:
             self.wires.add(wire)
+            if self._farewell:
+                wire.drain(*self._farewell)
 
 
 class Newcomer(asyncio.Protocol):
