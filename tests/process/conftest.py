@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from process.chaos.home import Home, scratch_home
 from process.daemon import Scratch
 
 
@@ -18,4 +19,11 @@ def scratch() -> Iterator[Scratch]:
 def shared() -> Iterator[Scratch]:
     """A home that all tests of a module share, where a daemon that survives them all says as much as a fresh one."""
     with Scratch() as place:
+        yield place
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    """A home in which bridges start the daemon, and are killed and stopped as well as that one."""
+    with scratch_home() as place:
         yield place
