@@ -85,10 +85,11 @@ def test_the_reason_of_a_daemon_that_does_not_start_reaches_the_client(scene: St
     assert scene.starts()[0].startswith("-I -m hearth.server --detach --ready-fd ")
 
 
-def test_a_daemon_that_dies_without_a_word_is_told_with_its_log(scene: Stage) -> None:
-    bridge = scene.bridge_with("exit 1")
+def test_daemons_that_die_without_a_word_are_tried_again_and_then_told_with_their_log(scene: Stage) -> None:
+    bridge = scene.bridge_with("exit 1", extra={"HEARTH_BRIDGE_PATIENCE": "0.5"})
     bridge.request(1)
     assert ".local/state/hearth/logs/mcp.log" in refused(bridge)
+    assert len(scene.starts()) > 1
 
 
 def test_of_a_traceback_the_last_line_is_told(scene: Stage) -> None:
@@ -136,7 +137,7 @@ def test_the_client_waits_while_somebody_else_starts_the_daemon(scene: Stage) ->
 
 
 def test_an_interpreter_that_has_vanished_is_named(scene: Stage) -> None:
-    bridge = scene.bridge_with("exit 1")
+    bridge = scene.bridge_with('echo "not now" >&"$fd"')
     bridge.request(1)
     refused(bridge)
     (scene.home / "python").unlink()

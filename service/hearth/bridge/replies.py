@@ -55,7 +55,7 @@ def withdrawal(question: str) -> bytes:
 def failure(line: bytes, sentence: str, in_doubt: bool = False) -> bytes | None:
     """The answer to a line that cannot be passed on; None if it wants none (a notification, a response)."""
     if in_doubt:
-        sentence += IN_DOUBT
+        sentence = sentence.rstrip(".") + "." + IN_DOUBT
     try:
         text = line.decode().strip(_SPACE)
         message, end = _scan(text, 0)

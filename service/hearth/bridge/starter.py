@@ -72,7 +72,8 @@ def judge(said: str, log: str) -> str:
     if READY.decode() in lines:
         return "it said that it listens, and was gone again"
     if not lines:
-        raise StartError(f"it ended as soon as it was started; {log} may say why")
+        # Whoever has a reason says it; this one was killed. The next may live.
+        return f"it ended as soon as it was started; {log} may say why"
     # Standard error goes to the same pipe until the daemon has a log: of a traceback, the last line says most.
     if lines[-1].startswith(RUNNING):
         return f"another daemon runs and is not to be reached ({lines[-1]})"
