@@ -22,7 +22,10 @@ def home_dir() -> str:
         return os.path.expanduser("~")
     import pwd
 
-    return pwd.getpwuid(os.getuid()).pw_dir
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:  # a container's user, known by number only
+        return "/"
 
 
 def _is_mine(path: str) -> bool:

@@ -97,11 +97,23 @@ def test_without_a_runtime_folder_of_mine_a_short_one_is_used(monkeypatch: pytes
     assert paths.runtime_dir() == expected
 
 
-def test_a_home_that_is_not_set_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("home", [None, "", "relative"])
+def test_a_home_that_is_not_set_is_looked_up(monkeypatch: pytest.MonkeyPatch, home: str | None) -> None:
     import pwd
 
     monkeypatch.delenv("HOME")
-    assert paths.home_dir() == pwd.getpwuid(os.getuid()).pw_dir
+    if home is not None:
+        monkeypatch.setenv("HOME", home)
+    known = {entry.pw_uid: entry.pw_dir for entry in reversed(pwd.getpwall())}
+    assert paths.home_dir() == known.get(os.getuid(), "/")
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become a user that nobody knows")
+def test_a_user_that_is_known_by_number_only_has_a_home() -> None:
+    code = "import os; from hearth import paths; os.setuid(54321); print(paths.home_dir(), paths.Places().log)"
+    done = subprocess.run([sys.executable, "-I", "-c", code], env={}, capture_output=True, text=True, check=True)
+    assert done.stdout == "/ /.local/state/hearth/logs/mcp.log\n"
 
 
 def test_every_folder_that_must_be_private_is_named_outermost_first(monkeypatch: pytest.MonkeyPatch) -> None:
