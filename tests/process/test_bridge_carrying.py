@@ -51,6 +51,18 @@ def test_a_folder_that_is_gone_is_not_mentioned(scene: Stage) -> None:
     assert "cwd" not in hello and bridge.child.poll() is None
 
 
+def test_descriptors_that_do_not_block_are_waited_for(scene: Stage) -> None:
+    daemon = scene.daemon()
+    bridge = scene.bridge(preexec_fn=lambda: (os.set_blocking(0, False), os.set_blocking(1, False)))
+    wire = daemon.accept()
+    wire.greet()
+    bridge.request(1)
+    wire.read_line()
+    text = "x" * 500_000
+    wire.answer(1, 1, {"text": text})
+    assert bridge.read()["result"]["text"] == text
+
+
 def test_an_answer_reaches_the_client_byte_by_byte_as_the_daemon_wrote_it(scene: Stage) -> None:
     _, bridge, wire = scene.meeting()
     bridge.request(1)

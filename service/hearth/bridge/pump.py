@@ -35,6 +35,8 @@ PATIENCE_SECONDS = 20.0
 # How long the answers that are owed are waited for when the client has closed its side.
 # HEARTH_BRIDGE_EOF_GRACE shortens it for tests.
 EOF_GRACE_SECONDS = 60.0
+# The format's own limit for what the daemon sends: its message_limit may have been raised.
+_FRAME_LIMIT_BYTES = 1 << 28
 # At the very end, for telling the client what it will not get.
 _LAST_WORDS_SECONDS = 1.0
 # What a client may pile up while no daemon is there: one message of the largest size.
@@ -80,9 +82,12 @@ class Bridge:
     def _carry_up(self) -> None:
         splitter = LineSplitter(MESSAGE_LIMIT_BYTES)
         while data := stdio.read_input():
-            self._submit(splitter.receive_data(data))
-            if splitter.oversize:
-                self._refuse_oversize(splitter)
+            try:
+                self._submit(splitter.receive_data(data))
+                if splitter.oversize:
+                    self._refuse_oversize(splitter)
+            except Exception as exc:
+                _excuse(exc)
         self._submit(splitter.receive_eof())
         self._refuse_oversize(splitter)
         self._end()
@@ -140,10 +145,8 @@ class Bridge:
                 self._greet(found)
                 sock = found
             except Exception as exc:
-                # The bridge must not die: its client would lose every tool.
                 sock = None
-                stdio.remark(f"an error of the bridge itself, going on: {type(exc).__name__}: {exc}")
-                sleep(_CLUMSY_PAUSE_SECONDS)
+                _excuse(exc)
 
     def _make_finder(self) -> "Finder":
         from hearth.bridge.link import Finder
@@ -157,7 +160,7 @@ class Bridge:
 
     def _serve(self, sock: "socket") -> None:
         """Carry frames down until the connection ends."""
-        decoder = FrameDecoder()
+        decoder = FrameDecoder(_FRAME_LIMIT_BYTES)
         data = b""
         try:
             while True:
@@ -274,6 +277,12 @@ class Bridge:
         # The table first: an answer leaves it before it is written, and `delivering` is set before that.
         if self._ended and not self.ledger.table and self._client.idle():
             os._exit(0)
+
+
+def _excuse(exc: Exception) -> None:
+    """An error of the bridge itself. It must not die of it: its client would lose every tool."""
+    stdio.remark(f"an error of the bridge itself, going on: {type(exc).__name__}: {exc}")
+    sleep(_CLUMSY_PAUSE_SECONDS)
 
 
 def _greeting(options: "Options") -> "dict[str, str | None]":

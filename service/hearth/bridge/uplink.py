@@ -73,9 +73,13 @@ class Uplink:
         self._sock = sock
         self._say(sock, hello)
         if sum(map(len, frames)) > _SURE_BYTES:
-            start_new_thread(self._catch_up, (sock, frames))
-        else:
-            self._catch_up(sock, frames)
+            try:
+                start_new_thread(self._catch_up, (sock, frames))
+                return
+            except RuntimeError:
+                # No thread is to be had; waiting is better than never giving the lock back.
+                pass
+        self._catch_up(sock, frames)
 
     def _catch_up(self, sock: "socket", frames: list[bytes]) -> None:
         """Send the frames of earlier times, then give back the lock that `open` took."""
