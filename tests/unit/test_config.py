@@ -99,6 +99,15 @@ def test_the_hash_is_of_the_bytes(home: Path) -> None:
     assert config.load(Places(config=str(path)), NOTHING).hash != first
 
 
+@pytest.mark.parametrize(("text", "count"), [("a = 1\nb = 2\n", 2), ("a = \n", 1), ("", 0)])
+def test_a_wrong_file_is_refused_with_every_problem(home: Path, text: str, count: int) -> None:
+    path = written(home / "c.toml", text)
+    with pytest.raises(ConfigError) as caught:
+        config.load(Places(config=str(path)), {"HEARTH_LOG_LEVEL": "loud"})
+    assert len(caught.value.problems) == count + 1
+    assert caught.value.exit_code == 2
+
+
 def test_examine_keeps_problems_instead_of_raising(home: Path) -> None:
     found = config.examine(Places(config=str(home / "absent.toml")), {"HEARTH_IDLE_TIMEOUT": "9"})
     assert len(found.problems) == 1
