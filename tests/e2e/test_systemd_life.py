@@ -2,6 +2,7 @@
 
 import pytest
 
+from e2e.systemd.client import INITIALIZE, text_of
 from e2e.systemd.machine import until
 from e2e.systemd.seat import SERVICE, SOCKET, Seat
 
@@ -65,6 +66,28 @@ def test_the_next_bridge_wakes_a_new_daemon(seat: Seat) -> None:
     assert second.initialize()["_meta"]["hearth/daemonId"] != first_id
     assert second.call("desk__echo", text="again") == "again"
     assert seat.starts() == 2
+
+
+def test_waking_and_leaving_many_times_in_a_row_is_no_sign_of_trouble(seat: Seat) -> None:
+    seat.configure(idle_timeout=0.1)
+    rounds = 2 * int(seat.show("StartLimitBurst"))
+    for number in range(rounds):
+        client = seat.bridge()
+        client.initialize()
+        client.close()
+        until(lambda: seat.state() == "inactive", f"daemon {number} is gone")
+    assert seat.starts() == rounds
+    assert seat.state(SOCKET) == "active"
+
+
+def test_many_bridges_at_one_moment_wake_one_daemon_and_one_server(seat: Seat) -> None:
+    clients = [seat.bridge() for _ in range(20)]
+    calls = [(client, client.send("initialize", INITIALIZE)) for client in clients]
+    assert len({client.answer(call)["_meta"]["hearth/daemonId"] for client, call in calls}) == 1
+    servers = [client.send_call("desk__whoami") for client in clients]
+    assert len({text_of(client.answer(call)) for client, call in zip(clients, servers, strict=True)}) == 1
+    assert seat.starts() == 1
+    assert len(seat.status()["sessions"]) == len(clients)
 
 
 @pytest.mark.parametrize("deed", ["restart", "stop", "kill -9"])

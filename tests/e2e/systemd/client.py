@@ -9,6 +9,7 @@ from typing import Any
 
 # Above every wait that is part of the behaviour: drain 10 s, stop 10 s, the patience of the bridge.
 ANSWER_LIMIT_SECONDS = 60.0
+INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "e2e", "version": "1"}}
 
 
 class RpcError(Exception):
@@ -83,8 +84,7 @@ class Client:
 
     def initialize(self) -> dict[str, Any]:
         """The legacy handshake."""
-        known = {"name": "e2e", "version": "1"}
-        result = self.request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": known})
+        result = self.request("initialize", INITIALIZE)
         self.notify("notifications/initialized")
         return result
 
