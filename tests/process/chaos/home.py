@@ -6,6 +6,7 @@ test is known by that HOME in its environment, whoever started it and whatever b
 
 import contextlib
 import json
+import logging
 import os
 import select
 import shutil
@@ -17,6 +18,8 @@ from pathlib import Path
 
 from hearth.host import processes
 from process.kernel import BOUND_SECONDS, pids_at_home, until
+
+log = logging.getLogger(__name__)
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 UPSTREAMS = REPOSITORY / "tests" / "process" / "upstreams"
@@ -165,6 +168,6 @@ def scratch_home() -> Iterator[Home]:
         home.configure()
         yield home
     finally:
-        # Shown when the test failed.
-        print(home.last_words())
+        # Shown by pytest when the test failed.
+        log.warning("%s", home.last_words())
         home.clear()

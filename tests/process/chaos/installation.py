@@ -57,7 +57,7 @@ class Installation:
 
     def install(self, wheel: Path) -> None:
         """Install the package."""
-        self._pip("install", "--no-deps", "--no-index", str(wheel))
+        self._pip("install", "--no-deps", "--no-index", "--no-compile", str(wheel))
 
     def remove(self) -> None:
         """Delete the package, as the first half of an upgrade does."""
