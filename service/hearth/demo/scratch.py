@@ -20,6 +20,8 @@ _SET_CHILD_SUBREAPER = 36
 _KEPT_VARIABLES = ("LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 # SIGKILL is not discussed; this bounds a machine that is too busy to bury its dead.
 CLEAN_UP_SECONDS = 10.0
+# Long for a process that has already been killed, short where a shell left a child of its own to us.
+BURIAL_SECONDS = 1.0
 _POLL_SECONDS = 0.02
 
 
@@ -81,7 +83,10 @@ class Scratch:
                 _kill(pid)
             _reap()
             time.sleep(_POLL_SECONDS)
-        _reap()
+        # One that is about to end has no environment any more, but still is a child to be buried.
+        deadline = time.monotonic() + BURIAL_SECONDS
+        while not _reap() and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -93,14 +98,15 @@ def _kill(pid: int) -> None:
             pass
 
 
-def _reap() -> None:
-    """Bury children that have ended, adopted ones too."""
+def _reap() -> bool:
+    """Bury children that have ended, adopted ones too; whether there is none left."""
     if sys.platform != "win32":
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:
-            pass
+            return True
+    return False
 
 
 def _adopt_orphans(yes: bool) -> None:
