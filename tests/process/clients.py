@@ -6,6 +6,7 @@ They know the wires from docs/protocol.md, not from Hearth's code, so that a mis
 import json
 import select
 import socket
+from collections.abc import Callable
 from typing import Any, Self
 
 from process.kernel import BOUND_SECONDS
@@ -108,24 +109,27 @@ class Client:
 
     def answer_to(self, id: object) -> Message:
         """The answer to that id; other messages are put aside."""
-        while True:
-            message = self.receive()
-            if "method" not in message and message.get("id") == id and type(message.get("id")) is type(id):
+
+        def is_it(message: Message) -> bool:
+            return "method" not in message and (type(message.get("id")), message.get("id")) == (type(id), id)
+
+        return self._first(is_it)
+
+    def _first(self, is_it: Callable[[Message], bool]) -> Message:
+        for message in self.aside:
+            if is_it(message):
+                self.aside.remove(message)
                 return message
+        while not is_it(message := self.receive()):
             self.aside.append(message)
+        return message
 
     def ask(self, method: str, params: Message | None = None, id: object = None) -> Message:
         return self.answer_to(self.begin(method, params, id))
 
     def next_called(self, method: str) -> Message:
         """The next request or notification of that name, of those put aside too."""
-        for message in self.aside:
-            if message.get("method") == method:
-                self.aside.remove(message)
-                return message
-        while (message := self.receive()).get("method") != method:
-            self.aside.append(message)
-        return message
+        return self._first(lambda message: message.get("method") == method)
 
     # --- MCP
 

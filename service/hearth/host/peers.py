@@ -1,6 +1,7 @@
 """Who is at the other end of a local socket, as the kernel tells it."""
 
 import os
+import select
 import socket
 import struct
 import sys
@@ -33,6 +34,16 @@ def peer_of(connection: socket.socket) -> Peer | None:
     except OSError:
         pass
     return None
+
+
+def has_left(descriptor: int) -> bool:
+    """Whether the other end of a connection is closed altogether, and not only done with writing."""
+    if sys.platform == "win32":
+        return False
+    waiter = select.poll()
+    # Nothing is asked for: POLLHUP and POLLERR are told without.
+    waiter.register(descriptor, 0)
+    return bool(waiter.poll(0))
 
 
 def _local_peercred(connection: socket.socket) -> Peer | None:

@@ -9,6 +9,9 @@ from hearth.server.steward import Steward
 from hearth.wire import json
 from hearth.wire.lines import Item, LineDecoder
 
+# How soon the calls of a client are withdrawn that was gone, and not only done with writing, when its input ended.
+READER_CHECK_SECONDS = 1.0
+
 
 class LinedWire(asyncio.Protocol):
     """One connection that speaks lines. It is its session's outlet; tags mean nothing here."""
@@ -20,7 +23,8 @@ class LinedWire(asyncio.Protocol):
         self._decoder = LineDecoder(config.message_limit)
         self._ended = False
         self._draining = False
-        self._deadline: asyncio.TimerHandle | None = None
+        self._end_by = 0.0
+        self._check: asyncio.TimerHandle | None = None
         self.session: Session | None = steward.hub.open_session(self, "lines")
         self.session.pid = pid
         self.last_seen: float | None = None
@@ -42,9 +46,19 @@ class LinedWire(asyncio.Protocol):
         """The client has said everything; it still gets every pending answer, bounded."""
         self._receive(self._decoder.receive_eof())
         self._ended = True
-        self._deadline = asyncio.get_running_loop().call_later(self._steward.config.eof_timeout, self.close)
+        self._end_by = self._steward.now() + self._steward.config.eof_timeout
         self._close_when_done()
+        self._look_for_reader()
         return True
+
+    def _look_for_reader(self) -> None:
+        assert self.session is not None
+        left = self._end_by - self._steward.now()
+        if not self.session.open or left <= 0 or self._outbox.reader_left():
+            self.close()
+        else:
+            pause = min(left, READER_CHECK_SECONDS)
+            self._check = asyncio.get_running_loop().call_later(pause, self._look_for_reader)
 
     def _close_when_done(self) -> None:
         if self._ended and self.session and not self.session.open:
@@ -91,8 +105,8 @@ class LinedWire(asyncio.Protocol):
         self._outbox.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._deadline:
-            self._deadline.cancel()
+        if self._check:
+            self._check.cancel()
         if self.session:
             self._steward.hub.close_session(self.session)
         self._steward.forget(self)

@@ -8,6 +8,7 @@ import logging
 import os
 
 from hearth.faults import SEAMS
+from hearth.host.peers import has_left
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +77,10 @@ class Outbox:
     def owes(self) -> bool:
         """Whether the kernel has not taken everything yet."""
         return bool(self._held) or self._transport.get_write_buffer_size() > 0
+
+    def reader_left(self) -> bool:
+        """Whether nobody is there any longer who could read it."""
+        return has_left(self._transport.get_extra_info("socket").fileno())
 
     def close(self) -> None:
         """Close after everything queued has been taken."""
