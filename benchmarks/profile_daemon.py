@@ -43,15 +43,18 @@ def frames(path: str) -> list[tuple[list[str], int]]:
 
 
 def report(stacks: list[tuple[list[str], int]]) -> str:
-    """Two lists: by own samples, by samples in all."""
-    own, whole = collections.Counter[str](), collections.Counter[str]()
+    """Three lists: lines and functions by their own samples, functions by all samples that they were part of."""
+    lines, own, whole = collections.Counter[str](), collections.Counter[str](), collections.Counter[str]()
     for stack, count in stacks:
-        own[stack[-1]] += count
-        for name in {frame.rsplit(":", 1)[0] + ")" for frame in stack}:
+        names = [frame.rsplit(":", 1)[0].rstrip(")") + ")" for frame in stack]
+        lines[stack[-1]] += count
+        own[names[-1]] += count
+        for name in set(names):
             whole[name] += count
-    total = sum(count for _, count in stacks) or 1
-    parts = [f"{total} samples, own:", *ranked(own, total), "", "with what they call:", *ranked(whole, total)]
-    return "\n".join(parts)
+    total = sum(lines.values()) or 1
+    lists = {"lines, own": lines, "functions, own": own, "functions, with what they call": whole}
+    parts = [part for title, counts in lists.items() for part in (f"{title}:", *ranked(counts, total), "")]
+    return "\n".join([f"{total} samples", *parts])
 
 
 def ranked(counts: collections.Counter[str], total: int) -> list[str]:
@@ -89,7 +92,7 @@ def main() -> int:
             spy.leave()
             print(report(frames(path)))
             unit = "µs" if wanted.load == "calls" else "calls/s"
-            print(f"\nthe last figure under the profiler: {figure:,.0f} {unit}")
+            print(f"the last figure under the profiler: {figure:,.0f} {unit}")
         except (ChainError, OSError) as exc:
             print(f"profile: {exc}\n{stage.said()}", file=sys.stderr)
             return 2
