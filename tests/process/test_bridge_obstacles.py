@@ -1,7 +1,6 @@
 """What can be in the bridge's way, each with its one sentence; and its command line."""
 
 import json
-import os
 import socket
 import stat
 import subprocess
@@ -82,18 +81,16 @@ def test_a_full_queue_is_waited_for_and_starts_nothing(scene: Stage) -> None:
     assert scene.starts() == []
 
 
-def test_a_socket_path_that_is_too_long_has_a_short_one(scene: Stage) -> None:
+def test_a_socket_path_that_is_too_long_has_a_short_one(scene: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = scene.home / ("long" * 30)
     runtime.mkdir()
-    extra = {"XDG_RUNTIME_DIR": str(runtime)}
-    code = "from hearth.paths import Places; print(Places().socket)"
-    environment = {**client_environment(scene.home), **extra}
-    path = Path(subprocess.check_output([sys.executable, "-c", code], env=environment, text=True).strip())
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    path = Path(Places().socket)
     assert str(path).startswith(short_dir())
     path.parent.mkdir(mode=0o700, exist_ok=True)
     try:
         daemon = scene.daemon(path)
-        bridge = scene.bridge(extra=extra)
+        bridge = scene.bridge(extra={"XDG_RUNTIME_DIR": str(runtime)})
         bridge.request(1)
         wire = daemon.accept()
         wire.greet()
@@ -203,16 +200,10 @@ def test_a_wrong_word_is_told_in_a_sentence(words: list[str], sentence: str) -> 
     assert sentence in done.stderr
 
 
-def test_the_environment_may_name_the_config(scene: Stage) -> None:
+def test_the_environment_may_name_the_config(scene: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     config = scene.home / "other.toml"
-    os.environ["XDG_RUNTIME_DIR"], former = str(scene.home), os.environ.get("XDG_RUNTIME_DIR")
-    try:
-        path = Path(Places(config=str(config)).socket)
-    finally:
-        os.environ.pop("XDG_RUNTIME_DIR")
-        if former is not None:
-            os.environ["XDG_RUNTIME_DIR"] = former
-    daemon = scene.daemon(path)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(scene.home))
+    daemon = scene.daemon(Path(Places(config=str(config)).socket))
     scene.bridge(extra={"HEARTH_CONFIG": str(config)})
     assert daemon.accept().read()[0]["type"] == "hello"
     scene.bridge("--config", str(config))
