@@ -62,6 +62,11 @@ class Assembler:
         self._scanner = scanner
         return self._keep(line)
 
+    def receive_oversize(self) -> TooLarge:
+        """Tell that a line over the limit was left out. What it was a piece of must not be joined without it."""
+        self._reset()
+        return self._too_large()
+
     def receive_eof(self) -> list[Item]:
         """Tell that no line follows; return an error for what was unfinished."""
         return self._give_up("a message was begun and not finished: its brackets do not close")
@@ -78,14 +83,10 @@ class Assembler:
             else:
                 return [*self.receive_eof(), whole]
         try:
-            position = scanner.receive_data(line)
+            scanner.receive_data(line)
         except JsonError as exc:
             return self._break_off(line, f"the lines are not one JSON message: {exc} of the last")
-        if not scanner.complete:
-            return self._keep(line)
-        if position < len(line):
-            return self._break_off(line, "something follows behind the end of the message")
-        return self._finish(line)
+        return self._finish(line) if scanner.complete else self._keep(line)
 
     def _keep(self, line: bytes) -> list[Item]:
         if self._pieces is None:
@@ -95,7 +96,7 @@ class Assembler:
         if self._size <= self._limit + 1:
             return []
         self._pieces = None
-        return [too_large(self._limit)]
+        return [self._too_large()]
 
     def _finish(self, line: bytes) -> list[Item]:
         overflow = self._keep(line)
@@ -120,6 +121,9 @@ class Assembler:
         self._reset()
         return [MessageError(reason, PARSE_ERROR)] if is_owed else []
 
+    def _too_large(self) -> TooLarge:
+        return TooLarge(f"a message was skipped: it is over the limit of {self._limit} bytes (message_limit)")
+
     def _reset(self) -> None:
         self._scanner, self._pieces, self._size = None, [], 0
 
@@ -140,14 +144,16 @@ class LineDecoder:
         lines = data.split(b"\n")
         rest = lines.pop()
         items: list[Item] = []
+        has_returns = _CARRIAGE_RETURN in data
         if lines and (self._buffer or self._skipping):
             lines[0] = self._end_line(lines[0])
-        assembler, limit, has_returns = self._assembler, self._limit, _CARRIAGE_RETURN in data
+            has_returns = True  # one may have come with the last chunk
+        assembler, limit = self._assembler, self._limit
         for line in lines:
             if has_returns and line.endswith(b"\r"):
                 line = line[:-1]
             if len(line) > limit:
-                items.append(too_large(limit))
+                items.append(assembler.receive_oversize())
             elif assembler._scanner is not None:  # `pending`, without the cost of a property for each line
                 items += assembler.receive_line(line)
             else:
@@ -161,7 +167,7 @@ class LineDecoder:
 
     def receive_eof(self) -> list[Item]:
         """Tell that the stream ended; return the last line, which needs no end, or an error for a piece."""
-        line = self._end_line(b"")
+        line = self._end_line(b"").removesuffix(b"\r")
         return self._assembler.receive_line(line) + self._assembler.receive_eof()
 
     def _end_line(self, line: bytes) -> bytes:
@@ -170,7 +176,7 @@ class LineDecoder:
             line = b""
         elif self._buffer:
             self._buffer += line
-            line = bytes(self._buffer).removesuffix(b"\r")
+            line = bytes(self._buffer)
         self._buffer, self._skipping = bytearray(), False
         return line
 
@@ -179,9 +185,4 @@ class LineDecoder:
         # The return of a line end that is still to come does not count.
         if len(self._buffer) > self._limit + self._buffer.endswith(b"\r"):
             self._buffer, self._skipping = bytearray(), True
-            items.append(too_large(self._limit))
-
-
-def too_large(limit: int) -> TooLarge:
-    """The error for a message over the limit."""
-    return TooLarge(f"a message was skipped: it is over the limit of {limit} bytes (message_limit)")
+            items.append(self._assembler.receive_oversize())

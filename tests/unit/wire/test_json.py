@@ -211,6 +211,11 @@ def test_line_ends_between_tokens_become_spaces() -> None:
     assert b"\n" not in join(message.fields) and b"\r" not in join(message.fields)
 
 
+@pytest.mark.parametrize("end", [b"\r", b"\n", b"\r\n"])
+def test_no_kind_of_line_end_is_forwarded(end: bytes) -> None:
+    assert parse(request_with(b"[1,%b2]" % end)).params == b"[1,%b2]" % (b" " * len(end))
+
+
 def test_a_line_end_inside_a_string_is_not_json_and_is_not_mended() -> None:
     assert refusal(b'{"jsonrpc":"2.0","id":1,"method":"a\nb"}').rpc_code == -32700
     assert refusal(b'{"jsonrpc":"2.0","id":1,"method":"\\ud800\n"}').rpc_code == -32700

@@ -139,6 +139,10 @@ def test_a_pretty_printed_batch_is_one_error() -> None:
     assert read(b"[\n" + REQUEST + b",\n" + NOTIFICATION + b",\n{}\n]\n" + RESPONSE) == [NOT_A_MESSAGE, RESPONSE]
 
 
+def test_what_follows_the_end_of_a_message_on_its_line_spoils_it_alone() -> None:
+    assert read(b'{"jsonrpc":"2.0",\n"method":"x"} {\n' + REQUEST) == [NOT_JSON, REQUEST]
+
+
 def test_an_end_in_the_middle_of_a_message_is_an_error() -> None:
     assert read(b'{"jsonrpc":"2.0",\n"id":1,') == [NOT_JSON]
     assert read(REQUEST[:-1]) == [NOT_JSON]
@@ -153,12 +157,25 @@ def test_a_message_at_the_limit_passes_and_one_above_it_does_not() -> None:
         assert read(REQUEST + end, limit=len(REQUEST) - 1) == [TOO_LARGE]
 
 
+def test_the_return_of_a_line_end_does_not_count_wherever_the_stream_is_cut() -> None:
+    assert read(REQUEST + b"\r", b"\n", limit=len(REQUEST)) == [REQUEST]
+    assert read(REQUEST + b"\r", b"\r\n", limit=len(REQUEST)) == [TOO_LARGE]
+    assert read(REQUEST + b"\r", b" \n", limit=len(REQUEST)) == [TOO_LARGE]
+
+
 def test_a_line_over_the_limit_is_reported_once_and_passed_over() -> None:
     decoder = LineDecoder(200)
     assert shown(decoder.receive_data(b'{"jsonrpc":"' + b"x" * 200)) == [TOO_LARGE]
     for _ in range(5):
         assert decoder.receive_data(b"x" * 200) == []
     assert shown(decoder.receive_data(b"\n" + REQUEST + b"\n")) == [REQUEST]
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_a_message_is_never_joined_without_a_line_that_was_over_the_limit(size: int) -> None:
+    stream = b'{"jsonrpc":"2.0","method":"x","params":[1,\n"' + b"x" * 200 + b'",\n2]}\n' + REQUEST + b"\n"
+    chunks = [stream[at : at + size] for at in range(0, len(stream), size)]
+    assert read(*chunks, limit=150) == [TOO_LARGE, NOT_JSON, REQUEST]
 
 
 def test_what_is_passed_over_is_not_kept() -> None:
