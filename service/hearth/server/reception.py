@@ -154,7 +154,7 @@ class Newcomer(asyncio.Protocol):
             self._end(_HTTP)
         elif language is Language.SESSION:
             self._end(_SESSION_LINES)
-        elif language is Language.UNKNOWN:
+        elif language is Language.UNKNOWN or ended:
             self._end(answers.error(None, eras.INVALID_REQUEST, _UNKNOWN) + b"\n")
 
     def _become(self, wire: FramedWire | LinedWire, ended: bool) -> None:
@@ -183,8 +183,7 @@ class Newcomer(asyncio.Protocol):
 def _refusal(peer: Peer | None, config: Config, connections: int) -> str | None:
     if peer is None:
         return "the kernel does not say who it is"
-    uids = config.allowed_uids or (own_uid(),)
-    if peer.uid not in uids and peer.gid not in config.allowed_gids:
+    if peer.uid != own_uid() and peer.uid not in config.allowed_uids and peer.gid not in config.allowed_gids:
         return f"uid {peer.uid} may not use the daemon of uid {own_uid()} (allowed_uids)"
     if connections >= config.max_connections:
         return f"{connections} connections are open already (max_connections)"

@@ -48,6 +48,7 @@ class Connection:
         self.process = Process(name, self._receive, self._exited)
         self._decoder = LineDecoder(message_limit)
         self._waiting: dict[int, Waiter] = {}
+        self._standing: set[int] = set()
         self._next_id = 1
         self._garbage = 0
         self._on_notification = on_notification
@@ -59,8 +60,8 @@ class Connection:
 
     @property
     def in_flight(self) -> int:
-        """How many requests wait for an answer."""
-        return len(self._waiting)
+        """How many requests wait for an answer that is to come soon."""
+        return len(self._waiting) - len(self._standing)
 
     def waiter(self, number: int) -> Waiter | None:
         """Who waits for the answer to that request."""
@@ -69,6 +70,10 @@ class Connection:
     def reserve(self) -> int:
         """The id that the next request will have; its progress token too."""
         return self._next_id
+
+    def stand(self, method: bytes, params: RawBytes, waiter: Waiter) -> None:
+        """Ask for something that is answered only when it ends, such as a subscription."""
+        self._standing.add(self.request(method, params, waiter))
 
     def request(self, method: bytes, params: RawBytes, waiter: Waiter) -> int:
         """Ask; `method` is raw JSON. Returns the id. Raises UpstreamError when the server does not take it."""
@@ -115,6 +120,7 @@ class Connection:
             # A second answer, one to a cancelled request, or one to nothing that was ever asked.
             log.debug("an answer that nobody waits for", extra={"upstream": self.name})
             return
+        self._standing.discard(number)
         waiter.answered(message)
 
     def _receive_unusable(self, problem: WireError) -> None:

@@ -89,7 +89,7 @@ def listen(connection: Connection) -> None:
     params = _own_params(eras.MODERN, notifications=b'{"toolsListChanged":true}')
     reply = Reply()
     reply.future.add_done_callback(lambda late: late.cancelled() or late.exception())
-    connection.request(b'"subscriptions/listen"', params, reply)
+    connection.stand(b'"subscriptions/listen"', params, reply)
 
 
 async def list_tools(connection: Connection, era: str) -> list[tools.Tool]:

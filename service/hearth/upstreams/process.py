@@ -50,8 +50,11 @@ class Process:
         if SEAMS:
             SEAMS.hit("before-exec")
         self._child = children.spawn(argv, environment, cwd)
-        await self._connect_pipes(self._child)
-        self._watch = children.ExitWatch(self._child.pid, self._reap)
+        try:
+            await self._connect_pipes(self._child)
+        finally:
+            # Also when the start is given up half way: `stop` waits for what the watch will see.
+            self._watch = children.ExitWatch(self._child.pid, self._reap)
 
     async def _connect_pipes(self, child: subprocess.Popen[bytes]) -> None:
         loop = asyncio.get_running_loop()
@@ -109,6 +112,9 @@ class Process:
             return
         if self._stdin:
             self._stdin.close()
+        else:
+            # The start was given up before anything was said to it: there is nothing that it could finish.
+            children.terminate_group(self._child.pid)
         for grace, escalate in (
             (EOF_GRACE_SECONDS, children.terminate_group),
             (TERM_GRACE_SECONDS, children.kill_group),
