@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from process.chaos.home import Home
+from process.chaos.home import Home, server
 from process.chaos.load import chosen_seed, death, settle, start, under_load
 
 BRIDGES = 8
@@ -26,6 +26,9 @@ LONGEST_LIFE_SECONDS = 0.7
 def test_a_daemon_that_is_killed_again_and_again_costs_no_answer_and_runs_nothing_twice(
     home: Home, _round: int
 ) -> None:
+    # One server goes when its input ends; the other, and its child in a session of its own, must be made to.
+    stubborn = server("stubborn", "--escape")
+    home.configure({"counting": server("counting", str(home.notes)), "stubborn": stubborn})
     seed = chosen_seed()
     chance = random.Random(seed)
     with under_load(home, seed, BRIDGES) as loads:

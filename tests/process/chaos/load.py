@@ -182,18 +182,19 @@ def settle(home: Home, loads: list[Load]) -> None:
 
 
 def expect_nobody_else(home: Home, clients: list[Client]) -> None:
-    """One daemon with its watcher and one process of its server are there besides the bridges, and nobody else."""
+    """One daemon with its watcher, and its servers with their children, are there besides the bridges: nobody else."""
     document = status(home)
     daemon, bridges = document["pid"], {client.pid for client in clients}
     servers = {pid for upstream in document["upstreams"] for pid in upstream["pids"]}
     expected = {daemon, parent(daemon), *servers, *bridges}
 
-    # The watcher of a daemon that was just killed may be about to bury its servers.
-    def is_alone() -> bool:
-        return set(home.processes()) == expected
+    def strangers() -> dict[int, str]:
+        found = home.processes().items()
+        return {pid: command for pid, command in found if pid not in expected and parent(pid) not in servers}
 
-    until(is_alone, f"only {expected} are left; last seen: {home.processes()}")
-    assert set(home.upstreams()) == servers
+    # The watcher of a daemon that was just killed may be about to bury its servers.
+    until(lambda: not strangers(), f"only {expected} are left; besides them: {strangers()}")
+    assert expected <= set(home.processes())
 
 
 @contextlib.contextmanager
