@@ -139,7 +139,8 @@ class Daemon:
         if self._ending and now - self._told_to_end > SIGNAL_ECHO_SECONDS:
             log.warning("told to end a second time: not waiting any longer")
             self._hurry.set()
-        self._told_to_end = now
+        elif not self._ending:
+            self._told_to_end = now
         self.go_out(reason, reconnect)
 
     def _reload_by_signal(self) -> None:

@@ -36,6 +36,7 @@ class Process:
         self._stdin: asyncio.WriteTransport | None = None
         self._readers: list[asyncio.BaseTransport] = []
         self._watch: children.ExitWatch | None = None
+        self._connecting: asyncio.Future[None] | None = None
         self._output_ended = False
         self._code: int | None = None
         self._late: asyncio.TimerHandle | None = None
@@ -50,11 +51,10 @@ class Process:
         if SEAMS:
             SEAMS.hit("before-exec")
         self._child = children.spawn(argv, environment, cwd)
-        try:
-            await self._connect_pipes(self._child)
-        finally:
-            # Also when the start is given up half way: `stop` waits for what the watch will see.
-            self._watch = children.ExitWatch(self._child.pid, self._reap)
+        # Shielded: a start that is given up half way would leave pipes that belong to nobody and a child that nobody
+        # watches. It is a matter of a few turns of the loop.
+        self._connecting = asyncio.ensure_future(self._connect_pipes(self._child))
+        await asyncio.shield(self._connecting)
 
     async def _connect_pipes(self, child: subprocess.Popen[bytes]) -> None:
         loop = asyncio.get_running_loop()
@@ -62,6 +62,7 @@ class Process:
         err, _ = await loop.connect_read_pipe(lambda: _Stderr(self.name, self.stderr), child.stderr)
         self._stdin, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, child.stdin)
         self._readers = [out, err]
+        self._watch = children.ExitWatch(child.pid, self._reap)
 
     def _reap(self) -> None:
         if self._child is None or self.exited.is_set():
@@ -110,11 +111,10 @@ class Process:
         """End the child: close its stdin, wait, terminate its group, wait, kill it. Returns when it is reaped."""
         if self._child is None or self.exited.is_set():
             return
+        if self._connecting:
+            await self._connecting
         if self._stdin:
             self._stdin.close()
-        else:
-            # The start was given up before anything was said to it: there is nothing that it could finish.
-            children.terminate_group(self._child.pid)
         for grace, escalate in (
             (EOF_GRACE_SECONDS, children.terminate_group),
             (TERM_GRACE_SECONDS, children.kill_group),

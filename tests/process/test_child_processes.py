@@ -1,0 +1,180 @@
+"""One child on pipes: started, given up half way, stopped by the bounded sequence, and what it said last."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+
+import pytest
+import uvloop
+
+from hearth.errors import UpstreamBusy, UpstreamError
+from hearth.upstreams import process
+from hearth.upstreams.process import Process
+from process.kernel import BOUND_SECONDS, is_gone
+
+ENVIRONMENT = {"PATH": os.environ.get("PATH", "")}
+Body = Callable[["Child"], Awaitable[None]]
+
+
+class Child(Process):
+    """A process that keeps what it said."""
+
+    def __init__(self) -> None:
+        super().__init__("child", self._said, self._gone)
+        self.output = b""
+        self.codes: list[int] = []
+        self.ended = asyncio.Event()
+
+    def _said(self, data: bytes) -> None:
+        self.output += data
+
+    def _gone(self, code: int) -> None:
+        self.codes.append(code)
+        self.ended.set()
+
+    async def run(self, script: str) -> None:
+        await self.start([sys.executable, "-I", "-S", "-c", script], ENVIRONMENT, "/")
+
+
+def within_a_loop(body: Body) -> None:
+    """Run on the loop that the daemon uses; the child is gone afterwards, whatever happened."""
+
+    async def bounded() -> None:
+        child = Child()
+        async with asyncio.timeout(BOUND_SECONDS):
+            try:
+                await body(child)
+            finally:
+                if child.pid and not child.exited.is_set():
+                    os.killpg(child.pid, signal.SIGKILL)
+        assert child.pid == 0 or is_gone(child.pid)
+
+    uvloop.run(bounded())
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_start_that_is_given_up_at_any_moment_can_be_stopped(turns: int) -> None:
+    async def body(child: Child) -> None:
+        starting = asyncio.create_task(child.run("import sys; sys.stdin.read()"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        starting.cancel()
+        await child.stop()
+        await asyncio.gather(starting, return_exceptions=True)
+        await child.stop()
+
+    within_a_loop(body)
+
+
+def test_a_child_that_ends_with_its_input_is_left_to_do_so() -> None:
+    async def body(child: Child) -> None:
+        await child.run("import sys; sys.stdin.read(); print('bye', flush=True); sys.exit(7)")
+        await child.stop()
+        await child.ended.wait()
+        assert (child.output, child.codes) == (b"bye\n", [7])
+
+    within_a_loop(body)
+
+
+def test_a_child_that_ignores_the_end_of_its_input_is_terminated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "EOF_GRACE_SECONDS", 0.05)
+
+    async def body(child: Child) -> None:
+        await child.run("import time; time.sleep(600)")
+        await child.stop()
+        await child.ended.wait()
+        assert child.codes == [-signal.SIGTERM]
+
+    within_a_loop(body)
+
+
+def test_a_child_that_ignores_everything_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "EOF_GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(process, "TERM_GRACE_SECONDS", 0.05)
+
+    async def body(child: Child) -> None:
+        await child.run(
+            "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
+        )
+        while not child.output:
+            await asyncio.sleep(0.01)
+        await child.stop()
+        await child.ended.wait()
+        assert child.codes == [-signal.SIGKILL]
+
+    within_a_loop(body)
+
+
+def test_what_a_child_wrote_before_its_death_comes_before_the_news_of_it() -> None:
+    async def body(child: Child) -> None:
+        await child.run("import os; os.write(1, b'x' * 60000); os._exit(3)")
+        await child.ended.wait()
+        assert (len(child.output), child.codes) == (60000, [3])
+
+    within_a_loop(body)
+
+
+def test_an_output_that_somebody_else_holds_open_delays_the_news_but_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process, "LAST_WORDS_SECONDS", 0.1)
+
+    async def body(child: Child) -> None:
+        # The grandchild leaves the group, so it survives its parent, and keeps the pipes.
+        await child.run(
+            "import os, time\nif os.fork() == 0:\n  os.setsid(); print(os.getpid(), flush=True); time.sleep(600)"
+        )
+        await child.ended.wait()
+        assert child.codes == [0]
+        while not child.output:
+            await asyncio.sleep(0.01)
+        os.kill(int(child.output), signal.SIGKILL)
+
+    within_a_loop(body)
+
+
+def test_the_last_lines_of_stderr_are_kept_and_long_ones_cut() -> None:
+    async def body(child: Child) -> None:
+        await child.run("import sys\nfor i in range(200): print(i, 'e' * 3000, file=sys.stderr)")
+        await child.ended.wait()
+        assert len(child.stderr) == process.STDERR_LINES
+        assert child.stderr[-1].startswith("199 ")
+        assert max(len(line) for line in child.stderr) == process.STDERR_LINE_BYTES
+
+    within_a_loop(body)
+
+
+@pytest.mark.parametrize(
+    ("argv", "cwd", "words"),
+    [
+        (["/no/such/program"], "/", "its command '/no/such/program' was not found on the daemon's PATH"),
+        (["true"], "/no/such/folder", "its folder /no/such/folder does not exist (key cwd)"),
+        (["/etc/passwd"], "/", "its command '/etc/passwd' could not be started"),
+        (["a\0b"], "/", "could not be started"),
+    ],
+)
+def test_what_cannot_be_started_is_an_error_with_the_reason(argv: list[str], cwd: str, words: str) -> None:
+    async def body(child: Child) -> None:
+        with pytest.raises(UpstreamError) as caught:
+            await child.start(argv, ENVIRONMENT, cwd)
+        assert words in str(caught.value)
+        await child.stop()
+
+    within_a_loop(body)
+
+
+def test_a_full_queue_is_an_error_and_only_for_what_has_a_limit() -> None:
+    async def body(child: Child) -> None:
+        await child.run("import time; time.sleep(600)")
+        child.write(b"x" * 500_000, limit=1000)
+        with pytest.raises(UpstreamBusy, match="does not read its input"):
+            child.write(b"y", limit=1000)
+        child.write(b"cancel")
+        os.killpg(child.pid, signal.SIGKILL)
+        await child.ended.wait()
+        with pytest.raises(UpstreamError, match="is not running"):
+            child.write(b"z")
+
+    within_a_loop(body)
