@@ -218,7 +218,7 @@ os os.path stat _stat posixpath genericpath _collections_abc
 _socket _json
 hearth hearth.errors hearth.paths hearth.wire hearth.wire.frames hearth.bridge hearth.bridge.options hearth.bridge.pump
 hearth.bridge.endpoint hearth.bridge.headers hearth.bridge.stdio hearth.bridge.client hearth.bridge.ledger
-hearth.bridge.lines hearth.bridge.uplink
+hearth.bridge.lines hearth.bridge.uplink hearth.bridge.waiting
 """
 
 _REPORTING = """

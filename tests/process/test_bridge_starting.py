@@ -98,6 +98,13 @@ def test_of_a_traceback_the_last_line_is_told(scene: Stage) -> None:
     assert refused(bridge).endswith("ImportError: no msgspec")
 
 
+def test_a_daemon_is_told_which_it_is_by_its_arguments_alone(scene: Stage) -> None:
+    extra = {"HEARTH_CONFIG": "/other.toml"}
+    bridge = scene.bridge_with('echo "it got $* and <$HEARTH_CONFIG>" >&"$fd"', "--profile", "work", extra=extra)
+    bridge.request(1)
+    assert "--profile work --detach" in (sentence := refused(bridge)) and "<>" in sentence
+
+
 def test_after_a_failure_the_next_line_tries_again(scene: Stage) -> None:
     bridge = scene.bridge_with('echo "the disk is full" >&"$fd"; exit 1')
     bridge.request(1)

@@ -10,7 +10,7 @@ from _socket import socket
 from hearth.paths import short_dir
 
 if sys.platform != "win32":
-    from _socket import AF_UNIX, MSG_DONTWAIT, SHUT_RDWR, SO_RCVTIMEO, SOCK_STREAM, SOL_SOCKET
+    from _socket import AF_UNIX, MSG_DONTWAIT, SHUT_RDWR, SHUT_WR, SO_RCVTIMEO, SOCK_STREAM, SOL_SOCKET
 
     def open_stream(path: str) -> socket:
         """A connected socket, without waiting. Raises OSError."""
@@ -45,11 +45,12 @@ if sys.platform != "win32":
         """Send a few bytes if that needs no waiting. Raises OSError."""
         sock.send(data, MSG_DONTWAIT)
 
-    def hang_up(sock: socket) -> None:
-        """Wake whoever waits on the socket; what it had received can still be read."""
+    def hang_up(sock: socket, writing_only: bool = False) -> None:
+        """Wake whoever waits on the socket. `writing_only`: what was received, or still comes, can be read."""
         try:
-            sock.shutdown(SHUT_RDWR)
+            sock.shutdown(SHUT_WR if writing_only else SHUT_RDWR)
         except OSError:
+            # The other side was quicker.
             pass
 
 else:
@@ -66,6 +67,6 @@ else:
         """Send a few bytes. Raises OSError."""
         sock.send(data)
 
-    def hang_up(sock: socket) -> None:
+    def hang_up(sock: socket, writing_only: bool = False) -> None:
         """Wake whoever waits on the socket."""
         sock.close()

@@ -78,7 +78,7 @@ class Finder:
         self._wait_for_reason()
         self._patience = Patience(self._bridge.patience, monotonic())
         while True:
-            self._bridge.pause(self._backoff.delay(_chance()))
+            self._bridge.waiting.pause(self._backoff.delay(_chance()))
             try:
                 found = _try(self._bridge.places, self._seconds_left())
             except HearthError as exc:
@@ -97,9 +97,9 @@ class Finder:
         if ledger.refusal is not None:
             self._give_up(f"Hearth's daemon refused this connection: {ledger.refusal}")
         elif ledger.goodbye is False or self._backoff.failures >= TRIES_FOR_NOBODY:
-            bridge.rest()
+            bridge.waiting.rest()
         elif ledger.goodbye:
-            bridge.pause(SPREAD_SECONDS * _chance())
+            bridge.waiting.pause(SPREAD_SECONDS * _chance())
 
     def _seconds_left(self) -> float:
         return self._patience.left(monotonic(), waiting=bool(self._bridge.ledger.table))
@@ -107,7 +107,7 @@ class Finder:
     def _give_up(self, sentence: str) -> None:
         """Answer who waits, and begin anew with the client's next line."""
         self._bridge.fail_pending(sentence)
-        self._bridge.rest()
+        self._bridge.waiting.rest()
         self._backoff.reset()
         self._patience = Patience(self._bridge.patience, monotonic())
 

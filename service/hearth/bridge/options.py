@@ -1,5 +1,7 @@
 """The bridge's command line, without argparse (8 ms). Knows names and values, nothing of what they cause."""
 
+import os
+
 from hearth.errors import HearthError
 from hearth.paths import DEFAULT_PROFILE, Places
 
@@ -53,6 +55,22 @@ class Options:
         self.places = _places(values.get("--profile"), values.get("--config"), environ)
         if self.mode not in MODES:
             raise UsageError(f"--mode is full or search, not {self.mode!r}")
+
+    def greeting(self) -> "dict[str, str | None]":
+        """What the daemon is told about this client in `hello`."""
+        try:
+            folder: str | None = os.getcwd()
+        except OSError:
+            # It has been removed.
+            folder = None
+        return {
+            "cwd": folder,
+            "clientId": os.urandom(8).hex(),
+            "server": self.server,
+            "role": self.role,
+            "agentId": self.agent_id,
+            "mode": None if self.mode == "full" else self.mode,
+        }
 
 
 def _places(profile: str | None, config: str | None, environ: "Mapping[str, str]") -> Places:

@@ -10,7 +10,7 @@ closes it. Reading standard input and reading the socket are plain blocking call
 
 import os
 from _signal import SIG_DFL, SIGINT, default_int_handler, getsignal, signal  # type: ignore[import-not-found]
-from _thread import allocate_lock, start_new_thread
+from _thread import start_new_thread
 from time import monotonic, sleep
 
 from hearth.bridge import endpoint, headers, stdio
@@ -18,6 +18,7 @@ from hearth.bridge.client import Client
 from hearth.bridge.ledger import HEARTBEAT_SECONDS, Ledger
 from hearth.bridge.lines import LineSplitter
 from hearth.bridge.uplink import Uplink
+from hearth.bridge.waiting import Waiting
 from hearth.errors import WireError
 from hearth.wire.frames import MESSAGE_LIMIT_BYTES, FrameDecoder
 
@@ -55,13 +56,12 @@ class Bridge:
         self.places = options.places
         self.patience = float(options.environ.get("HEARTH_BRIDGE_PATIENCE") or PATIENCE_SECONDS)
         self._grace = float(options.environ.get("HEARTH_BRIDGE_EOF_GRACE") or EOF_GRACE_SECONDS)
-        self._greeting = _greeting(options)
+        self._greeting = options.greeting()
         self.ledger = Ledger()
         self._client = Client(_armed_seams(options), _preload)
         self._uplink = Uplink(self.ledger)
-        self._news = allocate_lock()  # released when a line waits for a daemon, or the client's input ended
+        self.waiting = Waiting(self.ledger, self._client)
         self._connected_at = monotonic()
-        self._ended = False
 
     def run(self) -> None:
         """Carry, until the client leaves. Does not return."""
@@ -81,21 +81,22 @@ class Bridge:
 
     def _carry_up(self) -> None:
         splitter = LineSplitter(MESSAGE_LIMIT_BYTES)
-        while data := stdio.read_input():
+        ended = False
+        while not ended:
+            data = stdio.read_input()
+            ended = not data
             try:
-                self._submit(splitter.receive_data(data))
+                self._submit(splitter.receive_eof() if ended else splitter.receive_data(data))
                 if splitter.oversize:
                     self._refuse_oversize(splitter)
             except Exception as exc:
                 _excuse(exc)
-        self._submit(splitter.receive_eof())
-        self._refuse_oversize(splitter)
         self._end()
 
     def _submit(self, lines: list[bytes]) -> None:
         if not lines or self._uplink.submit(lines):
             return
-        self._wake()
+        self.waiting.wake()
         while self._uplink.parked_bytes > _PARKED_LIMIT_BYTES:
             sleep(_PARKED_LOOK_SECONDS)
 
@@ -107,15 +108,15 @@ class Bridge:
             if to_daemon:
                 self._submit([to_daemon])
             if to_client:
-                self._client.deliver_aside(to_client, then=self._leave_if_done)
+                self._client.deliver_aside(to_client, then=self.waiting.leave_if_done)
 
     def _end(self) -> None:
         """The client's input ended: see to it that what is owed is delivered, within bounds."""
-        self._ended = True
+        self.waiting.ended = True
         self._uplink.end()
-        self._leave_if_done()
+        self.waiting.leave_if_done()
         start_new_thread(self._expire, ())
-        self._wake()
+        self.waiting.wake()
         # The other thread ends the process, or the time that was just set; when this one returned, both would end.
         while True:
             sleep(self._grace + _LAST_WORDS_SECONDS)
@@ -190,8 +191,7 @@ class Bridge:
             self._client.deliver(self.ledger.receive(frames))
         finally:
             self._client.delivering = False
-        if self._ended:
-            self._leave_if_done()
+        self.waiting.leave_if_done()
 
     def _take_notice(self, sock: "socket") -> None:
         """The daemon said something to the bridge itself."""
@@ -223,14 +223,18 @@ class Bridge:
 
     def _part(self, sock: "socket") -> None:
         """The daemon is gone. Its questions are withdrawn; what it owes is asked of the next one."""
-        questions, hopeless = self._uplink.close(sock)
-        if questions or hopeless:
-            from hearth.bridge import replies
+        self._client.delivering = True
+        try:
+            questions, hopeless = self._uplink.close(sock)
+            if questions or hopeless:
+                from hearth.bridge import replies
 
-            self._client.deliver([replies.withdrawal(question) for question in questions])
-            sentence = "Hearth's daemon died every time it had this request; `hearth logs` may say why."
-            self._refuse([(line, True) for line in hopeless], sentence)
-        self._leave_if_done()
+                self._client.deliver([replies.withdrawal(question) for question in questions])
+                sentence = "Hearth's daemon died every time it had this request; `hearth logs` may say why."
+                self._refuse([(line, True) for line in hopeless], sentence)
+        finally:
+            self._client.delivering = False
+        self.waiting.leave_if_done()
 
     # --- for whoever looks for a daemon
 
@@ -252,52 +256,11 @@ class Bridge:
         answers = (replies.failure(line, sentence, in_doubt) for line, in_doubt in lines)
         self._client.deliver([answer for answer in answers if answer])
 
-    def rest(self) -> None:
-        """Wait until a line wants a daemon. Leaves when none can come any more."""
-        while not self.ledger.table:
-            self._leave_if_done()
-            self._news.acquire()
-
-    def pause(self, seconds: float) -> None:
-        """Wait. Leaves when nothing is owed to a client whose input ended."""
-        until = monotonic() + seconds
-        while (left := until - monotonic()) > 0:
-            self._leave_if_done()
-            self._news.acquire(True, left)
-        self._leave_if_done()
-
-    def _wake(self) -> None:
-        try:
-            self._news.release()
-        except RuntimeError:
-            # Told already.
-            pass
-
-    def _leave_if_done(self) -> None:
-        # The table first: an answer leaves it before it is written, and `delivering` is set before that.
-        if self._ended and not self.ledger.table and self._client.idle():
-            os._exit(0)
-
 
 def _excuse(exc: Exception) -> None:
     """An error of the bridge itself. It must not die of it: its client would lose every tool."""
     stdio.remark(f"an error of the bridge itself, going on: {type(exc).__name__}: {exc}")
     sleep(_CLUMSY_PAUSE_SECONDS)
-
-
-def _greeting(options: "Options") -> "dict[str, str | None]":
-    try:
-        folder: str | None = os.getcwd()
-    except OSError:
-        folder = None
-    return {
-        "cwd": folder,
-        "clientId": os.urandom(8).hex(),
-        "server": options.server,
-        "role": options.role,
-        "agentId": options.agent_id,
-        "mode": None if options.mode == "full" else options.mode,
-    }
 
 
 def _die_of_interrupts() -> None:

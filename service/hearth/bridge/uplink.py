@@ -52,9 +52,9 @@ class Uplink:
             while sent < size:
                 sent += sock.send(memoryview(data)[sent:] if sent else data)
         except OSError:
-            # What follows half a frame would be read as its rest.
+            # What follows half a frame would be read as its rest. Answers may still be on their way.
             self._sock = None
-            endpoint.hang_up(sock)
+            endpoint.hang_up(sock, writing_only=True)
         self.spoke_at = monotonic()
         if sent == size:
             self._ledger.written += len(frames)
