@@ -123,3 +123,10 @@ def test_each_setting_has_its_reason_beside_it(name: str) -> None:
             explained = False
         else:
             assert explained or line.startswith(plain), line
+
+
+def test_the_page_about_systemd_explains_each_setting() -> None:
+    page = (TEMPLATES.parent / "docs" / "systemd.md").read_text()
+    plain = {"Description", "Documentation"}
+    keys = {key for unit in (SERVICE, SOCKET) for section in unit.sections() for key in unit[section]}
+    assert [key for key in sorted(keys - plain) if f"`{key}=" not in page] == []
