@@ -115,6 +115,8 @@ class Hub:
         self.config = config
         self._adopt(config)
         self._tools_changed()
+        if any(session.listed is not None for session in self.sessions):
+            self._router.try_unknown()
 
     def _tools_changed(self) -> None:
         if self._catalogue.rebuild(self.upstreams.values()):

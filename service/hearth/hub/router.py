@@ -260,6 +260,12 @@ class Router:
             session.listed = self._catalogue.version
             self.tell_tools_changed(session)
 
+    def try_unknown(self) -> None:
+        """Start what has never said what it offers: who has seen a list without it is told when it has."""
+        for upstream in self._upstreams():
+            if upstream.tools is None:
+                self._spawn(_try(upstream))
+
     def tell_tools_changed(self, session: Session) -> None:
         """The notice in the session's era."""
         if session.initialized:

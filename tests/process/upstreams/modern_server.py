@@ -1,8 +1,11 @@
 """A server that speaks 2026-07-28 only: no handshake, no session, `_meta` on every request.
 
-Tools: `echo` {text} (read-only), `grow` (adds a tool and tells the subscribers), `whoami` (the `_meta` that
-came with the call, as text), `wait` (with a progress token: one progress notice; never answers: for
-cancellation). `initialize` is refused with -32022.
+    modern_server.py [FILE]
+
+FILE gets every line that was received. Tools: `echo` {text} (read-only), `grow` (adds a tool and tells the
+subscribers), `whoami` (the `_meta` that came with the call, as text), `wait` (with a progress token: one
+progress notice; never answers: for cancellation), `shape` (its output is an array, which no legacy client may
+see), `ask` (wants input first, which no legacy client can give). `initialize` is refused with -32022.
 """
 
 import json
@@ -28,6 +31,8 @@ class Server:
             stdio.described("grow"),
             stdio.described("whoami", readOnlyHint=True),
             stdio.described("wait", readOnlyHint=True),
+            {**stdio.described("shape", readOnlyHint=True), "outputSchema": {"type": "array"}},
+            stdio.described("ask", readOnlyHint=True),
         ]
         self.listeners: list[object] = []
 
@@ -46,9 +51,7 @@ class Server:
     def answer(self, request: stdio.Message, method: str, params: stdio.Message) -> None:
         if method == "server/discover":
             capabilities = {"tools": {"listChanged": True}}
-            stdio.send(
-                complete(request, {"supportedVersions": [VERSION], "capabilities": capabilities, **CACHE})
-            )
+            stdio.send(complete(request, {"supportedVersions": [VERSION], "capabilities": capabilities, **CACHE}))
         elif method == "tools/list":
             stdio.send(complete(request, {"tools": self.tools, **CACHE}))
         elif method == "tools/call":
@@ -61,9 +64,7 @@ class Server:
     def listen(self, request: stdio.Message, params: stdio.Message) -> None:
         wanted = bool(params.get("notifications", {}).get("toolsListChanged"))
         honoured = {"toolsListChanged": True} if wanted else {}
-        stdio.send(
-            tagged("notifications/subscriptions/acknowledged", request["id"], {"notifications": honoured})
-        )
+        stdio.send(tagged("notifications/subscriptions/acknowledged", request["id"], {"notifications": honoured}))
         if wanted:
             self.listeners.append(request["id"])
 
@@ -76,6 +77,13 @@ class Server:
             return
         if name == "grow":
             self.grow()
+        if name == "shape":
+            stdio.send(complete(request, {**stdio.text("[1,2]"), "structuredContent": [1, 2]}))
+            return
+        if name == "ask":
+            question = {"method": "elicitation/create", "params": {"message": "Really?"}}
+            stdio.send(stdio.result(request, {"resultType": "input_required", "inputRequests": {"q": question}}))
+            return
         words = {
             "echo": str(given.get("text", "")),
             "grow": "grown",
@@ -120,7 +128,10 @@ def main() -> None:
     """Answer until stdin ends."""
     stdio.limit_lifetime()
     server = Server()
+    record = open(sys.argv[1], "ab", buffering=0) if len(sys.argv) > 1 else None  # noqa: SIM115 - until the end
     for line in stdio.raw_lines():
+        if record:
+            record.write(line + b"\n")
         server.handle(json.loads(line))
 
 

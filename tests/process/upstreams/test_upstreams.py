@@ -247,3 +247,28 @@ def test_recording_keeps_the_bytes_that_it_was_sent(start: Any, ledger: Path) ->
     about = json.loads(words(server.ask("tools/call", {"name": "about"}, 3)))
     assert about["pid"] == server.child.pid
     assert set(about["fds"]) > {"0", "1", "2"}
+
+
+def test_modern_keeps_what_it_received_where_it_is_told_to(start: Any, ledger: Path) -> None:
+    server = start("modern", str(ledger))
+    assert server.ask("tools/call", {"_meta": META, "name": "ask"})["result"]["resultType"] == "input_required"
+    assert server.ask("tools/call", {"_meta": META, "name": "shape"})["result"]["structuredContent"] == [1, 2]
+    assert len(ledger.read_bytes().splitlines()) == 2
+
+
+def test_asking_answers_with_what_it_was_answered(start: Any) -> None:
+    server = start("asking")
+    question = server.ask("tools/call", {"name": "ask", "arguments": {"method": "roots/list"}})
+    assert question["method"] == "roots/list"
+    server.input.write(json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}}).encode() + b"\n")
+    server.input.flush()
+    assert json.loads(words(server.read()))["result"] == {"roots": []}
+
+
+def test_paging_gives_two_at_a_time(start: Any) -> None:
+    server = start("paging", "3")
+    first = server.ask("tools/list")["result"]
+    last = server.ask("tools/list", {"cursor": first["nextCursor"]})["result"]
+    assert [tool["name"] for tool in first["tools"] + last["tools"]] == ["tool_0", "tool_1", "tool_2"]
+    assert "nextCursor" not in last
+    assert start("paging", "3", "--loop").ask("tools/list", {"cursor": "2"})["result"]["nextCursor"] == "2"
