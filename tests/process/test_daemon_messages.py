@@ -135,6 +135,38 @@ def test_an_unfinished_message_is_ended_by_the_next_whole_one(client: Client) ->
     assert whole == {"jsonrpc": "2.0", "id": 2, "result": {}}
 
 
+def finished(client: FramesClient) -> tuple[dict[int, bytes], list[int]]:
+    """Which frames were answered, with what, and which are done without, once everything sent is finished."""
+    answers: dict[int, bytes] = {}
+    done: list[int] = []
+    while len(answers) + len(done) < client.seq:
+        header, payload = client.receive_frame()
+        done += header.get("done", [])
+        if "re" in header:
+            assert header["re"] not in answers
+            answers[header["re"]] = payload
+    return answers, sorted(done)
+
+
+def test_an_error_about_earlier_lines_does_not_take_the_place_of_the_next_answer(recorded: Scratch) -> None:
+    client = recorded.frames()
+    for line in (b"{", b'"jsonrpc":', b'{"jsonrpc":"2.0","id":2,"method":"ping"}'):
+        client.send_line(line)
+    answers, done = finished(client)
+    assert (sorted(answers), done) == ([1, 3], [2])
+    assert json.loads(answers[1])["error"]["code"] == -32700
+    assert json.loads(answers[3])["result"] == {}
+
+
+def test_a_line_that_breaks_one_message_off_and_begins_another_is_a_piece_of_that_one(recorded: Scratch) -> None:
+    client = recorded.frames()
+    for line in (b"{", b"{", b'"jsonrpc":"2.0","id":2,"method":"ping"}'):
+        client.send_line(line)
+    answers, done = finished(client)
+    assert (sorted(answers), done) == ([1, 3], [2])
+    assert json.loads(answers[3])["result"] == {}
+
+
 @WIRES
 @pytest.mark.parametrize(
     ("line", "id", "code"),

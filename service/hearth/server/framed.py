@@ -20,12 +20,14 @@ from hearth.wire.frames import (
     FrameDecoder,
     encode,
 )
-from hearth.wire.lines import Assembler
+from hearth.wire.lines import Assembler, Item
 
 log = logging.getLogger(__name__)
 
 _MCP = b'{"type":"mcp","seq":'
 _MCP_BYTES = len(_MCP)
+# A number that needs more is no line's: it would take longer than a machine lasts to count so far.
+_USUAL_BYTES = _MCP_BYTES + 20
 _CONTROL = frozenset({"status", "reload", "shutdown"})
 
 
@@ -60,7 +62,7 @@ class FramedWire(asyncio.Protocol):
         self._receiving = True
         try:
             for header, payload in self._decoder.receive_data(data):
-                if header.startswith(_MCP) and header[_MCP_BYTES:-1].isdigit():
+                if header.startswith(_MCP) and header[_MCP_BYTES:-1].isdigit() and len(header) < _USUAL_BYTES:
                     self._receive_line(int(header[_MCP_BYTES:-1]), payload, False, False)
                 else:
                     self._receive_frame(json.loads(header), payload)
@@ -131,29 +133,33 @@ class FramedWire(asyncio.Protocol):
             return
         self._taken = seq
         items = self._assembler.receive_line(payload)
-        if not items:
-            self._hold_piece(seq)
-            return
+        if self._pieces or not items:
+            items = self._settle_pieces(seq, items)
         for item in items:
             if isinstance(item, json.Message):
                 self._steward.hub.receive(self.session, seq, item, resent, replay)
             else:
                 self.answer(seq, _failure(item))
-        if self._pieces:
-            self._settle_pieces()
 
-    def _hold_piece(self, seq: int) -> None:
-        # A blank line is done with; a piece of a message is finished together with the message.
-        if self._assembler.pending:
-            self._pieces.append(seq)
-        else:
-            self.finish(seq)
+    def _settle_pieces(self, seq: int, items: list[Item]) -> list[Item]:
+        """Finish the lines of a message that was spread over several; return the items that belong to line `seq`.
 
-    def _settle_pieces(self) -> None:
-        if not self._assembler.pending:
+        An error that comes with a message, or with the beginning of another, is about the lines before this one.
+        """
+        goes_on = self._assembler.pending
+        if items:
             pieces, self._pieces = self._pieces, []
-            for seq in pieces:
-                self.finish(seq)
+            if isinstance(items[0], WireError) and (len(items) > 1 or goes_on):
+                self.answer(pieces.pop(0), _failure(items[0]))
+                items = items[1:]
+            for piece in pieces:
+                self.finish(piece)
+        elif not goes_on:
+            # A blank line.
+            self.finish(seq)
+        if goes_on:
+            self._pieces.append(seq)
+        return items
 
     # --- control
 
