@@ -9,7 +9,7 @@ import pytest
 
 from hearth.bridge.ledger import DEATHS_LIMIT
 from hearth.wire.frames import encode
-from process.scripted_daemon import SERVICE, ScriptedDaemon, Stage, Wire, eventually, stage
+from process.scripted_daemon import SERVICE, SILENCE_SECONDS, ScriptedDaemon, Stage, Wire, eventually, readable, stage
 
 
 @pytest.fixture
@@ -169,6 +169,7 @@ def test_a_goodbye_divides_what_was_looked_at_from_what_was_not(scene: Stage) ->
     wire.answer(2, 2)
     assert bridge.read()["id"] == 2
     bridge.request(4)
+    assert not readable(wire.socket, SILENCE_SECONDS), "it looks at nothing any more"
     wire.close()
     wire = welcomed(daemon)
     again = [wire.read_line() for _ in range(3)]
@@ -222,6 +223,14 @@ def test_a_writer_that_is_stuck_in_a_dead_daemon_goes_on_with_the_next(scene: St
             break
     wire.answer(header["seq"], "last")
     assert bridge.read()["id"] == "last"
+
+
+def test_a_writer_that_is_stuck_in_a_mad_daemon_is_freed(scene: Stage) -> None:
+    daemon, bridge, mad = scene.meeting()
+    bridge.fill_input()
+    mad.socket.sendall(b"this is no frame at all")
+    wire = welcomed(daemon)
+    assert wire.read_line()[1]["method"] == "notifications/x"
 
 
 def test_a_request_that_kills_every_daemon_is_given_up(scene: Stage) -> None:
