@@ -60,7 +60,9 @@ def test_a_read_only_folder_reaches_the_client_and_after_the_mending_the_same_br
     check_trouble(seat, seat.folder, lambda: seat.check("chmod", "0700", seat.folder))
 
 
-@pytest.mark.parametrize("broken", ["hub/hub.py", "config/loading.py", "server/daemon.py"])
+@pytest.mark.parametrize(
+    "broken", ["hub/hub.py", "config/loading.py", "server/daemon.py", "server/entry.py", "host/systemd.py", "faults.py"]
+)
 def test_a_truncated_module_reaches_the_client_and_after_the_mending_the_same_bridge_works(
     seat: Seat, broken: str
 ) -> None:

@@ -75,9 +75,9 @@ class Notifier:
         """Reading the configuration again; `ready` follows."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
-    def stopping(self, status: str) -> None:
-        """On the way out."""
-        self._send(f"STOPPING=1\nSTATUS={status}")
+    def stopping(self, status: str, seconds: float) -> None:
+        """On the way out, which may take so long, whatever TimeoutStopSec says."""
+        self._send(f"STOPPING=1\nSTATUS={status}\nEXTEND_TIMEOUT_USEC={int(seconds * 1_000_000)}")
 
     def watchdog(self) -> None:
         """Still turning."""

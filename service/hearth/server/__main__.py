@@ -2,6 +2,13 @@
 
 import sys
 
-from hearth.server import main
+try:
+    from hearth.server.entry import main
 
-sys.exit(main(sys.argv[1:]))
+    code = main(sys.argv[1:])
+except Exception as exc:
+    # Not even the guard could be loaded.
+    from hearth.server.last_resort import explain
+
+    code = explain(exc)
+sys.exit(code)

@@ -22,6 +22,7 @@ from hearth.server.claim import Claim
 from hearth.server.entry import Start
 from hearth.server.reception import Reception
 from hearth.server.steward import Wire
+from hearth.upstreams.process import EOF_GRACE_SECONDS, TERM_GRACE_SECONDS
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 MISSED_HEARTBEATS = 3
 # How long flushed connections may take to close once everything is answered.
 CLOSE_SECONDS = 2.0
+# What the shutdown may take beyond the drain: flushing, and the sequence that ends the servers.
+STOP_SECONDS = CLOSE_SECONDS + EOF_GRACE_SECONDS + TERM_GRACE_SECONDS + 5.0
 # A terminal sends Ctrl-C to the whole group and the watcher forwards it: twice at once is once.
 SIGNAL_ECHO_SECONDS = 0.5
 
@@ -264,7 +267,7 @@ class Daemon:
         assert self._ending is not None
         reason, reconnect = self._ending
         log.info("going out: %s", reason)
-        self._notifier.stopping(f"going out: {reason}")
+        self._notifier.stopping(f"going out: {reason}", self._settings.drain_timeout + STOP_SECONDS)
         self._reception.drain(reconnect, reason)
         await self._drain()
         await self._close_connections()

@@ -1,0 +1,128 @@
+"""When even the guard around the daemon cannot be imported: imports nothing of Hearth, knows only how to say so.
+
+`degraded` explains what is wrong with the config, the folder or the greater part of the installation; this explains
+what is wrong with the rest, so that an activated daemon reaches `accept` all the same and systemd does not give up on
+the socket. When a request comes some seconds later, the process executes itself anew: an upgrade may have been in the
+middle.
+"""
+
+import json
+import os
+import socket
+import sys
+import time
+
+_LISTENER = 3
+RETRY_SECONDS = 2.0
+IDLE_SECONDS = 60.0
+_READ_BYTES = 65536
+_FIRST_FRAME_BYTE_BELOW = 0x10
+
+
+def explain(cause: BaseException) -> int:
+    """Tell whoever connects, or whoever started us, what is broken. Returns the exit code."""
+    reason = f"Hearth's installation is broken ({type(cause).__name__}: {cause}); install it again"
+    print(f"<3>hearth: {reason}", file=sys.stderr)
+    _tell_starter(reason)
+    try:
+        listener = socket.socket(fileno=_LISTENER) if "NOTIFY_SOCKET" in os.environ else None
+    except OSError:
+        listener = None
+    if listener is None:
+        return 1
+    _notify(f"READY=1\nSTATUS=degraded: {reason}")
+    _serve(listener, reason)
+    return 0
+
+
+def _tell_starter(reason: str) -> None:
+    """The bridge that started us waits on this pipe."""
+    if "--ready-fd" in sys.argv[:-1]:
+        try:
+            os.write(int(sys.argv[sys.argv.index("--ready-fd") + 1]), reason.encode() + b"\n")
+        except (OSError, ValueError):
+            pass
+
+
+def _notify(message: str) -> None:
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if sys.platform == "win32" or not address:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifier:
+        try:
+            notifier.sendto(message.encode(), "\0" + address[1:] if address.startswith("@") else address)
+        except OSError:
+            pass
+
+
+def _serve(listener: socket.socket, reason: str) -> None:
+    begun = heard = time.monotonic()
+    listener.settimeout(1.0)
+    while time.monotonic() - heard < IDLE_SECONDS:
+        _notify("WATCHDOG=1")
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            continue
+        heard = time.monotonic()
+        with connection:
+            if heard - begun > RETRY_SECONDS:
+                _start_anew()
+            connection.settimeout(1.0)
+            try:
+                _talk(connection, reason)
+            except (OSError, ValueError):
+                # It said nothing for a second, or nothing that can be read; the next one waits.
+                pass
+
+
+def _start_anew() -> None:
+    os.set_inheritable(_LISTENER, True)
+    os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1", LISTEN_FDNAMES="mcp")
+    os.execv(sys.executable, [sys.executable, "-I", "-m", "hearth.server", *sys.argv[1:]])
+
+
+def _talk(connection: socket.socket, reason: str) -> None:
+    """Answer one connection's requests until it falls silent; the bridge comes again with its next one."""
+    data = b""
+    while chunk := connection.recv(_READ_BYTES):
+        data += chunk
+        if data[0] < _FIRST_FRAME_BYTE_BELOW:
+            data = _answer_frames(connection, data, reason)
+        else:
+            *lines, data = data.split(b"\n")
+            for line in lines:
+                _send(connection, _failure(line, reason), b"\n")
+
+
+def _answer_frames(connection: socket.socket, data: bytes, reason: str) -> bytes:
+    """docs/protocol.md, as much of it as an error needs."""
+    while len(data) >= 6 and len(data) >= 4 + int.from_bytes(data[:4], "big"):
+        stop, middle = 4 + int.from_bytes(data[:4], "big"), 6 + int.from_bytes(data[4:6], "big")
+        header, payload, data = json.loads(data[6:middle]), data[middle:stop], data[stop:]
+        if header.get("type") == "hello":
+            _send_frame(connection, {"type": "error", "message": reason}, b"")
+        elif header.get("type") == "mcp":
+            failure = _failure(payload, reason)
+            if failure:
+                _send_frame(connection, {"type": "mcp", "re": header["seq"]}, failure)
+    return data
+
+
+def _send_frame(connection: socket.socket, fields: dict[str, object], payload: bytes) -> None:
+    header = json.dumps(fields).encode()
+    size = (2 + len(header) + len(payload)).to_bytes(4, "big")
+    connection.sendall(size + len(header).to_bytes(2, "big") + header + payload)
+
+
+def _send(connection: socket.socket, answer: bytes | None, end: bytes) -> None:
+    if answer:
+        connection.sendall(answer + end)
+
+
+def _failure(line: bytes, reason: str) -> bytes | None:
+    message = json.loads(line)
+    if not isinstance(message, dict) or "id" not in message or "method" not in message:
+        return None
+    error = {"code": -32603, "message": f"Hearth cannot serve: {reason}"}
+    return json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}).encode()
