@@ -6,6 +6,7 @@ its limit.
 
 import argparse
 import json
+import os
 import platform
 import signal
 import sys
@@ -20,6 +21,8 @@ from stage import Stage
 # The whole run; a chain that hangs must not hang `make bench`.
 RUN_SECONDS = 300
 OVER, UNABLE = 1, 2
+# Processes of others that want to run, per core, from which on the figures are not worth much.
+BUSY_LOAD_PER_CORE = 0.5
 
 
 def say(words: str) -> None:
@@ -76,6 +79,12 @@ def table(rows: list[list[str]]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+def warn_if_busy(load: float, cores: int) -> None:
+    """A chain of working processes loses more to others' work than a byte pump does: say so beside the figures."""
+    if load > BUSY_LOAD_PER_CORE * cores:
+        say(f"the machine was busy before the run (load {load:.1f} on {cores} cores): run it again when it is quiet")
+
+
 def document(figures: list[Figure], found: dict[str, Group]) -> str:
     """The same, for programs."""
     lines = [
@@ -105,6 +114,7 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGALRM):
         signal.signal(number, stop)
     signal.alarm(RUN_SECONDS)
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
     lines = [line for line in LINES if wanted.only in (None, line.group)]
     with Stage() as stage:
         try:
@@ -116,6 +126,7 @@ def main() -> int:
             return UNABLE
     rows = [shown(figure, found[figure.line.group].unit) for figure in figures]
     print(document(figures, found) if wanted.json else table(rows))
+    warn_if_busy(load, cores)
     return 0 if all(figure.ok for figure in figures) else OVER
 
 
