@@ -82,15 +82,19 @@ class Scratch:
         temporary.write_text(text)
         temporary.rename(self.config)
 
-    def start(self, *arguments: str, command: tuple[str, ...] = COMMAND, **environment: str) -> "Daemon":
+    def start(
+        self, *arguments: str, command: tuple[str, ...] = COMMAND, fds: tuple[int, ...] = (), **environment: str
+    ) -> "Daemon":
         """Start a daemon and wait until it listens; the test fails when it does not."""
-        daemon = self.attempt(*arguments, command=command, **environment)
+        daemon = self.attempt(*arguments, command=command, fds=fds, **environment)
         assert daemon.said == "ok\n", f"{daemon.said!r}; {daemon.stderr()}"
         return daemon
 
-    def attempt(self, *arguments: str, command: tuple[str, ...] = COMMAND, **environment: str) -> "Daemon":
-        """Start a daemon and wait for what it has to say."""
-        daemon = Daemon(self, [*command, *arguments], self.environment(**environment))
+    def attempt(
+        self, *arguments: str, command: tuple[str, ...] = COMMAND, fds: tuple[int, ...] = (), **environment: str
+    ) -> "Daemon":
+        """Start a daemon, with descriptors that it is to inherit, and wait for what it has to say."""
+        daemon = Daemon(self, [*command, *arguments], self.environment(**environment), fds)
         self._daemons.append(daemon)
         daemon.wait_ready()
         return daemon
@@ -142,7 +146,7 @@ class Scratch:
 class Daemon:
     """One started daemon. `process` is its watcher, which ends after it with its exit code."""
 
-    def __init__(self, scratch: Scratch, command: list[str], environment: dict[str, str]) -> None:
+    def __init__(self, scratch: Scratch, command: list[str], environment: dict[str, str], fds: tuple[int, ...]) -> None:
         self._scratch = scratch
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
         self._ready, told = os.pipe()
@@ -154,7 +158,7 @@ class Daemon:
                 stdin=subprocess.DEVNULL,
                 stdout=self._errors,
                 stderr=self._errors,
-                pass_fds=(told,),
+                pass_fds=(told, *fds),
                 cwd="/",
             )
         finally:

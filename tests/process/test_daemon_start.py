@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from process.daemon import Scratch
-from process.kernel import BOUND_SECONDS, is_gone
+from process.kernel import BOUND_SECONDS, is_gone, pids_at_home, until
 from process.requirements import needs, needs_program
 
 
@@ -216,8 +216,7 @@ def test_a_runtime_folder_that_others_may_enter_is_closed_to_them(scratch: Scrat
 
 def test_a_detached_daemon_has_a_session_of_its_own_and_holds_nothing_of_its_starter(scratch: Scratch) -> None:
     reading, writing = os.pipe()
-    os.set_inheritable(writing, True)
-    daemon = scratch.start("--detach")
+    daemon = scratch.start("--detach", fds=(writing,))
     os.close(writing)
     pid = daemon.pid
     # The starter's process is gone, and the pipe that it let through by mistake has no writer left.
@@ -227,6 +226,4 @@ def test_a_detached_daemon_has_a_session_of_its_own_and_holds_nothing_of_its_sta
     assert os.getsid(pid) != os.getsid(0)
     assert os.readlink(f"/proc/{pid}/cwd") == str(scratch.home)
     scratch.control().control("shutdown")
-    from process.kernel import pids_at_home, until
-
     until(lambda: not pids_at_home(str(scratch.home)), "the detached daemon has gone")

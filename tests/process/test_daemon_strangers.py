@@ -148,9 +148,10 @@ def serving(shared: Scratch) -> Scratch:
     record = shared.home / "record"
     shared.configure({"rec": server("recording", record, env={"NAMED": "yes", "TOKEN": "${A_SECRET}"})})
     inherited = os.open("/dev/zero", os.O_RDONLY)
-    os.set_inheritable(inherited, True)
     try:
-        shared.start(A_SECRET="s3cret", NOT_NAMED="no", LISTEN_FDS="7", LISTEN_PID="1", NOTIFY_SOCKET="@none")
+        shared.start(
+            fds=(inherited,), A_SECRET="s3cret", NOT_NAMED="no", LISTEN_FDS="7", LISTEN_PID="1", NOTIFY_SOCKET="@none"
+        )
     finally:
         os.close(inherited)
     return shared
