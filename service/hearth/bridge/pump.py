@@ -172,9 +172,7 @@ class Bridge:
                     continue
                 if not data:
                     break
-                self._pass_down(decoder.receive_data(data))
-                if self.ledger.changed:
-                    self._take_notice(sock)
+                self._pass_down(sock, decoder.receive_data(data))
                 if monotonic() - self._uplink.spoke_at > self.ledger.heartbeat_seconds:
                     self._uplink.beat(sock)
         except OSError:
@@ -185,10 +183,13 @@ class Bridge:
         finally:
             self._part(sock)
 
-    def _pass_down(self, frames: list[tuple[bytes, bytes]]) -> None:
+    def _pass_down(self, sock: "socket", frames: list[tuple[bytes, bytes]]) -> None:
         self._client.delivering = True
         try:
-            self._client.deliver(self.ledger.receive(frames))
+            lines = self.ledger.receive(frames)
+            if self.ledger.changed:
+                self._take_notice(sock)
+            self._client.deliver(lines)
         finally:
             self._client.delivering = False
         self.waiting.leave_if_done()
