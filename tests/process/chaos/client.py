@@ -65,19 +65,23 @@ class Client:
         self._reader.start()
 
     def _read(self) -> None:
-        assert self.process.stdout
-        for line in self.process.stdout:
-            try:
-                message = json.loads(line)
-            except ValueError:
-                self.garbage.append(line)
-                continue
-            self.on_message(message)
-            with self._changed:
-                self.received.append(message)
-                self._changed.notify_all()
-        self._over = True
+        # Buffered here and not by Popen: a test may look at the pipe before anybody reads it.
+        with open(self.output, "rb", closefd=False) as lines:
+            for line in lines:
+                self._take(line)
         with self._changed:
+            self._over = True
+            self._changed.notify_all()
+
+    def _take(self, line: bytes) -> None:
+        try:
+            message = json.loads(line)
+        except ValueError:
+            self.garbage.append(line)
+            return
+        self.on_message(message)
+        with self._changed:
+            self.received.append(message)
             self._changed.notify_all()
 
     # --- sending
