@@ -99,13 +99,12 @@ class Ledger:
         """Take frames; return the lines for the client, in order. Raises FrameError."""
         table, lines = self.table, []
         for header, payload in frames:
-            if header.startswith(_ANSWER):
-                number = header[_ANSWER_SIZE:-1]
-                if number.isdigit():
-                    if table.pop(int(number), None) is not None:
-                        self.answered = True
-                        lines.append(payload)
-                    continue
+            number = header[_ANSWER_SIZE:-1]
+            if number.isdigit() and header[:_ANSWER_SIZE] == _ANSWER:
+                if table.pop(int(number), None) is not None:
+                    self.answered = True
+                    lines.append(payload)
+                continue
             line = self._receive_other(header, payload)
             if line is not None:
                 lines.append(line)

@@ -21,12 +21,9 @@ HEADER_LIMIT_BYTES = 64 * 1024 - 1
 def encode(header: bytes, payload: bytes = b"") -> bytes:
     """One frame as bytes."""
     size = len(header)
-    return b"%b%b%b%b" % (
-        (size + len(payload) + 2).to_bytes(4, "big"),
-        size.to_bytes(2, "big"),
-        header,
-        payload,
-    )
+    # Both numbers in one: this is called for every message on either side, and takes half the time so.
+    prefix = (size + len(payload) + 2) << 16 | size
+    return b"".join((prefix.to_bytes(PREFIX_BYTES, "big"), header, payload))
 
 
 class FrameDecoder:
