@@ -9,7 +9,7 @@ from process.clients import Client, FramesClient, Message
 from process.daemon import Scratch
 from process.kernel import is_gone, until
 
-ELICITATION = {"elicitation": {}}
+ELICITATION: Message = {"elicitation": {}}
 
 
 def owner_over(scratch: Scratch, wire: str, **handshake: Any) -> Client:

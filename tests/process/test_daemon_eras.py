@@ -371,7 +371,9 @@ def test_a_cancelled_call_is_withdrawn_upstream_and_nothing_more_is_sent_for_it(
         calls = [message for message in received(both, upstream) if message.get("method") == "tools/call"]
         return calls[-1] if calls and calls[-1]["params"].get("arguments") == {"mark": f"{wire}{era}"} else None
 
-    number = until(sent, "the server has the call")["id"]
+    call = until(sent, "the server has the call")
+    assert call is not None
+    number = call["id"]
     speaker.cancel("c")
 
     def withdrawn() -> bool:

@@ -1,0 +1,98 @@
+"""The owner: the first, then the earliest active one; told to everybody, and never taken back."""
+
+import pytest
+from outlets import Kept, session
+
+from hearth.hub.sessions import Session, Sessions
+from hearth.mcp import eras
+from hearth.wire import json
+
+
+def crowd(count: int) -> tuple[Sessions, list[tuple[Session, Kept]]]:
+    sessions, members = Sessions(), [session() for _ in range(count)]
+    for member, _ in members:
+        sessions.add(member)
+    return sessions, members
+
+
+def test_the_first_session_is_the_owner_and_stays_it() -> None:
+    sessions, members = crowd(3)
+    assert sessions.owner is members[0][0]
+    assert [len(outlet.heard("owner")) for _, outlet in members] == [1, 0, 0]
+
+
+def test_when_the_owner_leaves_the_earliest_other_follows_and_all_are_told() -> None:
+    sessions, [(first, _), (second, heard), (_, also)] = crowd(3)
+    sessions.remove(first)
+    assert sessions.owner is second
+    assert heard.heard("owner") == [("owner", second.id, True)]
+    assert also.heard("owner") == [("owner", second.id, False)]
+
+
+def test_when_another_leaves_nobody_is_told() -> None:
+    sessions, [(first, _), (second, _), (_, outlet)] = crowd(3)
+    sessions.remove(second)
+    assert sessions.owner is first
+    assert outlet.heard("owner") == []
+
+
+def test_a_silent_owner_is_followed_and_does_not_come_back_as_owner() -> None:
+    sessions, [(first, outlet), (second, _)] = crowd(2)
+    sessions.fell_silent(first)
+    assert sessions.owner is second
+    assert outlet.heard("owner")[-1] == ("owner", second.id, False)
+    sessions.came_back(first)
+    assert (sessions.owner, first.active) == (second, True)
+
+
+def test_when_all_are_silent_there_is_no_owner_until_one_speaks() -> None:
+    sessions, [(first, _), (second, _)] = crowd(2)
+    sessions.fell_silent(first)
+    sessions.fell_silent(second)
+    assert sessions.owner is None
+    sessions.came_back(second)
+    assert sessions.owner is second
+
+
+def test_removing_a_session_whose_id_another_has_by_now_changes_nothing() -> None:
+    sessions, [(first, _)] = crowd(1)
+    heir = Session(Kept(), "frames", first.id)
+    sessions.remove(first)
+    sessions.add(heir)
+    sessions.remove(first)
+    assert sessions.get(first.id) is heir
+    assert len(sessions) == 1
+
+
+def test_a_session_may_be_removed_while_all_are_looked_at() -> None:
+    sessions, members = crowd(3)
+    for member in sessions:
+        sessions.remove(member)
+    assert (len(sessions), sessions.owner) == (0, None)
+    assert len(members) == 3
+
+
+@pytest.mark.parametrize(
+    ("era", "version", "capabilities", "can"),
+    [
+        (eras.LEGACY, "2025-06-18", b'{"elicitation":{}}', True),
+        (eras.LEGACY, "2025-11-25", b'{"elicitation":{"form":{}}}', True),
+        (eras.LEGACY, "2025-03-26", b'{"elicitation":{}}', False),
+        (eras.LEGACY, "2025-11-25", b"{}", False),
+        (eras.MODERN, "2026-07-28", b'{"elicitation":{}}', False),
+        (None, None, b"{}", False),
+    ],
+)
+def test_a_client_can_be_asked_when_its_revision_and_its_capabilities_allow(
+    era: str | None, version: str | None, capabilities: bytes, can: bool
+) -> None:
+    member, _ = session()
+    member.era, member.version, member.capabilities = era, version, json.split(capabilities)
+    assert member.can_be_asked() is can
+
+
+def test_ids_and_secrets_are_not_shared_and_the_secret_is_not_shown() -> None:
+    (first, _), (second, _) = session(), session()
+    assert first.id != second.id
+    assert first.secret != second.secret
+    assert first.secret not in str(first.describe())

@@ -1,0 +1,53 @@
+"""The messages that Hearth writes itself: whole, on one line, and with the id as it came."""
+
+import pytest
+
+from hearth.errors import MessageError, Refused, UpstreamError
+from hearth.mcp import answers, eras
+from hearth.wire import json
+
+
+def test_a_result_carries_id_and_body_byte_for_byte() -> None:
+    assert answers.result(rb'"\u0061"', b'{ "a":1 }') == rb'{"jsonrpc":"2.0","id":"\u0061","result":{ "a":1 }}'
+
+
+def test_an_error_without_an_id_has_no_id_member() -> None:
+    assert json.loads(answers.error(None, -32700, "what?")) == {
+        "jsonrpc": "2.0",
+        "error": {"code": -32700, "message": "what?"},
+    }
+
+
+def test_an_error_may_carry_data_and_any_text() -> None:
+    found = answers.error(b"1", -32602, 'a "quoted"\nline \ud800', {"reason": "role"})
+    assert b"\n" not in found
+    assert json.loads(found)["error"]["data"] == {"reason": "role"}
+
+
+@pytest.mark.parametrize(
+    ("problem", "code"),
+    [
+        (MessageError("m", -32601), -32601),
+        (Refused("r"), -32602),
+        (UpstreamError("u"), -32603),
+        (eras.UnsupportedVersion("x"), -32022),
+    ],
+)
+def test_each_kind_of_failure_has_its_code(problem: Refused, code: int) -> None:
+    assert json.loads(answers.failure(b"1", problem))["error"]["code"] == code
+
+
+def test_requests_and_notifications_are_messages() -> None:
+    assert json.parse(answers.request(b'"q"', "elicitation/create", b"{}")).kind is json.Kind.REQUEST
+    assert json.parse(answers.notification("notifications/x")).kind is json.Kind.NOTIFICATION
+    assert json.loads(answers.notification("n", b'{"a":1}'))["params"] == {"a": 1}
+
+
+def test_both_openings_name_the_daemon_and_carry_instructions_where_there_are_any() -> None:
+    identity = answers.Identity("9.9", "d1")
+    version, body = identity.initialized("2025-06-18", "use it well")
+    assert (version, json.loads(body)["instructions"]) == ("2025-06-18", "use it well")
+    discovered = json.loads(identity.discovered(None))
+    assert "instructions" not in discovered
+    assert json.loads(body)["_meta"]["hearth/daemonId"] == discovered["_meta"]["hearth/daemonId"] == "d1"
+    assert json.loads(identity.discovered("hi"))["instructions"] == "hi"

@@ -1,0 +1,39 @@
+"""What tells the revisions apart, and which one is agreed on."""
+
+import pytest
+
+from hearth.errors import MessageError
+from hearth.mcp import eras
+from hearth.wire.json import Raw
+
+CAPABLE = {eras.CLIENT_CAPABILITIES_KEY: Raw(b"{}")}
+
+
+@pytest.mark.parametrize("version", eras.LEGACY_VERSIONS)
+def test_a_known_legacy_version_is_echoed(version: str) -> None:
+    assert eras.negotiate(version) == version
+
+
+@pytest.mark.parametrize("version", [None, "", "2099-01-01", eras.NEWEST_MODERN, 7])
+def test_anything_else_gets_the_newest_legacy_one(version: object) -> None:
+    assert eras.negotiate(version) == eras.NEWEST_LEGACY
+
+
+def test_a_whole_envelope_is_accepted() -> None:
+    eras.check_envelope({eras.PROTOCOL_VERSION_KEY: Raw(b'"2026-07-28"'), **CAPABLE})
+
+
+def test_an_unknown_version_is_refused_before_anything_else_is_missed() -> None:
+    with pytest.raises(eras.UnsupportedVersion) as caught:
+        eras.check_envelope({eras.PROTOCOL_VERSION_KEY: Raw(b'"2027-01-01"')})
+    assert caught.value.rpc_code == -32022
+    assert caught.value.data == {"requested": "2027-01-01", "supported": ["2026-07-28"]}
+
+
+@pytest.mark.parametrize(
+    "meta", [{eras.PROTOCOL_VERSION_KEY: Raw(b"7"), **CAPABLE}, {eras.PROTOCOL_VERSION_KEY: Raw(b'"2026-07-28"')}]
+)
+def test_an_envelope_with_something_wrong_is_bad_params(meta: dict[str, Raw]) -> None:
+    with pytest.raises(MessageError) as caught:
+        eras.check_envelope(meta)
+    assert caught.value.rpc_code == -32602

@@ -1,0 +1,81 @@
+"""The table of the probe: every answer to the two openings, in every order."""
+
+import pytest
+
+from hearth.errors import UpstreamError
+from hearth.mcp import eras, probe
+from hearth.mcp.probe import DISCOVER, INITIALIZE, Probe
+from hearth.wire import json
+
+SUCCESS = b'{"jsonrpc":"2.0","id":1,"result":{"instructions":"hi"}}'
+
+
+def refusal(code: int) -> bytes:
+    return b'{"jsonrpc":"2.0","id":1,"error":{"code":%d,"message":"no %d"}}' % (code, code)
+
+
+@pytest.mark.parametrize(
+    ("answers", "era"),
+    [
+        ([(DISCOVER, SUCCESS)], eras.MODERN),
+        ([(DISCOVER, refusal(-32020))], eras.MODERN),
+        ([(DISCOVER, refusal(-32021))], eras.MODERN),
+        ([(DISCOVER, refusal(-32022))], eras.MODERN),
+        ([(INITIALIZE, refusal(-32022))], eras.MODERN),
+        ([(INITIALIZE, SUCCESS)], eras.LEGACY),
+        ([(DISCOVER, refusal(-32601)), (INITIALIZE, SUCCESS)], eras.LEGACY),
+        ([(DISCOVER, refusal(-32602)), (INITIALIZE, SUCCESS)], eras.LEGACY),
+        ([(INITIALIZE, refusal(-32601)), (DISCOVER, SUCCESS)], eras.MODERN),
+        ([(INITIALIZE, refusal(-32020)), (DISCOVER, SUCCESS)], eras.MODERN),
+        ([(INITIALIZE, SUCCESS), (DISCOVER, SUCCESS)], eras.LEGACY),
+        ([(DISCOVER, SUCCESS), (INITIALIZE, SUCCESS)], eras.MODERN),
+    ],
+)
+def test_the_first_success_decides(answers: list[tuple[str, bytes]], era: str) -> None:
+    attempt = Probe()
+    for opening, answer in answers:
+        attempt.receive_answer(opening, json.parse(answer))
+    assert attempt.era == era
+
+
+def test_one_refusal_decides_nothing() -> None:
+    attempt = Probe()
+    attempt.receive_answer(DISCOVER, json.parse(refusal(-32601)))
+    assert attempt.era is None
+
+
+def test_two_refusals_are_an_error_that_quotes_both() -> None:
+    attempt = Probe()
+    attempt.receive_answer(DISCOVER, json.parse(refusal(-32601)))
+    with pytest.raises(UpstreamError, match=r"no -32601.*no -32603"):
+        attempt.receive_answer(INITIALIZE, json.parse(refusal(-32603)))
+
+
+@pytest.mark.parametrize(
+    ("era", "openings"), [("auto", (DISCOVER, INITIALIZE)), ("legacy", (INITIALIZE,)), ("modern", (DISCOVER,))]
+)
+def test_a_known_era_is_asked_in_its_own_way_only(era: str, openings: tuple[str, ...]) -> None:
+    assert Probe(era).openings == openings
+
+
+def test_a_known_era_that_is_refused_is_an_error() -> None:
+    with pytest.raises(UpstreamError):
+        Probe("legacy").receive_answer(INITIALIZE, json.parse(refusal(-32601)))
+
+
+def test_the_deciding_result_is_kept() -> None:
+    attempt = Probe()
+    attempt.receive_answer(INITIALIZE, json.parse(SUCCESS))
+    assert bytes(attempt.result["instructions"]) == b'"hi"'
+
+
+def test_the_openings_carry_what_their_era_wants() -> None:
+    legacy = json.loads(probe.opening_params(INITIALIZE, "1"))
+    assert legacy == {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "hearth", "version": "1"},
+    }
+    meta = json.loads(probe.opening_params(DISCOVER, "1"))["_meta"]
+    assert meta[eras.PROTOCOL_VERSION_KEY] == "2026-07-28"
+    assert meta[eras.CLIENT_CAPABILITIES_KEY] == {}
