@@ -15,8 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import stdio
 
 TOOLS = [
-    stdio.described(name, readOnlyHint=True)
-    for name in ("big", "pretty", "surrogate", "invalid", "seen", "verbatim")
+    stdio.described(name, readOnlyHint=True) for name in ("big", "pretty", "surrogate", "invalid", "seen", "verbatim")
 ]
 
 
@@ -45,13 +44,7 @@ def answer(request: stdio.Message, line: bytes) -> bytes:
     """A whole answer to a call, as bytes."""
     raw_id, raw_result = json.dumps(request["id"]).encode(), outcome(request, line)
     if request["params"]["name"] == "pretty":
-        return (
-            b'{\r\n  "jsonrpc": "2.0",\r\n  "id": '
-            + raw_id
-            + b',\r\n  "result": '
-            + raw_result
-            + b"\r\n}\r\n"
-        )
+        return b'{\r\n  "jsonrpc": "2.0",\r\n  "id": ' + raw_id + b',\r\n  "result": ' + raw_result + b"\r\n}\r\n"
     return b'{"jsonrpc":"2.0","id":' + raw_id + b',"result":' + raw_result + b"}\n"
 
 

@@ -81,18 +81,14 @@ class Calls:
         self._count += 1
         heapq.heappush(self._timers, (when, self._count, key, message))
 
-    def _progress(
-        self, request: stdio.Message, steps: int, delay: float
-    ) -> list[tuple[float, stdio.Message]]:
+    def _progress(self, request: stdio.Message, steps: int, delay: float) -> list[tuple[float, stdio.Message]]:
         token = (request["params"].get("_meta") or {}).get("progressToken")
         if token is None:
             return []
         return [
             (
                 delay * step / (steps + 1),
-                stdio.notice(
-                    "notifications/progress", {"progressToken": token, "progress": step, "total": steps}
-                ),
+                stdio.notice("notifications/progress", {"progressToken": token, "progress": step, "total": steps}),
             )
             for step in range(1, steps + 1)
         ]

@@ -56,11 +56,7 @@ def main() -> None:
         request = json.loads(line)
         if request.get("method") == fatal:
             leave(f"died of {fatal}")
-        answer = (
-            call(request)
-            if request.get("method") == "tools/call"
-            else stdio.handshake(request, "dying", TOOLS)
-        )
+        answer = call(request) if request.get("method") == "tools/call" else stdio.handshake(request, "dying", TOOLS)
         if answer is not None:
             stdio.send(answer)
 

@@ -36,9 +36,7 @@ TOOLS = [stdio.described("echo", readOnlyHint=True)]
 def answered(request: stdio.Message) -> stdio.Message | None:
     """The good answer."""
     if request.get("method") == "tools/call":
-        return stdio.called(
-            request, {"echo": lambda call: stdio.text(str(stdio.arguments(call).get("text")))}
-        )
+        return stdio.called(request, {"echo": lambda call: stdio.text(str(stdio.arguments(call).get("text")))})
     return stdio.handshake(request, "spewing", TOOLS)
 
 

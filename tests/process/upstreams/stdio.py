@@ -91,9 +91,7 @@ def handshake(request: Message, name: str, tools: list[Message]) -> Message | No
     if method == "initialize":
         capabilities = {"tools": {"listChanged": True}}
         info = {"name": name, "version": "1"}
-        return result(
-            request, {"protocolVersion": LEGACY_VERSION, "capabilities": capabilities, "serverInfo": info}
-        )
+        return result(request, {"protocolVersion": LEGACY_VERSION, "capabilities": capabilities, "serverInfo": info})
     if method == "ping":
         return result(request, {})
     if method == "tools/list":
@@ -107,9 +105,7 @@ def serve(name: str, tools: list[Message], behaviour: dict[str, Tool]) -> None:
     for line in raw_lines():
         request = json.loads(line)
         answer = (
-            called(request, behaviour)
-            if request.get("method") == "tools/call"
-            else handshake(request, name, tools)
+            called(request, behaviour) if request.get("method") == "tools/call" else handshake(request, name, tools)
         )
         if answer is not None:
             send(answer)

@@ -18,9 +18,7 @@ TOOLS = (
     '{"name":"add","description":"Adds two numbers.","inputSchema":{"type":"object","properties":'
     '{"a":{"type":"number"},"b":{"type":"number"}},"required":["a","b"]},"annotations":{"idempotentHint":true}}]}'
 )
-WELCOME = (
-    '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"swift","version":"1"}}'
-)
+WELCOME = '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"swift","version":"1"}}'
 STEADY = {"initialize": WELCOME, "tools/list": TOOLS, "ping": "{}"}
 
 decode = json.JSONDecoder().decode
