@@ -95,6 +95,9 @@ def test_a_client_that_sends_and_does_not_read_its_refusals_is_dropped_too(scrat
 
 # --- servers that do not read
 
+# Calls of 60 kB each: more than the pipe (256 KiB) and the queue's limit in these tests hold together.
+FILLING = 10
+
 
 def deaf(scratch: Scratch) -> None:
     scratch.configure(
@@ -107,7 +110,7 @@ def test_a_server_that_does_not_read_is_named_in_an_immediate_error(scratch: Scr
     deaf(scratch)
     client, other = scratch.lines(), scratch.frames()
     assert client.tools() == ["deaf__echo", "echo__add", "echo__echo"]
-    filling = [client.begin_call("deaf__echo", text="x" * 60_000) for _ in range(5)]
+    filling = [client.begin_call("deaf__echo", text="x" * 60_000) for _ in range(FILLING)]
     refused = client.call("deaf__echo", text="y")
     assert refused["error"]["code"] == -32603
     assert "server 'deaf' does not read its input" in refused["error"]["message"]
@@ -127,7 +130,7 @@ def test_cancels_go_past_the_full_queue_of_a_server(scratch: Scratch) -> None:
     client = scratch.lines()
     pid = json.loads(text_of(client.call("rec__about")))["pid"]
     os.kill(pid, signal.SIGSTOP)
-    held = [client.begin_call("rec__hold", text="x" * 60_000) for _ in range(5)]
+    held = [client.begin_call("rec__hold", text="x" * 60_000) for _ in range(FILLING)]
     refused = client.call("rec__hold", text="y")
     assert "does not read its input" in refused["error"]["message"]
     failed = {message["id"] for message in client.aside if "error" in message}
@@ -148,7 +151,7 @@ def test_a_deaf_server_s_queue_has_room_again_when_it_reads(scratch: Scratch) ->
     client = scratch.frames()
     pid = json.loads(text_of(client.call("rec__about")))["pid"]
     os.kill(pid, signal.SIGSTOP)
-    for _ in range(5):
+    for _ in range(FILLING):
         client.begin_call("rec__echo", text="x" * 60_000)
     assert "error" in client.call("rec__echo", text="y")
     os.kill(pid, signal.SIGCONT)

@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from hearth.errors import UpstreamError
 
+PIPE_BYTES = 256 * 1024
+
 if sys.platform == "win32":
 
     def spawn(argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> "subprocess.Popen[bytes]":
@@ -40,7 +42,7 @@ else:
     def spawn(argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> "subprocess.Popen[bytes]":
         """Start a program on three pipes, leader of a new group. Raises UpstreamError with the reason."""
         try:
-            return subprocess.Popen(
+            child = subprocess.Popen(
                 argv,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -52,6 +54,22 @@ else:
             )
         except (OSError, ValueError) as exc:
             raise UpstreamError(_cannot_start(argv[0], cwd, environment, exc)) from exc
+        _widen(child)
+        return child
+
+    def _widen(child: "subprocess.Popen[bytes]") -> None:
+        """Room for a burst: with the usual 64 KiB the two sides of a pipe take turns instead of working at once."""
+        if sys.platform != "linux":
+            return
+        import fcntl
+
+        for end in (child.stdin, child.stdout):
+            assert end is not None
+            try:
+                fcntl.fcntl(end.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+            except OSError:
+                # This user has used up its share of pipe memory; the usual size does, too.
+                return
 
     def _cannot_start(program: str, cwd: str, environment: Mapping[str, str], exc: Exception) -> str:
         if isinstance(exc, FileNotFoundError) and exc.filename == cwd:

@@ -17,32 +17,28 @@ class Call:
     """One request of one client, from its arrival to its one answer. It is the upstream connection's waiter."""
 
     __slots__ = (
-        "_connection", "_number", "_server_info", "_upstream_era",
+        "_connection", "_number", "_upstream_era",
         "era", "id", "key", "progress_token", "resent", "session", "tag",
     )  # fmt: skip
 
-    def __init__(self, session: Session, tag: int, id: bytes, resent: bool) -> None:
+    def __init__(self, session: Session, tag: int, id: bytes, key: object, resent: bool) -> None:
         self.session = session
         self.tag = tag
         self.id = id
-        self.key = json.id_key(id)
+        self.key = key
         self.era = eras.LEGACY
         self.resent = resent
         self.progress_token: RawBytes | None = None
         self._connection: Connection | None = None
-        self._number = 0
-        self._upstream_era = eras.LEGACY
-        self._server_info = b"{}"
 
     @property
     def is_open(self) -> bool:
         """Whether somebody still waits: not answered, not cancelled, not gone."""
         return self.session.open.get(self.key) is self
 
-    def send(self, connection: Connection, era: str, method: bytes, params: RawBytes, server_info: bytes) -> None:
+    def send(self, connection: Connection, era: str, method: bytes, params: RawBytes) -> None:
         """Hand the request to an upstream. Raises UpstreamError, and the call is still open then."""
         self._upstream_era = era
-        self._server_info = server_info
         self._number = connection.request(method, params, self)
         self._connection = connection
 
@@ -57,11 +53,11 @@ class Call:
             return
         if self.era != self._upstream_era:
             try:
-                result = translate.call_result(result, self.era, self._upstream_era, self._server_info)
+                result = translate.call_result(result, self.era, self._upstream_era)
             except HearthError as problem:
                 self.failed(problem)
                 return
-        self.close(answers.result(self.id, result))
+        self.close(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (self.id, result))
 
     def failed(self, problem: HearthError) -> None:
         """No answer will come from the upstream; the client gets the reason."""
@@ -78,9 +74,10 @@ class Call:
 
     def close(self, payload: bytes, keep: str | None = None) -> None:
         """Give the one answer; anything later is dropped."""
-        if self.session.open.get(self.key) is self:
-            del self.session.open[self.key]
-            self.session.outlet.answer(self.tag, payload, keep)
+        session = self.session
+        if session.open.get(self.key) is self:
+            del session.open[self.key]
+            session.outlet.answer(self.tag, payload, keep)
 
     def cancel(self, reason: RawBytes | None = None) -> None:
         """The client withdrew it: there is no answer, and the upstream is told."""

@@ -14,7 +14,6 @@ from hearth.hub.router import Router
 from hearth.hub.sessions import Nobody, Outlet, Session, Sessions
 from hearth.mcp import answers
 from hearth.upstreams.upstream import Upstream
-from hearth.wire import json
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +35,8 @@ class Hub:
             self.upstreams.values,
             lambda: self.config.list_timeout,
         )
+        # One message of a session's client. Not a method of its own: it is the hottest path there is.
+        self.receive = self._router.receive
         self._retiring: set[asyncio.Task[None]] = set()
         self._adopt(config)
 
@@ -69,13 +70,6 @@ class Hub:
         for call in list(session.open.values()):
             call.cancel()
         session.listens.clear()
-
-    def receive(self, session: Session, tag: int, message: json.Message, resent: bool, replay: bool) -> None:
-        """One message of a session's client."""
-        self._router.receive(session, tag, message, resent or replay)
-        if replay and message.method == "notifications/initialized":
-            # The client's list is of another daemon; it is told what it was promised.
-            self._router.tell_tools_changed(session)
 
     async def consent(self, asker: Session, act: str) -> None:
         """Whether that session may stop or reload the daemon. Raises Refused."""

@@ -53,45 +53,40 @@ class Router:
 
     # --- what came in
 
-    def receive(self, session: Session, tag: int, message: json.Message, resent: bool = False) -> None:
-        """Take one message of a session's client."""
-        if message.id is None:
-            self._receive_notification(session, tag, message)
+    def receive(self, session: Session, tag: int, message: json.Message, resent: bool, replay: bool) -> None:
+        """Take one message of a session's client. `resent` and `replay`: another daemon may have seen it before."""
+        id = message.id
+        if id is None:
+            self._receive_notification(session, tag, message, replay)
         elif message.method is None:
             self._questions.receive_answer(session, message)
             session.outlet.finish(tag)
         else:
-            self._receive_request(session, tag, message, message.id, resent)
+            key = json.id_key(id)
+            if key in session.open or key in session.listens:
+                problem = MessageError("a request with this id is still in flight", eras.INVALID_REQUEST)
+                session.outlet.answer(tag, answers.failure(id, problem))
+                return
+            call = session.open[key] = Call(session, tag, id, key, resent or replay)
+            try:
+                self._receive_request(call, message.method, message.fields.get("params"))
+            except HearthError as problem:
+                call.failed(problem)
 
-    def _receive_request(self, session: Session, tag: int, message: json.Message, id: bytes, resent: bool) -> None:
-        call = Call(session, tag, id, resent)
-        if call.key in session.open or call.key in session.listens:
-            problem = MessageError("a request with this id is still in flight", eras.INVALID_REQUEST)
-            session.outlet.answer(tag, answers.failure(id, problem))
-            return
-        session.open[call.key] = call
-        try:
-            params = json.split(message.fields["params"]) if "params" in message.fields else {}
-            meta = values.members(params["_meta"]) if "_meta" in params else {}
-            self._handler(call, message.method, meta)(call, params, meta)
-        except HearthError as problem:
-            call.failed(problem)
-
-    def _handler(
-        self, call: Call, method: str | None, meta: json.Fields
-    ) -> Callable[[Call, json.Fields, json.Fields], None]:
+    def _receive_request(self, call: Call, method: str, raw: Raw | None) -> None:
+        params = {} if raw is None else json.split(raw)
+        meta = values.members(params["_meta"]) if "_meta" in params else {}
+        handlers = self._legacy
         # `initialize` is legacy whatever it carries; elsewhere the version in `_meta` tells, request by request.
         if eras.PROTOCOL_VERSION_KEY in meta and method != "initialize":
             eras.check_envelope(meta)
             call.era = eras.MODERN
             self._note_modern(call.session, meta)
             handlers = self._modern
-        else:
-            handlers = self._legacy
-        try:
-            return handlers[method or ""]
-        except KeyError:
-            raise MessageError(f"unknown method: {method}", eras.METHOD_NOT_FOUND) from None
+        handler = handlers.get(method)
+        if handler is None:
+            raise MessageError(f"unknown method: {method}", eras.METHOD_NOT_FOUND)
+        handler(call, params, meta)
 
     def _note_modern(self, session: Session, meta: json.Fields) -> None:
         if session.era is None:
@@ -99,7 +94,7 @@ class Router:
             session.version = values.text(meta[eras.PROTOCOL_VERSION_KEY])
             session.client = _client_info(meta.get(eras.CLIENT_INFO_KEY))
 
-    def _receive_notification(self, session: Session, tag: int, message: json.Message) -> None:
+    def _receive_notification(self, session: Session, tag: int, message: json.Message, replay: bool) -> None:
         keep = drop = None
         if message.method == "notifications/cancelled":
             drop = self._cancelled(session, values.members(message.fields.get("params")))
@@ -107,6 +102,9 @@ class Router:
             session.initialized = True
             keep = "initialized"
         session.outlet.finish(tag, keep, drop)
+        if replay and keep:
+            # The client's list is of another daemon; it is told what it was promised.
+            self.tell_tools_changed(session)
 
     def _cancelled(self, session: Session, params: json.Fields) -> str | None:
         if "requestId" not in params:
@@ -248,7 +246,7 @@ class Router:
             params.pop("_meta", None)
             if sent:
                 params["_meta"] = Raw(json.join(sent))
-        call.send(connection, era, _CALL, json.join(params), self._identity.info)
+        call.send(connection, era, _CALL, json.join(params))
 
     # --- changes
 

@@ -4,11 +4,14 @@ Payloads stay raw bytes; only the levels that must change are taken apart. A mod
 legacy server, a modern result's never a legacy client.
 """
 
+from hearth import __version__
 from hearth.errors import UpstreamError
 from hearth.mcp import eras
 from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
 
+# What a modern client is told about who answers; the servers behind Hearth have told only Hearth.
+SERVER_INFO = json.dumps({"name": "hearth", "title": "Hearth", "version": __version__})
 _MODERN_RESULT_KEYS = ("resultType", "ttlMs", "cacheScope")
 
 
@@ -39,7 +42,7 @@ def request_meta(meta: json.Fields, upstream_era: str, caller: Caller, token: by
     return sent
 
 
-def call_result(result: RawBytes, client_era: str, upstream_era: str, server_info: bytes) -> RawBytes:
+def call_result(result: RawBytes, client_era: str, upstream_era: str) -> RawBytes:
     """The result of `tools/call` in the client's era. Raises UpstreamError for one that the client cannot take."""
     if client_era == upstream_era:
         return result
@@ -47,7 +50,7 @@ def call_result(result: RawBytes, client_era: str, upstream_era: str, server_inf
     if client_era == eras.MODERN:
         fields["resultType"] = b'"complete"'
         meta: Members = {**values.members(fields.get("_meta"))}
-        meta.setdefault(eras.SERVER_INFO_KEY, server_info)
+        meta.setdefault(eras.SERVER_INFO_KEY, SERVER_INFO)
         fields["_meta"] = json.join(meta)
         return json.join(fields)
     return json.join(_legacy_result(fields))

@@ -19,7 +19,7 @@ from hearth.host.listener import Listener
 from hearth.hub.hub import Hub
 from hearth.server import logs
 from hearth.server.claim import Claim
-from hearth.server.entry import Start
+from hearth.server.entry import Start, signature
 from hearth.server.reception import Reception
 from hearth.server.steward import Wire
 from hearth.upstreams.process import EOF_GRACE_SECONDS, TERM_GRACE_SECONDS
@@ -76,7 +76,7 @@ class Daemon:
         self._claim = claim
         self._listener = listener
         self._settings = settings
-        self._config_seen = _signature(settings.path)
+        self._config_seen = start.config_seen
         self._config_error: str | None = None
         self._begun = time.time()
         self._quiet_since: float | None = None
@@ -176,7 +176,7 @@ class Daemon:
 
     def reload(self) -> str:
         """Read the config again. Raises ConfigError, and the old one stays."""
-        self._config_seen = _signature(self._settings.path)
+        self._config_seen = signature(self._settings.path)
         try:
             settings = config.load(self._places)
         except ConfigError as exc:
@@ -192,7 +192,7 @@ class Daemon:
 
     def look_at_config(self) -> None:
         """Reload if the file is another than the one in force."""
-        if _signature(self._settings.path) != self._config_seen:
+        if signature(self._settings.path) != self._config_seen:
             try:
                 log.info("%s", self.reload())
             except ConfigError:
@@ -292,11 +292,3 @@ class Daemon:
         deadline = self.now() + CLOSE_SECONDS
         while (self._reception.session_wires() or self._reception.undecided) and self.now() < deadline:
             await asyncio.sleep(0.01)
-
-
-def _signature(path: str) -> tuple[int, int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino

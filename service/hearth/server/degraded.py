@@ -18,7 +18,7 @@ from hearth.errors import HearthError, StartError, WireError
 from hearth.host import signals
 from hearth.host.listener import Listener
 from hearth.host.peers import own_uid, peer_of
-from hearth.server.entry import Start
+from hearth.server.entry import Start, signature
 from hearth.wire.frames import MESSAGE_LIMIT_BYTES, PROTOCOL_VERSION, FrameDecoder, encode
 
 if TYPE_CHECKING:
@@ -88,7 +88,6 @@ class Degraded:
         self.reason = reason
         self._begun = time.monotonic()
         self._heard = self._begun
-        self._config = _signature(start.places.config_file())
         self._guests: dict[int, Guest] = {}
         self._poll = selectors.DefaultSelector()
         self._going = False
@@ -165,7 +164,7 @@ class Degraded:
     def consulted(self) -> None:
         """Somebody came or asked: look whether the cause may be mended, and if so start anew."""
         self._heard = time.monotonic()
-        changed = _signature(self._start.places.config_file()) != self._config
+        changed = signature(self._start.places.config_file()) != self._start.config_seen
         if changed or self._heard - self._begun > RETRY_SECONDS:
             self._start_anew()
 
@@ -284,11 +283,3 @@ def _status(host: Degraded) -> dict[str, object]:
         "configError": None, "activation": host._start.activation, "degraded": host.reason,
         "sessions": [], "upstreams": [],
     }  # fmt: skip
-
-
-def _signature(path: str) -> "tuple[int, int] | None":
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size

@@ -46,12 +46,23 @@ class Options:
         return ["--profile", self.profile] if self.config is None else ["--config", self.config]
 
 
+def signature(path: str) -> tuple[int, int, int] | None:
+    """What tells one state of a file from the next; None when there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
 class Start:
     """How this daemon was started, and what it owes to whoever did it."""
 
     def __init__(self, places: Places, listener: Listener | None, ready_fd: int, again: list[str]) -> None:
         self.places = places
         self.again = again
+        # Taken before the file is read: whatever is written to it from now on is noticed.
+        self.config_seen = signature(places.config_file())
         self.notifier = systemd.Notifier()
         self._listener = listener
         self._ready_fd = ready_fd

@@ -9,6 +9,7 @@ from msgspec import Raw
 from hearth import __version__
 from hearth.errors import FrameError, HearthError, Refused, WireError
 from hearth.faults import SEAMS
+from hearth.host.turns import TURN
 from hearth.hub.sessions import Session
 from hearth.mcp import answers
 from hearth.server.outbox import Outbox
@@ -60,17 +61,19 @@ class FramedWire(asyncio.Protocol):
         if self.session and not self.session.active:
             self._steward.hub.sessions.came_back(self.session)
         self._receiving = True
+        TURN.begin()
         try:
             for header, payload in self._decoder.receive_data(data):
                 if header.startswith(_MCP) and header[_MCP_BYTES:-1].isdigit() and len(header) < _USUAL_BYTES:
                     self._receive_line(int(header[_MCP_BYTES:-1]), payload, False, False)
                 else:
                     self._receive_frame(json.loads(header), payload)
+            self._flush_ack()
         except (WireError, Refused) as exc:
             self._refuse(exc)
         finally:
             self._receiving = False
-        self._flush_ack()
+            TURN.end()
 
     def _receive_frame(self, header: Any, payload: bytes) -> None:
         kind = header.get("type") if isinstance(header, dict) else None

@@ -8,6 +8,7 @@ middle.
 
 import json
 import os
+import select
 import socket
 import sys
 import time
@@ -57,17 +58,20 @@ def _notify(message: str) -> None:
 
 def _serve(listener: socket.socket, reason: str) -> None:
     begun = heard = time.monotonic()
-    listener.settimeout(1.0)
+    listener.setblocking(False)
     while time.monotonic() - heard < IDLE_SECONDS:
         _notify("WATCHDOG=1")
+        if not select.select([listener], [], [], 1.0)[0]:
+            continue
+        heard = time.monotonic()
+        if heard - begun > RETRY_SECONDS:
+            # Before it is accepted: then it waits in the kernel's queue, and is served by whoever listens next.
+            _start_anew()
         try:
             connection, _ = listener.accept()
         except OSError:
             continue
-        heard = time.monotonic()
         with connection:
-            if heard - begun > RETRY_SECONDS:
-                _start_anew()
             connection.settimeout(1.0)
             try:
                 _talk(connection, reason)

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from hearth.host.turns import TURN
 from hearth.hub.sessions import Session
 from hearth.mcp import answers, eras
 from hearth.server.outbox import Outbox
@@ -30,7 +31,11 @@ class LinedWire(asyncio.Protocol):
         self.last_seen: float | None = None
 
     def data_received(self, data: bytes) -> None:
-        self._receive(self._decoder.receive_data(data))
+        TURN.begin()
+        try:
+            self._receive(self._decoder.receive_data(data))
+        finally:
+            TURN.end()
 
     def _receive(self, items: list[Item]) -> None:
         assert self.session is not None

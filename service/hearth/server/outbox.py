@@ -9,6 +9,7 @@ import os
 
 from hearth.faults import SEAMS
 from hearth.host.peers import has_left
+from hearth.host.turns import Gathered
 
 log = logging.getLogger(__name__)
 
@@ -16,14 +17,14 @@ log = logging.getLogger(__name__)
 CONGESTED_BYTES = 256 * 1024
 
 
-class Outbox:
+class Outbox(Gathered):
     """The writing side of a connection."""
 
-    __slots__ = ("_congested", "_held", "_limit", "_name", "_transport", "dropped")
+    __slots__ = ("_congested", "_held", "_limit", "_name", "dropped")
 
     def __init__(self, transport: asyncio.Transport, limit: int, name: str) -> None:
         transport.set_write_buffer_limits(high=CONGESTED_BYTES)
-        self._transport = transport
+        super().__init__(transport)
         self._limit = limit
         self._name = name
         self._congested = False
@@ -33,8 +34,8 @@ class Outbox:
 
     def write(self, data: bytes) -> None:
         """Queue what must arrive; a reader that is too far behind is cut off instead."""
-        transport = self._transport
-        waiting = transport.get_write_buffer_size()
+        transport = self.transport
+        waiting = self._size + transport.get_write_buffer_size()
         if waiting and waiting + len(data) > self._limit:
             if not transport.is_closing():
                 log.warning(
@@ -48,7 +49,7 @@ class Outbox:
             os.write(transport.get_extra_info("socket").fileno(), data[:middle])
             SEAMS.hit("mid-write")
             data = data[middle:]
-        transport.write(data)
+        Gathered.write(self, data)
 
     def write_notice(self, data: bytes, topic: str | None) -> None:
         """Queue what may be dropped; of several on one topic the newest is enough."""
@@ -61,7 +62,7 @@ class Outbox:
 
     def write_now(self, data: bytes) -> None:
         """Hand bytes to the kernel before anything else happens; only for the first words on a fresh connection."""
-        os.write(self._transport.get_extra_info("socket").fileno(), data)
+        os.write(self.transport.get_extra_info("socket").fileno(), data)
 
     def paused(self) -> None:
         """The reader is behind."""
@@ -76,12 +77,13 @@ class Outbox:
 
     def owes(self) -> bool:
         """Whether the kernel has not taken everything yet."""
-        return bool(self._held) or self._transport.get_write_buffer_size() > 0
+        return bool(self._held) or self.waiting() > 0
 
     def reader_left(self) -> bool:
         """Whether nobody is there any longer who could read it."""
-        return has_left(self._transport.get_extra_info("socket").fileno())
+        return has_left(self.transport.get_extra_info("socket").fileno())
 
     def close(self) -> None:
         """Close after everything queued has been taken."""
-        self._transport.close()
+        self.flush()
+        self.transport.close()

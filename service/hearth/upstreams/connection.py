@@ -8,16 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from hearth.errors import HearthError, MessageError, UpstreamError, WireError
+from hearth.host.turns import TURN
 from hearth.mcp import answers, eras
 from hearth.upstreams.process import Process
 from hearth.wire import json, values
-from hearth.wire.lines import LineDecoder
+from hearth.wire.lines import Item, LineDecoder
 from hearth.wire.values import RawBytes
 
 log = logging.getLogger(__name__)
 
 # Garbage on stdout is a server's own business; after so many lines it is no longer news.
 GARBAGE_REPORTS = 5
+_ID_DIGITS = 19
 
 
 class Waiter(Protocol):
@@ -103,25 +105,31 @@ class Connection:
         self.notify("notifications/cancelled", json.join(params))
 
     def _receive(self, data: bytes) -> None:
-        for item in self._decoder.receive_data(data):
+        TURN.begin()
+        try:
+            self._handle(self._decoder.receive_data(data))
+        finally:
+            TURN.end()
+
+    def _handle(self, items: list[Item]) -> None:
+        for item in items:
             if not isinstance(item, json.Message):
                 self._receive_unusable(item)
             elif item.method is None:
-                self._receive_answer(item)
+                id = item.id
+                # Hearth's own ids are short decimal numbers; anything else was never asked.
+                number = int(id) if id and id.isdigit() and len(id) < _ID_DIGITS else 0
+                waiter = self._waiting.pop(number, None)
+                if waiter is None:
+                    # A second answer, one to a cancelled request, or one to nothing that was ever asked.
+                    log.debug("an answer that nobody waits for", extra={"upstream": self.name})
+                    continue
+                self._standing.discard(number)
+                waiter.answered(item)
             elif item.id is None:
                 self._on_notification(item)
             else:
                 self._receive_request(item)
-
-    def _receive_answer(self, message: json.Message) -> None:
-        number = values.integer(message.id)
-        waiter = self._waiting.pop(number, None) if number is not None else None
-        if waiter is None:
-            # A second answer, one to a cancelled request, or one to nothing that was ever asked.
-            log.debug("an answer that nobody waits for", extra={"upstream": self.name})
-            return
-        self._standing.discard(number)
-        waiter.answered(message)
 
     def _receive_unusable(self, problem: WireError) -> None:
         number = values.integer(problem.id) if isinstance(problem, MessageError) else None

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hearth.errors import UpstreamBusy, UpstreamError
 from hearth.faults import SEAMS
 from hearth.host import children
+from hearth.host.turns import Gathered
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class Process:
         self._on_output = on_output
         self._on_exit = on_exit
         self._child: subprocess.Popen[bytes] | None = None
-        self._stdin: asyncio.WriteTransport | None = None
+        self._stdin: Gathered | None = None
         self._readers: list[asyncio.BaseTransport] = []
         self._watch: children.ExitWatch | None = None
         self._connecting: asyncio.Future[None] | None = None
@@ -60,7 +61,8 @@ class Process:
         loop = asyncio.get_running_loop()
         out, _ = await loop.connect_read_pipe(lambda: _Output(self._on_output, self._end_of_output), child.stdout)
         err, _ = await loop.connect_read_pipe(lambda: _Stderr(self.name, self.stderr), child.stderr)
-        self._stdin, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, child.stdin)
+        stdin, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, child.stdin)
+        self._stdin = Gathered(stdin)
         self._readers = [out, err]
         self._watch = children.ExitWatch(child.pid, self._reap)
 
@@ -74,7 +76,7 @@ class Process:
             self._watch.close()
         self.exited.set()
         if self._stdin:
-            self._stdin.abort()
+            self._stdin.transport.abort()
         # What the child wrote before it died is still in the pipe and comes first.
         self._code = code
         if self._output_ended:
@@ -99,13 +101,14 @@ class Process:
 
     def write(self, data: bytes, limit: int | None = None) -> None:
         """Queue bytes for the child's stdin. Raises UpstreamBusy when more than `limit` bytes are waiting already."""
-        if self._stdin is None or self._stdin.is_closing():
+        stdin = self._stdin
+        if stdin is None or stdin.transport.is_closing():
             raise UpstreamError(f"server {self.name!r} is not running")
-        if limit is not None and self._stdin.get_write_buffer_size() > limit:
+        if limit is not None and stdin.waiting() > limit:
             raise UpstreamBusy(
                 f"server {self.name!r} does not read its input: {limit} bytes are waiting (upstream_queue_limit)"
             )
-        self._stdin.write(data)
+        stdin.write(data)
 
     async def stop(self) -> None:
         """End the child: close its stdin, wait, terminate its group, wait, kill it. Returns when it is reaped."""
@@ -114,7 +117,8 @@ class Process:
         if self._connecting:
             await self._connecting
         if self._stdin:
-            self._stdin.close()
+            self._stdin.flush()
+            self._stdin.transport.close()
         for grace, escalate in (
             (EOF_GRACE_SECONDS, children.terminate_group),
             (TERM_GRACE_SECONDS, children.kill_group),

@@ -37,6 +37,8 @@ class Upstream:
         self.restarts = 0
         self.tools: list[Tool] | None = None
         self.greeting: handshake.Greeting | None = None
+        # The era that the probe found; None before the first start.
+        self.era: str | None = None
         self.connection: Connection | None = None
         self._limits = (config.message_limit, config.upstream_queue_limit)
         self._on_tools = on_tools
@@ -46,11 +48,6 @@ class Upstream:
         self._backoff = Backoff()
         self._ready_at = 0.0
         self._retired = False
-
-    @property
-    def era(self) -> str | None:
-        """The era that the probe found; None before the first start."""
-        return self.greeting.era if self.greeting else None
 
     @property
     def pids(self) -> list[int]:
@@ -137,6 +134,7 @@ class Upstream:
             raise
         self._last = connection.process.stderr
         self.greeting = await handshake.greet(connection, era)
+        self.era = self.greeting.era
         if self.greeting.has_tools:
             self.tools = await handshake.list_tools(connection, self.greeting.era)
             if self.greeting.era == eras.MODERN and self.greeting.announces_tools:

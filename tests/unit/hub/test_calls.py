@@ -12,7 +12,9 @@ from hearth.wire.json import Raw
 
 def opened(id: bytes = b"1") -> tuple[Call, Session, Kept]:
     member, outlet = session()
-    call = Call(member, 7, id, resent=False)
+    call = Call(member, 7, id, json.id_key(id), resent=False)
+    # As `send` notes it.
+    call._upstream_era = eras.LEGACY
     member.open[call.key] = call
     return call, member, outlet
 
@@ -48,7 +50,7 @@ def test_a_cancel_after_the_answer_does_nothing() -> None:
 def test_a_second_call_under_the_same_id_is_not_closed_by_the_first_one_s_answer() -> None:
     first, member, outlet = opened()
     first.cancel()
-    second = Call(member, 8, b"1", resent=False)
+    second = Call(member, 8, b"1", 1, resent=False)
     member.open[second.key] = second
     first.answered(answer(b'"result":{}'))
     assert second.is_open

@@ -2,12 +2,12 @@
 
 import pytest
 
+from hearth import __version__
 from hearth.errors import UpstreamError
 from hearth.mcp import eras, translate
 from hearth.mcp.translate import Caller
 from hearth.wire import json
 
-INFO = b'{"name":"hearth","version":"1"}'
 ENVELOPE = (
     b'"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"a":1}'
 )
@@ -49,22 +49,22 @@ def test_the_client_s_progress_token_never_goes_upstream(era: str) -> None:
 @pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
 def test_a_result_within_one_era_is_untouched(era: str) -> None:
     raw = rb'{ "odd" : "\ud800", "odd":1 }'
-    assert translate.call_result(raw, era, era, INFO) is raw
+    assert translate.call_result(raw, era, era) is raw
 
 
 def test_a_modern_client_gets_what_every_modern_result_has() -> None:
-    found = translate.call_result(b'{"content":[],"x":12345678901234567890}', eras.MODERN, eras.LEGACY, INFO)
+    found = translate.call_result(b'{"content":[],"x":12345678901234567890}', eras.MODERN, eras.LEGACY)
     assert json.loads(found) == {
         "content": [],
         "x": 12345678901234567890,
         "resultType": "complete",
-        "_meta": {eras.SERVER_INFO_KEY: {"name": "hearth", "version": "1"}},
+        "_meta": {eras.SERVER_INFO_KEY: {"name": "hearth", "title": "Hearth", "version": __version__}},
     }
 
 
 def test_a_server_s_own_meta_is_kept_for_a_modern_client() -> None:
     raw = b'{"content":[],"_meta":{"v/k":1,"io.modelcontextprotocol/serverInfo":{"name":"own"}}}'
-    meta = json.loads(translate.call_result(raw, eras.MODERN, eras.LEGACY, INFO))["_meta"]
+    meta = json.loads(translate.call_result(raw, eras.MODERN, eras.LEGACY))["_meta"]
     assert meta == {"v/k": 1, eras.SERVER_INFO_KEY: {"name": "own"}}
 
 
@@ -73,25 +73,25 @@ def test_a_legacy_client_gets_nothing_modern() -> None:
         b'{"resultType":"complete","ttlMs":5,"cacheScope":"private","content":[],"structuredContent":{"a":1},'
         b'"_meta":{"io.modelcontextprotocol/serverInfo":{},"v/k":1}}'
     )
-    found = json.loads(translate.call_result(raw, eras.LEGACY, eras.MODERN, INFO))
+    found = json.loads(translate.call_result(raw, eras.LEGACY, eras.MODERN))
     assert found == {"content": [], "structuredContent": {"a": 1}, "_meta": {"v/k": 1}}
 
 
 @pytest.mark.parametrize("content", [b"[1]", b"7", b'"text"', b"null"])
 def test_structured_content_that_is_no_object_is_dropped_for_a_legacy_client(content: bytes) -> None:
     raw = b'{"resultType":"complete","content":[],"structuredContent":%b}' % content
-    assert json.loads(translate.call_result(raw, eras.LEGACY, eras.MODERN, INFO)) == {"content": []}
+    assert json.loads(translate.call_result(raw, eras.LEGACY, eras.MODERN)) == {"content": []}
 
 
 def test_a_meta_that_held_only_modern_words_disappears() -> None:
     raw = b'{"content":[],"_meta":{"io.modelcontextprotocol/serverInfo":{}}}'
-    assert json.loads(translate.call_result(raw, eras.LEGACY, eras.MODERN, INFO)) == {"content": []}
+    assert json.loads(translate.call_result(raw, eras.LEGACY, eras.MODERN)) == {"content": []}
 
 
 @pytest.mark.parametrize("kind", [b'"input_required"', b'"task"', b"7"])
 def test_a_result_that_a_legacy_client_cannot_take_is_an_error(kind: bytes) -> None:
     with pytest.raises(UpstreamError, match="cannot take"):
-        translate.call_result(b'{"resultType":%b}' % kind, eras.LEGACY, eras.MODERN, INFO)
+        translate.call_result(b'{"resultType":%b}' % kind, eras.LEGACY, eras.MODERN)
 
 
 @pytest.mark.parametrize(
