@@ -1,6 +1,7 @@
 """What can be in the bridge's way, each with its one sentence; and its command line."""
 
 import json
+import shutil
 import socket
 import stat
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hearth.paths import Places, short_dir
-from process.scripted_daemon import BOUND_SECONDS, SCRIPT, BridgeProcess, Stage, client_environment, stage
+from process.scripted_daemon import BOUND_SECONDS, SCRIPT, SERVICE, BridgeProcess, Stage, client_environment, stage
 
 
 @pytest.fixture
@@ -208,3 +209,21 @@ def test_the_environment_may_name_the_config(scene: Stage, monkeypatch: pytest.M
     assert daemon.accept().read()[0]["type"] == "hello"
     scene.bridge("--config", str(config))
     assert daemon.accept().read()[0]["type"] == "hello"
+
+
+@pytest.mark.parametrize("module", ["host/__init__.py", "host/locks.py", "bridge/starter.py"])
+def test_a_bridge_that_lacks_a_part_of_itself_says_so(scene: Stage, module: str) -> None:
+    copy = scene.home / "service"
+    shutil.copytree(SERVICE / "hearth", copy / "hearth", ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / "hearth" / module).write_text("this is not Python\n")
+    bridge = scene.bridge(script=copy / "hearth" / "bridge" / "main.py")
+    bridge.request(1)
+    assert "is Hearth's installation complete?" in refused(bridge)
+    shutil.copy(SERVICE / "hearth" / module, copy / "hearth" / module)
+    bridge.send(bridge_opening())
+    assert bridge.read()["result"]["serverInfo"]["name"] == "hearth"
+
+
+def bridge_opening() -> dict[str, object]:
+    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    return {"jsonrpc": "2.0", "id": 2, "method": "initialize", "params": params}

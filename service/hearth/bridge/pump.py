@@ -147,7 +147,15 @@ class Bridge:
                 sock = found
             except Exception as exc:
                 sock = None
-                _excuse(exc)
+                self._own_up(exc)
+
+    def _own_up(self, exc: Exception) -> None:
+        """An error of the bridge itself, such as a part of it that is gone: whoever waits is told, and it goes on."""
+        try:
+            self.fail_pending(f"the bridge failed ({type(exc).__name__}: {exc}); is Hearth's installation complete?")
+        except Exception as worse:
+            stdio.remark(f"nor can it say so: {type(worse).__name__}: {worse}")
+        _excuse(exc)
 
     def _make_finder(self) -> "Finder":
         from hearth.bridge.link import Finder
