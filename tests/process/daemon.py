@@ -5,6 +5,7 @@ import os
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -43,6 +44,20 @@ def _toml_value(value: object) -> str:
         return "{" + ", ".join(f"{json.dumps(key)} = {_toml_value(item)}" for key, item in value.items()) + "}"
     # JSON's scalars and arrays are TOML's too.
     return json.dumps(value)
+
+
+# Becomes the program in its words, with the descriptor in its first word as the socket that was handed over.
+_HAND_OVER = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def handing_over(listener: socket.socket, command: tuple[str, ...]) -> tuple[str, ...]:
+    """A command that starts a daemon as a service manager does, which keeps its own copy of the listener."""
+    return (sys.executable, "-I", "-S", "-c", _HAND_OVER, str(listener.fileno()), *command)
 
 
 class Scratch:

@@ -14,51 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from process.activation import Activation
 from process.clients import Message, text_of
-from process.daemon import COMMAND, Scratch, server
+from process.daemon import COMMAND, Scratch, handing_over, server
 from process.kernel import BOUND_SECONDS, is_gone, pids_at_home, until
-from process.requirements import needs_program
-
-# Becomes the program in its words, with the descriptor in its first word as the socket that was handed over.
-HAND_OVER = """
-import os, sys
-os.dup2(int(sys.argv[1]), 3)
-os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
-os.execv(sys.argv[2], sys.argv[2:])
-"""
-
-
-class Activation:
-    """A holder of the socket that starts the daemon at the first connection, once."""
-
-    def __init__(self, scratch: Scratch, fdname: str = "mcp") -> None:
-        self._scratch = scratch
-        Path(scratch.socket).parent.mkdir(mode=0o700, exist_ok=True)
-        program = needs_program("systemd-socket-activate")
-        variables = scratch.environment(SECRET="of-the-daemon")
-        passed = [word for name, value in variables.items() for word in ("-E", f"{name}={value}")]
-        self.process = subprocess.Popen(
-            [program, f"--fdname={fdname}", f"--listen={scratch.socket}", *passed, *COMMAND],
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
-        until(lambda: os.path.lexists(scratch.socket), "the socket is there")
-        self.inode = os.lstat(scratch.socket).st_ino
-
-    def end(self) -> int:
-        """Tell the daemon, into which this process has turned, to end; returns the exit code."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        try:
-            return self.process.wait(BOUND_SECONDS)
-        finally:
-            self.process.kill()
-            self.process.wait()
-            assert self.process.stderr
-            self.process.stderr.close()
-
 
 Activate = Callable[..., Activation]
 
@@ -69,7 +28,7 @@ def activate(scratch: Scratch) -> Iterator[Activate]:
     begun: list[Activation] = []
 
     def opener(fdname: str = "mcp") -> Activation:
-        begun.append(Activation(scratch, fdname))
+        begun.append(Activation(scratch, fdname=fdname, SECRET="of-the-daemon"))
         return begun[-1]
 
     yield opener
@@ -106,8 +65,7 @@ def test_the_socket_that_was_handed_over_is_not_shut_down(scratch: Scratch) -> N
         Path(scratch.socket).parent.mkdir(mode=0o700)
         listener.bind(scratch.socket)
         listener.listen(5)
-        command = (sys.executable, "-I", "-S", "-c", HAND_OVER, str(listener.fileno()), *COMMAND)
-        daemon = scratch.start(command=command, fds=(listener.fileno(),))
+        daemon = scratch.start(command=handing_over(listener, COMMAND), fds=(listener.fileno(),))
         assert scratch.status()["activation"] == "systemd"
         assert daemon.stop() == 0
         with socket.socket(socket.AF_UNIX) as late:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from process.activation import Activation
 from process.clients import Closed, FramesClient, Message
 from process.daemon import Scratch, server
 from process.installation import Installation
@@ -31,6 +32,11 @@ def assert_explained(answer: Message, id: object, words: str) -> None:
     assert answer["id"] == id
     assert answer["error"]["code"] == -32603
     assert words in answer["error"]["message"]
+
+
+def serves(scratch: Scratch) -> bool:
+    with scratch.lines() as client:
+        return "result" in client.ask("ping")
 
 
 @pytest.mark.parametrize("wire", ["lines", "frames"])
@@ -160,7 +166,7 @@ def test_a_broken_installation_is_explained(scratch: Scratch, installation: Inst
     installation.truncate(module)
     scratch.start(command=installation.command)
     with FramesClient(scratch.socket, {}) as client:
-        assert_explained(client.ask("initialize"), 1, "installation is broken (SyntaxError")
+        assert_explained(client.ask("initialize"), 1, "installation is broken (")
     with scratch.lines() as client:
         assert_explained(client.ask("tools/list"), 1, "install it again")
 
@@ -168,13 +174,46 @@ def test_a_broken_installation_is_explained(scratch: Scratch, installation: Inst
 def test_after_a_new_installation_the_daemon_serves(scratch: Scratch, installation: Installation) -> None:
     installation.truncate("hub/router.py")
     scratch.start(command=installation.command)
-
-    def served() -> bool:
-        with scratch.lines() as client:
-            return "result" in client.ask("ping")
-
-    assert not served()
+    assert not serves(scratch)
     installation.install()
-    until(served, "it looks again after a while")
+    until(lambda: serves(scratch), "it looks again after a while")
     with scratch.lines() as client:
         assert client.tools() == ["echo__add", "echo__echo"]
+
+
+# --- when not even the guard can be loaded
+
+GUARD = pytest.mark.parametrize("module", ["server/entry.py", "errors.py", "host/listener.py"])
+
+
+@GUARD
+def test_a_starter_is_told_that_not_even_the_guard_can_be_loaded(
+    scratch: Scratch, installation: Installation, module: str
+) -> None:
+    installation.truncate(module)
+    daemon = scratch.attempt(command=installation.command)
+    assert daemon.wait() == 1
+    assert "installation is broken (" in daemon.said
+    assert daemon.said.count("\n") == 1
+
+
+@GUARD
+def test_an_activated_daemon_reaches_accept_all_the_same_and_serves_after_a_new_installation(
+    scratch: Scratch, installation: Installation, module: str
+) -> None:
+    installation.truncate(module)
+    # The address of a manager is how it knows that it was activated, when it knows nothing else.
+    activation = Activation(scratch, installation.command, NOTIFY_SOCKET=str(scratch.home / "nobody"))
+    try:
+        with scratch.lines() as client:
+            assert_explained(client.ask("ping", id="x"), "x", "install it again")
+        with scratch.control() as client:
+            client.send_frame({"type": "hello", "protocol": 1})
+            assert "install it again" in client.receive_type("error")[0]["message"]
+            assert_explained(client.ask("initialize", id=9), 9, "installation is broken (")
+        installation.install()
+        until(lambda: serves(scratch), "it looks again after a while")
+        assert scratch.status()["pid"] == activation.process.pid
+        assert activation.end() == 0
+    finally:
+        activation.end()

@@ -1,0 +1,139 @@
+"""What runs out or must not get out: descriptors, terminals, log files, secrets in them."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from process.clients import Closed, LinesClient, text_of
+from process.daemon import COMMAND, Scratch, server
+from process.kernel import BOUND_SECONDS, until
+
+
+def test_a_daemon_whose_descriptors_have_run_out_serves_who_is_there_and_then_who_waits(scratch: Scratch) -> None:
+    scratch.start(command=("sh", "-c", 'ulimit -n 40; exec "$@"', "sh", *COMMAND))
+    first = scratch.lines()
+    first.ask("ping")
+    crowd = [scratch.lines() for _ in range(60)]
+    for client in crowd:
+        client.begin("ping")
+    until(lambda: "no connection can be accepted for now" in scratch.logged(), "the descriptors have run out")
+    assert first.ask("ping")["result"] == {}
+    # Who was accepted is answered and leaves, so that there is room for those who wait in the kernel's queue.
+    for client in crowd:
+        assert client.answer_to(1)["result"] == {}
+        client.close()
+
+
+def test_in_a_terminal_a_hang_up_means_the_end(scratch: Scratch) -> None:
+    master, slave = os.openpty()
+    child = subprocess.Popen(COMMAND, env=scratch.environment(), stdin=slave, stdout=slave, stderr=slave, cwd="/")
+    os.close(slave)
+    try:
+        until(lambda: os.path.lexists(scratch.socket), "it listens")
+        client = scratch.frames()
+        child.send_signal(signal.SIGHUP)
+        assert client.receive_type("goodbye")[0]["reason"] == "the terminal was closed"
+        assert child.wait(BOUND_SECONDS) == 0
+    finally:
+        child.kill()
+        child.wait()
+        os.close(master)
+
+
+def test_the_log_is_private_and_has_no_secret_and_no_payload_in_it(scratch: Scratch) -> None:
+    scratch.configure(
+        {
+            "rec": server("recording", scratch.home / "record", env={"TOKEN": "${A_SECRET}"}),
+            "dying": server("dying"),
+            "none": {"command": "/no/such", "env": {"TOKEN": "${A_SECRET}"}},
+        }
+    )
+    scratch.start(A_SECRET="s3cret-value")
+    client = scratch.lines()
+    client.call("rec__echo", text="pay-load")
+    client.call("dying__die", text="pay-load")
+    client.call("none__x", text="pay-load")
+    client.send_line(b'{"jsonrpc":"2.0","broken pay-load')
+    client.ask("ping")
+    assert "serving on" in scratch.logged()
+    assert "could not be started" in scratch.logged()
+    assert "s3cret-value" not in scratch.logged()
+    assert "pay-load" not in scratch.logged()
+    assert os.stat(scratch.log).st_mode & 0o777 == 0o600
+
+
+def test_a_reference_that_leads_nowhere_is_an_error_that_names_server_and_variable(scratch: Scratch) -> None:
+    scratch.configure({"rec": server("recording", scratch.home / "record", env={"TOKEN": "${NOT_SET_ANYWHERE}"})})
+    scratch.start()
+    message = scratch.lines().call("rec__echo")["error"]["message"]
+    assert "'rec'" in message
+    assert "NOT_SET_ANYWHERE" in message
+
+
+def test_a_server_by_url_is_said_to_be_for_a_later_version(scratch: Scratch) -> None:
+    scratch.configure({"far": {"url": "https://example.org/mcp"}, "echo": server("echo")})
+    scratch.start()
+    client = scratch.lines()
+    assert "reached by url" in client.call("far__x")["error"]["message"]
+    assert client.tools() == ["echo__add", "echo__echo"]
+
+
+def test_a_failing_server_is_not_started_at_every_call(scratch: Scratch) -> None:
+    starts = scratch.home / "starts"
+    scratch.configure({"dying": server("dying", starts, "--on", "start", era="legacy")})
+    scratch.start()
+    client = scratch.lines()
+    refusals = [client.call("dying__echo")["error"]["message"] for _ in range(10)]
+    assert len(starts.read_text().split()) < 10
+    assert "is tried again in" in refusals[-1]
+    assert "died at the start" in refusals[-1]
+
+
+def test_one_process_per_server_whatever_the_number_of_clients(scratch: Scratch) -> None:
+    ledger = scratch.home / "ledger"
+    scratch.configure({"count": server("counting", ledger)})
+    scratch.start()
+    clients = [scratch.lines() if number % 2 else scratch.frames() for number in range(30)]
+    for number, client in enumerate(clients):
+        client.begin_call("count__read", id=1, key=number)
+    assert [text_of(client.answer_to(1)) for client in clients] == [f"read {number}" for number in range(30)]
+    assert ledger.read_text().count("started") == 1
+
+
+def test_a_second_hello_and_an_unknown_mode_are_refused(scratch: Scratch) -> None:
+    scratch.start()
+    client = scratch.frames()
+    client.send_frame({"type": "hello", "protocol": 1})
+    assert "a second hello" in client.receive_type("error")[0]["message"]
+    with pytest.raises(Closed):
+        client.receive_frame()
+    other = scratch.control()
+    other.send_frame({"type": "hello", "protocol": 1, "mode": "search"})
+    assert "--mode search" in other.receive_type("error")[0]["message"]
+
+
+def test_what_the_bridge_says_of_itself_is_in_the_status(scratch: Scratch) -> None:
+    scratch.start()
+    client = scratch.frames(cwd="/somewhere", role="lead", agentId="a-1", clientId="c-1")
+    (session,) = scratch.status()["sessions"]
+    assert (session["cwd"], session["role"], session["agentId"], session["wire"]) == (
+        "/somewhere", "lead", "a-1", "frames",
+    )  # fmt: skip
+    assert session["connectedAt"] <= time.time()
+    assert client.session["secret"] not in str(scratch.status())
+
+
+def test_a_flood_of_connections_that_come_and_go_leaves_nothing_open(scratch: Scratch) -> None:
+    daemon = scratch.start()
+    before = len(os.listdir(f"/proc/{daemon.pid}/fd"))
+    for number in range(200):
+        with LinesClient(scratch.socket) as client:
+            if number % 3 == 0:
+                client.ask("ping")
+            elif number % 3 == 1:
+                client.stream.send(b'{"jsonrpc"')
+    until(lambda: len(os.listdir(f"/proc/{daemon.pid}/fd")) <= before + 2, "every connection is closed")
+    assert scratch.status()["sessions"] == []
