@@ -102,7 +102,7 @@ class Degraded:
             for key, _ in self._poll.select(self._pause()):
                 self._turn(key.fd)
             if self._look_again:
-                self._start_anew()
+                self.start_anew()
             self._start.notifier.watchdog()
         return 0
 
@@ -163,12 +163,17 @@ class Degraded:
 
     def consulted(self) -> None:
         """Somebody came or asked: look whether the cause may be mended, and if so start anew."""
+        if self.may_be_mended():
+            self.start_anew()
+
+    def may_be_mended(self) -> bool:
+        """Whether the config is another one, or enough time has passed for something else to be."""
         self._heard = time.monotonic()
         changed = signature(self._start.places.config_file()) != self._start.config_seen
-        if changed or self._heard - self._begun > RETRY_SECONDS:
-            self._start_anew()
+        return changed or self._heard - self._begun > RETRY_SECONDS
 
-    def _start_anew(self) -> None:
+    def start_anew(self) -> None:
+        """Execute this program again; returns only if that cannot be done now."""
         self._look_again = False
         if not os.access(sys.executable, os.X_OK):
             # The interpreter is just being replaced: stay, and try later.
@@ -211,10 +216,12 @@ class Guest:
         *lines, self._rest = ((self._rest or b"") + data).split(b"\n")
         if len(self._rest) > MESSAGE_LIMIT_BYTES:
             return False
+        mended = host.may_be_mended()
         for line in lines:
             self._say_line(_answer(line, host.reason))
+        if mended:
             # Only now: nobody would send such a client's line again.
-            host.consulted()
+            host.start_anew()
         return True
 
     def _say_line(self, answer: bytes | None) -> None:
