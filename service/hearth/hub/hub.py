@@ -13,9 +13,13 @@ from hearth.hub.questions import Questions
 from hearth.hub.router import Router
 from hearth.hub.sessions import Nobody, Outlet, Session, Sessions
 from hearth.mcp import answers
+from hearth.upstreams.process import EOF_GRACE_SECONDS, TERM_GRACE_SECONDS
 from hearth.upstreams.upstream import Upstream
 
 log = logging.getLogger(__name__)
+
+# The longest that ending a server takes: it is asked, then told, then killed.
+SERVERS_STOP_SECONDS = EOF_GRACE_SECONDS + TERM_GRACE_SECONDS
 
 
 class Hub:

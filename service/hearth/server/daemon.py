@@ -16,13 +16,12 @@ from hearth import __version__, config
 from hearth.errors import ConfigError, UpstreamError
 from hearth.host import signals
 from hearth.host.listener import Listener
-from hearth.hub.hub import Hub
+from hearth.hub.hub import SERVERS_STOP_SECONDS, Hub
 from hearth.server import logs
 from hearth.server.claim import Claim
 from hearth.server.entry import Start, signature
 from hearth.server.reception import Reception
 from hearth.server.steward import Wire
-from hearth.upstreams.process import EOF_GRACE_SECONDS, TERM_GRACE_SECONDS
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +30,7 @@ MISSED_HEARTBEATS = 3
 # How long flushed connections may take to close once everything is answered.
 CLOSE_SECONDS = 2.0
 # What the shutdown may take beyond the drain: flushing, and the sequence that ends the servers.
-STOP_SECONDS = CLOSE_SECONDS + EOF_GRACE_SECONDS + TERM_GRACE_SECONDS + 5.0
+STOP_SECONDS = CLOSE_SECONDS + SERVERS_STOP_SECONDS + 5.0
 # A terminal sends Ctrl-C to the whole group and the watcher forwards it: twice at once is once.
 SIGNAL_ECHO_SECONDS = 0.5
 
