@@ -73,7 +73,9 @@ def speaker(both: Scratch, era: str) -> Speaker:
 
 
 def received(scratch: Scratch, upstream: str) -> list[Message]:
-    return [json.loads(line) for line in Path(scratch.home / upstream).read_bytes().splitlines()]
+    # What is behind the last line end is still being written.
+    whole = Path(scratch.home / upstream).read_bytes().rpartition(b"\n")[0]
+    return [json.loads(line) for line in whole.splitlines()]
 
 
 # --- openings
@@ -157,6 +159,17 @@ def test_an_era_that_the_config_names_is_not_probed_for(scratch: Scratch, kind: 
     scratch.lines().tools()
     methods = [message["method"] for message in received(scratch, "record")]
     assert ("initialize" in methods, "server/discover" in methods) == (era == "legacy", era == "modern")
+
+
+def test_a_server_that_refuses_the_handshake_first_is_listened_to_all_the_same(scratch: Scratch) -> None:
+    scratch.configure({"new": server("modern", "--backwards")})
+    scratch.start()
+    client = scratch.lines()
+    client.initialize()
+    client.tools()
+    assert scratch.upstream("new")["era"] == "modern"
+    client.call("new__grow")
+    client.next_called(CHANGED)
 
 
 # --- refusals

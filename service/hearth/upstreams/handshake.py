@@ -20,10 +20,10 @@ class Greeting:
         self.era = era
         self.instructions = values.text(result.get("instructions"))
         capabilities = values.members(result.get("capabilities"))
-        # A modern server may prove its era by an error; then nothing is known, and tools are worth asking for.
+        # A modern server may prove its era by an error; then nothing is known, and all is worth asking for.
         self.has_tools = not capabilities or "tools" in capabilities
         offered = values.members(capabilities.get("tools"))
-        self.announces_tools = values.is_true(offered.get("listChanged"))
+        self.announces_tools = not capabilities or values.is_true(offered.get("listChanged"))
 
 
 class Reply:
@@ -55,7 +55,8 @@ async def greet(connection: Connection, era: str) -> Greeting:
     try:
         while attempt.era is None:
             done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for future in done:
+            # In the order of asking: a modern server's refusal of `initialize` tells less than its answer to `discover`.
+            for future in [asked for asked in waiting if asked in done]:
                 attempt.receive_answer(waiting.pop(future), future.result())
     finally:
         for future in waiting:

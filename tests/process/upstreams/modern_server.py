@@ -1,8 +1,8 @@
 """A server that speaks 2026-07-28 only: no handshake, no session, `_meta` on every request.
 
-    modern_server.py [FILE]
+    modern_server.py [FILE] [--backwards]
 
-FILE gets every line that was received. Tools: `echo` {text} (read-only), `grow` (adds a tool and tells the
+FILE gets every line that was received. With --backwards the first two requests are answered in reverse. Tools: `echo` {text} (read-only), `grow` (adds a tool and tells the
 subscribers), `whoami` (the `_meta` that came with the call, as text), `wait` (with a progress token: one
 progress notice; never answers: for cancellation), `shape` (its output is an array, which no legacy client may
 see), `ask` (wants input first, which no legacy client can give). `initialize` is refused with -32022.
@@ -11,6 +11,7 @@ see), `ask` (wants input first, which no legacy client can give). `initialize` i
 import json
 import os
 import sys
+from collections.abc import Iterator
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -124,12 +125,22 @@ def tagged(method: str, listener: object, params: stdio.Message) -> stdio.Messag
     return stdio.notice(method, {**params, "_meta": {PREFIX + "subscriptionId": listener}})
 
 
+def lines() -> Iterator[bytes]:
+    """What comes in, in the order in which it is to be answered."""
+    received = stdio.raw_lines()
+    if "--backwards" in sys.argv:
+        first, second = next(received), next(received)
+        yield from (second, first)
+    yield from received
+
+
 def main() -> None:
     """Answer until stdin ends."""
     stdio.limit_lifetime()
     server = Server()
-    record = open(sys.argv[1], "ab", buffering=0) if len(sys.argv) > 1 else None  # noqa: SIM115 - until the end
-    for line in stdio.raw_lines():
+    files = [word for word in sys.argv[1:] if not word.startswith("--")]
+    record = open(files[0], "ab", buffering=0) if files else None  # noqa: SIM115 - until the end
+    for line in lines():
         if record:
             record.write(line + b"\n")
         server.handle(json.loads(line))

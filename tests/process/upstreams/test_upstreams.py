@@ -256,6 +256,13 @@ def test_modern_keeps_what_it_received_where_it_is_told_to(start: Any, ledger: P
     assert len(ledger.read_bytes().splitlines()) == 2
 
 
+def test_modern_may_answer_its_first_two_requests_backwards(start: Any) -> None:
+    server = start("modern", "--backwards")
+    server.write("server/discover", {"_meta": META}, 1)
+    server.write("initialize", {}, 2)
+    assert [server.read()["id"], server.read()["id"]] == [2, 1]
+
+
 def test_asking_answers_with_what_it_was_answered(start: Any) -> None:
     server = start("asking")
     question = server.ask("tools/call", {"name": "ask", "arguments": {"method": "roots/list"}})
