@@ -2,10 +2,11 @@
 
     modern_server.py [FILE] [--backwards]
 
-FILE gets every line that was received. With --backwards the first two requests are answered in reverse. Tools: `echo` {text} (read-only), `grow` (adds a tool and tells the
-subscribers), `whoami` (the `_meta` that came with the call, as text), `wait` (with a progress token: one
-progress notice; never answers: for cancellation), `shape` (its output is an array, which no legacy client may
-see), `ask` (wants input first, which no legacy client can give). `initialize` is refused with -32022.
+FILE gets every line that was received. With --backwards the first two requests are answered in reverse.
+Tools: `echo` {text} (read-only), `grow` (adds a tool and tells the subscribers), `whoami` (the `_meta` that
+came with the call, as text), `wait` (with a progress token: one progress notice; never answers: for
+cancellation), `shape` (its output is an array, which no legacy client may see), `ask` (wants input first,
+which no legacy client can give). `initialize` is refused with -32022.
 """
 
 import json
