@@ -50,7 +50,7 @@ def test_an_open_session_holds_the_daemon(scratch: Scratch, wire: str) -> None:
     daemon = scratch.start()
     client = scratch.lines() if wire == "lines" else scratch.frames()
     client.ask("ping")
-    assert not exits_within(daemon, 0.7)
+    assert not exits_within(daemon, 0.4)
     assert client.ask("ping")["result"] == {}
     client.close()
     assert daemon.wait() == 0
@@ -60,7 +60,7 @@ def test_a_connection_that_has_not_spoken_yet_holds_the_daemon(scratch: Scratch)
     scratch.configure(idle_timeout=0.1)
     daemon = scratch.start()
     client = scratch.lines()
-    assert not exits_within(daemon, 0.7)
+    assert not exits_within(daemon, 0.4)
     assert client.ask("ping")["result"] == {}
 
 
@@ -77,7 +77,7 @@ def test_a_call_in_flight_holds_the_daemon_also_when_its_session_has_fallen_sile
     scratch.configure({"count": server("counting", ledger)}, idle_timeout=0.1, heartbeat_interval=0.05)
     daemon = scratch.start()
     client = scratch.frames()
-    client.begin_call("count__once", key="slow", delay=1500)
+    client.begin_call("count__once", key="slow", delay=800)
     noted(ledger, "once slow")
     # Silent after 0.15 s, idle after 0.1 s more; the answer comes long after both.
     assert text_of(client.answer_to(1)) == "once slow"
@@ -98,7 +98,7 @@ def test_an_idle_timeout_of_zero_means_to_stay(scratch: Scratch) -> None:
     scratch.configure(idle_timeout=0, heartbeat_interval=0.05)
     daemon = scratch.start()
     scratch.lines().close()
-    assert not exits_within(daemon, 0.7)
+    assert not exits_within(daemon, 0.4)
     assert scratch.lines().ask("ping")["result"] == {}
 
 
@@ -111,8 +111,8 @@ def test_calls_in_flight_finish_in_the_drain(scratch: Scratch, number: signal.Si
     scratch.configure({"count": server("counting", ledger)})
     daemon = scratch.start()
     lines, frames = scratch.lines(), scratch.frames()
-    lines.begin_call("count__once", id="a", key="lines", delay=600)
-    frames.begin_call("count__once", id="b", key="frames", delay=600)
+    lines.begin_call("count__once", id="a", key="lines", delay=300)
+    frames.begin_call("count__once", id="b", key="frames", delay=300)
     noted(ledger, "once lines")
     noted(ledger, "once frames")
     daemon.signal(number)
@@ -147,7 +147,7 @@ def test_nothing_that_comes_during_the_drain_is_taken_and_goodbye_says_so(scratc
     daemon = scratch.start()
     lines, frames, mute = scratch.lines(), scratch.frames(), scratch.control()
     lines.ask("ping")
-    frames.begin_call("count__once", key="before", delay=800)
+    frames.begin_call("count__once", key="before", delay=500)
     noted(ledger, "once before")
     daemon.signal(signal.SIGTERM)
     assert frames.receive_type("goodbye")[0]["taken"] == 1

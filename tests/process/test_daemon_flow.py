@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from process.clients import Client, Closed, FramesClient, text_of
-from process.daemon import Scratch, server
+from process.daemon import Scratch, pids_of, server
 from process.kernel import BOUND_SECONDS, until
 
 
@@ -53,9 +53,9 @@ def test_a_client_that_does_not_read_loses_progress_but_no_answer(scratch: Scrat
     stuck.begin_call("big__big", id="big", bytes=3_000_000)
     assert stuck.stream.has_data(BOUND_SECONDS)
     # More than the kernel takes is waiting by the time the progress comes.
-    stuck.begin_call("count__read", id="slow", meta={"progressToken": 1}, key="k", delay=1000, steps=200)
+    stuck.begin_call("count__read", id="slow", meta={"progressToken": 1}, key="k", delay=500, steps=200)
     noted(ledger, "read k")
-    assert text_of(other.call("count__read", key="after", delay=1300)) == "read after"
+    assert text_of(other.call("count__read", key="after", delay=700)) == "read after"
     assert len(text_of(stuck.answer_to("big"))) == 3_000_000
     assert text_of(stuck.answer_to("slow")) == "read k"
     progress = [message for message in stuck.aside if message.get("method") == "notifications/progress"]
@@ -120,6 +120,8 @@ def test_a_server_that_does_not_read_is_named_in_an_immediate_error(scratch: Scr
     assert text_of(other.call("echo__echo", text="me too")) == "me too"
     unanswered = set(filling) - {message.get("id") for message in client.aside}
     assert unanswered
+    # It would not notice the end of its input either.
+    os.kill(pids_of(scratch, "deaf")[0], signal.SIGKILL)
 
 
 def test_cancels_go_past_the_full_queue_of_a_server(scratch: Scratch) -> None:
@@ -160,7 +162,7 @@ def test_a_deaf_server_s_queue_has_room_again_when_it_reads(scratch: Scratch) ->
 
 def test_a_silent_server_delays_only_who_calls_it(scratch: Scratch) -> None:
     scratch.configure(
-        {"silent": server("silent", start_timeout=1.5), "echo": server("echo")}, list_timeout=0.2, drain_timeout=0.1
+        {"silent": server("silent", start_timeout=0.8), "echo": server("echo")}, list_timeout=0.2, drain_timeout=0.1
     )
     scratch.start()
     waiting, other = scratch.lines(), scratch.lines()
@@ -169,7 +171,7 @@ def test_a_silent_server_delays_only_who_calls_it(scratch: Scratch) -> None:
     id = waiting.begin_call("silent__x")
     assert text_of(other.call("echo__echo", text="quick")) == "quick"
     refused = waiting.answer_to(id)
-    assert "server 'silent' did not answer within 1.5 s" in refused["error"]["message"]
+    assert "server 'silent' did not answer within 0.8 s" in refused["error"]["message"]
 
 
 @pytest.mark.parametrize("tool", ["die", "abort", "half"])

@@ -10,7 +10,7 @@ from process.daemon import Scratch, server
 from process.kernel import until
 
 # Short enough for a test, long enough for a busy machine to send one in time.
-HEARTBEAT_SECONDS = 0.2
+HEARTBEAT_SECONDS = 0.1
 
 
 def session_of(scratch: Scratch, client: FramesClient) -> Message | None:
@@ -100,7 +100,7 @@ def test_what_is_owed_to_a_silent_session_arrives_once_when_it_reads_again(scrat
     counted(scratch)
     stopped = scratch.frames()
     stopped.initialize()
-    ids = [stopped.begin_call("count__once", key=f"k{number}", delay=1500 + number) for number in range(5)]
+    ids = [stopped.begin_call("count__once", key=f"k{number}", delay=900 + number) for number in range(5)]
     falls_silent(scratch, stopped)
     # The calls go on, and their answers are kept.
     until(lambda: (session_of(scratch, stopped) or {}).get("inFlight") == 0, "all calls are answered")
@@ -240,9 +240,15 @@ def test_a_server_that_is_not_there_is_refused_with_those_that_are(scratch: Scra
 # --- nothing is mixed up
 
 
-def test_two_sessions_with_the_same_ids_and_tokens_get_their_own_answers_and_progress(scratch: Scratch) -> None:
-    counted(scratch)
-    first, second = scratch.lines(), scratch.frames()
+@pytest.fixture(scope="module")
+def counting(shared: Scratch) -> Scratch:
+    """One daemon for what leaves no trace in it."""
+    counted(shared)
+    return shared
+
+
+def test_two_sessions_with_the_same_ids_and_tokens_get_their_own_answers_and_progress(counting: Scratch) -> None:
+    first, second = counting.lines(), counting.frames()
     for number in range(20):
         for name, client in (("first", first), ("second", second)):
             meta = {"progressToken": number}
@@ -265,13 +271,12 @@ def test_two_sessions_with_the_same_ids_and_tokens_get_their_own_answers_and_pro
 @pytest.mark.parametrize("wire", ["lines", "frames"])
 @pytest.mark.parametrize(("id", "same"), [("7", "7"), ('"a"', r'"\u0061"'), ("1", "1.0")])
 def test_an_id_that_is_still_in_flight_is_refused_and_the_first_call_goes_on(
-    scratch: Scratch, wire: str, id: str, same: str
+    counting: Scratch, wire: str, id: str, same: str
 ) -> None:
-    counted(scratch)
-    client = scratch.lines() if wire == "lines" else scratch.frames()
+    client = counting.lines() if wire == "lines" else counting.frames()
     params = '{"name":"count__once","arguments":{"key":"k","delay":%d}}'
     call = '{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":' + params + "}"
-    client.send_line((call % (id, 600)).encode())
+    client.send_line((call % (id, 150)).encode())
     client.send_line((call % (same, 0)).encode())
     refused = client.receive()
     assert refused["error"]["code"] == -32600
@@ -281,9 +286,8 @@ def test_an_id_that_is_still_in_flight_is_refused_and_the_first_call_goes_on(
     assert text_of(client.receive()) == "once k"
 
 
-def test_a_number_and_a_string_are_different_ids(scratch: Scratch) -> None:
-    counted(scratch)
-    client = scratch.lines()
+def test_a_number_and_a_string_are_different_ids(counting: Scratch) -> None:
+    client = counting.lines()
     client.begin_call("count__read", id=1, key="number", delay=200)
     client.begin_call("count__read", id="1", key="string", delay=200)
     assert {type(message["id"]): text_of(message) for message in (client.receive(), client.receive())} == {
