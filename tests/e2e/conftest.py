@@ -62,7 +62,7 @@ def machine(world: World) -> Machine:
     return world.machine
 
 
-@pytest.fixture(scope="session", params=["system", "newest"])
+@pytest.fixture(scope="session", params=["system", pytest.param("newest", marks=pytest.mark.slow)])
 def installation(request: pytest.FixtureRequest, world: World) -> Installation:
     """Hearth on the distribution's Python, and on 3.13 where one is at hand."""
     if request.param not in world.installations:
