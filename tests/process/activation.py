@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from process.daemon import COMMAND, Scratch
-from process.kernel import BOUND_SECONDS, until
+from process.kernel import BOUND_SECONDS
 from process.requirements import needs_program
 
 
@@ -27,7 +27,10 @@ class Activation:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
         )
-        until(lambda: os.path.lexists(scratch.socket), "the socket is there")
+        assert self.process.stderr
+        # The file is there before anybody listens on it; this is said when somebody does.
+        while not (line := self.process.stderr.readline()).startswith(b"Listening on"):
+            assert line, "systemd-socket-activate ended"
         self.inode = os.lstat(scratch.socket).st_ino
 
     def end(self) -> int:

@@ -29,7 +29,11 @@ class Stream:
     def __init__(self, path: str) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.settimeout(BOUND_SECONDS)
-        self.socket.connect(path)
+        try:
+            self.socket.connect(path)
+        except OSError:
+            self.socket.close()
+            raise
         self._buffer = bytearray()
 
     def send(self, data: bytes) -> None:
