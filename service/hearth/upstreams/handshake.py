@@ -55,7 +55,8 @@ async def greet(connection: Connection, era: str) -> Greeting:
     try:
         while attempt.era is None:
             done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            # In the order of asking: a modern server's refusal of `initialize` tells less than its answer to `discover`.
+            # In the order of asking: of a modern server, the answer to `discover` tells more than the refusal of the
+            # other opening.
             for future in [asked for asked in waiting if asked in done]:
                 attempt.receive_answer(waiting.pop(future), future.result())
     finally:
