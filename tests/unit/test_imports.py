@@ -19,10 +19,10 @@ ARROWS = {
             "references"},
     "bridge": {"wire", "host"},  # of both only what is in BRIDGE_MODULES
     "demo": {"host"},
-    "server": {"hub", "mcp", "wire", "host", "config", "registry"},
+    "server": {"hub", "mcp", "wire", "host", "config", "registry", "turns"},
     "packs": {"hub"},
     "hub": {"mcp", "upstreams", "wire", "config"},
-    "upstreams": {"mcp", "wire", "host", "config", "references"},
+    "upstreams": {"mcp", "wire", "host", "config", "references", "turns"},
     "mcp": {"wire"},
     "wire": set(),
     "host": set(),
@@ -30,6 +30,7 @@ ARROWS = {
     "references": {"config"},
     "config": {"records"},
     "records": set(),
+    "turns": set(),
 }  # fmt: skip
 
 # The bridge starts within milliseconds of the bare interpreter: it may load these, and they load only the standard

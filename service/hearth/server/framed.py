@@ -9,11 +9,11 @@ from msgspec import Raw
 from hearth import __version__
 from hearth.errors import FrameError, HearthError, Refused, WireError
 from hearth.faults import SEAMS
-from hearth.host.turns import TURN
 from hearth.hub.sessions import Session
 from hearth.mcp import answers
 from hearth.server.outbox import Outbox
 from hearth.server.steward import Steward
+from hearth.turns import TURN
 from hearth.wire import json
 from hearth.wire.frames import (
     OLDEST_PROTOCOL_VERSION,

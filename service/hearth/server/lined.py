@@ -2,11 +2,11 @@
 
 import asyncio
 
-from hearth.host.turns import TURN
 from hearth.hub.sessions import Session
 from hearth.mcp import answers, eras
 from hearth.server.outbox import Outbox
 from hearth.server.steward import Steward
+from hearth.turns import TURN
 from hearth.wire import json
 from hearth.wire.lines import Item, LineDecoder
 

@@ -9,7 +9,7 @@ import os
 
 from hearth.faults import SEAMS
 from hearth.host.peers import has_left
-from hearth.host.turns import Gathered
+from hearth.turns import Gathered
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from hearth.errors import HearthError, MessageError, UpstreamError, WireError
-from hearth.host.turns import TURN
 from hearth.mcp import answers, eras
+from hearth.turns import TURN
 from hearth.upstreams.process import Process
 from hearth.wire import json, values
 from hearth.wire.lines import Item, LineDecoder

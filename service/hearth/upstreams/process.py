@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hearth.errors import UpstreamBusy, UpstreamError
 from hearth.faults import SEAMS
 from hearth.host import children
-from hearth.host.turns import Gathered
+from hearth.turns import Gathered
 
 log = logging.getLogger(__name__)
 
