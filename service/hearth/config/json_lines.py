@@ -11,7 +11,7 @@ from hearth.config.model import KeyPath
 
 _COMMENTS = ("//", "/*")
 _INTERESTING = re.compile(r'"|//|/\*|[],}]')
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\]|\\.|)*+"', re.DOTALL)
 _SPACE = re.compile(r"\s*")
 _NOT_NEWLINE = re.compile(r"[^\n]")
 

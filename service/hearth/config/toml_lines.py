@@ -9,15 +9,17 @@ from bisect import bisect_right
 
 from hearth.config.model import KeyPath
 
+# Repeated groups that may fail half way through may also match nothing: before 3.11.5 they would keep what they
+# have consumed by then (python/cpython#100061).
 _BLANK = re.compile(r"(?:[ \t\n]|#[^\n]*)*+")
 _SPACE = re.compile(r"[ \t]*")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _SCALAR = re.compile(r"[^,\]}\n#]*")
-_BASIC = re.compile(r'"(?:[^"\\]|\\.)*+"')
+_BASIC = re.compile(r'"(?:[^"\\]|\\.|)*+"')
 _LITERAL = re.compile(r"'[^']*'")
 # Up to two quotes may stand before the closing three.
-_LONG_BASIC = re.compile(r'"""(?:[^"\\]|\\.|"(?!""))*+"""(?:"{0,2})', re.DOTALL)
-_LONG_LITERAL = re.compile(r"'''(?:[^']|'(?!''))*+'''(?:'{0,2})", re.DOTALL)
+_LONG_BASIC = re.compile(r'"""(?:[^"\\]|\\.|"(?!"")|)*+"""(?:"{0,2})', re.DOTALL)
+_LONG_LITERAL = re.compile(r"'''(?:[^']|'(?!'')|)*+'''(?:'{0,2})", re.DOTALL)
 
 
 class TomlLines:

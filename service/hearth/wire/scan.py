@@ -14,10 +14,12 @@ from typing import Any
 # 100,000 levels needs up to 400,000 steps; what needs more was made to stall the reader.
 STEP_LIMIT = 500_000
 
+# Each repeated group may also match nothing: before 3.11.5, one that fails half way through keeps what it has
+# consumed (python/cpython#100061). So do optional ones, hence no `(…)?+` but `(?>…|)`.
 _WS = rb"[ \t\n\r]*+"
 _COMMA = _WS + rb"," + _WS
-_STRING = rb'"(?>[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+"'
-_NUMBER = rb"-?(?>0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+"
+_STRING = rb'"(?>[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4}|)*+"'
+_NUMBER = rb"-?(?>0|[1-9][0-9]*+)(?>\.[0-9]++|)(?>[eE][+-]?[0-9]++|)"
 _SCALAR = rb"(?>" + _STRING + rb"|" + _NUMBER + rb"|true|false|null)"
 
 _Match = Callable[..., "re.Match[bytes] | None"]
@@ -32,10 +34,10 @@ class _Grammar:
         self.name: _Match = re.compile(_STRING + _WS).match
         # Runs of plain items and members are taken in one match: most of a real message costs C time.
         member = _STRING + _WS + rb":" + _WS + _SCALAR + _COMMA
-        self.items: _Match = re.compile(_WS + rb"((?:" + _SCALAR + _COMMA + rb")++)?+").match
-        self.members: _Match = re.compile(_WS + rb"((?:" + member + rb")++)?+").match
-        self.opening_object: _Match = re.compile(_WS + rb"\{" + _WS + rb"(\}" + _WS + rb")?+").match
-        self.opening_array: _Match = re.compile(_WS + rb"\[" + _WS + rb"(\]" + _WS + rb")?+").match
+        self.items: _Match = re.compile(_WS + rb"(?:(" + _SCALAR + _COMMA + rb")|)*+").match
+        self.members: _Match = re.compile(_WS + rb"(?:(" + member + rb")|)*+").match
+        self.opening_object: _Match = re.compile(_WS + rb"\{" + _WS + rb"(?>(\}" + _WS + rb")|)").match
+        self.opening_array: _Match = re.compile(_WS + rb"\[" + _WS + rb"(?>(\]" + _WS + rb")|)").match
         self.entry: _Match = re.compile(rb"(" + _STRING + rb")" + _WS + rb":" + _WS).match
         self.no_entry: _Match = re.compile(rb"()").match
 

@@ -15,9 +15,10 @@ SNIFF_LIMIT_BYTES = 64 * 1024
 
 _FRAME_END = 0x10
 _OBJECT = b"{"[0]
-# A string (with the colon that makes it a key), a bracket, or a run of what else JSON has outside strings.
-_STRING_START = rb'"(?>[^"\\\x00-\x1f]++|\\[^\x00-\x1f])*+'
-_TOKEN = rb"(" + _STRING_START + rb'")(?:[ \t\r\n]*+(:))?+|([{\[])|([}\]])|[ \t\r\n,:0-9+\-.eEtrufalsn]++'
+# A string (with the colon that makes it a key), a bracket, or a run of what else JSON has outside strings. The
+# empty alternatives are for Python before 3.11.5, as in `scan`.
+_STRING_START = rb'"(?>[^"\\\x00-\x1f]++|\\[^\x00-\x1f]|)*+'
+_TOKEN = rb"(" + _STRING_START + rb'")(?>[ \t\r\n]*+(:)|)|([{\[])|([}\]])|[ \t\r\n,:0-9+\-.eEtrufalsn]++'
 
 
 class Language(enum.Enum):

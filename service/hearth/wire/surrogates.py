@@ -18,7 +18,8 @@ _COUNT_LIMIT = 100_000
 _HEX = rb"[0-9a-fA-F]"
 _HIGH = rb"[dD][89abAB]" + _HEX + _HEX
 _LOW = rb"[dD][c-fC-F]" + _HEX + _HEX
-_WHOLE = rb"(?>[^\\]++|\\[^u]|\\u(?![dD][89a-fA-F])|\\u" + _HIGH + rb"\\u" + _LOW + rb")*+"
+# The empty alternative is for Python before 3.11.5, as in `scan`.
+_WHOLE = rb"(?>[^\\]++|\\[^u]|\\u(?![dD][89a-fA-F])|\\u" + _HIGH + rb"\\u" + _LOW + rb"|)*+"
 # All four digits are looked at: hiding a broken escape would make JSON of what is none.
 _LONE = rb"(" + _WHOLE + rb")\\u(?=[dD][89a-fA-F]" + _HEX + _HEX + rb")"
 
