@@ -93,6 +93,10 @@ class Daemon:
         """The loop's clock."""
         return self._loop.time()
 
+    def check_room(self) -> None:
+        """Raise Refused if one session more would be too many."""
+        self._reception.check_room()
+
     async def serve(self) -> None:
         """Serve until something ends it, then shut down."""
         self._loop = asyncio.get_running_loop()

@@ -101,6 +101,7 @@ class FramedWire(asyncio.Protocol):
             )
         if header.get("mode") not in (None, "full"):
             raise Refused(f"this version of Hearth does not offer --mode {header['mode']}")
+        self._steward.check_room()
         self._open_session(header)
         self._steward.look_at_config()
 

@@ -6,7 +6,9 @@ import socket
 from typing import cast
 
 from hearth.config import Config
+from hearth.errors import Refused
 from hearth.faults import SEAMS
+from hearth.host import descriptors
 from hearth.host.listener import Listener
 from hearth.host.peers import Peer, own_uid, peer_of
 from hearth.mcp import answers, eras
@@ -21,6 +23,12 @@ log = logging.getLogger(__name__)
 ACCEPT_BATCH = 64
 # When descriptors have run out, accepting again at once would spin.
 ACCEPT_PAUSE_SECONDS = 0.2
+# Beyond the limit for sessions: a full daemon can still be asked for its status, and told to stop.
+CONTROL_PLACES = 8
+# Of the process's descriptors, for the loop, the log, the locks and the control connections …
+RESERVED_DESCRIPTORS = 64
+# … and for each server: its three pipes, and one in passing while it starts.
+SERVER_DESCRIPTORS = 4
 
 _HTTP = (
     b"HTTP/1.1 501 Not Implemented\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 61\r\n\r\n"
@@ -38,6 +46,7 @@ class Reception:
         self._listener = listener
         self._tasks: set[asyncio.Task[object]] = set()
         self._farewell: tuple[bool, str] | None = None
+        self._starved = False
         self.undecided: set[Newcomer] = set()
         self.wires: set[Wire] = set()
 
@@ -62,6 +71,16 @@ class Reception:
         """The connections that are some client's; the others are control connections."""
         return [wire for wire in self.wires if wire.session]
 
+    def check_room(self) -> None:
+        """Raise Refused if one session more would be too many."""
+        crowd = self._crowd(len(self.session_wires()), 0)
+        if crowd:
+            raise Refused(f"Hearth refused the connection: {crowd}")
+
+    def _crowd(self, present: int, more: int) -> str | None:
+        limit, why = connection_limit(self._steward.config, descriptors.limit())
+        return f"{present} connections are open already ({why})" if present >= limit + more else None
+
     def look_once(self) -> bool:
         """Take what waits in the queue, although it is no longer polled; True when somebody was there."""
         return self._accept_one()
@@ -75,10 +94,13 @@ class Reception:
         try:
             connection = self._listener.accept()
         except OSError as exc:
-            log.error("no connection can be accepted for now: %s", exc)
+            if not self._starved:
+                log.error("no connection can be accepted for now: %s", exc)
+            self._starved = True
             self.close()
             asyncio.get_running_loop().call_later(ACCEPT_PAUSE_SECONDS, self.open)
             return False
+        self._starved = False
         if connection is None:
             return False
         if SEAMS:
@@ -88,7 +110,9 @@ class Reception:
 
     def _admit(self, connection: socket.socket) -> None:
         peer = peer_of(connection)
-        refusal = _refusal(peer, self._steward.config, len(self.wires) + len(self.undecided))
+        refusal = _refusal(peer, self._steward.config) or self._crowd(
+            len(self.wires) + len(self.undecided), CONTROL_PLACES
+        )
         if peer is None or refusal:
             log.warning("a connection is refused: %s", refusal)
             _say_and_close(connection, refusal or "its peer is unknown")
@@ -149,13 +173,23 @@ class Newcomer(asyncio.Protocol):
         if language is Language.FRAMES:
             self._become(FramedWire(self._steward, self._transport, self._peer.pid), ended)
         elif language is Language.LINES:
-            self._become(LinedWire(self._steward, self._transport, self._peer.pid), ended)
+            self._become_lined(ended)
         elif language is Language.HTTP:
             self._end(_HTTP)
         elif language is Language.SESSION:
             self._end(_SESSION_LINES)
         elif language is Language.UNKNOWN or ended:
             self._end(answers.error(None, eras.INVALID_REQUEST, _UNKNOWN) + b"\n")
+
+    def _become_lined(self, ended: bool) -> None:
+        assert self._transport is not None
+        try:
+            self._reception.check_room()
+        except Refused as exc:
+            log.warning("a connection is refused: %s", exc)
+            self._end(answers.error(None, eras.INTERNAL_ERROR, str(exc)) + b"\n")
+        else:
+            self._become(LinedWire(self._steward, self._transport, self._peer.pid), ended)
 
     def _become(self, wire: FramedWire | LinedWire, ended: bool) -> None:
         assert self._transport is not None
@@ -180,13 +214,20 @@ class Newcomer(asyncio.Protocol):
         self._reception.decided(self, None)
 
 
-def _refusal(peer: Peer | None, config: Config, connections: int) -> str | None:
+def connection_limit(config: Config, files: int | None) -> tuple[int, str]:
+    """How many sessions there may be, and the name of what limits them: the config, or the system."""
+    if files is not None:
+        room = max(1, files - RESERVED_DESCRIPTORS - SERVER_DESCRIPTORS * len(config.servers))
+        if room < config.max_connections:
+            return room, f"the limit of {files} open files; raise it with ulimit -n, or LimitNOFILE= in the unit"
+    return config.max_connections, "max_connections"
+
+
+def _refusal(peer: Peer | None, config: Config) -> str | None:
     if peer is None:
         return "the kernel does not say who it is"
     if peer.uid != own_uid() and peer.uid not in config.allowed_uids and peer.gid not in config.allowed_gids:
         return f"uid {peer.uid} may not use the daemon of uid {own_uid()} (allowed_uids)"
-    if connections >= config.max_connections:
-        return f"{connections} connections are open already (max_connections)"
     return None
 
 

@@ -33,6 +33,9 @@ class Steward(Protocol):
     def now(self) -> float:
         """The loop's clock."""
 
+    def check_room(self) -> None:
+        """Raise Refused if one session more would be too many."""
+
     def status(self) -> dict[str, Any]:
         """The status document."""
 
