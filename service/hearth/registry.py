@@ -6,6 +6,7 @@ not hide. Knows nothing of sockets: whether the endpoint answers is for the call
 """
 
 import os
+import sys
 
 from hearth.host import processes
 from hearth.host.folders import make_private, refusal
@@ -61,7 +62,7 @@ def read(places: Places) -> Entry | None:
 
     try:
         with open(places.registry, "rb", opener=_open_without_waiting) as file:
-            return _parse(json.loads(file.read(_SIZE_LIMIT_BYTES)))
+            return _parse(json.loads(file.read(_SIZE_LIMIT_BYTES))) if _is_mine(file.fileno()) else None
     except (OSError, ValueError, RecursionError):
         # Absent, unreadable, half written, somebody else's: all mean that nothing is known.
         return None
@@ -106,6 +107,11 @@ def _parse(found: object) -> Entry | None:
             return None
     entry = Entry(**values)  # type: ignore[arg-type]  # each was checked
     return entry if 0 < entry.pid <= _LARGEST_PID else None
+
+
+def _is_mine(descriptor: int) -> bool:
+    # The folder may be in /tmp, made by somebody else before us: what it says would choose whom we signal.
+    return sys.platform == "win32" or os.fstat(descriptor).st_uid == os.getuid()
 
 
 def _open_without_waiting(path: str, flags: int) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from process.daemon import Scratch
+from process.daemon import COMMAND, Daemon, Scratch
 from process.kernel import BOUND_SECONDS, is_gone, pids_at_home, until
 from process.requirements import needs, needs_program
 
@@ -225,5 +225,44 @@ def test_a_detached_daemon_has_a_session_of_its_own_and_holds_nothing_of_its_sta
     os.close(reading)
     assert os.getsid(pid) != os.getsid(0)
     assert os.readlink(f"/proc/{pid}/cwd") == str(scratch.home)
+    end_detached(scratch)
+
+
+def end_detached(scratch: Scratch) -> None:
     scratch.control().control("shutdown")
     until(lambda: not pids_at_home(str(scratch.home)), "the detached daemon has gone")
+
+
+@pytest.mark.parametrize("mask", ["0002", "0000"])
+def test_a_detached_daemon_keeps_the_mask_for_its_servers_and_its_own_files_private(
+    scratch: Scratch, mask: str
+) -> None:
+    daemon = scratch.start("--detach", command=("sh", "-c", f'umask {mask}; exec "$@"', "sh", *COMMAND))
+    assert f"Umask:\t{mask}\n" in Path(f"/proc/{daemon.pid}/status").read_text()
+    files = [Path(scratch.socket), scratch.log, *scratch.folder.iterdir()]
+    assert len(files) > 3
+    assert {path: oct(path.lstat().st_mode & 0o777) for path in files} == dict.fromkeys(files, "0o600")
+    folders = (scratch.folder, scratch.folder.parent, scratch.log.parent)
+    assert {oct(path.lstat().st_mode & 0o777) for path in folders} == {"0o700"}
+    end_detached(scratch)
+
+
+def start_below_a_manager(scratch: Scratch, manager: socket.socket, *arguments: str) -> Daemon:
+    manager.bind(str(scratch.home / "notify"))
+    manager.setblocking(False)
+    return scratch.start(*arguments, NOTIFY_SOCKET=str(scratch.home / "notify"), WATCHDOG_USEC="20000")
+
+
+def test_a_detached_daemon_has_nothing_to_say_to_the_service_manager_of_its_starter(scratch: Scratch) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        start_below_a_manager(scratch, manager, "--detach")
+        end_detached(scratch)
+        with pytest.raises(BlockingIOError):
+            manager.recv(4096)
+
+
+def test_a_daemon_that_is_a_service_without_a_socket_unit_says_that_it_is_ready(scratch: Scratch) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        start_below_a_manager(scratch, manager)
+        # Said before the ready pipe was written.
+        assert manager.recv(4096).startswith(b"READY=1\n")

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from hearth.server.reception import CONTROL_PLACES, RESERVED_DESCRIPTORS, SERVER_DESCRIPTORS
 from process.clients import Closed, LinesClient, Message, Stream, text_of
-from process.daemon import Scratch, server
+from process.daemon import COMMAND, Scratch, server
 from process.kernel import BOUND_SECONDS, is_gone, until
 from process.requirements import needs, needs_program, needs_root
 
@@ -123,20 +124,57 @@ def test_one_connection_more_than_allowed_is_refused_and_room_is_made_again(scra
     first, second = scratch.lines(), scratch.frames()
     first.ask("ping")
     third = scratch.lines()
+    third.begin("ping")
     assert "max_connections" in third.receive()["error"]["message"]
     with pytest.raises(Closed):
         third.receive()
+    fourth = scratch.control()
+    fourth.send_frame({"type": "hello", "protocol": 1})
+    assert "max_connections" in fourth.receive_type("error")[0]["message"]
     second.close()
 
     def admitted() -> bool:
-        with LinesClient(scratch.socket) as fourth:
+        with LinesClient(scratch.socket) as fifth:
             try:
-                return "result" in fourth.ask("ping")
+                return "result" in fifth.ask("ping")
             except (Closed, BrokenPipeError):
                 return False
 
     until(admitted, "there is room again")
     assert first.ask("ping")["result"] == {}
+
+
+def test_a_daemon_that_is_full_can_still_be_asked_for_its_status_and_told_to_stop(scratch: Scratch) -> None:
+    scratch.configure(max_connections=1)
+    daemon = scratch.start()
+    scratch.lines().ask("ping")
+    assert len(scratch.status()["sessions"]) == 1
+    scratch.control().control("shutdown")
+    assert daemon.wait() == 0
+
+
+def test_silent_connections_are_counted_too_and_the_refused_are_told(scratch: Scratch) -> None:
+    scratch.configure(max_connections=1)
+    scratch.start()
+    for _ in range(1 + CONTROL_PLACES):
+        scratch.own(LinesClient(scratch.socket))
+    assert "max_connections" in scratch.lines().receive()["error"]["message"]
+
+
+def test_the_limit_of_open_files_refuses_in_words_and_leaves_room_for_servers(scratch: Scratch) -> None:
+    scratch.configure({"rec": server("recording", scratch.home / "record")})
+    files = 100
+    scratch.start(command=("sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *COMMAND))
+    room = files - RESERVED_DESCRIPTORS - SERVER_DESCRIPTORS
+    clients = [scratch.lines() for _ in range(room)]
+    for client in clients:
+        client.ask("ping")
+    late = scratch.lines()
+    late.begin("ping")
+    assert f"the limit of {files} open files" in late.receive()["error"]["message"]
+    assert text_of(clients[-1].call("rec__echo", text="x")) == "heard"
+    assert len(scratch.status()["sessions"]) == room
+    assert "no connection can be accepted" not in scratch.logged()
 
 
 # --- what a server's process gets

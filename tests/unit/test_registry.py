@@ -17,6 +17,7 @@ from hearth.errors import StartError
 from hearth.host import processes
 from hearth.paths import Places
 from hearth.registry import Entry
+from process.requirements import needs_root
 
 
 @pytest.fixture
@@ -119,6 +120,13 @@ def test_a_folder_in_place_of_the_entry_is_none_to_a_reader_and_a_sentence_to_a_
 def test_a_named_pipe_in_place_of_the_entry_holds_nobody(places: Places) -> None:
     registry.prepare(places)
     os.mkfifo(places.registry)
+    assert registry.read(places) is None
+
+
+def test_an_entry_that_somebody_else_wrote_is_none(places: Places) -> None:
+    needs_root()
+    registry.write(places, entry_of(os.getpid()))
+    os.chown(places.registry, 65534, -1)
     assert registry.read(places) is None
 
 

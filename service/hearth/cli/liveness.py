@@ -26,7 +26,8 @@ def find(places: Places) -> Lit | None:
     """The daemon of these places, if it runs."""
     entry = registry.read(places)
     if entry and registry.is_alive(entry):
-        return Lit(entry.endpoint, entry.pid, entry.start_time)
+        # The endpoint is where everybody looks for it, whatever the entry says: that file is a hint.
+        return Lit(places.socket, entry.pid, entry.start_time)
     service = unit.look(places, "service")
     if service and service.active in {"active", "activating", "reloading"} and service.pid:
         start_time = processes.start_time(service.pid)

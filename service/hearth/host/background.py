@@ -9,6 +9,7 @@ from hearth.errors import StartError
 def detach(log_path: str) -> None:
     """Become a daemon: new session, no terminal, home directory, stdio to the log. Only the grandchild returns.
 
+    The file mode mask stays as it is: the MCP servers inherit it, and write into the user's projects.
     Standard library only and cheap: it runs before anything else is imported.
     """
     if sys.platform == "win32":
@@ -18,7 +19,6 @@ def detach(log_path: str) -> None:
     os.setsid()
     if os.fork():
         os._exit(0)
-    os.umask(0o077)
     try:
         os.chdir(os.environ.get("HOME") or "/")
     except OSError:

@@ -7,6 +7,9 @@ import struct
 import sys
 from typing import NamedTuple
 
+# struct ucred of unix(7): users and groups are unsigned, and directory services number beyond 2^31.
+_UCRED = struct.Struct("iII")
+
 
 class Peer(NamedTuple):
     """The credentials of a connected process. `pid` is None where the kernel does not say."""
@@ -27,8 +30,8 @@ def peer_of(connection: socket.socket) -> Peer | None:
     """The peer's credentials, taken by the kernel when it connected; None when there are none to be had."""
     try:
         if sys.platform == "linux":
-            size = struct.calcsize("3i")
-            return Peer(*struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)))
+            raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+            return Peer(*_UCRED.unpack(raw))
         if sys.platform == "darwin":
             return _local_peercred(connection)
     except OSError:

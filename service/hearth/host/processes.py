@@ -7,11 +7,11 @@ stands for "this platform does not tell"; then the pid alone must do.
 
 import sys
 
+from hearth.host.start_times import UNKNOWN_START_TIME
+
 if sys.platform == "win32":
     from hearth.host.processes_windows import is_alive, send_signal, start_time, wait_gone
 else:
     from hearth.host.processes_posix import is_alive, send_signal, start_time, wait_gone
-
-UNKNOWN_START_TIME = 0
 
 __all__ = ["UNKNOWN_START_TIME", "is_alive", "send_signal", "start_time", "wait_gone"]

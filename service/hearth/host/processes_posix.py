@@ -7,10 +7,10 @@ import sys
 import time
 
 from hearth.errors import Refused
+from hearth.host.start_times import UNKNOWN_START_TIME
 
 assert sys.platform != "win32"
 
-UNKNOWN_START_TIME = 0
 # Where the kernel cannot wake us. Short against a person's patience, long against the cost of one look.
 _POLL_SECONDS = 0.02
 # poll(2) takes an int of milliseconds.

@@ -3,7 +3,8 @@
 import ctypes
 import sys
 
-UNKNOWN_START_TIME = 0
+from hearth.host.start_times import UNKNOWN_START_TIME
+
 _PROCESS_TERMINATE = 0x0001
 _PROCESS_QUERY_LIMITED_INFORMATION = 0x1000
 _SYNCHRONIZE = 0x0010_0000

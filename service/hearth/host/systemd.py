@@ -11,6 +11,7 @@ import time
 
 LISTEN_FDS_START = 3
 _LISTEN_VARIABLES = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID")
+_MANAGER_VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 
 def take_listeners() -> list[tuple[str, socket.socket]]:
@@ -38,6 +39,12 @@ def hand_on_listener(listener: socket.socket, name: str) -> None:
         os.dup2(listener.fileno(), LISTEN_FDS_START)
     os.set_inheritable(LISTEN_FDS_START, True)
     os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1", LISTEN_FDNAMES=name)
+
+
+def forget_manager() -> None:
+    """Leave the service manager of whoever started this process behind: what becomes of us is not its business."""
+    for name in _MANAGER_VARIABLES:
+        os.environ.pop(name, None)
 
 
 class Notifier:

@@ -104,6 +104,7 @@ def main(arguments: list[str]) -> int:
         return 2
     listener = inherit(places.socket)
     if options.detach:
+        systemd.forget_manager()
         background.close_inherited({options.ready_fd})
         background.detach(places.log)
     if options.ready_fd >= 0:
@@ -112,7 +113,12 @@ def main(arguments: list[str]) -> int:
     if listener is None and sys.platform == "linux":
         from hearth.host.watcher import fork_watched
 
-        fork_watched()
+        if not fork_watched():
+            print(
+                "hearth: warning: no watcher could be set up (prctl): processes that the MCP servers leave behind may"
+                " outlive the daemon",
+                file=sys.stderr,
+            )
     return _run(Start(places, listener, options.ready_fd, options.again()))
 
 

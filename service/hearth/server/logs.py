@@ -6,6 +6,10 @@ At the default level no record carries a token, a secret or a payload.
 import logging
 import os
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from io import TextIOWrapper
 
 ROTATE_BYTES = 2 * 1024 * 1024
 ROTATE_COUNT = 3
@@ -45,10 +49,17 @@ def _journal() -> logging.Handler:
 def _file(path: str) -> logging.Handler:
     from logging.handlers import RotatingFileHandler
 
+    class PrivateFile(RotatingFileHandler):
+        """Each file of the rotation is for this user alone, whatever the mask."""
+
+        def _open(self) -> "TextIOWrapper":
+            file = super()._open()
+            os.chmod(self.baseFilename, 0o600)
+            return file
+
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        handler: logging.Handler = RotatingFileHandler(path, maxBytes=ROTATE_BYTES, backupCount=ROTATE_COUNT)
-        os.chmod(path, 0o600)
+        handler: logging.Handler = PrivateFile(path, maxBytes=ROTATE_BYTES, backupCount=ROTATE_COUNT)
     except OSError:
         # A log that cannot be written is no reason not to serve.
         handler = logging.StreamHandler()

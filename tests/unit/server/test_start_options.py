@@ -1,11 +1,13 @@
 """The command line of the daemon's module, which programs type and people do not."""
 
 import os
+import sys
 
 import pytest
 
 from hearth.errors import StartError
 from hearth.paths import Places
+from hearth.server import entry
 from hearth.server.entry import Options, Start
 
 
@@ -60,3 +62,14 @@ def test_the_starter_is_told_once() -> None:
 def test_without_a_listener_the_daemon_is_its_own() -> None:
     start = Start(Places(), None, -1, [])
     assert (start.adopted, start.activation) == (False, "self")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the watcher is Linux's")
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_daemon_whose_orphans_nobody_will_end_says_so(
+    watched: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("hearth.host.watcher.fork_watched", lambda: watched)
+    monkeypatch.setattr(entry, "_run", lambda start: 0)
+    assert entry.main([]) == 0
+    assert ("may outlive the daemon" in capsys.readouterr().err) is not watched
