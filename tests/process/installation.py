@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import site
 import sys
 from pathlib import Path
 
@@ -23,7 +22,8 @@ class Installation:
         self._source = Path(hearth.__file__).parent
         self.install()
         # Folders named in a .pth file are searched after this one, and their own .pth files are not read.
-        (own / "rest.pth").write_text("\n".join(site.getsitepackages()) + "\n")
+        rest = [entry for entry in sys.path if entry.endswith("-packages")]
+        (own / "rest.pth").write_text("\n".join(rest) + "\n")
 
     @property
     def command(self) -> tuple[str, ...]:
