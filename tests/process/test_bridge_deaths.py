@@ -233,6 +233,37 @@ def test_a_writer_that_is_stuck_in_a_mad_daemon_is_freed(scene: Stage) -> None:
     assert wire.read_line()[1]["method"] == "notifications/x"
 
 
+# What the scanner of the standard library refuses, each in another place of it.
+_NOT_JSON = [b'{"a" 1}', b'{"a":1,}', b'{"a":"\x01"}', b'{"type":"mcp","re":1', b'{"a":"\\u12"}']
+
+
+@pytest.mark.parametrize("header", _NOT_JSON)
+def test_after_a_header_that_is_not_json_the_bridge_asks_the_next_daemon(scene: Stage, header: bytes) -> None:
+    daemon, bridge, wire = scene.meeting()
+    bridge.request(1)
+    bridge.request(2)
+    wire.read_line()
+    wire.read_line()
+    answered = encode(b'{"type":"mcp","re":1}', b'{"jsonrpc":"2.0","id":1,"result":{}}')
+    wire.socket.sendall(answered + encode(header))
+    assert bridge.read()["id"] == 1
+    wire = welcomed(daemon)
+    sent, message = wire.read_line()
+    assert (sent["resent"], message["id"]) == (True, 2)
+    wire.answer(sent["seq"], 2)
+    assert "result" in bridge.read()
+    assert "does not keep to the protocol" in bridge.stderr()
+
+
+def test_a_daemon_without_sessions_is_not_resumed(scene: Stage) -> None:
+    daemon, bridge, wire = scene.meeting(sessionId="degraded", secret="")
+    bridge.request(1)
+    wire.answer(wire.read_line()[0]["seq"], 1)
+    bridge.read()
+    wire.close()
+    assert "resume" not in daemon.accept().greet()
+
+
 def test_a_request_that_kills_every_daemon_is_given_up(scene: Stage) -> None:
     daemon, bridge, wire = scene.meeting()
     bridge.request("poison")

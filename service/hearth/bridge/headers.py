@@ -35,7 +35,9 @@ def read(header: bytes) -> "dict[str, Any]":
     """A header as a dictionary. Raises FrameError."""
     try:
         found, end = _scan(header.decode(), 0)
-    except (StopIteration, ValueError, RecursionError) as exc:
+    except (StopIteration, ValueError, RecursionError, SystemError, ImportError) as exc:
+        # The scanner's own error belongs to `json.decoder`. Python 3.11 does not load that and fails with a
+        # SystemError instead; later ones load it, if it is still there.
         raise FrameError(f"the daemon sent a header that is not JSON: {header[:80]!r}") from exc
     if not isinstance(found, dict) or end != len(header.decode()):
         raise FrameError(f"the daemon sent a header that is no object: {header[:80]!r}")

@@ -9,6 +9,8 @@
   connection and `taken` divides what a daemon looked at from what it did not.
 - `written` is the last number that the kernel took whole. What was written to a daemon that went away may have run
   there (`doubtful`), unless that one never said helloAck, or said goodbye and that it had not looked so far.
+- `offered` is the last number that was handed over to be written. As long as the connection is open, a daemon that
+  says nothing may still look at all of that: it may be stopped, and go on long after somebody has given up.
 
 Two threads use it: one adds, the other receives. `add`, `park`, `closed` and `reopen` need the caller's lock against
 each other; `receive` needs none, because it only removes by key, which the interpreter does in one step.
@@ -20,7 +22,7 @@ from hearth.wire.frames import encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
 # A request that was in the hands of so many daemons when they died has probably killed them.
@@ -41,6 +43,8 @@ class Ledger:
         "goodbye",
         "heartbeat_seconds",
         "kept",
+        "offered",
+        "open",
         "questions",
         "refusal",
         "seq",
@@ -54,6 +58,8 @@ class Ledger:
     def __init__(self) -> None:
         self.seq = 0
         self.written = 0
+        self.offered = 0
+        self.open = False
         self.table: dict[int, bytes] = {}
         # How many daemons died with the line in their hands.
         self.doubtful: dict[int, int] = {}
@@ -76,9 +82,11 @@ class Ledger:
 
     # --- the client's lines
 
-    def add(self, lines: "Iterable[bytes]") -> list[bytes]:
+    def add(self, lines: "Sequence[bytes]") -> list[bytes]:
         """Enter lines into the table; return their frames, numbered on from `seq`."""
         table, seq = self.table, self.seq
+        # Before the first is in the table: the other thread may give it up at once.
+        self.offered = seq + len(lines)
         frames = []
         for line in lines:
             seq += 1
@@ -95,45 +103,45 @@ class Ledger:
 
     # --- the daemon's frames
 
-    def receive(self, frames: "Iterable[tuple[bytes, bytes]]") -> list[bytes]:
-        """Take frames; return the lines for the client, in order. Raises FrameError."""
-        table, lines = self.table, []
-        for header, payload in frames:
-            number = header[_ANSWER_SIZE:-1]
-            if number.isdigit() and header[:_ANSWER_SIZE] == _ANSWER:
-                if table.pop(int(number), None) is not None:
-                    self.answered = True
-                    lines.append(payload)
-                continue
-            line = self._receive_other(header, payload)
-            if line is not None:
-                lines.append(line)
-        return lines
+    def receive(self, frames: "Iterable[tuple[bytes, bytes]]", lines: list[bytes]) -> None:
+        """Take frames; append to `lines` what is for the client, in order. Raises FrameError.
 
-    def _receive_other(self, header: bytes, payload: bytes) -> bytes | None:
-        fields = headers.read(header)
-        kind = fields.get("type")
-        if kind == "mcp":
-            return payload if self._is_for_client(fields) else None
+        What was appended before an error is out of the table, so it has to be delivered all the same.
+        """
+        table, header = self.table, b""
         try:
-            if kind == "ack":
-                self._receive_ack(fields)
-            elif kind == "helloAck":
-                self._receive_welcome(fields)
-            elif kind == "goodbye":
-                self.goodbye = bool(fields.get("reconnect", True))
-                self.taken = None if fields.get("taken") is None else int(fields["taken"])
-                self.changed = True
-            elif kind == "error":
-                self.refusal = str(fields.get("message") or "the daemon refused the connection")
-                self.changed = True
+            for header, payload in frames:
+                number = header[_ANSWER_SIZE:-1]
+                if number.isdigit() and header[:_ANSWER_SIZE] == _ANSWER:
+                    if table.pop(int(number), None) is not None:
+                        self.answered = True
+                        lines.append(payload)
+                elif self._receive_other(headers.read(header)):
+                    lines.append(payload)
         except (TypeError, ValueError, KeyError, AttributeError) as exc:
             raise FrameError(f"the daemon sent a header that makes no sense: {header[:200]!r}") from exc
-        return None
+
+    def _receive_other(self, fields: "dict[str, Any]") -> bool:
+        """Anything but a plain answer; whether its payload is for the client."""
+        kind = fields.get("type")
+        if kind == "mcp":
+            return self._is_for_client(fields)
+        if kind == "ack":
+            self._receive_ack(fields)
+        elif kind == "helloAck":
+            self._receive_welcome(fields)
+        elif kind == "goodbye":
+            self.goodbye = bool(fields.get("reconnect", True))
+            self.taken = None if fields.get("taken") is None else int(fields["taken"])
+            self.changed = True
+        elif kind == "error":
+            self.refusal = str(fields.get("message") or "the daemon refused the connection")
+            self.changed = True
+        return False
 
     def _is_for_client(self, fields: "dict[str, Any]") -> bool:
         if "ask" in fields:
-            self.questions[fields["ask"]] = None
+            self.questions[str(fields["ask"])] = None
         if "re" not in fields:
             return True
         seq = fields["re"]
@@ -142,7 +150,7 @@ class Ledger:
             return False
         self.answered = True
         if "keep" in fields:
-            self.kept[fields["keep"]] = (seq, line)
+            self.kept[str(fields["keep"])] = (seq, line)
         return True
 
     def _receive_ack(self, fields: "dict[str, Any]") -> None:
@@ -159,7 +167,11 @@ class Ledger:
             self.questions.pop(question, None)
 
     def _receive_welcome(self, fields: "dict[str, Any]") -> None:
-        self.session = (str(fields["sessionId"]), str(fields["secret"]))
+        session = (str(fields["sessionId"]), str(fields["secret"]))
+        # A daemon that cannot serve has no sessions, and gives every bridge the same id without a secret: resumed
+        # under that, all of them would claim to be one. What was before goes on when it has been mended.
+        if session[1]:
+            self.session = session
         self.heartbeat_seconds = float(fields.get("heartbeatSeconds") or HEARTBEAT_SECONDS)
         self.welcomed = True
         self.changed = True
@@ -168,6 +180,7 @@ class Ledger:
 
     def closed(self) -> tuple[list[str], list[bytes]]:
         """The connection ended. Returns the questions to withdraw, and the lines that are not to be sent again."""
+        self.open = False
         looked_at = self._looked_at()
         hopeless = []
         for seq in [seq for seq in self.table if seq <= looked_at]:
@@ -199,25 +212,31 @@ class Ledger:
                 frames.append(encode(b'{"type":"mcp","seq":%d,"resent":true}' % seq, line))
             else:
                 frames.append(encode(b'{"type":"mcp","seq":%d}' % seq, line))
-        self.seq = seq
+        self.seq = self.offered = seq
+        self.open = True
         return frames
 
     def give_up(self) -> list[tuple[bytes, bool]]:
         """Empty the table: each line, and whether it may have run. For when nobody can be reached."""
+        waiting = list(self.table)
         looked_at = self._looked_at()
         given_up = []
-        for seq in list(self.table):
+        for seq in waiting:
             line = self.table.pop(seq, None)
             if line is not None:
                 given_up.append((line, seq in self.doubtful or seq <= looked_at))
         return given_up
 
     def _looked_at(self) -> int:
-        """The last number that this daemon, or the one before, may have acted upon."""
-        if not self.welcomed:
+        """The last number that this daemon, or the one before, may have acted upon, or still may."""
+        if self.open:
+            last = self.offered
+        elif self.welcomed:
+            last = self.written
+        else:
             # A daemon hands its helloAck to the kernel before it looks at the first line.
-            return 0
-        return self.written if self.taken is None else min(self.written, self.taken)
+            last = 0
+        return last if self.taken is None else min(last, self.taken)
 
 
 def _by_seq(item: tuple[str, tuple[int, bytes]]) -> int:

@@ -30,6 +30,9 @@ Options:
 It ends when standard input ends, after it has delivered what was still owed. Trouble is told on standard error."""
 
 MODES = ("full", "search")
+# With every character escaped, three values and a folder of PATH_MAX bytes still fit into a header of 64 KiB.
+_VALUE_LIMIT_CHARACTERS = 1000
+_FOLDER_LIMIT_CHARACTERS = 4096
 _HINT = "`hearth bridge --help` lists the options"
 
 
@@ -62,6 +65,8 @@ class Options:
             folder: str | None = os.getcwd()
         except OSError:
             # It has been removed.
+            folder = None
+        if folder and len(folder) > _FOLDER_LIMIT_CHARACTERS:
             folder = None
         return {
             "cwd": folder,
@@ -100,5 +105,7 @@ def parse(argv: list[str], environ: "Mapping[str, str]") -> Options:
             value = next(words, "")
         if not value:
             raise UsageError(f"{name} needs a value; {_HINT}")
+        if name not in ("--profile", "--config") and len(value) > _VALUE_LIMIT_CHARACTERS:
+            raise UsageError(f"the value of {name} is over the limit of {_VALUE_LIMIT_CHARACTERS} characters")
         values[name] = value
     return Options(values, environ)

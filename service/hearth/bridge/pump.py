@@ -193,11 +193,15 @@ class Bridge:
 
     def _pass_down(self, sock: "socket", frames: list[tuple[bytes, bytes]]) -> None:
         self._client.delivering = True
+        lines: list[bytes] = []
         try:
-            lines = self.ledger.receive(frames)
-            if self.ledger.changed:
-                self._take_notice(sock)
-            self._client.deliver(lines)
+            try:
+                self.ledger.receive(frames, lines)
+                if self.ledger.changed:
+                    self._take_notice(sock)
+            finally:
+                # Also what came before a frame that makes no sense: nobody will answer it a second time.
+                self._client.deliver(lines)
         finally:
             self._client.delivering = False
         self.waiting.leave_if_done()

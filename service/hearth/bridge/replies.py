@@ -19,7 +19,7 @@ UNREACHABLE = -32603
 _SPACE = " \t\r\n"
 # The daemon's own questions have ids of this form (docs/protocol.md, Ids).
 _QUESTION_PREFIX = "hearth-"
-IN_DOUBT = " It had been handed to a daemon that went away: it may or may not have run."
+IN_DOUBT = " It had been handed to a daemon that gave no answer: it may or may not have run."
 
 
 class Literal(str):

@@ -19,8 +19,10 @@ HEADER_LIMIT_BYTES = 64 * 1024 - 1
 
 
 def encode(header: bytes, payload: bytes = b"") -> bytes:
-    """One frame as bytes."""
+    """One frame as bytes. Raises FrameError if the header's size does not fit its two bytes."""
     size = len(header)
+    if size > HEADER_LIMIT_BYTES:
+        raise FrameError(f"a header of {size} bytes is over the limit of {HEADER_LIMIT_BYTES}: {header[:80]!r}")
     # Both numbers in one: this is called for every message on either side, and takes half the time so.
     prefix = (size + len(payload) + 2) << 16 | size
     return b"".join((prefix.to_bytes(PREFIX_BYTES, "big"), header, payload))

@@ -23,11 +23,18 @@ def opened(frames: list[bytes]) -> list[tuple[dict[str, Any], bytes]]:
     return [(json.loads(head), payload) for head, payload in FrameDecoder().receive_data(b"".join(frames))]
 
 
+def received(ledger: Ledger, *frames: tuple[bytes, bytes]) -> list[bytes]:
+    """What these frames hold for the client."""
+    lines: list[bytes] = []
+    ledger.receive(frames, lines)
+    return lines
+
+
 def connected(ledger: Ledger) -> list[tuple[dict[str, Any], bytes]]:
     """A new daemon welcomes us and takes everything; what it took."""
     frames = ledger.reopen()
     ledger.written += len(frames)
-    ledger.receive([WELCOME])
+    received(ledger, WELCOME)
     return opened(frames)
 
 
@@ -58,7 +65,7 @@ def test_an_answer_is_passed_on_once(head: bytes) -> None:
     ledger = Ledger()
     connected(ledger)
     said(ledger, b"a")
-    assert ledger.receive([(head, b"answer"), (head, b"again")]) == [b"answer"]
+    assert received(ledger, (head, b"answer"), (head, b"again")) == [b"answer"]
     assert ledger.answered and not ledger.table
 
 
@@ -79,7 +86,7 @@ def test_no_number_is_used_twice_and_none_is_left_out() -> None:
     ledger = Ledger()
     seen = [head["seq"] for head, _ in connected(ledger)]
     seen += [head["seq"] for head, _ in said(ledger, b"a", b"b")]
-    ledger.receive([(header(type="mcp", re=1, keep="k"), b"")])
+    received(ledger, (header(type="mcp", re=1, keep="k"), b""))
     ledger.closed()
     ledger.park([b"c"])
     seen += [head["seq"] for head, _ in connected(ledger)]
@@ -91,7 +98,7 @@ def test_a_line_kept_late_is_replayed_in_the_order_of_the_client() -> None:
     ledger = Ledger()
     connected(ledger)
     said(ledger, b"initialize", b"initialized")
-    ledger.receive([(header(type="ack", seq=2, keep={"b": 2}), b""), (header(type="mcp", re=1, keep="a"), b"answer")])
+    received(ledger, (header(type="ack", seq=2, keep={"b": 2}), b""), (header(type="mcp", re=1, keep="a"), b"answer"))
     ledger.closed()
     assert [line for _, line in connected(ledger)] == [b"initialize", b"initialized"]
 
@@ -105,16 +112,57 @@ def test_the_welcome_is_remembered_for_the_next_daemon() -> None:
     assert (ledger.session, ledger.welcomed) == (("s", "x"), False)
 
 
+def test_a_welcome_without_a_secret_is_no_session_and_leaves_the_former_one() -> None:
+    ledger = Ledger()
+    degraded = (header(type="helloAck", sessionId="degraded", secret=""), b"")
+    ledger.reopen()
+    received(ledger, degraded)
+    assert (ledger.session, ledger.welcomed) == (None, True)
+    ledger.closed()
+    connected(ledger)
+    ledger.closed()
+    ledger.reopen()
+    received(ledger, degraded)
+    assert ledger.session == ("s", "x")
+
+
 def test_giving_up_tells_what_may_have_run() -> None:
     ledger = Ledger()
     connected(ledger)
     said(ledger, b"a", b"b")
-    ledger.receive([(header(type="goodbye", reconnect=False, taken=1), b"")])
+    received(ledger, (header(type="goodbye", reconnect=False, taken=1), b""))
     assert (ledger.goodbye, ledger.changed) == (False, True)
     ledger.closed()
     ledger.park([b"c"])
     assert ledger.give_up() == [(b"a", True), (b"b", False), (b"c", False)]
     assert ledger.table == {}
+
+
+def test_what_an_open_connection_was_offered_may_still_run() -> None:
+    ledger = Ledger()
+    ledger.park([b"parked"])
+    ledger.written += len(ledger.reopen())
+    said(ledger, b"written")
+    # A writer is stuck in a daemon that is stopped: it goes on when that one does.
+    ledger.add([b"offered"])
+    ledger.park([b"later"])
+    assert ledger.give_up() == [(b"parked", True), (b"written", True), (b"offered", True), (b"later", False)]
+
+
+def test_what_a_connection_that_ended_without_a_welcome_was_sent_has_not_run() -> None:
+    ledger = Ledger()
+    ledger.reopen()
+    said(ledger, b"a")
+    ledger.closed()
+    assert ledger.give_up() == [(b"a", False)]
+
+
+def test_beyond_what_a_goodbye_says_nothing_runs_though_the_connection_is_open() -> None:
+    ledger = Ledger()
+    connected(ledger)
+    said(ledger, b"a", b"b")
+    received(ledger, (header(type="goodbye", reconnect=True, taken=1), b""))
+    assert ledger.give_up() == [(b"a", True), (b"b", False)]
 
 
 def test_a_line_that_many_daemons_died_of_is_not_sent_again() -> None:
@@ -131,8 +179,8 @@ def test_a_line_that_many_daemons_died_of_is_not_sent_again() -> None:
 def test_questions_are_withdrawn_once() -> None:
     ledger = Ledger()
     connected(ledger)
-    assert ledger.receive([(header(type="mcp", ask="q1"), b"?"), (header(type="mcp", ask="q2"), b"?")]) == [b"?", b"?"]
-    ledger.receive([(header(type="ack", answered=["q1", "unknown"]), b"")])
+    assert received(ledger, (header(type="mcp", ask="q1"), b"?"), (header(type="mcp", ask="q2"), b"?")) == [b"?", b"?"]
+    received(ledger, (header(type="ack", answered=["q1", "unknown"]), b""))
     assert ledger.closed() == (["q2"], [])
     assert ledger.closed() == ([], [])
 
@@ -152,17 +200,30 @@ def test_questions_are_withdrawn_once() -> None:
         b'{"type":"helloAck"}',
         b'{"type":"goodbye","taken":"soon"}',
         b"[" * 5000,
+        b'{"type":"mcp","re":%s}' % (b"9" * 5000),
+        b'{"type":"mcp","re":[1]}',
     ],
 )
 def test_a_header_that_makes_no_sense_is_a_frame_error(head: bytes) -> None:
     ledger = Ledger()
     connected(ledger)
+    said(ledger, b"a")
     with pytest.raises(FrameError):
-        ledger.receive([(head, b"payload")])
+        received(ledger, (head, b"payload"))
+
+
+def test_an_answer_before_a_header_that_makes_no_sense_is_delivered() -> None:
+    ledger = Ledger()
+    connected(ledger)
+    said(ledger, b"a")
+    lines: list[bytes] = []
+    with pytest.raises(FrameError):
+        ledger.receive([(b'{"type":"mcp","re":1}', b"answer"), (b"[]", b"")], lines)
+    assert (lines, ledger.table) == ([b"answer"], {})
 
 
 def test_a_header_of_an_unknown_type_is_ignored() -> None:
-    assert Ledger().receive([(b'{"type":"weather"}', b"sun"), (b"{}", b"")]) == []
+    assert received(Ledger(), (b'{"type":"weather"}', b"sun"), (b"{}", b"")) == []
 
 
 class Outages(RuleBasedStateMachine):
@@ -215,7 +276,7 @@ class Outages(RuleBasedStateMachine):
         assert waiting == sorted(waiting, key=int)
         self.up = True
         if welcomes:
-            self.ledger.receive([WELCOME])
+            received(self.ledger, WELCOME)
         taken = frames if part > 0.5 else frames[: int(len(frames) * part)]
         self._take(taken)
         if len(taken) < len(frames) or not welcomes:
@@ -227,7 +288,7 @@ class Outages(RuleBasedStateMachine):
         seq = data.draw(st.sampled_from(sorted(self.inbox)))
         line = self.inbox.pop(seq)
         head = header(type="mcp", re=seq, keep=keep) if keep else b'{"type":"mcp","re":%d}' % seq
-        out = self.ledger.receive([(head, b"to " + line)] * (2 if twice else 1))
+        out = received(self.ledger, *[(head, b"to " + line)] * (2 if twice else 1))
         # An empty line stands for a replayed one, whose answer is swallowed.
         assert out == ([b"to " + line] if line else [])
         if line:
@@ -241,7 +302,7 @@ class Outages(RuleBasedStateMachine):
         seq = data.draw(st.sampled_from(sorted(self.inbox)))
         line = self.inbox.pop(seq)
         extra = {"keep": {keep: seq}} if keep else {}
-        assert self.ledger.receive([(header(type="ack", seq=seq, done=[seq], **extra), b"")]) == []
+        assert received(self.ledger, (header(type="ack", seq=seq, done=[seq], **extra), b"")) == []
         if line:
             self.finished.add(line)
             if keep:
@@ -258,7 +319,7 @@ class Outages(RuleBasedStateMachine):
     @rule(data=st.data())
     def daemon_says_goodbye_and_leaves(self, data: Any) -> None:
         taken = data.draw(st.sampled_from([0, *sorted(self.inbox)]))
-        self.ledger.receive([(header(type="goodbye", reconnect=True, taken=taken), b"")])
+        received(self.ledger, (header(type="goodbye", reconnect=True, taken=taken), b""))
         self.looked_at |= {line for seq, line in self.inbox.items() if line and seq <= taken}
         self._close()
 

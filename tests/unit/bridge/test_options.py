@@ -1,8 +1,12 @@
 """The bridge's command line."""
 
+import json
+
 import pytest
 
+from hearth.bridge import headers
 from hearth.bridge.options import UsageError, parse
+from hearth.wire.frames import FrameDecoder
 
 
 def test_values_may_follow_a_space_or_an_equals_sign() -> None:
@@ -20,6 +24,19 @@ def test_flags_go_before_the_environment() -> None:
     assert parse([], environ).places.config == "/a.toml"
     assert parse(["--config", "/b.toml"], environ).places.config == "/b.toml"
     assert parse(["--profile", "work"], environ).places.key == "work"
+
+
+def test_the_longest_values_fit_into_the_greeting() -> None:
+    longest = "\U0001f525" * 1000
+    values = parse(["--server", longest, "--role", longest, "--agent-id", longest], {}).greeting()
+    frame = headers.hello({**values, "cwd": "\udcff" * 4096}, 2**22, ("s" * 64, "x" * 64))
+    [(header, _)] = FrameDecoder().receive_data(frame)
+    assert json.loads(header)["agentId"] == longest
+
+
+def test_a_value_that_would_not_fit_is_refused() -> None:
+    with pytest.raises(UsageError, match="--role is over the limit of 1000 characters"):
+        parse(["--role", "x" * 1001], {})
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,11 @@ def test_the_largest_header_passes() -> None:
     assert FrameDecoder().receive_data(encode(header, b"p")) == [(header, b"p")]
 
 
+def test_a_header_whose_size_does_not_fit_is_refused() -> None:
+    with pytest.raises(FrameError, match="65536 bytes is over the limit"):
+        encode(b"h" * (HEADER_LIMIT_BYTES + 1), b"p")
+
+
 def test_the_end_of_the_stream_inside_a_frame_is_an_error() -> None:
     decoder = FrameDecoder()
     decoder.receive_data(encode(b"{}", b"abc")[:-1])
