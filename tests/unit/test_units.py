@@ -9,6 +9,7 @@ from hearth import paths
 from hearth.config.model import Config
 from hearth.errors import HearthError
 from hearth.host import install, units
+from hearth.server.entry import Options
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "units"
 
@@ -26,8 +27,8 @@ SOCKET = read(units.SOCKET_UNIT)
 
 def test_the_interpreter_of_the_installation_is_filled_in_everywhere() -> None:
     text = units.render((TEMPLATES / units.SERVICE_UNIT).read_text(), "/opt/venv/bin/python")
-    assert "ExecStart=:/opt/venv/bin/python -I -m hearth.server\n" in text
-    assert "ExecReload=:/opt/venv/bin/python -I -m hearth reload --yes\n" in text
+    assert "ExecStart=:/opt/venv/bin/python -I -m hearth.server --profile mcp\n" in text
+    assert "ExecReload=:/opt/venv/bin/python -I -m hearth reload --yes --profile mcp\n" in text
     assert units.PLACEHOLDER not in text
 
 
@@ -86,6 +87,19 @@ def test_the_socket_unit_listens_where_the_bridge_knocks(monkeypatch: pytest.Mon
     listen = SOCKET["Socket"]["ListenStream"].replace("%t", "/run/user/7")
     assert listen == paths.Places().socket
     assert SOCKET["Socket"]["FileDescriptorName"] == paths.DEFAULT_PROFILE
+
+
+@pytest.mark.parametrize("setting", ["ExecStart", "ExecReload"])
+def test_a_config_in_the_service_manager_s_environment_does_not_make_it_another_daemon(
+    setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEARTH_CONFIG", "/other.toml")
+    words = SERVICE["Service"][setting].split()
+    if setting == "ExecStart":
+        options = Options(words[words.index("hearth.server") + 1 :])
+        assert paths.Places(options.profile, options.config).key == paths.DEFAULT_PROFILE
+    else:
+        assert words[-2:] == ["--profile", paths.DEFAULT_PROFILE]
 
 
 def test_only_the_user_may_reach_the_socket() -> None:
