@@ -261,12 +261,15 @@ def test_a_message_over_the_limit_is_refused_and_the_connection_of_lines_goes_on
     assert client.ask("ping")["result"] == {}
 
 
-def test_a_frame_over_the_limit_is_refused_with_the_limit_s_name(scratch: Scratch) -> None:
+def test_a_line_over_the_limit_is_refused_alone_and_the_connection_of_frames_goes_on(scratch: Scratch) -> None:
     scratch.configure(message_limit=10_000)
     scratch.start()
     client = scratch.frames()
     client.send_line(b"x" * 20_000)
-    assert "message_limit" in client.receive_type("error")[0]["message"]
+    header, payload = client.receive_type("mcp")
+    assert header["re"] == 1
+    assert "message_limit" in json.loads(payload)["error"]["message"]
+    assert client.ask("ping")["result"] == {}
 
 
 # --- answers

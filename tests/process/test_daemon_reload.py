@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,7 +29,9 @@ def by_request(scratch: Scratch, daemon: Daemon) -> None:
 
 
 def by_a_new_session(scratch: Scratch, daemon: Daemon) -> None:
-    """The file is looked at whenever a bridge comes."""
+    """The file is looked at whenever a bridge comes, once it has been left alone for a second."""
+    settled = time.time() - 5
+    os.utime(scratch.config, (settled, settled))
     with FramesClient(scratch.socket, {}):
         pass
 

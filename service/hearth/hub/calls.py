@@ -18,16 +18,21 @@ class Call:
 
     __slots__ = (
         "_connection", "_number", "_upstream_era",
-        "era", "id", "key", "progress_token", "resent", "session", "tag",
+        "era", "id", "key", "progress_token", "replayed", "resent", "session", "tag",
     )  # fmt: skip
 
-    def __init__(self, session: Session, tag: int, id: bytes, key: object, resent: bool) -> None:
+    def __init__(
+        self, session: Session, tag: int, id: bytes, key: object, resent: bool = False, replayed: bool = False
+    ) -> None:
         self.session = session
         self.tag = tag
         self.id = id
         self.key = key
         self.era = eras.LEGACY
+        # Another daemon may have run it.
         self.resent = resent
+        # Another daemon has answered it, and the client has that answer.
+        self.replayed = replayed
         self.progress_token: RawBytes | None = None
         self._connection: Connection | None = None
 

@@ -38,6 +38,10 @@ class Catalogue:
         self.version += changed
         return changed
 
+    def outdate(self) -> None:
+        """Something a client could see has changed that the list does not show yet."""
+        self.version += 1
+
     def _free_name(self, tool: Tool) -> str:
         # `a` with `b__c` and `a__b` with `c` meet under one name; the first in the config keeps it.
         tool.exposed = names.exposed(tool.server, tool.name)

@@ -106,13 +106,18 @@ class Hub:
             if asyncio.get_running_loop().time() > deadline:
                 break
             await asyncio.sleep(0.05)
-        await upstream.stop(retire=True)
+        await upstream.retire()
 
     def apply(self, config: Config) -> None:
         """Go on under another config: only the servers that changed are touched."""
+        former = set(self.upstreams.values())
         self.config = config
         self._adopt(config)
-        self._tools_changed()
+        self._catalogue.rebuild(self.upstreams.values())
+        if former != set(self.upstreams.values()):
+            # What a new server offers is known only when somebody asks: so everybody is told to ask.
+            self._catalogue.outdate()
+        self._router.announce_tools(self.sessions)
         if any(session.listed is not None for session in self.sessions):
             self._router.try_unknown()
 
@@ -122,7 +127,7 @@ class Hub:
 
     async def stop(self) -> None:
         """End every server, all at once."""
-        stops = [upstream.stop(retire=True) for upstream in self.upstreams.values()]
+        stops = [upstream.retire() for upstream in self.upstreams.values()]
         await asyncio.gather(*stops, *self._retiring, return_exceptions=True)
 
     # --- what is going on

@@ -67,7 +67,7 @@ class Router:
                 problem = MessageError("a request with this id is still in flight", eras.INVALID_REQUEST)
                 session.outlet.answer(tag, answers.failure(id, problem))
                 return
-            call = session.open[key] = Call(session, tag, id, key, resent or replay)
+            call = session.open[key] = Call(session, tag, id, key, resent, replay)
             try:
                 self._receive_request(call, message.method, message.fields.get("params"))
             except HearthError as problem:
@@ -154,7 +154,10 @@ class Router:
         del session.open[call.key]
         session.listens[call.key] = listen
         session.outlet.finish(call.tag, keep=listen.keep)
-        if not call.resent:
+        if call.replayed:
+            # Acknowledged by another daemon, whose list the client has.
+            listen.tools_changed()
+        else:
             listen.acknowledge()
 
     # --- tools
@@ -176,15 +179,20 @@ class Router:
 
     async def _list_after(self, call: Call, unknown: list[Upstream]) -> None:
         """Wait, bounded, for servers that have never said what they offer; go on without the stragglers."""
-        starts = [asyncio.ensure_future(upstream.ensure()) for upstream in unknown]
-        await asyncio.wait(starts, timeout=self._list_timeout())
-        for start in starts:
-            start.add_done_callback(lambda late: late.cancelled() or late.exception())
-        if call.session.server is not None and starts[0].done() and starts[0].exception():
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._list_timeout()
+        asked: dict[Upstream, asyncio.Future[None]] = {}
+        while unknown and loop.time() < deadline:
+            asked |= {upstream: asyncio.ensure_future(_try(upstream)) for upstream in unknown}
+            await asyncio.wait([asked[upstream] for upstream in unknown], timeout=deadline - loop.time())
+            # A reload may have put others in their place meanwhile.
+            unknown = [up for up in self._in_view(call.session) if up.tools is None and up not in asked]
+        if call.session.server is not None:
             # Offering one server only, its failure is the answer; among others it is left out.
-            call.failed(UpstreamError(str(starts[0].exception())))
-        else:
-            self._answer_list(call)
+            failed = [up for up in self._in_view(call.session) if up.state == FAILED]
+            if failed:
+                call.failed(UpstreamError(failed[0].error or f"server {failed[0].name!r} could not be started"))
+        self._answer_list(call)
 
     def _answer_list(self, call: Call) -> None:
         call.session.listed = self._catalogue.version
@@ -215,28 +223,29 @@ class Router:
             call.failed(problem)
 
     async def _find_by_starting(self, session: Session, name: str) -> Offer:
-        offer = self._catalogue.find(session.server, name)
-        if offer:
-            return offer
         failure: HearthError | None = None
-        for upstream in self._in_view(session):
-            if upstream.tools is not None or not _may_have(upstream, session, name):
-                continue
+        tried: set[Upstream] = set()
+        while True:
+            offer = self._catalogue.find(session.server, name)
+            if offer:
+                return offer
+            # Looked up anew each time: a reload may have put others in their place meanwhile.
+            untried = (up for up in self._in_view(session) if up.tools is None and up not in tried)
+            upstream = next((up for up in untried if session.server or names.may_have(up.name, name)), None)
+            if upstream is None:
+                raise failure or MessageError(f"unknown tool: {name}", eras.INVALID_PARAMS)
+            tried.add(upstream)
             try:
                 await upstream.ensure()
             except HearthError as problem:
                 failure = problem
-            offer = self._catalogue.find(session.server, name)
-            if offer:
-                return offer
-        raise failure or MessageError(f"unknown tool: {name}", eras.INVALID_PARAMS)
 
     def _forward(self, call: Call, offer: Offer, params: json.Fields, meta: json.Fields) -> None:
         upstream, tool = offer
         connection, era = upstream.connection, upstream.era
         if connection is None or era is None:
             raise UpstreamError(f"server {upstream.name!r} has just ended; call again")
-        if call.resent and not tool.safe_to_repeat:
+        if (call.resent or call.replayed) and not tool.safe_to_repeat:
             raise unrepeatable(tool.name)
         params["name"] = tool.wire_name
         call.progress_token = meta.get("progressToken")
@@ -253,7 +262,8 @@ class Router:
     def announce_tools(self, sessions: Iterable[Session]) -> None:
         """Tell everybody whose client saw another list."""
         for session in sessions:
-            if session.listed is None or session.listed == self._catalogue.version:
+            # Who never asked for the list has nothing to be told, unless it asked for exactly that.
+            if session.listed == self._catalogue.version or (session.listed is None and not session.listens):
                 continue
             session.listed = self._catalogue.version
             self.tell_tools_changed(session)
@@ -283,14 +293,6 @@ async def _try(upstream: Upstream) -> None:
     except HearthError:
         # It is in the log and in the status.
         pass
-
-
-def _may_have(upstream: Upstream, session: Session, name: str) -> bool:
-    """Whether a server whose tools are not known yet could have that tool, by its name."""
-    if session.server is not None:
-        return True
-    prefix = names.prefix(upstream.name)
-    return name.startswith(prefix) or len(prefix) >= names.NAME_LIMIT - len(names.SEPARATOR)
 
 
 def _client_info(raw: Raw | None) -> dict[str, str]:

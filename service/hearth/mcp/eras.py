@@ -23,6 +23,7 @@ CLIENT_INFO_KEY = "io.modelcontextprotocol/clientInfo"
 LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
 SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID_KEY = "io.modelcontextprotocol/subscriptionId"
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 # What a modern client puts into `_meta` for the server itself; a legacy server refuses a request that has them.
 REQUEST_ENVELOPE_KEYS = (PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY)
 
@@ -34,6 +35,8 @@ INTERNAL_ERROR = -32603
 HEADER_MISMATCH = -32020
 MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
+RESOURCE_NOT_FOUND = -32002
+URL_ELICITATION_REQUIRED = -32042
 MODERN_ONLY_ERRORS = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
 
 
@@ -55,7 +58,9 @@ def check_envelope(meta: json.Fields) -> None:
     version = values.text(meta[PROTOCOL_VERSION_KEY])
     if version is None:
         raise MessageError(f"_meta[{PROTOCOL_VERSION_KEY!r}] must be a string", INVALID_PARAMS)
+    if bytes(meta.get(CLIENT_CAPABILITIES_KEY, b""))[:1] != b"{":
+        raise MessageError(f"_meta[{CLIENT_CAPABILITIES_KEY!r}] must be an object", INVALID_PARAMS)
     if version not in MODERN_VERSIONS:
         raise UnsupportedVersion(version)
-    if CLIENT_CAPABILITIES_KEY not in meta:
-        raise MessageError(f"_meta[{CLIENT_CAPABILITIES_KEY!r}] is required", INVALID_PARAMS)
+    if LOG_LEVEL_KEY in meta and values.text(meta[LOG_LEVEL_KEY]) not in LOG_LEVELS:
+        raise MessageError(f"_meta[{LOG_LEVEL_KEY!r}] must be one of {', '.join(LOG_LEVELS)}", INVALID_PARAMS)

@@ -9,6 +9,7 @@ import hashlib
 NAME_LIMIT = 64
 SEPARATOR = "__"
 _HASH_CHARACTERS = 8
+_CUT = NAME_LIMIT - _HASH_CHARACTERS - 1
 _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
@@ -19,6 +20,11 @@ def _clean(name: str) -> str:
 def prefix(server: str) -> str:
     """What the names of a server's tools begin with, unless they had to be shortened."""
     return _clean(server) + SEPARATOR
+
+
+def may_have(server: str, name: str) -> bool:
+    """Whether a tool of that server could be seen under that name: what is cut off leaves this much of the prefix."""
+    return name.startswith(prefix(server)[:_CUT])
 
 
 def exposed(server: str, tool: str) -> str:
@@ -35,4 +41,4 @@ def hashed(server: str, tool: str) -> str:
     original = f"{server}{SEPARATOR}{tool}"
     # surrogatepass: a tool may be called by a lone surrogate, and still has to have a name.
     digest = hashlib.blake2s(original.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-    return f"{_clean(original)[: NAME_LIMIT - _HASH_CHARACTERS - 1]}_{digest[:_HASH_CHARACTERS]}"
+    return f"{_clean(original)[:_CUT]}_{digest[:_HASH_CHARACTERS]}"

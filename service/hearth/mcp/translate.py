@@ -12,6 +12,16 @@ from hearth.wire.values import Members, RawBytes
 
 # What a modern client is told about who answers; the servers behind Hearth have told only Hearth.
 SERVER_INFO = json.dumps({"name": "hearth", "title": "Hearth", "version": __version__})
+# By the client's era and the server's. Disputes about version and headers are Hearth's own; a missing capability is one
+# that this very client did not declare; the last two are legacy codes that a modern client must not see.
+_LEGACY_ONLY_ERRORS = frozenset({eras.RESOURCE_NOT_FOUND, eras.URL_ELICITATION_REQUIRED})
+_NOT_RELAYED = {
+    (eras.LEGACY, eras.LEGACY): frozenset(),
+    (eras.LEGACY, eras.MODERN): eras.MODERN_ONLY_ERRORS,
+    (eras.MODERN, eras.LEGACY): eras.MODERN_ONLY_ERRORS | _LEGACY_ONLY_ERRORS,
+    (eras.MODERN, eras.MODERN): (eras.MODERN_ONLY_ERRORS - {eras.MISSING_CAPABILITY}) | _LEGACY_ONLY_ERRORS,
+}
+_MALFORMED_ERROR = json.dumps({"code": eras.INTERNAL_ERROR, "message": "the server gave an error that is none"})
 _MODERN_RESULT_KEYS = ("resultType", "ttlMs", "cacheScope")
 
 
@@ -76,12 +86,11 @@ def _legacy_result(fields: Members) -> Members:
 
 
 def error_object(error: RawBytes, client_era: str, upstream_era: str) -> RawBytes:
-    """An upstream's error as the client may see it: disputes about version and headers are Hearth's own."""
-    if upstream_era != eras.MODERN:
-        return error
+    """An upstream's error as the client may see it. What is no error object, or of the other era, becomes -32603."""
     fields = values.members(error)
     code = values.integer(fields.get("code"))
-    relayed = {eras.MISSING_CAPABILITY} if client_era == eras.MODERN else set()
-    if code in eras.MODERN_ONLY_ERRORS - relayed:
+    if code is None or values.text(fields.get("message")) is None:
+        return _MALFORMED_ERROR
+    if code in _NOT_RELAYED[client_era, upstream_era]:
         return json.join({**fields, "code": b"%d" % eras.INTERNAL_ERROR})
     return error

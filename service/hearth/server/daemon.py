@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from hearth import __version__, config
-from hearth.errors import ConfigError, UpstreamError
+from hearth.errors import ConfigError, StartError, UpstreamError
 from hearth.host import signals
 from hearth.host.listener import Listener
 from hearth.hub.hub import SERVERS_STOP_SECONDS, Hub
@@ -31,6 +31,8 @@ MISSED_HEARTBEATS = 3
 CLOSE_SECONDS = 2.0
 # What the shutdown may take beyond the drain: flushing, and the sequence that ends the servers.
 STOP_SECONDS = CLOSE_SECONDS + SERVERS_STOP_SECONDS + 5.0
+# An editor empties a file before it writes it: one that was touched a moment ago is looked at another time.
+SETTLED_SECONDS = 1.0
 # A terminal sends Ctrl-C to the whole group and the watcher forwards it: twice at once is once.
 SIGNAL_ECHO_SECONDS = 0.5
 
@@ -77,7 +79,7 @@ class Daemon:
         self._settings = settings
         self._config_seen = start.config_seen
         self._config_error: str | None = None
-        self._begun = time.time()
+        self._begun = time.monotonic()
         self._quiet_since: float | None = None
         self._ending: tuple[str, bool] | None = None
         self._told_to_end = 0.0
@@ -166,7 +168,7 @@ class Daemon:
             "pid": os.getpid(),
             "endpoint": self._places.socket,
             "version": __version__,
-            "uptimeSeconds": round(time.time() - self._begun, 3),
+            "uptimeSeconds": round(time.monotonic() - self._begun, 3),
             "daemonId": self.hub.daemon_id,
             "profile": self._places.key,
             "configPath": self._settings.path,
@@ -190,12 +192,17 @@ class Daemon:
         self._settings = settings
         logging.getLogger().setLevel(settings.log_level.upper())
         self.hub.apply(settings)
-        self._claim.register(self.hub.daemon_id, settings.hash)
+        try:
+            self._claim.register(self.hub.daemon_id, settings.hash)
+        except StartError as exc:
+            # The entry is a hint; the config is in force.
+            log.warning("%s", exc)
         return f"{settings.path} is in force"
 
     def look_at_config(self) -> None:
         """Reload if the file is another than the one in force."""
-        if signature(self._settings.path) != self._config_seen:
+        seen = signature(self._settings.path)
+        if seen != self._config_seen and not (seen and abs(time.time() - seen[0] / 1e9) < SETTLED_SECONDS):
             try:
                 log.info("%s", self.reload())
             except ConfigError:

@@ -29,6 +29,10 @@ _MCP = b'{"type":"mcp","seq":'
 _MCP_BYTES = len(_MCP)
 # A number that needs more is no line's: it would take longer than a machine lasts to count so far.
 _USUAL_BYTES = _MCP_BYTES + 20
+# A header has at most 64 KiB: a message that was spread over twenty thousand lines is finished in several steps.
+DONE_LIMIT = 2000
+# What the format itself allows (docs/protocol.md). A line over message_limit is answered; it does not end the stream.
+FORMAT_LIMIT_BYTES = (1 << 28) - (1 << 17)
 _CONTROL = frozenset({"status", "reload", "shutdown"})
 
 
@@ -39,7 +43,7 @@ class FramedWire(asyncio.Protocol):
         config = steward.config
         self._steward = steward
         self._outbox = Outbox(transport, config.outbound_limit, f"the bridge with pid {pid}")
-        self._decoder = FrameDecoder(config.message_limit)
+        self._decoder = FrameDecoder(FORMAT_LIMIT_BYTES)
         self._assembler = Assembler(config.message_limit)
         self._pieces: list[int] = []
         self._pid = pid
@@ -83,7 +87,7 @@ class FramedWire(asyncio.Protocol):
             )
         elif kind == "hello":
             self._receive_hello(header)
-        elif kind in _CONTROL:
+        elif isinstance(kind, str) and kind in _CONTROL:
             self._receive_control(kind, header)
         elif kind == "goodbye":
             self._leave()
@@ -136,7 +140,10 @@ class FramedWire(asyncio.Protocol):
         if self._farewell:
             return
         self._taken = seq
-        items = self._assembler.receive_line(payload)
+        if len(payload) > self._steward.config.message_limit:
+            items: list[Item] = [self._assembler.receive_oversize()]
+        else:
+            items = self._assembler.receive_line(payload)
         if self._pieces or not items:
             items = self._settle_pieces(seq, items)
         for item in items:
@@ -218,6 +225,10 @@ class FramedWire(asyncio.Protocol):
         if SEAMS:
             SEAMS.hit("before-ack")
         ack, self._ack = self._ack, {}
+        done = ack.get("done", [])
+        while len(done) > DONE_LIMIT:
+            self._send({"type": "ack", "seq": self._taken, "done": done[:DONE_LIMIT]})
+            done = ack["done"] = done[DONE_LIMIT:]
         self._send({"type": "ack", "seq": self._taken, **ack})
         if SEAMS:
             asyncio.get_running_loop().call_later(0, SEAMS.hit, "after-ack")
@@ -261,7 +272,7 @@ class FramedWire(asyncio.Protocol):
 
     def _leave(self) -> None:
         self._leaving = True
-        self._deadline = asyncio.get_running_loop().call_later(self._steward.config.eof_timeout, self.close)
+        self._deadline = asyncio.get_running_loop().call_later(self._steward.config.eof_timeout, self._outbox.abort)
         self._close_when_done()
 
     def _close_when_done(self) -> None:

@@ -59,8 +59,9 @@ class LinedWire(asyncio.Protocol):
     def _look_for_reader(self) -> None:
         assert self.session is not None
         left = self._end_by - self._steward.now()
-        if not self.session.open or left <= 0 or self._outbox.reader_left():
-            self.close()
+        if left <= 0 or (self.session.open and self._outbox.reader_left()):
+            # Not `close`, which waits for a reader: nobody has read for too long, or ever will.
+            self._outbox.abort()
         else:
             pause = min(left, READER_CHECK_SECONDS)
             self._check = asyncio.get_running_loop().call_later(pause, self._look_for_reader)

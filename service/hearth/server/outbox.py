@@ -6,6 +6,7 @@ Answers are kept up to a limit, and one message is always accepted into an empty
 import asyncio
 import logging
 import os
+from typing import cast
 
 from hearth.faults import SEAMS
 from hearth.host.peers import has_left
@@ -20,7 +21,7 @@ CONGESTED_BYTES = 256 * 1024
 class Outbox(Gathered):
     """The writing side of a connection."""
 
-    __slots__ = ("_congested", "_held", "_limit", "_name", "dropped")
+    __slots__ = ("_congested", "_held", "_limit", "_name")
 
     def __init__(self, transport: asyncio.Transport, limit: int, name: str) -> None:
         transport.set_write_buffer_limits(high=CONGESTED_BYTES)
@@ -30,7 +31,6 @@ class Outbox(Gathered):
         self._congested = False
         # One notice per topic, the newest, to be sent when there is room again.
         self._held: dict[str, bytes] = {}
-        self.dropped = 0
 
     def write(self, data: bytes) -> None:
         """Queue what must arrive; a reader that is too far behind is cut off instead."""
@@ -57,8 +57,6 @@ class Outbox(Gathered):
             self.write(data)
         elif topic is not None:
             self._held[topic] = data
-        else:
-            self.dropped += 1
 
     def write_now(self, data: bytes) -> None:
         """Hand bytes to the kernel before anything else happens; only for the first words on a fresh connection."""
@@ -82,6 +80,10 @@ class Outbox(Gathered):
     def reader_left(self) -> bool:
         """Whether nobody is there any longer who could read it."""
         return has_left(self.transport.get_extra_info("socket").fileno())
+
+    def abort(self) -> None:
+        """Close now: who has not read by now does not."""
+        cast(asyncio.Transport, self.transport).abort()
 
     def close(self) -> None:
         """Close after everything queued has been taken."""

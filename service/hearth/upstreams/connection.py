@@ -95,6 +95,10 @@ class Connection:
         except UpstreamError:
             pass
 
+    def forget(self, number: int) -> None:
+        """Nobody is interested in that answer any longer; the server is not told."""
+        self._waiting.pop(number, None)
+
     def cancel(self, number: int, reason: RawBytes | None) -> None:
         """Withdraw a request: nobody waits for its answer any more. Goes past the queue's limit."""
         if self._waiting.pop(number, None) is None:

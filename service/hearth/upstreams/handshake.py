@@ -47,22 +47,23 @@ class Reply:
 async def greet(connection: Connection, era: str) -> Greeting:
     """Find the era and shake hands. Raises UpstreamError; the caller bounds the time."""
     attempt = probe.Probe(era)
-    waiting: dict[asyncio.Future[json.Message], str] = {}
+    waiting: dict[asyncio.Future[json.Message], tuple[str, int]] = {}
     for opening in attempt.openings:
         reply = Reply()
-        connection.request(json.dumps(opening), probe.opening_params(opening, __version__), reply)
-        waiting[reply.future] = opening
+        number = connection.request(json.dumps(opening), probe.opening_params(opening, __version__), reply)
+        waiting[reply.future] = (opening, number)
     try:
         while attempt.era is None:
             done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             # In the order of asking: of a modern server, the answer to `discover` tells more than the refusal of the
             # other opening.
             for future in [asked for asked in waiting if asked in done]:
-                attempt.receive_answer(waiting.pop(future), future.result())
+                attempt.receive_answer(waiting.pop(future)[0], future.result())
     finally:
-        for future in waiting:
-            # The losing opening's answer comes later and is of no interest, its failure neither.
-            future.add_done_callback(lambda late: late.cancelled() or late.exception())
+        for future, (_, number) in waiting.items():
+            # The losing opening's answer comes later, or never, and is of no interest.
+            connection.forget(number)
+            future.cancel()
     if attempt.era == eras.LEGACY:
         connection.notify("notifications/initialized")
     return Greeting(attempt.era, attempt.result)

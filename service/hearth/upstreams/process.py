@@ -38,6 +38,7 @@ class Process:
         self._readers: list[asyncio.BaseTransport] = []
         self._watch: children.ExitWatch | None = None
         self._connecting: asyncio.Future[None] | None = None
+        self._stopping: asyncio.Future[None] | None = None
         self._output_ended = False
         self._code: int | None = None
         self._late: asyncio.TimerHandle | None = None
@@ -61,7 +62,7 @@ class Process:
         loop = asyncio.get_running_loop()
         out, _ = await loop.connect_read_pipe(lambda: _Output(self._on_output, self._end_of_output), child.stdout)
         err, _ = await loop.connect_read_pipe(lambda: _Stderr(self.name, self.stderr), child.stderr)
-        stdin, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, child.stdin)
+        stdin, _ = await loop.connect_write_pipe(lambda: _Input(self._lost_touch), child.stdin)
         self._stdin = Gathered(stdin)
         self._readers = [out, err]
         self._watch = children.ExitWatch(child.pid, self._reap)
@@ -88,6 +89,14 @@ class Process:
         self._output_ended = True
         if self._code is not None:
             self._finish()
+        else:
+            self._lost_touch()
+
+    def _lost_touch(self) -> None:
+        """A pipe to a child that lives has ended: nobody could ever talk with it again, so it is ended, too."""
+        if not self.exited.is_set() and self._stopping is None:
+            log.warning("it closed its input or output and lives on: it is ended", extra={"upstream": self.name})
+            self._stopping = asyncio.ensure_future(self._stop())
 
     def _finish(self) -> None:
         code, self._code = self._code, None
@@ -114,6 +123,12 @@ class Process:
         """End the child: close its stdin, wait, terminate its group, wait, kill it. Returns when it is reaped."""
         if self._child is None or self.exited.is_set():
             return
+        if self._stopping is None:
+            self._stopping = asyncio.ensure_future(self._stop())
+        await asyncio.shield(self._stopping)
+
+    async def _stop(self) -> None:
+        assert self._child is not None
         if self._connecting:
             await self._connecting
         if self._stdin:
@@ -144,6 +159,14 @@ class _Output(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._ended()
+
+
+class _Input(asyncio.BaseProtocol):
+    def __init__(self, lost: Callable[[], None]) -> None:
+        self._lost = lost
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lost()
 
 
 class _Stderr(asyncio.Protocol):

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 
 from hearth import references
@@ -45,6 +46,7 @@ class Upstream:
         self._starting: asyncio.Task[None] | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._stale = False
+        self._stderr: deque[str] = deque()
         self._backoff = Backoff()
         self._ready_at = 0.0
         self._retired = False
@@ -79,11 +81,12 @@ class Upstream:
         try:
             await self._open_bounded()
         except HearthError as exc:
-            self.error = str(exc)
+            self.error = f"{exc}{self._last_words()}"
             self.state = FAILED
             self._backoff.failed(time.monotonic(), 0.0)
+            # Without its last words, which may carry anything.
             log.warning("could not be started: %s", exc, extra={"upstream": self.name})
-            raise
+            raise UpstreamError(self.error) from exc
         except asyncio.CancelledError:
             raise UpstreamError(f"server {self.name!r} was stopped while it was being started") from None
         else:
@@ -96,6 +99,9 @@ class Upstream:
                 extra={"upstream": self.name, "era": self.era},
             )
             self._on_tools()
+            if self._stale:
+                # It changed its mind while it was being asked.
+                self.refresh()
         finally:
             self._starting = None
 
@@ -109,9 +115,8 @@ class Upstream:
                 f"server {self.name!r} did not answer within {self.spec.start_timeout:g} s (key start_timeout)"
             ) from None
         except HearthError as exc:
-            said = self._last_words()
             await self._discard()
-            raise UpstreamError(f"server {self.name!r} could not be started: {exc}{said}") from exc
+            raise UpstreamError(f"server {self.name!r} could not be started: {exc}") from exc
 
     async def _open(self) -> None:
         era = self.greeting.era if self.greeting else self.spec.era
@@ -132,7 +137,8 @@ class Upstream:
         except UpstreamError:
             self.connection = None
             raise
-        self._last = connection.process.stderr
+        self._stderr = connection.process.stderr
+        self._stale = False
         self.greeting = await handshake.greet(connection, era)
         self.era = self.greeting.era
         if self.greeting.has_tools:
@@ -143,8 +149,7 @@ class Upstream:
             self.tools = []
 
     def _last_words(self) -> str:
-        ring = getattr(self, "_last", None)
-        return f"; its last words: {' | '.join(list(ring)[-3:])}" if ring else ""
+        return f"; its last words: {' | '.join(list(self._stderr)[-3:])}" if self._stderr else ""
 
     async def _discard(self) -> None:
         connection, self.connection = self.connection, None
@@ -160,9 +165,10 @@ class Upstream:
             return
         self.state = STOPPED
         self.restarts += 1
-        self.error = f"it ended by itself ({describe_exit(code)}){self._last_words()}"
+        ended = f"it ended by itself ({describe_exit(code)})"
+        self.error = f"{ended}{self._last_words()}"
         self._backoff.failed(time.monotonic(), time.monotonic() - self._ready_at)
-        log.warning("%s", self.error, extra={"upstream": self.name})
+        log.warning("%s", ended, extra={"upstream": self.name})
 
     def _noticed(self, message: json.Message) -> None:
         if message.method == "notifications/progress":
@@ -187,17 +193,18 @@ class Upstream:
         try:
             while self._stale and self.connection and self.greeting:
                 self._stale = False
-                self.tools = await handshake.list_tools(self.connection, self.greeting.era)
-        except UpstreamError as exc:
+                async with asyncio.timeout(self.spec.start_timeout):
+                    self.tools = await handshake.list_tools(self.connection, self.greeting.era)
+        except (UpstreamError, TimeoutError) as exc:
             log.warning("its tools could not be listed again: %s", exc, extra={"upstream": self.name})
         else:
             self._on_tools()
         finally:
             self._refreshing = None
 
-    async def stop(self, retire: bool = False) -> None:
-        """End the process, by the bounded sequence. `retire`: it must not be started again."""
-        self._retired = self._retired or retire
+    async def retire(self) -> None:
+        """End the process, by the bounded sequence, for good."""
+        self._retired = True
         if self._starting:
             self._starting.cancel()
         self.state = STOPPED

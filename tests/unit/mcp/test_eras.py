@@ -23,15 +23,23 @@ def test_a_whole_envelope_is_accepted() -> None:
     eras.check_envelope({eras.PROTOCOL_VERSION_KEY: Raw(b'"2026-07-28"'), **CAPABLE})
 
 
-def test_an_unknown_version_is_refused_before_anything_else_is_missed() -> None:
+def test_an_unknown_version_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(eras.UnsupportedVersion) as caught:
-        eras.check_envelope({eras.PROTOCOL_VERSION_KEY: Raw(b'"2027-01-01"')})
+        eras.check_envelope({eras.PROTOCOL_VERSION_KEY: Raw(b'"2027-01-01"'), **CAPABLE})
     assert caught.value.rpc_code == -32022
     assert caught.value.data == {"requested": "2027-01-01", "supported": ["2026-07-28"]}
 
 
 @pytest.mark.parametrize(
-    "meta", [{eras.PROTOCOL_VERSION_KEY: Raw(b"7"), **CAPABLE}, {eras.PROTOCOL_VERSION_KEY: Raw(b'"2026-07-28"')}]
+    "meta",
+    [
+        {eras.PROTOCOL_VERSION_KEY: Raw(b"7"), **CAPABLE},
+        {eras.PROTOCOL_VERSION_KEY: Raw(b'"2026-07-28"')},
+        # Both keys are looked for before the version is.
+        {eras.PROTOCOL_VERSION_KEY: Raw(b'"2027-01-01"')},
+        {eras.PROTOCOL_VERSION_KEY: Raw(b'"2026-07-28"'), eras.CLIENT_CAPABILITIES_KEY: Raw(b'"x"')},
+        {eras.PROTOCOL_VERSION_KEY: Raw(b'"2026-07-28"'), **CAPABLE, eras.LOG_LEVEL_KEY: Raw(b'"loud"')},
+    ],
 )
 def test_an_envelope_with_something_wrong_is_bad_params(meta: dict[str, Raw]) -> None:
     with pytest.raises(MessageError) as caught:
