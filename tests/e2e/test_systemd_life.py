@@ -45,6 +45,16 @@ def test_main_pid_is_the_daemon_of_hearth_status(seat: Seat) -> None:
     assert [upstream["name"] for upstream in document["upstreams"]] == ["desk"]
 
 
+def test_a_config_in_the_manager_s_environment_does_not_make_it_another_daemon(seat: Seat) -> None:
+    # In a drop-in, where it is this test's alone; the manager's own environment reaches the unit in the same way.
+    seat.add_drop_in("[Service]\nEnvironment=HEARTH_CONFIG=/nowhere/other.toml\n")
+    seat.attached_bridge()
+    document = seat.status()
+    assert (document["running"], document["profile"], document["degraded"]) == (True, "mcp", None)
+    assert document["configPath"] == seat.config_path
+    seat.systemctl("reload", SERVICE)
+
+
 def test_it_exits_after_the_idle_time_with_success_and_leaves_no_process(seat: Seat) -> None:
     seat.configure(idle_timeout=0.5)
     seat.attached_bridge().close()
