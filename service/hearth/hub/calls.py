@@ -1,6 +1,6 @@
 """What a client waits for: a call that went upstream, or a subscription that stays open."""
 
-import logging
+import hashlib
 
 from hearth.errors import HearthError, UpstreamError
 from hearth.faults import SEAMS
@@ -10,7 +10,8 @@ from hearth.upstreams.connection import Connection
 from hearth.wire import json
 from hearth.wire.values import RawBytes
 
-log = logging.getLogger(__name__)
+# The key goes into a frame's header, which has little room; ids are a client's choice.
+KEY_LIMIT_BYTES = 200
 
 
 class Call:
@@ -107,7 +108,8 @@ class Listen:
     @property
     def keep(self) -> str:
         """The name under which the bridge keeps the line."""
-        return f"listen:{self.id.decode('utf-8', 'replace')}"
+        name = self.id if len(self.id) <= KEY_LIMIT_BYTES else hashlib.blake2s(self.id).hexdigest().encode()
+        return f"listen:{name.decode('utf-8', 'replace')}"
 
     def _meta(self) -> bytes:
         return json.join({eras.SUBSCRIPTION_ID_KEY: self.id})

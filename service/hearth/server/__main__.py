@@ -1,7 +1,10 @@
 """`python -I -m hearth.server`: what systemd and the bridge start."""
 
+import os
 import sys
 
+# Asked before anything else: whoever takes the listener removes the variable.
+activated = os.environ.get("LISTEN_PID") == str(os.getpid())
 try:
     from hearth.server.entry import main
 
@@ -10,5 +13,5 @@ except Exception as exc:
     # Not even the guard could be loaded.
     from hearth.server.last_resort import explain
 
-    code = explain(exc)
+    code = explain(exc, activated)
 sys.exit(code)

@@ -31,6 +31,7 @@ _MCP_BYTES = len(_MCP)
 _USUAL_BYTES = _MCP_BYTES + 20
 # A header has at most 64 KiB: a message that was spread over twenty thousand lines is finished in several steps.
 DONE_LIMIT = 2000
+SENTENCE_LIMIT = 8000
 # What the format itself allows (docs/protocol.md). A line over message_limit is answered; it does not end the stream.
 FORMAT_LIMIT_BYTES = (1 << 28) - (1 << 17)
 _CONTROL = frozenset({"status", "reload", "shutdown"})
@@ -188,7 +189,7 @@ class FramedWire(asyncio.Protocol):
                 await self._steward.hub.consent(self.session, kind)
             message = self._act(kind, header)
         except HearthError as exc:
-            self._send({"type": kind, "re": seq, "ok": False, "message": str(exc)})
+            self._send({"type": kind, "re": seq, "ok": False, "message": str(exc)[:SENTENCE_LIMIT]})
         else:
             self._send({"type": kind, "re": seq, "ok": True, "message": message})
 
@@ -282,7 +283,7 @@ class FramedWire(asyncio.Protocol):
 
     def _refuse(self, exc: HearthError) -> None:
         log.info("a connection is refused: %s", exc)
-        self._send({"type": "error", "message": str(exc)})
+        self._send({"type": "error", "message": str(exc)[:SENTENCE_LIMIT]})
         self.close()
 
     def eof_received(self) -> bool:

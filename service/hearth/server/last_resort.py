@@ -20,17 +20,14 @@ _READ_BYTES = 65536
 _FIRST_FRAME_BYTE_BELOW = 0x10
 
 
-def explain(cause: BaseException) -> int:
+def explain(cause: BaseException, activated: bool) -> int:
     """Tell whoever connects, or whoever started us, what is broken. Returns the exit code."""
     reason = f"Hearth's installation is broken ({type(cause).__name__}: {cause}); install it again"
     print(f"<3>hearth: {reason}", file=sys.stderr)
     _tell_starter(reason)
-    try:
-        listener = socket.socket(fileno=_LISTENER) if "NOTIFY_SOCKET" in os.environ else None
-    except OSError:
-        listener = None
-    if listener is None:
+    if not activated:
         return 1
+    listener = socket.socket(fileno=_LISTENER)
     _notify(f"READY=1\nSTATUS=degraded: {reason}")
     _serve(listener, reason)
     return 0

@@ -122,3 +122,10 @@ def test_the_refusal_to_run_twice_names_the_tool_and_says_why() -> None:
     words = str(unrepeatable("pay"))
     assert "'pay'" in words
     assert "may or may not have run" in words
+
+
+def test_the_key_of_a_subscription_fits_into_a_header_whatever_its_client_calls_it() -> None:
+    member, _ = session()
+    keys = [Listen(member, b'"%b"' % (b"x" * size), tools=True).keep for size in (1, 5000, 5001)]
+    assert all(len(key) < 300 for key in keys)
+    assert len(set(keys)) == 3
