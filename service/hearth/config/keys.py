@@ -7,6 +7,8 @@ from hearth.config.values import Kind
 # A limit below one ordinary message would refuse all work; one above 2 GiB would be none.
 _SMALLEST_LIMIT_BYTES = 4096
 _LARGEST_LIMIT_BYTES = 2**31
+# A frame has less than 2^28 bytes, its header included (docs/protocol.md).
+_LARGEST_MESSAGE_BYTES = 255 * 1024 * 1024
 # Zero would spin.
 _SHORTEST_INTERVAL_SECONDS = 0.01
 
@@ -22,7 +24,7 @@ SETTINGS: dict[str, Kind] = {
     "list_timeout": values.seconds(),
     "eof_timeout": values.seconds(),
     "heartbeat_interval": values.seconds(_SHORTEST_INTERVAL_SECONDS),
-    "message_limit": values.size(_SMALLEST_LIMIT_BYTES, _LARGEST_LIMIT_BYTES),
+    "message_limit": values.size(_SMALLEST_LIMIT_BYTES, _LARGEST_MESSAGE_BYTES),
     "outbound_limit": values.size(_SMALLEST_LIMIT_BYTES, _LARGEST_LIMIT_BYTES),
     "upstream_queue_limit": values.size(_SMALLEST_LIMIT_BYTES, _LARGEST_LIMIT_BYTES),
     "max_connections": values.count(1, MIB),
