@@ -28,7 +28,7 @@ TOML_PROBLEMS = {
     ),
     "max_connections = 1.5": "c.toml:1: max_connections must be a whole number from 1 to 1048576, not 1.5",
     "message_limit = '64 parsec'": (
-        "c.toml:1: message_limit must be a number of bytes from 4096 to 2147483648,"
+        "c.toml:1: message_limit must be a number of bytes from 4096 to 267386880,"
         " or a text such as \"64 MiB\", not '64 parsec'"
     ),
     "allowed_uids = 1000": "c.toml:1: allowed_uids must be a list of numeric ids, not 1000",
