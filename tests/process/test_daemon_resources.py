@@ -12,19 +12,27 @@ from process.daemon import COMMAND, Scratch, server
 from process.kernel import BOUND_SECONDS, until
 
 
-def test_a_daemon_whose_descriptors_have_run_out_serves_who_is_there_and_then_who_waits(scratch: Scratch) -> None:
-    scratch.start(command=("sh", "-c", 'ulimit -n 40; exec "$@"', "sh", *COMMAND))
-    first = scratch.lines()
-    first.ask("ping")
-    crowd = [scratch.lines() for _ in range(60)]
+def test_under_a_low_limit_of_open_files_those_who_fit_are_served_and_others_told_what_to_raise(
+    scratch: Scratch,
+) -> None:
+    scratch.configure({"echo": server("echo")})
+    scratch.start(command=("sh", "-c", 'ulimit -n 80; exec "$@"', "sh", *COMMAND))
+    crowd = [scratch.lines() for _ in range(30)]
     for client in crowd:
         client.begin("ping")
-    until(lambda: "no connection can be accepted for now" in scratch.logged(), "the descriptors have run out")
-    assert first.ask("ping")["result"] == {}
-    # Who was accepted is answered and leaves, so that there is room for those who wait in the kernel's queue.
+    answers = [client.receive() for client in crowd]
+    served = [client for client, answer in zip(crowd, answers, strict=True) if "result" in answer]
+    refusals = [answer["error"]["message"] for answer in answers if "error" in answer]
+    assert served
+    assert all("ulimit -n" in refusal for refusal in refusals)
+    assert len(served) + len(refusals) == 30
+    # There is still room for a server, and for who asks for the status.
+    assert text_of(served[0].call("echo__echo", text="room")) == "room"
+    assert len(scratch.status()["sessions"]) == len(served)
     for client in crowd:
-        assert client.answer_to(1)["result"] == {}
         client.close()
+    until(lambda: scratch.status()["sessions"] == [], "all have left")
+    assert scratch.lines().ask("ping")["result"] == {}
 
 
 def test_in_a_terminal_a_hang_up_means_the_end(scratch: Scratch) -> None:
