@@ -119,19 +119,6 @@ def test_the_lines_of_a_pretty_printed_message_are_finished_with_it(recorded: Sc
     assert sorted(done) == [*range(1, last), last + 1]
 
 
-def test_a_message_over_thousands_of_lines_is_one_message_and_each_line_is_finished(recorded: Scratch) -> None:
-    client = recorded.frames()
-    client.send_line(b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rec__echo","arguments":{"a":[')
-    for number in range(25_000):
-        client.send_line(b"%d," % number)
-    client.send_line(b"0]}}}")
-    assert text_of(client.answer_to(1)) == "heard"
-    while len(done := [seq for header in client.headers for seq in header.get("done", [])]) < client.seq - 1:
-        client.receive_type("ack")
-    assert sorted(done) == list(range(1, client.seq))
-    assert len(json.loads(last_line(recorded))["params"]["arguments"]["a"]) == 25_001
-
-
 def test_a_frame_that_holds_several_lines_of_one_message_is_one_message(recorded: Scratch) -> None:
     client = recorded.frames()
     client.send_line(PRETTY.replace("\n", "\r\n").encode())

@@ -174,28 +174,6 @@ def test_a_call_that_waits_for_a_removed_server_s_start_gets_an_answer(scratch: 
     assert "'silent'" in error["message"]
 
 
-def test_a_call_that_waits_for_a_server_s_start_is_served_by_the_one_that_replaces_it(scratch: Scratch) -> None:
-    scratch.configure({"one": server("silent")}, drain_timeout=0.2)
-    daemon = scratch.start()
-    client = scratch.lines()
-    id = client.begin_call("one__echo", text="patience")
-    pids_of(scratch, "one")
-    scratch.configure({"one": server("echo")}, drain_timeout=0.2)
-    by_request(scratch, daemon)
-    assert text_of(client.answer_to(id)) == "patience"
-
-
-def test_a_list_that_waits_for_a_server_s_start_has_the_tools_of_the_one_that_replaces_it(scratch: Scratch) -> None:
-    scratch.configure({"one": server("silent")}, drain_timeout=0.2)
-    daemon = scratch.start()
-    client = scratch.lines()
-    id = client.begin("tools/list")
-    pids_of(scratch, "one")
-    scratch.configure({"one": server("echo")}, drain_timeout=0.2)
-    by_request(scratch, daemon)
-    assert [tool["name"] for tool in client.answer_to(id)["result"]["tools"]] == ["one__add", "one__echo"]
-
-
 def test_settings_are_in_force_after_a_reload(scratch: Scratch) -> None:
     scratch.configure(idle_timeout=600, heartbeat_interval=0.1)
     daemon = scratch.start()

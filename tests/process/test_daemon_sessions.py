@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from process.clients import PREFIX, Closed, FramesClient, Message, modern, text_of
+from process.clients import Closed, FramesClient, Message, text_of
 from process.daemon import Scratch, server
 from process.kernel import until
 
@@ -206,18 +206,6 @@ def test_replayed_lines_are_taken_and_the_promised_notice_follows(scratch: Scrat
     assert client.answer_to(1)["result"]["protocolVersion"] == "2025-11-25"
     assert client.next_called("notifications/tools/list_changed")
     assert client.session["sessionId"] == "of-a-dead-daemon"
-
-
-def test_a_replayed_subscription_is_not_acknowledged_again_but_told_to_look(scratch: Scratch) -> None:
-    scratch.start()
-    client = scratch.frames(resume={"sessionId": "of-a-dead-daemon", "secret": "s"})
-    params = modern(notifications={"toolsListChanged": True})
-    client.send_line(_request(5, "subscriptions/listen", params), replay=True)
-    notice = client.receive()
-    assert notice["method"] == "notifications/tools/list_changed"
-    assert notice["params"]["_meta"] == {f"{PREFIX}subscriptionId": 5}
-    assert client.ask("ping")["result"] == {}
-    assert client.aside == []
 
 
 def test_the_answer_to_initialize_and_the_initialized_line_are_marked_to_be_kept(scratch: Scratch) -> None:
