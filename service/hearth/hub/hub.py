@@ -14,7 +14,7 @@ from hearth.hub.router import Router
 from hearth.hub.sessions import Nobody, Outlet, Session, Sessions
 from hearth.mcp import answers
 from hearth.upstreams.process import EOF_GRACE_SECONDS, TERM_GRACE_SECONDS
-from hearth.upstreams.upstream import Upstream
+from hearth.upstreams.upstream import READY, Upstream
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,8 @@ class Hub:
     async def _retire_when_done(self, upstream: Upstream) -> None:
         """Calls in flight finish under the old config, bounded by the drain's time."""
         deadline = asyncio.get_running_loop().time() + self.config.drain_timeout
-        while upstream.connection and upstream.connection.in_flight:
+        # One that is still being started has no calls: who waits for it is served by its successor.
+        while upstream.state == READY and upstream.connection and upstream.connection.in_flight:
             if asyncio.get_running_loop().time() > deadline:
                 break
             await asyncio.sleep(0.05)

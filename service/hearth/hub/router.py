@@ -215,12 +215,23 @@ class Router:
     async def _call_after(self, call: Call, name: str, params: json.Fields, meta: json.Fields) -> None:
         """Start what must run for this call, then forward it."""
         try:
-            offer = await self._find_by_starting(call.session, name)
-            await offer.upstream.ensure()
+            offer = await self._find_ready(call.session, name)
             if call.is_open:
                 self._forward(call, offer, params, meta)
         except HearthError as problem:
             call.failed(problem)
+
+    async def _find_ready(self, session: Session, name: str) -> Offer:
+        while True:
+            offer = await self._find_by_starting(session, name)
+            try:
+                await offer.upstream.ensure()
+            except UpstreamError:
+                if offer.upstream in self._upstreams():
+                    raise
+                # A reload has put another in its place.
+            else:
+                return offer
 
     async def _find_by_starting(self, session: Session, name: str) -> Offer:
         failure: HearthError | None = None

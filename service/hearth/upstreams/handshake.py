@@ -79,8 +79,12 @@ def _own_params(era: str, **members: RawBytes | None) -> bytes:
 async def ask(connection: Connection, era: str, method: str, **members: RawBytes | None) -> RawBytes:
     """One request of Hearth's own. Returns the raw result; raises UpstreamError."""
     reply = Reply()
-    connection.request(json.dumps(method), _own_params(era, **members), reply)
-    message = await reply.future
+    number = connection.request(json.dumps(method), _own_params(era, **members), reply)
+    try:
+        message = await reply.future
+    finally:
+        # Given up, it would count as a call in flight for as long as the server lives.
+        connection.forget(number)
     if message.result is None:
         code, text = values.error(message)
         raise UpstreamError(f"server {connection.name!r} refused {method}: {text} ({code})")

@@ -201,6 +201,9 @@ class Upstream:
             self._on_tools()
         finally:
             self._refreshing = None
+            if self._stale and self.state == READY:
+                # It changed again while an answer was waited for that never came.
+                self.refresh()
 
     async def retire(self) -> None:
         """End the process, by the bounded sequence, for good."""
