@@ -88,7 +88,7 @@ def words(answer: Message) -> str:
     return found
 
 
-LEGACY = ("echo", "swift", "stubborn", "dying", "changing", "big")
+LEGACY = ("echo", "swift", "stubborn", "dying", "changing", "big", "closing", "wilful")
 
 
 @pytest.mark.parametrize("name", LEGACY)
@@ -279,3 +279,37 @@ def test_paging_gives_two_at_a_time(start: Any) -> None:
     assert [tool["name"] for tool in first["tools"] + last["tools"]] == ["tool_0", "tool_1", "tool_2"]
     assert "nextCursor" not in last
     assert start("paging", "3", "--loop").ask("tools/list", {"cursor": "2"})["result"]["nextCursor"] == "2"
+
+
+@pytest.mark.parametrize("pipe", ["input", "output"])
+def test_closing_closes_one_pipe_and_lives_on(start: Any, ledger: Path, pipe: str) -> None:
+    server = start("closing", str(ledger))
+    server.write("tools/call", {"name": f"close_{pipe}", "arguments": {}}, 1)
+    if pipe == "output":
+        assert server.output.read() == b""
+    else:
+        assert words(server.read()) == "closing"
+        with pytest.raises(BrokenPipeError):
+            while True:
+                server.write("ping")
+    assert server.child.poll() is None
+    assert ledger.read_text() == f"{server.child.pid}\n"
+
+
+def test_wilful_outdates_its_first_list_and_leaves_one_unanswered(start: Any) -> None:
+    server = start("wilful", "--early", "--mute", "tools/list@2")
+    assert [tool["name"] for tool in server.ask("tools/list")["result"]["tools"]] == ["echo", "grow", "raw"]
+    assert server.read()["method"] == "notifications/tools/list_changed"
+    server.write("tools/list", None, 2)
+    assert [tool["name"] for tool in server.ask("tools/list", None, 3)["result"]["tools"]][-1] == "late"
+    assert words(server.call("late")) == "late"
+    assert server.call("raw", json='"error":"boom"')["error"] == "boom"
+
+
+def test_wilful_is_mute_only_while_it_is_told_to_be(start: Any, ledger: Path) -> None:
+    server = start("wilful", "--mute", "ping", "--while", str(ledger), "--mourn", "alas")
+    assert server.ask("ping")["result"] == {}
+    ledger.touch()
+    server.write("ping", None, 2)
+    assert words(server.call("echo", text="x")) == "x"
+    assert server.child.stderr.readline() == b"alas\n"

@@ -40,6 +40,19 @@ def test_a_server_s_prefix_is_what_its_unchanged_names_begin_with() -> None:
 
 
 @given(st.text(min_size=1), st.text())
+def test_a_server_may_have_every_name_that_its_tools_are_given(server: str, tool: str) -> None:
+    assert names.may_have(server, names.exposed(server, tool))
+    assert names.may_have(server, names.hashed(server, tool))
+
+
+@pytest.mark.parametrize("length", [1, 53, 54, 55, 56, 62, 63, 64, 65, 200])
+def test_a_server_with_a_name_of_any_length_may_have_its_own_tools_and_no_other_server_s(length: int) -> None:
+    server = "a" * length
+    assert names.may_have(server, names.exposed(server, "echo-with-a-long-name"))
+    assert not names.may_have(server, names.exposed("b", "echo"))
+
+
+@given(st.text(min_size=1), st.text())
 def test_every_name_is_one_that_clients_take(server: str, tool: str) -> None:
     assert PLAIN.fullmatch(names.exposed(server, tool))
     assert PLAIN.fullmatch(names.hashed(server, tool))

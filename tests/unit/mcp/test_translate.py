@@ -103,10 +103,48 @@ def test_a_result_that_a_legacy_client_cannot_take_is_an_error(kind: bytes) -> N
         (-32021, eras.MODERN, eras.MODERN, True),
         (-32021, eras.LEGACY, eras.MODERN, False),
         (-32022, eras.LEGACY, eras.LEGACY, True),
+        (-32020, eras.LEGACY, eras.MODERN, False),
+        (-32022, eras.MODERN, eras.LEGACY, False),
+        (-32021, eras.MODERN, eras.LEGACY, False),
+        (-32002, eras.LEGACY, eras.LEGACY, True),
+        (-32042, eras.LEGACY, eras.LEGACY, True),
+        (-32002, eras.MODERN, eras.LEGACY, False),
+        (-32042, eras.MODERN, eras.LEGACY, False),
+        (-32042, eras.MODERN, eras.MODERN, False),
+        (-32601, eras.MODERN, eras.LEGACY, True),
+        (-32000, eras.MODERN, eras.MODERN, True),
     ],
 )
-def test_disputes_about_versions_and_headers_stay_between_hearth_and_the_server(
+def test_codes_that_the_client_s_era_does_not_have_and_disputes_with_hearth_itself_are_not_relayed(
     code: int, client: str, upstream: str, relayed: bool
 ) -> None:
     found = json.loads(translate.error_object(b'{"code":%d,"message":"m","data":1}' % code, client, upstream))
     assert found == {"code": code if relayed else -32603, "message": "m", "data": 1}
+
+
+@pytest.mark.parametrize("client", [eras.LEGACY, eras.MODERN])
+@pytest.mark.parametrize("upstream", [eras.LEGACY, eras.MODERN])
+@pytest.mark.parametrize(
+    "error",
+    [
+        b'"boom"',
+        b"null",
+        b"[]",
+        b"{}",
+        b"7",
+        b'{"code":-32000}',
+        b'{"message":"m"}',
+        b'{"code":"-32000","message":"m"}',
+        b'{"code":1.5,"message":"m"}',
+        b'{"code":-32000,"message":null}',
+    ],
+)
+def test_an_error_that_is_none_becomes_one(error: bytes, upstream: str, client: str) -> None:
+    found = json.loads(translate.error_object(error, client, upstream))
+    assert found["code"] == -32603
+    assert isinstance(found["message"], str)
+
+
+def test_a_good_error_is_relayed_byte_for_byte() -> None:
+    raw = b'{ "code":-32000, "message":"m", "data":{"a":1}, "a":1, "a":2 }'
+    assert translate.error_object(raw, eras.LEGACY, eras.LEGACY) is raw

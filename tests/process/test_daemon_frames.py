@@ -1,0 +1,71 @@
+"""The wires at their edges: very many lines, frames that are none, and clients that never read."""
+
+import json
+import socket
+from typing import Any
+
+import pytest
+
+from process.clients import Closed, FramesClient, text_of
+from process.daemon import Scratch, server
+
+LINES = 20_000
+# What the u16 in front of a header can say.
+HEADER_LIMIT_BYTES = 1 << 16
+
+
+def test_every_line_of_a_very_long_message_is_finished_once_and_the_message_answered_once(scratch: Scratch) -> None:
+    scratch.configure({"echo": server("echo")})
+    scratch.start()
+    client = scratch.frames()
+    arguments = {"text": "heard", "padding": list(range(LINES))}
+    params = {"name": "echo__echo", "arguments": arguments}
+    message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, indent=1)
+    for line in message.split("\n"):
+        client.send_line(line.encode())
+    last = client.seq
+    assert last > LINES
+    assert text_of(client.answer_to(1)) == "heard"
+    assert client.ask("ping", id="end")["result"] == {}
+    assert client.aside == []
+    assert [header["re"] for header in client.headers if "re" in header] == [last, last + 1]
+    acks = [header["done"] for header in client.headers if "done" in header]
+    assert sorted(seq for done in acks for seq in done) == list(range(1, last))
+    assert len(acks) > 1
+    assert all(len(json.dumps(header)) < HEADER_LIMIT_BYTES for header in client.headers)
+
+
+@pytest.mark.parametrize("kind", [[], {}, None, 7, True])
+@pytest.mark.parametrize("greeted", [True, False])
+def test_a_frame_whose_type_is_no_word_is_refused_with_an_error_frame(
+    scratch: Scratch, kind: object, greeted: bool
+) -> None:
+    scratch.start()
+    client = scratch.frames() if greeted else scratch.control()
+    client.send_frame({"type": kind})
+    assert "unknown frame type" in client.receive_type("error")[0]["message"]
+    with pytest.raises(Closed):
+        client.receive_frame()
+    assert "Traceback" not in scratch.logged()
+
+
+def leave(client: Any) -> None:
+    """Say that nothing more will come."""
+    if isinstance(client, FramesClient):
+        client.send_frame({"type": "goodbye"})
+    else:
+        client.stream.socket.shutdown(socket.SHUT_WR)
+
+
+@pytest.mark.parametrize("wire", ["lines", "frames"])
+def test_a_client_that_left_and_does_not_read_its_answers_does_not_hold_the_daemon(scratch: Scratch, wire: str) -> None:
+    scratch.configure({"big": server("big")}, eof_timeout=0.5, idle_timeout=0.5, heartbeat_interval=0.1)
+    daemon = scratch.start()
+    client = scratch.lines() if wire == "lines" else scratch.frames()
+    client.begin_call("big__big", bytes=5_000_000)
+    leave(client)
+    # Not the test's end closes the connection: the client stays, and reads nothing.
+    assert daemon.wait() == 0
+    assert "nobody was there" in scratch.logged()
+    with pytest.raises(Closed):
+        client.receive()
