@@ -72,8 +72,11 @@ class Claim:
 
     def release(self) -> None:
         """Take the entry away, then the lock."""
+        entry = registry.read(self._places)
         try:
-            registry.remove(self._places)
+            # Somebody may have removed the whole folder, lock included, and another daemon may live in the new one.
+            if entry is None or entry.pid == os.getpid():
+                registry.remove(self._places)
         except StartError:
             # The folder became read-only; the entry is stale by its pid.
             pass

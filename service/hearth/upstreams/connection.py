@@ -3,6 +3,7 @@
 Knows nothing of tools or sessions. Whoever asks gives a `Waiter`; it is told exactly once.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -20,6 +21,8 @@ log = logging.getLogger(__name__)
 # Garbage on stdout is a server's own business; after so many lines it is no longer news.
 GARBAGE_REPORTS = 5
 _ID_DIGITS = 19
+# Between the end of a pipe and the end of the process that had it.
+EXIT_SECONDS = 2.0
 
 
 class Waiter(Protocol):
@@ -95,6 +98,18 @@ class Connection:
         except UpstreamError:
             pass
 
+    async def lost(self) -> UpstreamError:
+        """Why nothing can be written any more: of a server that has just ended, its exit says most."""
+        try:
+            async with asyncio.timeout(EXIT_SECONDS):
+                await self.process.exited.wait()
+        except TimeoutError:
+            return UpstreamError(f"server {self.name!r} closed its input")
+        return self._ended(self.process.exit_code or 0)
+
+    def _ended(self, code: int) -> UpstreamError:
+        return UpstreamError(f"server {self.name!r} ended ({describe_exit(code)}) before it answered")
+
     def forget(self, number: int) -> None:
         """Nobody is interested in that answer any longer; the server is not told."""
         self._waiting.pop(number, None)
@@ -163,7 +178,7 @@ class Connection:
 
     def _exited(self, code: int) -> None:
         waiting, self._waiting = self._waiting, {}
-        problem = UpstreamError(f"server {self.name!r} ended ({describe_exit(code)}) before it answered")
+        problem = self._ended(code)
         for waiter in waiting.values():
             waiter.failed(problem)
         self._on_closed(self, code)

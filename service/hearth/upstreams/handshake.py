@@ -48,11 +48,15 @@ async def greet(connection: Connection, era: str) -> Greeting:
     """Find the era and shake hands. Raises UpstreamError; the caller bounds the time."""
     attempt = probe.Probe(era)
     waiting: dict[asyncio.Future[json.Message], tuple[str, int]] = {}
-    for opening in attempt.openings:
-        reply = Reply()
-        number = connection.request(json.dumps(opening), probe.opening_params(opening, __version__), reply)
-        waiting[reply.future] = (opening, number)
     try:
+        for opening in attempt.openings:
+            reply = Reply()
+            params = probe.opening_params(opening, __version__)
+            try:
+                number = connection.request(json.dumps(opening), params, reply)
+            except UpstreamError as exc:
+                raise await connection.lost() from exc
+            waiting[reply.future] = (opening, number)
         while attempt.era is None:
             done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             # In the order of asking: of a modern server, the answer to `discover` tells more than the refusal of the
@@ -63,6 +67,8 @@ async def greet(connection: Connection, era: str) -> Greeting:
         for future, (_, number) in waiting.items():
             # The losing opening's answer comes later, or never, and is of no interest.
             connection.forget(number)
+            if future.done():
+                future.exception()
             future.cancel()
     if attempt.era == eras.LEGACY:
         connection.notify("notifications/initialized")

@@ -40,6 +40,7 @@ class Process:
         self._connecting: asyncio.Future[None] | None = None
         self._stopping: asyncio.Future[None] | None = None
         self._output_ended = False
+        self.exit_code: int | None = None
         self._code: int | None = None
         self._late: asyncio.TimerHandle | None = None
 
@@ -72,7 +73,7 @@ class Process:
             return
         # The leader is a zombie until it is waited for, so its group's number cannot belong to anybody else yet.
         children.kill_group(self._child.pid)
-        code = self._child.wait()
+        code = self.exit_code = self._child.wait()
         if self._watch:
             self._watch.close()
         self.exited.set()
@@ -95,8 +96,13 @@ class Process:
     def _lost_touch(self) -> None:
         """A pipe to a child that lives has ended: nobody could ever talk with it again, so it is ended, too."""
         if not self.exited.is_set() and self._stopping is None:
+            self._stopping = asyncio.ensure_future(self._stop_if_it_lives())
+
+    async def _stop_if_it_lives(self) -> None:
+        # Of a child that has just exited, the ends of the pipes are noticed first.
+        if not await self._exits_within(LAST_WORDS_SECONDS):
             log.warning("it closed its input or output and lives on: it is ended", extra={"upstream": self.name})
-            self._stopping = asyncio.ensure_future(self._stop())
+            await self._stop()
 
     def _finish(self) -> None:
         code, self._code = self._code, None
