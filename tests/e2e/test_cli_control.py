@@ -149,6 +149,40 @@ def test_a_daemon_that_does_not_answer_is_told_from_one_that_is_out(home: Home, 
     assert "did not answer" in done.stderr
 
 
+@pytest.mark.parametrize("verb", ["stop", "restart", "reload"])
+def test_a_daemon_that_hangs_is_named_with_what_ends_it(home: Home, bridge: Bridge, verb: str) -> None:
+    pid = daemon_pid(home)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        # Not `reload --yes`, which waits long for slow disks.
+        done = home.run(verb, *([] if verb == "reload" else ["--yes"]))
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert done.returncode == 4
+    assert f"kill -9 {pid}" in done.stderr
+
+
+def test_a_bridge_whose_client_left_does_not_outstay_its_last_answer(home: Home, bridge: Bridge) -> None:
+    pid = daemon_pid(home)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        done = subprocess.run(
+            [HEARTH, "bridge"],
+            env=home.environment | {"HEARTH_BRIDGE_PATIENCE": "0.5"},
+            input='{"jsonrpc":"2.0","id":1,"method":"ping"}\n',
+            capture_output=True,
+            text=True,
+            # Half of what a bridge would wait for answers that are still owed.
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert done.returncode == 0
+    assert '"id":1' in done.stdout.replace(" ", "")
+    assert "said nothing" in done.stdout
+
+
 def test_a_second_daemon_is_refused_with_code_3_and_names_the_first(home: Home, bridge: Bridge) -> None:
     done = home.run("serve")
     assert done.returncode == 3

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import sys
 from collections.abc import Iterator
@@ -17,16 +18,16 @@ def home() -> Iterator[Home]:
     yield from scratch_home()
 
 
-def findings(home: Home, code: int) -> dict[str, dict[str, Any]]:
-    done = home.run("doctor", "--json")
+def findings(home: Home, code: int, **changes: str) -> dict[str, dict[str, Any]]:
+    done = home.run("doctor", "--json", **changes)
     assert done.returncode == code, done.stdout + done.stderr
     document = json.loads(done.stdout)
     assert document["ok"] == (code == 0)
     return {finding["check"]: finding for finding in document["findings"]}
 
 
-def broken(home: Home) -> dict[str, dict[str, Any]]:
-    found = {check: finding for check, finding in findings(home, 1).items() if finding["state"] == "broken"}
+def broken(home: Home, **changes: str) -> dict[str, dict[str, Any]]:
+    found = {check: finding for check, finding in findings(home, 1, **changes).items() if finding["state"] == "broken"}
     assert all(finding["fix"] for finding in found.values()), "every broken thing says what to do"
     return found
 
@@ -94,6 +95,51 @@ def test_a_file_where_the_runtime_folder_should_be_is_broken(home: Home) -> None
     with open(os.path.dirname(home.socket), "w", encoding="utf-8"):
         pass
     assert "runtime folder" in broken(home)
+
+
+def test_the_folder_of_the_locks_is_looked_at_too(home: Home) -> None:
+    folder = os.path.dirname(home.registry)
+    os.makedirs(folder, 0o700)
+    os.chmod(os.path.dirname(folder), 0o700)
+    os.chmod(folder, 0o777)
+    assert broken(home)["runtime folder"]["fix"] == f"chmod 700 {folder}"
+
+
+def test_a_link_where_the_runtime_folder_should_be_is_broken(home: Home) -> None:
+    os.symlink(home.home, os.path.dirname(home.socket))
+    assert "symbolic link" in broken(home)["runtime folder"]["message"]
+
+
+def test_a_runtime_folder_that_cannot_be_made_is_broken_however_much_of_it_is_missing(home: Home) -> None:
+    with open(os.path.join(home.folder, "file"), "w", encoding="utf-8"):
+        pass
+    found = broken(home, XDG_RUNTIME_DIR=os.path.join(home.folder, "file", "user", "99999"))
+    assert os.path.join(home.folder, "file") + " is not a folder" in found["runtime folder"]["message"]
+
+
+def test_a_runtime_folder_that_will_be_made_is_well(home: Home) -> None:
+    named = os.path.join(home.folder, "not", "yet")
+    assert "will be made" in findings(home, 0, XDG_RUNTIME_DIR=named)["runtime folder"]["message"]
+
+
+def test_a_daemon_that_hangs_is_broken_and_named(home: Home) -> None:
+    for _ in attached_bridge(home):
+        pid = home.json("status", "--json")["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            found = broken(home)["daemon"]
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert "does not answer" in found["message"]
+        assert f"kill -9 {pid}" in found["fix"]
+
+
+def test_a_daemon_whose_socket_was_removed_is_broken_and_named(home: Home) -> None:
+    for _ in attached_bridge(home):
+        pid = home.json("status", "--json")["pid"]
+        os.unlink(home.socket)
+        found = broken(home)["socket"]
+        assert str(pid) in found["message"]
 
 
 def test_a_folder_where_the_socket_should_be_is_broken(home: Home) -> None:

@@ -256,12 +256,13 @@ class Bridge:
         return monotonic() - self._connected_at
 
     def fail_pending(self, sentence: str) -> None:
-        """Answer every line that waits with an error."""
+        """Answer every line that waits with an error. Leaves when that was all that a client who left was owed."""
         stdio.remark(sentence)
         self._client.delivering = True
         self._refuse(self.ledger.give_up(), sentence)
         self._client.delivering = False
         self._uplink.parked_bytes = 0
+        self.waiting.leave_if_done()
 
     def _refuse(self, lines: list[tuple[bytes, bool]], sentence: str) -> None:
         from hearth.bridge import replies

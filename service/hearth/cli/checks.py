@@ -4,14 +4,15 @@ import importlib.util
 import os
 import platform
 import shutil
-import stat
 import sys
 from collections.abc import Callable
 
 import hearth
-from hearth import config, references, registry
+from hearth import config, references
 from hearth.cli import entry, unit
+from hearth.cli.daemon_checks import check_registry, check_socket
 from hearth.cli.findings import Finding
+from hearth.cli.folder_checks import check_runtime
 from hearth.errors import ConfigError
 from hearth.paths import Places
 
@@ -20,7 +21,7 @@ _NEEDED = ("click", "msgspec", "platformdirs")
 
 
 def examine(places: Places) -> list[Finding]:
-    """Everything that can be looked at without the daemon's help."""
+    """Everything, in the order in which it is told."""
     return [finding for check in CHECKS for finding in check(places)]
 
 
@@ -102,104 +103,6 @@ def _check_server(spec: config.ServerSpec) -> Finding:
         return Finding(check, "ok", found)
     fix = "Install it, or write its whole path: under systemd the PATH is shorter than in a shell."
     return Finding(check, "broken", f"{spec.command} is not on PATH", fix)
-
-
-def check_runtime(places: Places) -> list[Finding]:
-    """The folder of socket, locks and registry."""
-    folder = os.path.dirname(places.folder)
-    try:
-        found = os.lstat(folder)
-    except FileNotFoundError:
-        return [_check_parent(os.path.dirname(folder))]
-    except OSError as error:
-        return [Finding("runtime folder", "broken", f"{folder}: {error.strerror}", "Make it yours, with mode 0700.")]
-    if not stat.S_ISDIR(found.st_mode):
-        return [
-            Finding(
-                "runtime folder",
-                "broken",
-                f"{folder} is not a folder",
-                f"Move it away: mv {folder} {folder}.old",
-            )
-        ]
-    if sys.platform != "win32":
-        if found.st_uid != os.getuid():
-            fix = "Remove it, or point XDG_RUNTIME_DIR to a folder of yours."
-            return [Finding("runtime folder", "broken", f"{folder} belongs to user {found.st_uid}", fix)]
-        if stat.S_IMODE(found.st_mode) & 0o077:
-            message = f"{folder} is open to others (mode {stat.S_IMODE(found.st_mode):04o})"
-            return [Finding("runtime folder", "broken", message, f"chmod 700 {folder}")]
-    if not os.access(folder, os.W_OK):
-        return [Finding("runtime folder", "broken", f"{folder} cannot be written to", "Make it writable.")]
-    return [Finding("runtime folder", "ok", folder)]
-
-
-def _check_parent(parent: str) -> Finding:
-    if os.path.isdir(parent) and not os.access(parent, os.W_OK):
-        return Finding("runtime folder", "broken", f"{parent} cannot be written to", "Make it writable.")
-    return Finding("runtime folder", "ok", f"{parent}/mcp will be made at the first start")
-
-
-def check_registry(places: Places) -> list[Finding]:
-    """The registry against the process that it names."""
-    entry_found = registry.read(places)
-    if entry_found is None:
-        return [Finding("daemon", "ok", "not running")]
-    if registry.is_alive(entry_found):
-        message = f"running as pid {entry_found.pid}, version {entry_found.version}"
-        if entry_found.version != hearth.__version__:
-            fix = f"`hearth restart` brings it to {hearth.__version__}."
-            return [Finding("daemon", "note", message, fix)]
-        return [Finding("daemon", "ok", message)]
-    message = f"{places.registry} names pid {entry_found.pid}, which is gone: it was killed"
-    return [Finding("daemon", "note", message, "Nothing to do: the next start writes it anew.")]
-
-
-def check_socket(places: Places) -> list[Finding]:
-    """The socket's file; it is never connected to, since that could light the daemon."""
-    try:
-        found = os.lstat(places.socket)
-    except FileNotFoundError:
-        return [Finding("socket", "ok", f"{places.socket} is not there: the first bridge, or systemd, makes it")]
-    except OSError as error:
-        return [
-            Finding(
-                "socket",
-                "broken",
-                f"{places.socket}: {error.strerror}",
-                "Make the folder yours, with mode 0700.",
-            )
-        ]
-    if not stat.S_ISSOCK(found.st_mode):
-        fix = f"Move it away: mv {places.socket} {places.socket}.old"
-        return [Finding("socket", "broken", f"{places.socket} is not a socket", fix)]
-    if not _is_running(places) and _is_listened_to(places.socket) is False:
-        return [
-            Finding(
-                "socket",
-                "note",
-                f"{places.socket} is left over: nobody listens",
-                "Nothing to do: the next start replaces it.",
-            )
-        ]
-    return [Finding("socket", "ok", places.socket)]
-
-
-def _is_running(places: Places) -> bool:
-    # The kernel knows a daemon's own socket by the name under which it was bound, before it was moved into place.
-    known = registry.read(places)
-    return known is not None and registry.is_alive(known)
-
-
-def _is_listened_to(path: str) -> bool | None:
-    """Whether a process listens there, asked of the kernel, not by connecting; None where it is silent."""
-    try:
-        with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:
-            rows = [line.rstrip("\n").split(None, 7) for line in file][1:]
-    except OSError:
-        return None
-    # Columns: Num RefCount Protocol Flags Type St Inode Path; flag 0x10000 is SO_ACCEPTCON.
-    return any(len(row) == 8 and row[7] == path and int(row[3], 16) & 0x10000 for row in rows)
 
 
 def check_units(places: Places) -> list[Finding]:

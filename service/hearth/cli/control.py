@@ -28,12 +28,13 @@ Header = dict[str, Any]
 class Control:
     """One control connection to a daemon that is known to run."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, pid: int) -> None:
         self.endpoint = endpoint
+        self.pid = pid
         self._decoder = FrameDecoder()
         self._frames: list[tuple[bytes, bytes]] = []
         self._seq = 0
-        self._socket = _connect(endpoint)
+        self._socket = _connect(endpoint, pid)
 
     def __enter__(self) -> "Control":
         return self
@@ -93,7 +94,7 @@ class Control:
         except TimeoutError as exc:
             raise Unreachable(
                 f"the daemon at {self.endpoint} did not answer {kind} within {seconds:g} s: it hangs or is"
-                " stopped; `hearth logs` may say why"
+                f" stopped; {_last_resort(self.pid)}; `hearth logs` may say why"
             ) from exc
         except OSError as exc:
             raise Unreachable(f"the daemon at {self.endpoint} closed the connection: {exc.strerror}") from exc
@@ -120,7 +121,11 @@ class Control:
         )
 
 
-def _connect(endpoint: str) -> socket.socket:
+def _last_resort(pid: int) -> str:
+    return f"`kill -9 {pid}` ends it (bridges survive that)"
+
+
+def _connect(endpoint: str, pid: int) -> socket.socket:
     if sys.platform == "win32":
         raise Unreachable("this version reaches no daemon on Windows: named pipes come later")
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -130,7 +135,8 @@ def _connect(endpoint: str) -> socket.socket:
     except OSError as exc:
         connection.close()
         raise Unreachable(
-            f"the daemon at {endpoint} takes no connection ({exc.strerror or exc}); `hearth doctor` looks for the cause"
+            f"the daemon at {endpoint} takes no connection ({exc.strerror or exc}); `hearth doctor` looks for the"
+            f" cause, {_last_resort(pid)}"
         ) from exc
     return connection
 

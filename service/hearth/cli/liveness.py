@@ -40,7 +40,7 @@ def document(places: Places) -> dict[str, Any]:
     lit = find(places)
     if lit is None:
         return absent(places)
-    with Control(lit.endpoint) as control:
+    with Control(lit.endpoint, lit.pid) as control:
         return control.status()
 
 

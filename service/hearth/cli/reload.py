@@ -25,7 +25,7 @@ def reload(places: Places, yes: bool) -> None:
     if lit is None:
         click.echo("hearth is not running: it reads the config when it is lit.")
         return
-    with Control(lit.endpoint) as control:
+    with Control(lit.endpoint, lit.pid) as control:
         ending.ask_about_sessions(control, "reload", yes)
         ok, message = control.reload()
     if not ok:

@@ -33,7 +33,7 @@ def restart(places: Places, yes: bool, timeout: float) -> None:
     if lit is None:
         click.echo("hearth is not running: the next connection lights it.")
         return
-    with Control(lit.endpoint) as control:
+    with Control(lit.endpoint, lit.pid) as control:
         ending.ask_about_sessions(control, "restart", yes)
         ending.end(control, lit, restart=True, seconds=timeout)
     click.echo(f"pid {lit.pid} has gone; attached bridges, or the next connection, light a new one.")

@@ -33,7 +33,7 @@ def stop(places: Places, yes: bool, timeout: float) -> None:
     if lit is None:
         click.echo("hearth is not running.")
         return
-    with Control(lit.endpoint) as control:
+    with Control(lit.endpoint, lit.pid) as control:
         ending.ask_about_sessions(control, "stop", yes)
         ending.end(control, lit, restart=False, seconds=timeout)
     click.echo(f"Stopped (pid {lit.pid}). The next connection lights it again.")
