@@ -22,7 +22,7 @@ def test_a_daemon_that_lost_its_folder_leaves_the_entry_of_the_next_one_alone(sc
 
 
 def test_a_server_that_exits_at_once_is_described_by_its_exit(scratch: Scratch) -> None:
-    scratch.configure({"gone": {"command": "/bin/sh", "args": ["-c", "echo oh no >&2; exit 7"]}})
+    scratch.configure({"gone": {"command": "/bin/sh", "args": ["-c", "printf 'oh no' >&2; exit 7"]}})
     scratch.start()
     client = scratch.lines()
     message = client.call("gone__x")["error"]["message"]

@@ -187,6 +187,13 @@ class _Stderr(asyncio.Protocol):
         *lines, rest = (self._rest + data).split(b"\n")
         self._rest = rest[:STDERR_LINE_BYTES]
         for line in lines:
-            text = line[:STDERR_LINE_BYTES].decode("utf-8", "replace").rstrip()
-            self._ring.append(text)
-            log.debug("stderr: %s", text, extra={"upstream": self._name})
+            self._keep(line)
+
+    def _keep(self, line: bytes) -> None:
+        text = line[:STDERR_LINE_BYTES].decode("utf-8", "replace").rstrip()
+        self._ring.append(text)
+        log.debug("stderr: %s", text, extra={"upstream": self._name})
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._rest:
+            self._keep(self._rest)
