@@ -84,7 +84,7 @@ class Places:
 
     def __init__(self, profile: str = DEFAULT_PROFILE, config: str | None = None) -> None:
         self.profile = profile or DEFAULT_PROFILE
-        self.config = os.path.realpath(config) if config else None
+        self.config = _resolved(config) if config else None
         self.key = _digest(self.config) if self.config else self.profile
         if self.key.startswith(".") or not _NAME_CHARACTERS.issuperset(self.key):
             raise ValueError(f"{self.key!r} is not a profile name: use letters, digits, '.', '_' and '-'")
@@ -119,6 +119,15 @@ class Places:
         if self.config:
             return ["--config", self.config]
         return [] if self.profile == DEFAULT_PROFILE else ["--profile", self.profile]
+
+
+def _resolved(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except OSError as exc:  # a relative path has no meaning in a folder that was removed
+        raise ValueError(
+            f"{path!r} cannot be found from here: the current folder is gone; give the whole path"
+        ) from exc
 
 
 def _digest(text: str) -> str:

@@ -72,6 +72,15 @@ def test_a_named_server_is_a_drop_in_for_its_own_entry(home: Home) -> None:
         bridge.end()
 
 
+def test_a_server_that_is_not_configured_is_noted_beside_the_entry(home: Home) -> None:
+    home.configure_demo()
+    done = home.run("connect", "--print", "--server", "demo", "--server", "dmeo")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["mcpServers"].keys() == {"demo", "dmeo"}
+    assert "'dmeo'" in done.stderr
+    assert "'demo'" not in done.stderr
+
+
 def test_the_profile_stands_in_the_arguments(home: Home) -> None:
     entry = home.json("connect", "--print", "--profile", "work", "--name", "mine")["mcpServers"]["mine"]
     assert entry["args"][-2:] == ["--profile", "work"]

@@ -7,11 +7,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import click
 import pytest
 
 from e2e.cli_home import HEARTH, Home, scratch_home
 from e2e.terminal import Terminal
-from hearth.cli.main import VERBS
+from hearth.cli.main import VERBS, WITHOUT_TARGET, cli
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ESCAPE = "\x1b"
@@ -69,13 +70,20 @@ def test_json_is_json_and_has_no_colour(home: Home, words: tuple[str, ...]) -> N
     assert ESCAPE not in done.stdout
 
 
-def test_colour_is_for_terminals_and_not_where_it_is_unwanted(home: Home) -> None:
+def test_colour_is_for_terminals(home: Home) -> None:
     assert ESCAPE not in home.run("doctor").stdout
     shown = Terminal([HEARTH, "doctor"], home.environment)
     assert shown.finish() == 0
     assert f"{ESCAPE}[3" in shown.seen
-    plain = Terminal([HEARTH, "doctor"], home.environment | {"NO_COLOR": "1"})
-    assert plain.finish() == 0
+
+
+@pytest.mark.parametrize("unwanted", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+@pytest.mark.parametrize("verb", ["doctor", "logs"])
+def test_colour_is_not_shown_where_it_is_unwanted(home: Home, verb: str, unwanted: dict[str, str]) -> None:
+    # `logs` fails here: there is no log yet.
+    plain = Terminal([HEARTH, verb], home.environment | unwanted)
+    assert plain.finish() == (verb == "logs")
+    assert "hearth" in plain.seen
     assert f"{ESCAPE}[3" not in plain.seen
 
 
@@ -83,6 +91,62 @@ def test_output_into_a_closed_pipe_is_no_traceback(home: Home) -> None:
     command = f"'{HEARTH}' --help | true"
     done = subprocess.run(["sh", "-c", command], env=home.environment, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", ["status", "--help", "config show", "sessions --json"])
+def test_a_full_disk_is_one_sentence(home: Home, words: str) -> None:
+    command = f"'{HEARTH}' {words} > /dev/full"
+    done = subprocess.run(["sh", "-c", command], env=home.environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "hearth: standard output cannot be written to: No space left on device.\n"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("verb", ["status", "doctor", "stop"])
+def test_closed_streams_keep_nothing_from_being_done(home: Home, verb: str, closed: str) -> None:
+    command = f"'{HEARTH}' {verb} {closed}"
+    done = subprocess.run(["sh", "-c", command], env=home.environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("verb", ["status", "bridge"])
+def test_a_relative_config_in_a_folder_that_is_gone_is_one_sentence(home: Home, verb: str) -> None:
+    gone = os.path.join(home.folder, "gone")
+    os.mkdir(gone)
+    command = f"rmdir '{gone}'; '{HEARTH}' {verb} --config mcp.json </dev/null"
+    done = subprocess.run(
+        ["sh", "-c", command], env=home.environment, cwd=gone, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "the current folder is gone" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_version_is_an_option_too(home: Home) -> None:
+    assert home.run("--version").stdout == home.run("version").stdout
+
+
+@pytest.mark.parametrize("option", ["--profile", "--config"])
+@pytest.mark.parametrize("verb", sorted(WITHOUT_TARGET))
+def test_a_verb_that_is_not_about_one_daemon_refuses_to_be_told_which(home: Home, verb: str, option: str) -> None:
+    done = home.run(option, "work", verb)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"leave out {option}" in done.stderr
+
+
+def test_every_other_verb_takes_the_name_of_a_daemon() -> None:
+    context = click.Context(cli)
+    for verb in set(VERBS) - {"bridge", "config"}:  # the one has its own parser, the other verbs of its own
+        command = cli.get_command(context, verb)
+        assert command
+        assert ("profile" in {parameter.name for parameter in command.params}) == (verb not in WITHOUT_TARGET), verb
+
+
+def test_a_dry_run_does_not_tell_the_person_to_type_anything_yet(home: Home) -> None:
+    done = home.run("install", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "would write" in done.stdout
+    assert "To begin listening, type" not in done.stdout
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -44,6 +44,17 @@ def test_a_config_by_path_is_a_daemon_by_that_path(tmp_path: Path) -> None:
     assert link.config_file() == str(tmp_path / "real.json")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder in use cannot be removed there")
+def test_a_relative_config_in_a_folder_that_is_gone_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(ValueError, match="the current folder is gone"):
+        Places(config="mcp.json")
+    assert Places(config="/etc/mcp.json").config == "/etc/mcp.json"
+
+
 def test_the_content_of_a_config_does_not_make_another_daemon(tmp_path: Path) -> None:
     config = tmp_path / "c.toml"
     config.write_text("idle_timeout = 1")

@@ -20,7 +20,6 @@ paste into a client's config. By hand:
 
 Options:
   --server NAME    offer one server only, under its tools' own names
-  --mode MODE      full: every tool (default); search: only the tools that find and call tools
   --role ROLE      the role that this client claims
   --agent-id ID    the agent that this client is
   --profile NAME   the daemon of another profile

@@ -4,8 +4,10 @@ import json
 
 import click
 
+from hearth import config
 from hearth.cli.entry import client_config
 from hearth.cli.target import with_places
+from hearth.errors import ConfigError
 from hearth.paths import Places
 
 
@@ -36,6 +38,21 @@ def connect(
     """
     if not print_only:
         raise click.UsageError("Say --print, and paste what it prints: clients' files are not written yet.")
+    _note_unknown(places, servers)
     claims = (("--role", role), ("--agent-id", agent_id))
     extra = [word for option, value in claims if value for word in (option, value)]
     click.echo(json.dumps(client_config(places, servers, name, extra), indent=2))
+
+
+def _note_unknown(places: Places, servers: tuple[str, ...]) -> None:
+    """The entry is printed all the same: the server may be configured later."""
+    if not servers:
+        return
+    try:
+        known = config.load(places).servers
+    except ConfigError:
+        # Nothing is known of what it means to say; `hearth config check` tells.
+        return
+    for server in servers:
+        if server not in known:
+            click.echo(f"hearth: note: no server {server!r} is configured in {places.config_file()}.", err=True)

@@ -25,8 +25,17 @@ def ask_about_sessions(control: Control, deed: str, yes: bool) -> None:
     who = describe.count(len(attached), "session")
     if not sys.stdin.isatty():
         raise Refused(f"{who} attached and no terminal to ask at: say --yes to {deed} anyway")
-    if not click.confirm(f"{who} attached. {deed.capitalize()} anyway?", err=True):
+    if not _confirm(f"{who} attached. {deed.capitalize()} anyway?"):
         raise Refused("nothing was done")
+
+
+def _confirm(question: str) -> bool:
+    try:
+        return click.confirm(question, err=True)
+    except click.Abort:
+        # The cursor still stands behind the question.
+        click.echo(err=True)
+        raise
 
 
 def end(control: Control, lit: Lit, restart: bool, seconds: float) -> str:

@@ -10,15 +10,20 @@ codes.
 130  interrupted
 """
 
+import errno
+import os
 import sys
 
 import click
 
+from hearth.cli.terminal import shows_colour
 from hearth.errors import ConfigError, HearthError
 
 INTERRUPTED = 130
 # As a shell reports a process that SIGPIPE ended: `hearth logs | head` is no failure to talk about.
 PIPE_CLOSED = 141
+# What write(2) says of a full disk, a quota, a limit, a broken device and a descriptor that is for reading.
+_OUTPUT_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 
 
 def report(error: BaseException) -> int:
@@ -35,8 +40,14 @@ def report(error: BaseException) -> int:
         # The interpreter flushes stdout once more on its way out, into the same closed pipe.
         sys.stdout = None
         return PIPE_CLOSED
+    if isinstance(error, OSError) and error.filename is None and error.errno in _OUTPUT_ERRORS:
+        sys.stdout = None
+        click.echo(f"hearth: standard output cannot be written to: {error.strerror}.", err=True)
+        return HearthError.exit_code
     if isinstance(error, HearthError):
+        # The verb's context, which knew about colour, is over.
+        colour = None if shows_colour(os.environ) else False
         for sentence in error.problems if isinstance(error, ConfigError) else [str(error)]:
-            click.echo(f"{click.style('hearth:', fg='red')} {sentence}", err=True)
+            click.echo(f"{click.style('hearth:', fg='red')} {sentence}", err=True, color=colour)
         return error.exit_code
     raise error

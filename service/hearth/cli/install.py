@@ -38,7 +38,8 @@ def install(dry_run: bool, no_enable: bool, as_json: bool) -> None:
     if outcome.enabled:
         click.echo(f"systemd listens on {Places().socket} and starts the daemon with the first connection.")
         click.echo("Next: `hearth connect --print` shows what to paste into your MCP client.")
-    _say_commands("To begin listening, type:", outcome.commands)
+    heading = "To begin listening, you would then type:" if dry_run else "To begin listening, type:"
+    _say_commands(heading, outcome.commands)
 
 
 @click.command()
@@ -64,7 +65,8 @@ def uninstall(dry_run: bool, as_json: bool) -> None:
         click.echo("Nothing is installed.")
     elif outcome.manager_problem:
         click.echo(f"systemd was not asked: {outcome.manager_problem}.")
-    _say_commands("If a service manager runs elsewhere, type there:", outcome.commands)
+    typed = "you would then type there:" if dry_run else "type there:"
+    _say_commands(f"If a service manager runs elsewhere, {typed}", outcome.commands)
 
 
 def _say_files(verb: str, outcome: installation.Outcome, names: Iterable[str]) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from hearth import __version__
+from hearth.cli import terminal
 from hearth.cli.failure import report
 from hearth.cli.target import target_options
 
@@ -30,6 +32,8 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Act": {"stop": "stop", "restart": "restart", "reload": "reload"},
     "Run": {"serve": "serve", "bridge": "bridge"},
 }
+# They act on the user's whole installation, or on nothing: naming a daemon would promise what they do not do.
+WITHOUT_TARGET = frozenset({"demo", "install", "uninstall", "completion", "version"})
 VERBS = {verb: module for verbs in SECTIONS.values() for verb, module in verbs.items()}
 
 
@@ -72,8 +76,9 @@ class VerbGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @target_options
+@click.version_option(__version__, message="hearth %(version)s", help="Print the version.")
 @click.pass_context
-def cli(ctx: click.Context, /, **_options: Any) -> None:
+def cli(ctx: click.Context, /, **options: Any) -> None:
     """One daemon owns your MCP servers and shares them with every agent, editor and terminal.
 
     The first connection lights it, the last one lets it go out; you need not start or stop anything.
@@ -84,15 +89,23 @@ def cli(ctx: click.Context, /, **_options: Any) -> None:
       hearth connect --print      what to paste into an MCP client
       hearth status               what runs, and who is attached
     """
-    # https://no-color.org: any value that is not empty.
-    if os.environ.get("NO_COLOR"):
+    if not terminal.shows_colour(os.environ):
         ctx.color = False
+    if ctx.invoked_subcommand in WITHOUT_TARGET:
+        _refuse_target(ctx.invoked_subcommand, options)
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
 
+def _refuse_target(verb: str, options: dict[str, Any]) -> None:
+    for name in ("profile", "config"):
+        if options.get(name):
+            raise click.UsageError(f"`hearth {verb}` is not about one daemon: leave out --{name}.")
+
+
 def main(args: list[str] | None = None) -> int:
     """Run the command line; return the exit code."""
+    terminal.open_what_is_closed()
     try:
         outcome = cli.main(args, prog_name="hearth", standalone_mode=False)
     except BaseException as error:  # the outermost loop: `report` raises what it does not know

@@ -1,6 +1,7 @@
-"""A sign of life while something takes long: on a terminal only, and only after a second."""
+"""A sign of life while something takes long: on a terminal that can erase a line, and only after a second."""
 
 import itertools
+import os
 import sys
 import threading
 from types import TracebackType
@@ -23,7 +24,7 @@ class Spinner:
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> "Spinner":
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
             self._thread = threading.Thread(target=self._turn, daemon=True)
             self._thread.start()
         return self

@@ -1,10 +1,35 @@
-"""What the terminal can show."""
+"""What the terminal can show, and that there is something to write to."""
 
+import os
 import shutil
 import sys
+from collections.abc import Mapping
 
 # Wide enough for every column; beyond it, lines are hard to read.
 WIDEST_COLUMNS = 140
+
+
+def open_what_is_closed() -> None:
+    """Give closed standard streams the null device, as `hearth stop >&-` wants: done, and nothing said.
+
+    Also because the next socket would get the number of the closed stream.
+    """
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # The lowest number that is free is this one.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    # They stay open until the end.
+    sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+
+
+def shows_colour(environ: Mapping[str, str]) -> bool:
+    """Whether colour may be shown, if there is a terminal."""
+    # https://no-color.org: any value that is not empty.
+    return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
 def width() -> int:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hearth.bridge import headers
-from hearth.bridge.options import UsageError, parse
+from hearth.bridge.options import USAGE, UsageError, parse
 from hearth.wire.frames import FrameDecoder
 
 
@@ -47,6 +47,10 @@ def test_what_is_not_understood_exits_with_2(words: list[str]) -> None:
         parse(words, {})
     assert caught.value.exit_code == 2
     assert str(caught.value).startswith("hearth bridge: ")
+
+
+def test_help_does_not_offer_what_the_daemon_refuses() -> None:
+    assert "--mode" not in USAGE
 
 
 def test_help_is_not_a_failure() -> None:
