@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test slow lint bench fuzz chaos clean
+.PHONY: install demo test slow coverage lint bench fuzz chaos clean
 
 install: $(STAMP)
 
@@ -24,6 +24,13 @@ test: $(STAMP)
 # What `make test` leaves out: real systemd once more, on the newest Python at hand.
 slow: $(STAMP)
 	$(BIN)/python -m pytest -m slow
+
+# Branch coverage, daemons included; the bridge runs without site-packages and is counted by its unit tests only.
+coverage: $(STAMP)
+	mkdir -p .coverage
+	$(BIN)/coverage run -m pytest tests/unit tests/process
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
 
 lint: $(STAMP)
 	$(BIN)/ruff check
