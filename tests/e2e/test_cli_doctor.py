@@ -113,7 +113,10 @@ def test_a_link_where_the_runtime_folder_should_be_is_broken(home: Home) -> None
 def test_a_runtime_folder_that_cannot_be_made_is_broken_however_much_of_it_is_missing(home: Home) -> None:
     with open(os.path.join(home.folder, "file"), "w", encoding="utf-8"):
         pass
-    found = broken(home, XDG_RUNTIME_DIR=os.path.join(home.folder, "file", "user", "99999"))
+    named = os.path.join(home.folder, "file", "user", "99999")
+    found = broken(home, XDG_RUNTIME_DIR=named)
+    told = json.loads(home.run("doctor", "--json", XDG_RUNTIME_DIR=named).stdout)["findings"]
+    assert [finding["state"] for finding in told].count("broken") == 1, "one cause is told once"
     assert os.path.join(home.folder, "file") + " is not a folder" in found["runtime folder"]["message"]
 
 

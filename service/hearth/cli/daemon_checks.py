@@ -51,7 +51,7 @@ def _ask(places: Places, known: registry.Entry) -> Finding | None:
         reason = error.__cause__ or error
         return Finding("daemon", "broken", f"pid {known.pid} runs and does not answer: {reason}", fix)
     if degraded:
-        fix = "Mend that, then `hearth restart`."
+        fix = "Mend that: the daemon tries again by itself."
         return Finding("daemon", "broken", f"pid {known.pid} cannot serve: {degraded}", fix)
     return None
 

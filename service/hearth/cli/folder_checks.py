@@ -19,10 +19,14 @@ def check_runtime(places: Places) -> list[Finding]:
     variable = _check_variable(os.environ.get("XDG_RUNTIME_DIR", ""), places)
     if variable and variable.state == "broken":
         return [variable]
-    problems = [found for folder in folders if (found := _check_folder(folder))]
     notes = [variable] if variable else []
+    problems: dict[str, Finding] = {}
+    for folder in folders:
+        # What lies inside a folder that is broken is broken for the same reason.
+        if os.path.dirname(folder) not in problems and (found := _check_folder(folder)):
+            problems[folder] = found
     if problems:
-        return notes + problems
+        return [*notes, *problems.values()]
     if not os.path.lexists(folders[0]):
         return [*notes, Finding(_CHECK, "ok", f"{folders[0]} will be made at the first start")]
     return [*notes, Finding(_CHECK, "ok", folders[0])]
