@@ -39,7 +39,7 @@ class Waiter(Protocol):
 
 
 class Connection:
-    """One conversation. `on_notification` and `on_closed` are told what nobody asked for."""
+    """One conversation. `on_notification`, `on_lost` and `on_closed` are told what nobody asked for."""
 
     def __init__(
         self,
@@ -47,10 +47,11 @@ class Connection:
         limits: tuple[int, int],
         on_notification: Callable[[json.Message], None],
         on_closed: Callable[["Connection", int], None],
+        on_lost: Callable[["Connection"], None],
     ) -> None:
         message_limit, self._queue_limit = limits
         self.name = name
-        self.process = Process(name, self._receive, self._exited)
+        self.process = Process(name, self._receive, self._exited, lambda: on_lost(self))
         self._decoder = LineDecoder(message_limit)
         self._waiting: dict[int, Waiter] = {}
         self._standing: set[int] = set()

@@ -25,14 +25,24 @@ STDERR_LINE_BYTES = 1000
 
 
 class Process:
-    """A running child. `on_output` gets its stdout in chunks, `on_exit` its exit code, once."""
+    """A running child. `on_output` gets its stdout in chunks, `on_exit` its exit code, once.
 
-    def __init__(self, name: str, on_output: Callable[[bytes], None], on_exit: Callable[[int], None]) -> None:
+    `on_lost` is told when a pipe to it has ended: its exit follows.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        on_output: Callable[[bytes], None],
+        on_exit: Callable[[int], None],
+        on_lost: Callable[[], None],
+    ) -> None:
         self.name = name
         self.stderr: deque[str] = deque(maxlen=STDERR_LINES)
         self.exited = asyncio.Event()
         self._on_output = on_output
         self._on_exit = on_exit
+        self._on_lost = on_lost
         self._child: subprocess.Popen[bytes] | None = None
         self._stdin: Gathered | None = None
         self._readers: list[asyncio.BaseTransport] = []
@@ -97,6 +107,7 @@ class Process:
         """A pipe to a child that lives has ended: nobody could ever talk with it again, so it is ended, too."""
         if not self.exited.is_set() and self._stopping is None:
             self._stopping = asyncio.ensure_future(self._stop_if_it_lives())
+            self._on_lost()
 
     async def _stop_if_it_lives(self) -> None:
         # Of a child that has just exited, the ends of the pipes are noticed first.

@@ -45,6 +45,7 @@ class Upstream:
         self._on_tools = on_tools
         self._starting: asyncio.Task[None] | None = None
         self._refreshing: asyncio.Task[None] | None = None
+        self._dying: Connection | None = None
         self._stale = False
         self._stderr: deque[str] = deque()
         self._backoff = Backoff()
@@ -79,6 +80,9 @@ class Upstream:
         self.state = STARTING
         begun = time.monotonic()
         try:
+            if self._dying:
+                # One process at a time, whatever state the former one is in.
+                await self._dying.process.stop()
             await self._open_bounded()
         except HearthError as exc:
             self.error = f"{exc}{self._last_words()}"
@@ -131,7 +135,7 @@ class Upstream:
 
     async def _converse(self, era: str) -> None:
         argv, environment, cwd = _launch(self.spec, os.environ)
-        connection = self.connection = Connection(self.name, self._limits, self._noticed, self._closed)
+        connection = self.connection = Connection(self.name, self._limits, self._noticed, self._closed, self._lost)
         try:
             await connection.open(argv, environment, cwd)
         except UpstreamError:
@@ -156,19 +160,29 @@ class Upstream:
         if connection:
             await connection.process.stop()
 
-    def _closed(self, connection: Connection, code: int) -> None:
-        if connection is not self.connection:
-            # One that was given up; its last words come after its successor's first.
+    def _lost(self, connection: Connection) -> None:
+        """Nothing can be said to the process, or heard from it, any more: whoever calls now waits for the next one."""
+        if connection is not self.connection or self.state != READY:
             return
-        self.connection = None
-        if self.state != READY:
-            return
+        self.connection, self._dying = None, connection
         self.state = STOPPED
         self.restarts += 1
-        ended = f"it ended by itself ({describe_exit(code)})"
-        self.error = f"{ended}{self._last_words()}"
+        self.error = "it closed its input or output"
         self._backoff.failed(time.monotonic(), time.monotonic() - self._ready_at)
-        log.warning("%s", ended, extra={"upstream": self.name})
+
+    def _closed(self, connection: Connection, code: int) -> None:
+        # Any other was given up; its last words come after its successor's first.
+        if connection is self._dying:
+            self._dying = None
+            ended = f"it ended by itself ({describe_exit(code)})"
+            if self.state == STOPPED:
+                self.error = f"{ended}{self._last_words()}"
+            log.warning("%s", ended, extra={"upstream": self.name})
+        elif connection is self.connection:
+            self._lost(connection)
+            self.connection = None
+            if self._dying is connection:
+                self._closed(connection, code)
 
     def _noticed(self, message: json.Message) -> None:
         if message.method == "notifications/progress":
@@ -211,6 +225,8 @@ class Upstream:
         if self._starting:
             self._starting.cancel()
         self.state = STOPPED
+        if self._dying:
+            await self._dying.process.stop()
         await self._discard()
 
 
