@@ -19,11 +19,11 @@ demo: $(STAMP)
 	$(BIN)/hearth demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # What `make test` leaves out: real systemd once more, on the newest Python at hand.
 slow: $(STAMP)
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 
 # Branch coverage, daemons included; the bridge runs without site-packages and is counted by its unit tests only.
 coverage: $(STAMP)
@@ -47,7 +47,7 @@ fuzz: $(STAMP)
 
 # A few minutes; `make test` has a short form. HEARTH_CHAOS_SEED=N repeats the mix of a round, whose seed is printed.
 chaos: $(STAMP)
-	HEARTH_CHAOS_KILLS=50 HEARTH_CHAOS_ROUNDS=3 $(BIN)/python -m pytest -s -v tests/process/test_chaos_*.py tests/process/test_upgrade.py
+	HEARTH_CHAOS_KILLS=50 HEARTH_CHAOS_ROUNDS=3 $(BIN)/python -m pytest -s -v $(PYTEST_ARGS) tests/process/test_chaos_*.py tests/process/test_upgrade.py
 
 clean:
 	rm -rf $(VENV) .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build
