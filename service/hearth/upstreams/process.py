@@ -35,7 +35,7 @@ class Process:
         name: str,
         on_output: Callable[[bytes], None],
         on_exit: Callable[[int], None],
-        on_lost: Callable[[], None],
+        on_lost: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
         self.stderr: deque[str] = deque(maxlen=STDERR_LINES)
