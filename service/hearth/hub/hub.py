@@ -1,7 +1,6 @@
 """The hub: the one object that the server talks to. It owns sessions, upstreams and the catalogue, and no socket."""
 
 import asyncio
-import logging
 import os
 
 from hearth import __version__
@@ -15,8 +14,6 @@ from hearth.hub.sessions import Nobody, Outlet, Session, Sessions
 from hearth.mcp import answers
 from hearth.upstreams.process import EOF_GRACE_SECONDS, TERM_GRACE_SECONDS
 from hearth.upstreams.upstream import READY, Upstream
-
-log = logging.getLogger(__name__)
 
 # The longest that ending a server takes: it is asked, then told, then killed.
 SERVERS_STOP_SECONDS = EOF_GRACE_SECONDS + TERM_GRACE_SECONDS

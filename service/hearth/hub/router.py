@@ -1,7 +1,6 @@
 """A client's line to whoever answers it. One dispatch table per era; payloads go through as raw bytes."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
@@ -15,8 +14,6 @@ from hearth.hub.sessions import Session
 from hearth.mcp import answers, eras, names, translate
 from hearth.upstreams.upstream import FAILED, READY, Upstream
 from hearth.wire import json, values
-
-log = logging.getLogger(__name__)
 
 _CALL = b'"tools/call"'
 
