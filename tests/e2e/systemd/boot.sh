@@ -27,10 +27,17 @@ become_systemd() {
   mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
 
   mount -t tmpfs -o mode=755 tmpfs "$root/dev"
-  for node in null zero full random urandom tty; do
-    : >"$root/dev/$node"
-    mount --bind "/dev/$node" "$root/dev/$node"
-  done
+  # Nodes of its own: the host's are shared with everybody on it, and may be closed to the ordinary user of the tests.
+  while read -r node major minor; do
+    mknod -m 666 "$root/dev/$node" c "$major" "$minor"
+  done <<'NODES'
+null 1 3
+zero 1 5
+full 1 7
+random 1 8
+urandom 1 9
+tty 5 0
+NODES
   mkdir "$root/dev/pts" "$root/dev/shm"
   mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
   mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts"
