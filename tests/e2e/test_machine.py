@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from e2e.conftest import missing
-from e2e.systemd.machine import BOOT_SCRIPT, Machine, missing_requirement, until
+from e2e.systemd.machine import BOOT_COMMAND, Machine, missing_requirement, until
 from e2e.systemd.seat import Seat
 
 pytestmark = [pytest.mark.systemd, pytest.mark.root, pytest.mark.timeout(300)]
@@ -49,9 +49,7 @@ def test_a_machine_leaves_nothing_behind_however_it_is_ended(bootable: None, tmp
     before = leftovers()
     folder = tmp_path / "removed"
     folder.mkdir()
-    boot = subprocess.Popen(
-        ["bash", str(BOOT_SCRIPT), str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    boot = subprocess.Popen([*BOOT_COMMAND, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert boot.stdin is not None and boot.stdout is not None
     pid = int(boot.stdout.readline().split()[1])
     if end == "input ends":
@@ -67,7 +65,7 @@ def test_a_machine_leaves_nothing_behind_however_it_is_ended(bootable: None, tmp
 
 def test_a_boot_that_is_killed_leaves_no_process(bootable: None) -> None:
     before = leftovers()
-    boot = subprocess.Popen(["bash", str(BOOT_SCRIPT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    boot = subprocess.Popen(["bash", str(BOOT_COMMAND)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert boot.stdin is not None and boot.stdout is not None
     pid = int(boot.stdout.readline().split()[1])
     boot.kill()

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-BOOT_SCRIPT = Path(__file__).with_name("boot.sh")
+# A shell cannot trap what was ignored when it began, as SIGHUP is below nohup.
+BOOT_COMMAND = ("env", "--default-signal", "bash", str(Path(__file__).with_name("boot.sh")))
 COMMAND_LIMIT_SECONDS = 60.0
 # Looking takes one nsenter, about 10 ms; looking oftener would take the cores from what is waited for.
 LOOK_INTERVAL_SECONDS = 0.05
@@ -58,7 +59,7 @@ class Machine:
         arguments = [folder_to_remove] if folder_to_remove else []
         # A session of its own: Ctrl-C is for pytest, which then closes our end of the pipe.
         self._boot = subprocess.Popen(
-            ["bash", str(BOOT_SCRIPT), *arguments],
+            [*BOOT_COMMAND, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
