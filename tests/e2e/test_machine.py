@@ -65,7 +65,7 @@ def test_a_machine_leaves_nothing_behind_however_it_is_ended(bootable: None, tmp
 
 def test_a_boot_that_is_killed_leaves_no_process(bootable: None) -> None:
     before = leftovers()
-    boot = subprocess.Popen(["bash", str(BOOT_COMMAND)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    boot = subprocess.Popen(BOOT_COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert boot.stdin is not None and boot.stdout is not None
     pid = int(boot.stdout.readline().split()[1])
     boot.kill()
