@@ -55,7 +55,7 @@ async def greet(connection: Connection, era: str) -> Greeting:
             try:
                 number = connection.request(json.dumps(opening), params, reply)
             except UpstreamError as exc:
-                raise await connection.lost() from exc
+                raise await connection.why_lost() from exc
             waiting[reply.future] = (opening, number)
         while attempt.era is None:
             done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

@@ -8,7 +8,6 @@ import asyncio
 import logging
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 
 from hearth import references
@@ -19,8 +18,9 @@ from hearth.mcp.tools import Tool
 from hearth.paths import home_dir
 from hearth.upstreams import handshake
 from hearth.upstreams.backoff import Backoff
-from hearth.upstreams.connection import Connection, describe_exit
-from hearth.wire import json, values
+from hearth.upstreams.connection import Connection, refusal
+from hearth.upstreams.stdio import StdioConnection
+from hearth.wire import json
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class Upstream:
         self._refreshing: asyncio.Task[None] | None = None
         self._dying: Connection | None = None
         self._stale = False
-        self._stderr: deque[str] = deque()
+        self._stderr: tuple[str, ...] = ()
         self._backoff = Backoff()
         self._ready_at = 0.0
         self._retired = False
@@ -55,7 +55,7 @@ class Upstream:
     @property
     def pids(self) -> list[int]:
         """The pid of the running process, if any."""
-        return [self.connection.process.pid] if self.connection and self.connection.process.pid else []
+        return [self.connection.pid] if self.connection and self.connection.pid else []
 
     async def ensure(self) -> None:
         """Return when the server is ready. Raises UpstreamError; everybody who waits gets the same."""
@@ -82,7 +82,7 @@ class Upstream:
         try:
             if self._dying:
                 # One process at a time, whatever state the former one is in.
-                await self._dying.process.stop()
+                await self._dying.stop()
             await self._open_bounded()
         except HearthError as exc:
             self.error = f"{exc}{self._last_words()}"
@@ -134,14 +134,13 @@ class Upstream:
             await self._converse(eras.LEGACY)
 
     async def _converse(self, era: str) -> None:
-        argv, environment, cwd = _launch(self.spec, os.environ)
-        connection = self.connection = Connection(self.name, self._limits, self._noticed, self._closed, self._lost)
+        launch = _launch(self.spec, os.environ)
+        connection = self.connection = StdioConnection(self.name, self, launch, self._limits)
         try:
-            await connection.open(argv, environment, cwd)
+            await connection.open()
         except UpstreamError:
             self.connection = None
             raise
-        self._stderr = connection.process.stderr
         self._stale = False
         self.greeting = await handshake.greet(connection, era)
         self.era = self.greeting.era
@@ -153,14 +152,17 @@ class Upstream:
             self.tools = []
 
     def _last_words(self) -> str:
-        return f"; its last words: {' | '.join(list(self._stderr)[-3:])}" if self._stderr else ""
+        return f"; its last words: {' | '.join(self._stderr[-3:])}" if self._stderr else ""
 
     async def _discard(self) -> None:
         connection, self.connection = self.connection, None
         if connection:
-            await connection.process.stop()
+            await connection.stop()
+            self._stderr = connection.last_words
 
-    def _lost(self, connection: Connection) -> None:
+    # --- what the connection tells its owner
+
+    def lost(self, connection: Connection) -> None:
         """Nothing can be said to the process, or heard from it, any more: whoever calls now waits for the next one."""
         if connection is not self.connection or self.state != READY:
             return
@@ -170,32 +172,28 @@ class Upstream:
         self.error = "it closed its input or output"
         self._backoff.failed(time.monotonic(), time.monotonic() - self._ready_at)
 
-    def _closed(self, connection: Connection, code: int) -> None:
-        # Any other was given up; its last words come after its successor's first.
+    def closed(self, connection: Connection, problem: UpstreamError) -> None:
+        """The process has ended."""
+        self.lost(connection)
         if connection is self._dying:
             self._dying = None
-            ended = f"it ended by itself ({describe_exit(code)})"
+            self._stderr = connection.last_words
             if self.state == STOPPED:
-                self.error = f"{ended}{self._last_words()}"
-            log.warning("%s", ended, extra={"upstream": self.name})
+                self.error = f"{problem}{self._last_words()}"
+            log.warning("%s", problem, extra={"upstream": self.name})
         elif connection is self.connection:
-            self._lost(connection)
+            # While it was being started; any other was given up, and its last words come after its successor's first.
             self.connection = None
-            if self._dying is connection:
-                self._closed(connection, code)
+            self._stderr = connection.last_words
 
-    def _noticed(self, message: json.Message) -> None:
-        if message.method == "notifications/progress":
-            self._progressed(message)
-        elif message.method == "notifications/tools/list_changed":
+    def noticed(self, connection: Connection, message: json.Message, cause: int | None) -> None:
+        """A notification."""
+        if message.method == "notifications/tools/list_changed":
             self.refresh()
 
-    def _progressed(self, message: json.Message) -> None:
-        params = values.members(message.params)
-        number = values.integer(params.get("progressToken"))
-        waiter = self.connection.waiter(number) if self.connection and number is not None else None
-        if waiter:
-            waiter.progressed(params)
+    def asked(self, connection: Connection, message: json.Message, cause: int | None) -> None:
+        """A request of the server's."""
+        connection.answer(refusal(message, f"Hearth declared no capability for {message.method}"))
 
     def refresh(self) -> None:
         """Fetch the tools anew, then tell; bursts of notices become one fetch more."""
@@ -226,7 +224,7 @@ class Upstream:
             self._starting.cancel()
         self.state = STOPPED
         if self._dying:
-            await self._dying.process.stop()
+            await self._dying.stop()
         await self._discard()
 
 
