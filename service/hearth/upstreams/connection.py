@@ -49,8 +49,8 @@ class Owner(Protocol):
     def lost(self, connection: "Connection") -> None:
         """Nothing can be said or heard any more; `closed` follows."""
 
-    def closed(self, connection: "Connection", problem: UpstreamError) -> None:
-        """The conversation is over, and why; everybody who waited has been told."""
+    def closed(self, connection: "Connection", why: str) -> None:
+        """The conversation is over; everybody who waited has been told. `why` is a sentence about the server."""
 
 
 class Connection:
@@ -198,13 +198,13 @@ class Connection:
         if self._garbage <= GARBAGE_REPORTS:
             log.warning("not MCP: %s", problem, extra={"upstream": self.name})
 
-    def _end(self, problem: UpstreamError) -> None:
+    def _end(self, problem: UpstreamError, why: str) -> None:
         """Nobody will be answered any more: everybody who waits is told, then the owner."""
         waiting, self._waiting = self._waiting, {}
         self._standing.clear()
         for waiter in waiting.values():
             waiter.failed(problem)
-        self._owner.closed(self, problem)
+        self._owner.closed(self, why)
 
 
 def refusal(message: json.Message, text: str, code: int = eras.METHOD_NOT_FOUND) -> bytes:

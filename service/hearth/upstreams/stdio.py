@@ -93,7 +93,7 @@ class StdioConnection(Connection):
             TURN.end()
 
     def _exited(self, code: int) -> None:
-        self._end(self._ended(code))
+        self._end(self._ended(code), f"it ended by itself ({describe_exit(code)})")
 
     def _ended(self, code: int) -> UpstreamError:
         return UpstreamError(f"server {self.name!r} ended ({describe_exit(code)}) before it answered")

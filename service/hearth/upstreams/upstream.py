@@ -172,15 +172,15 @@ class Upstream:
         self.error = "it closed its input or output"
         self._backoff.failed(time.monotonic(), time.monotonic() - self._ready_at)
 
-    def closed(self, connection: Connection, problem: UpstreamError) -> None:
+    def closed(self, connection: Connection, why: str) -> None:
         """The process has ended."""
         self.lost(connection)
         if connection is self._dying:
             self._dying = None
             self._stderr = connection.last_words
             if self.state == STOPPED:
-                self.error = f"{problem}{self._last_words()}"
-            log.warning("%s", problem, extra={"upstream": self.name})
+                self.error = f"{why}{self._last_words()}"
+            log.warning("%s", why, extra={"upstream": self.name})
         elif connection is self.connection:
             # While it was being started; any other was given up, and its last words come after its successor's first.
             self.connection = None
