@@ -1,6 +1,7 @@
 """References in a server's entry, and the environment that the server's process gets.
 
     ${NAME}  ${NAME:-default}  ${env:NAME}   a variable of the daemon's environment
+    ${workspaceFolder}                       the folder of the client, where the process is not shared
     ${file:PATH}                             a file's content without its last line end
     $${                                      a literal ${
 
@@ -15,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
-from hearth.config import ServerSpec
+from hearth.config import ServerSpec, addresses
 from hearth.config.loading import read_file
 from hearth.errors import ConfigError
 from hearth.paths import home_dir
@@ -37,6 +38,8 @@ _NOT_HERE = {
     "config": "it is a setting of VS Code, which Hearth does not read",
 }
 _KNOWN = {"env", "file", *_NOT_HERE}
+# Other clients' names for the folder that is worked in.
+WORKSPACE_VARIABLES = ("workspaceFolder", "workspaceRoot", "CLAUDE_PROJECT_DIR")
 _ELSEWHERE = "use ${NAME} with a variable, or ${file:PATH}"
 
 # What a program needs to find itself, its user, its language, its temporary files. Everything else in the
@@ -73,12 +76,15 @@ class _Unresolved(Exception):
     """A reference that leads nowhere; the message is a sentence."""
 
 
-def resolve(spec: ServerSpec, environ: Mapping[str, str]) -> ServerSpec:
+def resolve(spec: ServerSpec, environ: Mapping[str, str], folder: str | None = None) -> ServerSpec:
     """The entry with every reference replaced, to be used once and forgotten.
 
+    `folder` is that of the one client, or of the one workspace, which the process is for: a relative `cwd` is taken
+    from it. Without one the process is shared, and a relative `cwd` is taken from the user's home.
     Raises ConfigError with one sentence for each reference that leads nowhere, naming the server and the key.
     """
     problems: list[str] = []
+    environ = {**environ, **dict.fromkeys(WORKSPACE_VARIABLES, folder)} if folder else environ
 
     def filled(value: str, key: str) -> str:
         try:
@@ -91,8 +97,8 @@ def resolve(spec: ServerSpec, environ: Mapping[str, str]) -> ServerSpec:
         command=spec.command and _from_home(filled(spec.command, "command")),
         args=tuple(filled(value, f"args.{number}") for number, value in enumerate(spec.args)),
         env=_filled_map(spec.env, "env", filled),
-        cwd=spec.cwd and os.path.join(home_dir(), _from_home(filled(spec.cwd, "cwd"))),
-        url=spec.url and filled(spec.url, "url"),
+        cwd=spec.cwd and os.path.join(folder or home_dir(), _from_home(filled(spec.cwd, "cwd"))),
+        url=spec.url and _url_from_home(filled(spec.url, "url")),
         headers=_filled_map(spec.headers, "headers", filled),
     )
     problems.extend(f"server {spec.name!r}: {sentence}" for sentence in _unusable(resolved))
@@ -106,17 +112,19 @@ def _unusable(spec: ServerSpec) -> Iterator[str]:
     for key in ("command", "cwd", "url"):
         if getattr(spec, key) == "":
             yield f"{key} is empty once its references are resolved"
+    if spec.url and not spec.url.startswith("${") and (phrase := addresses.fault(spec.url)):
+        yield f"url {phrase} once its references are resolved"
     for name, value in spec.headers.items():
         if "\n" in value or "\r" in value:
             yield f"headers.{name} has a line end in it once its references are resolved"
 
 
 def unresolved(specs: Iterable[ServerSpec], environ: Mapping[str, str]) -> list[str]:
-    """A sentence for each reference that would lead nowhere in this environment."""
+    """A sentence for each reference that would lead nowhere in this environment, whatever the client's folder."""
     problems: list[str] = []
     for spec in specs:
         try:
-            resolve(spec, environ)
+            resolve(spec, environ, None if spec.isolation == "shared" else home_dir())
         except ConfigError as exc:
             problems.extend(exc.problems)
     return problems
@@ -129,6 +137,11 @@ def _filled_map(values: Mapping[str, str], key: str, filled: Callable[[str, str]
 def _from_home(path: str) -> str:
     # As a shell would; there is none between the config and the program.
     return home_dir() + path[1:] if path == "~" or path.startswith(("~/", "~" + os.sep)) else path
+
+
+def _url_from_home(url: str) -> str:
+    prefix = addresses.UNIX + "~/"
+    return addresses.UNIX + _from_home(url.removeprefix(addresses.UNIX)) if url.startswith(prefix) else url
 
 
 def fill(text: str, environ: Mapping[str, str]) -> str:
@@ -162,6 +175,8 @@ def _variable(written: str, environ: Mapping[str, str], otherwise: str | None = 
     found = environ.get(name)
     if colon:
         return found or default  # as in a shell, an empty value is replaced too
+    if found is None and name in WORKSPACE_VARIABLES:
+        raise _Unresolved(f"{name} is a client's folder, and a shared server has none; set isolation to workspace")
     if found is None:
         raise _Unresolved(
             f"the variable {name} is not set in the daemon's environment;"

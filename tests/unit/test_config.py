@@ -139,6 +139,9 @@ def test_every_setting_has_a_variable() -> None:
         "HEARTH_DRAIN_TIMEOUT": "0.5",
         "HEARTH_LIST_TIMEOUT": "2e1",
         "HEARTH_EOF_TIMEOUT": "3",
+        "HEARTH_QUESTION_TIMEOUT": "4",
+        "HEARTH_PARKED_TIMEOUT": "5",
+        "HEARTH_PARKED_LIMIT": "6",
         "HEARTH_HEARTBEAT_INTERVAL": "0.05",
         "HEARTH_MESSAGE_LIMIT": "8 MiB",
         "HEARTH_OUTBOUND_LIMIT": "4096",
@@ -155,6 +158,9 @@ def test_every_setting_has_a_variable() -> None:
         drain_timeout=0.5,
         list_timeout=20.0,
         eof_timeout=3.0,
+        question_timeout=4.0,
+        parked_timeout=5.0,
+        parked_limit=6,
         heartbeat_interval=0.05,
         message_limit=8 * 1024 * 1024,
         outbound_limit=4096,
@@ -198,17 +204,33 @@ def test_a_server_has_what_its_entry_says() -> None:
         env = { A = "1", "b.c" = "" }
         cwd = "~/x"
         era = "legacy"
+        isolation = "workspace"
+        max_concurrency = 4
         start_timeout = 3
+        call_timeout = 0
+        call_ceiling = 5.5
+        instance_idle = 0
         disabled = true
+        [mcpServers.b]
+        url = "unix:/run/b.sock"
+        headers = { Authorization = "x" }
+        transport = "sse"
     """
-    assert config_of(text).servers["a"] == ServerSpec(
+    servers = config_of(text).servers
+    assert servers["b"] == ServerSpec(name="b", url="unix:/run/b.sock", headers={"Authorization": "x"}, transport="sse")
+    assert servers["a"] == ServerSpec(
         name="a",
         command="npx",
         args=("-y", ""),
         env={"A": "1", "b.c": ""},
         cwd="~/x",
         era="legacy",
+        isolation="workspace",
+        max_concurrency=4,
         start_timeout=3.0,
+        call_timeout=0.0,
+        call_ceiling=5.5,
+        instance_idle=0.0,
         disabled=True,
     )
 

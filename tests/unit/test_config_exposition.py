@@ -6,6 +6,7 @@ import pytest
 from config_reading import examined
 
 from hearth.config import exposition
+from hearth.config.keys import SERVER_KEYS
 
 SECRET = "hunter2"
 
@@ -48,6 +49,14 @@ def test_of_a_url_user_and_query_are_masked() -> None:
         == "https://***@host/mcp?key=***&b=***#d"
     )
     assert exposition.masked_url("https://host/a@b") == "https://host/a@b"
+
+
+def test_every_key_of_a_server_that_means_something_to_it_is_shown() -> None:
+    text = "[mcpServers.a]\ncommand = 'x'\n[mcpServers.b]\nurl = 'unix:/x.sock'\ntransport = 'sse'\n"
+    servers = examined(text).config.servers
+    own = {*SERVER_KEYS} - {"command", "args", "env", "cwd", "url", "headers", "transport"}
+    assert {*exposition.server(servers["a"])} == {"command", *own}
+    assert {*exposition.server(servers["b"])} == {"url", "transport", *own}
 
 
 def test_the_document_has_every_value_with_its_origin_and_no_secret() -> None:

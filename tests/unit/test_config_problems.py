@@ -56,7 +56,23 @@ TOML_PROBLEMS = {
     "[mcpServers.a]\nurl = 'http://x'\nheaders = { 'A b' = '' }": (
         "c.toml:3: server 'a': headers.A b cannot be the name of a header"
     ),
-    "[mcpServers.a]\nurl = 'ftp://x'": "c.toml:2: server 'a': url must begin with http:// or https://",
+    "[mcpServers.a]\nurl = 'ftp://x'": "c.toml:2: server 'a': url must begin with http://, https:// or unix:/",
+    "[mcpServers.a]\nurl = 'http:///mcp'": "c.toml:2: server 'a': url has no host",
+    "[mcpServers.a]\nurl = 'unix:x.sock'": (
+        "c.toml:2: server 'a': url must give the whole path of the socket, as in unix:/run/user/1000/name.sock"
+    ),
+    "[mcpServers.a]\nurl = 'http://x'\ntransport = 'ws'": (
+        'c.toml:3: server \'a\': transport must be "auto" or "http" or "sse", not \'ws\''
+    ),
+    "[mcpServers.a]\ncommand = 'x'\nisolation = 'private'": (
+        'c.toml:3: server \'a\': isolation must be "auto" or "shared" or "workspace" or "session", not \'private\''
+    ),
+    "[mcpServers.a]\ncommand = 'x'\nmax_concurrency = 0": (
+        "c.toml:3: server 'a': max_concurrency must be a whole number from 1 to 65536, not 0"
+    ),
+    "[mcpServers.a]\ncommand = 'x'\ncall_timeout = -1": (
+        "c.toml:3: server 'a': call_timeout must be a number of seconds from 0 to 1000000000, not -1"
+    ),
     '[mcpServers.a]\ncommand = "x\\u0000y"': (
         "c.toml:2: server 'a': command has a NUL character in it, which no program can be given"
     ),
@@ -204,6 +220,43 @@ def test_other_clients_names_for_url_are_taken_in_json_only() -> None:
     assert "key 'httpUrl' is not known" in problem
 
 
+@pytest.mark.parametrize(
+    ("written", "transport"),
+    [
+        ('"type": "sse"', "sse"),
+        ('"type": "SSE"', "sse"),
+        ('"type": "streamable-http"', "http"),
+        ('"type": "streamableHttp"', "http"),
+        ('"type": "http"', "auto"),
+        ('"type": "stdio"', "auto"),
+        ('"type": null', "auto"),
+        ('"transport": "sse"', "sse"),
+        ('"transport": "http"', "http"),
+        ('"transport": "auto"', "auto"),
+        ('"transport": "streamable_http"', "http"),
+        ('"transport": "http", "type": "sse"', "http"),
+        ('"type": "sse", "transport": "auto"', "auto"),
+        ('"transportType": "sse"', "sse"),
+    ],
+)
+def test_other_clients_words_for_a_transport_are_understood_in_json(written: str, transport: str) -> None:
+    found = examined(f'{{"mcpServers": {{"a": {{"url": "http://x", {written}}}}}}}', "c.json")
+    assert (found.problems, found.warnings) == ([], [])
+    assert found.config.servers["a"].transport == transport
+
+
+@pytest.mark.parametrize("value", ['"websocket"', "3", '{"type": "sse"}', "[]"])
+def test_a_transport_that_hearth_does_not_have_is_warned_of_in_json(value: str) -> None:
+    found = examined(f'{{"mcpServers": {{"a": {{"url": "http://x", "type": {value}}}}}}}', "c.json")
+    assert found.warnings == ["c.json:1: server 'a': type is not a transport that Hearth has, and is ignored"]
+    assert found.config.servers["a"].transport == "auto"
+
+
+def test_a_transport_says_nothing_about_a_command_in_json() -> None:
+    found = examined('{"mcpServers": {"a": {"command": "x", "type": "sse"}}}', "c.json")
+    assert (found.warnings, found.config.servers["a"].transport) == ([], "auto")
+
+
 def test_a_json_file_without_servers_is_warned_of() -> None:
     found = examined('{"name": "my-package", "version": "1.0.0"}', "package.json")
     assert (found.problems, len(found.warnings)) == ([], 1)
@@ -228,9 +281,11 @@ def test_a_name_that_tools_cannot_carry_is_accepted_with_a_warning(name: str) ->
 
 def test_what_means_nothing_to_a_server_is_warned_of() -> None:
     text = "[mcpServers.a]\nurl = 'http://x'\nargs = ['y']\n[mcpServers.b]\ncommand = 'x'\ncwd = 'here'\n"
+    text += "isolation = 'shared'\n[mcpServers.c]\ncommand = 'x'\ncwd = 'here'\ntransport = 'http'\n"
     assert examined(text, "c.toml").warnings == [
         "c.toml:3: server 'a': args does nothing without a command",
         "c.toml:6: server 'b': cwd is relative, so it is taken from your home folder; write the whole path",
+        "c.toml:11: server 'c': transport does nothing without a url",
     ]
 
 

@@ -107,6 +107,38 @@ def test_what_a_reference_makes_unusable_is_an_error() -> None:
         references.resolve(spec, {"LINES": "a\r\nSet-Cookie: b"})
 
 
+def test_the_url_that_a_reference_makes_is_looked_at() -> None:
+    for url, phrase in [("file:///x", "must begin with"), ("http:///x", "has no host"), ("unix:x", "whole path")]:
+        with pytest.raises(ConfigError, match=rf"server 'a': url .*{phrase}.* once its references are resolved"):
+            references.resolve(ServerSpec(name="a", url="${URL}"), {"URL": url})
+    with pytest.raises(ConfigError) as caught:
+        references.resolve(ServerSpec(name="a", url="${ABSENT}"), {})
+    assert len(caught.value.problems) == 1
+
+
+def test_a_socket_is_found_from_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    for written, url in [("unix:~/a.sock:/x", "unix:/home/me/a.sock:/x"), ("unix:${HOME}/a", "unix:/home/me/a")]:
+        assert references.resolve(ServerSpec(name="a", url=written), ENVIRON).url == url
+
+
+def test_a_process_of_one_folder_is_resolved_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    spec = ServerSpec(name="a", command="x", args=("${workspaceFolder}", "${CLAUDE_PROJECT_DIR:-.}"), cwd="sub")
+    found = references.resolve(spec, ENVIRON, "/work/it")
+    assert (found.args, found.cwd) == (("/work/it", "/work/it"), "/work/it/sub")
+    assert references.resolve(spec.replace(cwd="/else"), ENVIRON, "/work/it").cwd == "/else"
+    assert references.resolve(ServerSpec(name="a", command="x", cwd="sub"), ENVIRON).cwd == "/home/me/sub"
+
+
+def test_a_shared_process_has_no_folder_of_a_client() -> None:
+    spec = ServerSpec(name="a", command="x", args=("${workspaceFolder}",))
+    with pytest.raises(ConfigError, match=r"args\.0: workspaceFolder is a client's folder"):
+        references.resolve(spec, ENVIRON)
+    assert references.unresolved([spec], ENVIRON) == []
+    assert len(references.unresolved([spec.replace(isolation="shared")], ENVIRON)) == 1
+
+
 def test_a_file_gives_its_content_without_the_last_line_end(tmp_path: Path) -> None:
     for content, value in [("s3cret\n", "s3cret"), ("s3cret\r\n", "s3cret"), ("a\nb\n\n", "a\nb\n"), ("", "")]:
         (tmp_path / "secret").write_bytes(content.encode())

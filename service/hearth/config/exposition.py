@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hearth.config.examination import Examination
-from hearth.config.keys import SETTINGS
+from hearth.config.keys import SERVER_KEYS, SETTINGS
 from hearth.config.model import Config, ServerSpec
 
 MASK = "***"
@@ -47,7 +47,10 @@ def server(spec: ServerSpec) -> dict[str, Any]:
         "url": spec.url and masked_url(spec.url),
         "headers": masked_values(spec.headers),
     }
-    own = {"disabled": spec.disabled, "era": spec.era, "start_timeout": spec.start_timeout}
+    # Hearth's own keys hold in any case, those of the other kind of server aside.
+    own = {key: getattr(spec, key) for key in SERVER_KEYS if key not in shown}
+    if spec.url is None:
+        del own["transport"]
     return {key: value for key, value in shown.items() if value} | own
 
 

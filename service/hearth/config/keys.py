@@ -9,6 +9,8 @@ _SMALLEST_LIMIT_BYTES = 4096
 _LARGEST_LIMIT_BYTES = 2**31
 # A frame has less than 2^28 bytes, its header included (docs/protocol.md).
 _LARGEST_MESSAGE_BYTES = 255 * 1024 * 1024
+# More calls at once than a machine has memory for; such a number means that no limit was meant.
+_MOST_AT_ONCE = 65536
 # Zero would spin.
 _SHORTEST_INTERVAL_SECONDS = 0.01
 
@@ -18,11 +20,16 @@ SERVERS_IN_VSCODE = "servers"
 # The settings that lie in a table of their own have its name and a dot before theirs.
 TABLES = ("owner",)
 
+TRANSPORTS = ("auto", "http", "sse")
+
 SETTINGS: dict[str, Kind] = {
     "idle_timeout": values.seconds(),
     "drain_timeout": values.seconds(),
     "list_timeout": values.seconds(),
     "eof_timeout": values.seconds(),
+    "question_timeout": values.seconds(_SHORTEST_INTERVAL_SECONDS),
+    "parked_timeout": values.seconds(_SHORTEST_INTERVAL_SECONDS),
+    "parked_limit": values.count(1, _MOST_AT_ONCE),
     "heartbeat_interval": values.seconds(_SHORTEST_INTERVAL_SECONDS),
     "message_limit": values.size(_SMALLEST_LIMIT_BYTES, _LARGEST_MESSAGE_BYTES),
     "outbound_limit": values.size(_SMALLEST_LIMIT_BYTES, _LARGEST_LIMIT_BYTES),
@@ -41,15 +48,33 @@ SERVER_KEYS: dict[str, Kind] = {
     "cwd": values.text(),
     "url": values.url(),
     "headers": values.text_map("a header", ":\r\n "),
+    "transport": values.choice(*TRANSPORTS),
     "disabled": values.flag(),
     "era": values.choice("auto", "legacy", "modern"),
+    "isolation": values.choice("auto", "shared", "workspace", "session"),
+    "max_concurrency": values.count(1, _MOST_AT_ONCE),
     "start_timeout": values.seconds(_SHORTEST_INTERVAL_SECONDS),
+    "call_timeout": values.seconds(),
+    "call_ceiling": values.seconds(),
+    "instance_idle": values.seconds(),
 }
 
 # Other clients' names for `url`, in JSON only: Gemini's, Windsurf's.
 URL_ALIASES = ("httpUrl", "serverUrl")
 # Other clients' keys that ask for nothing which Hearth does not do: not worth a warning.
-SILENT_CLIENT_KEYS = frozenset({"type", "transport", "name", "description", "icon", "gallery"})
+SILENT_CLIENT_KEYS = frozenset({"name", "description", "icon", "gallery"})
+# Where other clients' JSON names the transport, besides Hearth's own key.
+TRANSPORT_ALIASES = ("type", "transportType")
+# What their words come to, without case, `-` and `_`. Those that say nothing beyond "command" or "url" are `auto`, and
+# so is `http`: to VS Code it means SSE as well, where Streamable HTTP is not spoken.
+CLIENT_TRANSPORTS = {
+    "sse": "sse",
+    "streamablehttp": "http",
+    "http": "auto",
+    "stdio": "auto",
+    "local": "auto",
+    "remote": "auto",
+}
 
 
 def path_of(setting: str) -> KeyPath:

@@ -14,6 +14,8 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 KeyPath = tuple[str | int, ...]
 Era = Literal["auto", "legacy", "modern"]
+Transport = Literal["auto", "http", "sse"]
+Isolation = Literal["auto", "shared", "workspace", "session"]
 Approval = Literal["always", "never"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -35,9 +37,15 @@ class ServerSpec(Record):
     cwd: str | None = None
     url: str | None = None
     headers: Mapping[str, str] = _NOTHING
+    transport: Transport = "auto"
     disabled: bool = False
     era: Era = "auto"
+    isolation: Isolation = "auto"
+    max_concurrency: int | None = None
     start_timeout: float = 60.0
+    call_timeout: float = 1800.0
+    call_ceiling: float = 14400.0
+    instance_idle: float = 60.0
 
     def __repr__(self) -> str:
         # Environment, headers and arguments carry secrets, and a repr ends up in logs.
@@ -54,6 +62,9 @@ class Config(Record):
     drain_timeout: float = 10.0
     list_timeout: float = 10.0
     eof_timeout: float = 60.0
+    question_timeout: float = 600.0
+    parked_timeout: float = 600.0
+    parked_limit: int = 32
     heartbeat_interval: float = 5.0
     message_limit: int = 64 * MIB
     outbound_limit: int = 64 * MIB

@@ -2,7 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from hearth.config.keys import SERVER_KEYS, SILENT_CLIENT_KEYS, URL_ALIASES
+from hearth.config.keys import (
+    CLIENT_TRANSPORTS,
+    SERVER_KEYS,
+    SILENT_CLIENT_KEYS,
+    TRANSPORT_ALIASES,
+    TRANSPORTS,
+    URL_ALIASES,
+)
 from hearth.config.model import KeyPath, ServerSpec
 from hearth.config.values import BadValue, described
 
@@ -11,7 +18,7 @@ if TYPE_CHECKING:
 
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 # What means something to one kind of server only.
-_NEEDS = {"args": "command", "env": "command", "cwd": "command", "headers": "url"}
+_NEEDS = {"args": "command", "env": "command", "cwd": "command", "headers": "url", "transport": "url"}
 
 
 def read_servers(examination: "Examination", key: str, table: object) -> dict[str, ServerSpec]:
@@ -32,6 +39,7 @@ class _EntryReader:
         self._examination = examination
         self._path = path
         self._values: dict[str, object] = {}
+        self._spoken = "auto"  # the transport in another client's words
         self._failed = False
 
     def read(self, entry: object) -> ServerSpec | None:
@@ -42,6 +50,8 @@ class _EntryReader:
             return None
         for key, value in entry.items():
             self._take(key, value, has_url="url" in entry)
+        if "url" in self._values:
+            self._values.setdefault("transport", self._spoken)
         if not self._failed:
             self._check_whole()
         if self._failed:
@@ -57,13 +67,25 @@ class _EntryReader:
     def _take(self, key: str, value: object, has_url: bool) -> None:
         is_json = self._examination.is_json
         name = "url" if is_json and key in URL_ALIASES and not has_url else key
-        if name not in SERVER_KEYS:
+        if is_json and key in ("transport", *TRANSPORT_ALIASES):
+            self._take_transport(key, value)
+        elif name not in SERVER_KEYS:
             self._foreign(key)
         elif value is not None or not is_json:  # some clients write null for what is not set
             try:
                 self._values[name] = SERVER_KEYS[name].check(value)
             except BadValue as exc:
                 self._problem((key, *exc.at), f"{exc}")
+
+    def _take_transport(self, key: str, value: object) -> None:
+        """Hearth's own word under its own key; any other is another client's, and is translated."""
+        word = value.lower().replace("-", "").replace("_", "") if isinstance(value, str) else ""
+        if key == "transport" and value in TRANSPORTS:
+            self._values[key] = value
+        elif word in CLIENT_TRANSPORTS:
+            self._spoken = CLIENT_TRANSPORTS[word]
+        elif value is not None:
+            self._warn((key,), "is not a transport that Hearth has, and is ignored")
 
     def _foreign(self, key: str) -> None:
         from hearth.config.spelling import SLIP_RATIO, SUGGESTION_RATIO, nearest, unknown
@@ -91,7 +113,9 @@ class _EntryReader:
             if self._values.get(key) and needed not in self._values:
                 self._warn((key,), f"does nothing without a {needed}")
         cwd = self._values.get("cwd")
-        if isinstance(cwd, str) and not cwd.startswith(("/", "~", "${")) and cwd[1:2] != ":":
+        is_relative = isinstance(cwd, str) and not cwd.startswith(("/", "~", "${")) and cwd[1:2] != ":"
+        # Any other isolation takes it from the folder of the client.
+        if is_relative and self._values.get("isolation") == "shared":
             self._warn(("cwd",), "is relative, so it is taken from your home folder; write the whole path")
 
     def _problem(self, at: KeyPath, phrase: str) -> None:

@@ -8,6 +8,8 @@ import math
 from collections.abc import Callable
 from types import MappingProxyType
 
+from hearth.config import addresses
+
 # About thirty years. Beyond it the timers of operating systems overflow, and nobody means it.
 LONGEST_SECONDS = 1e9
 # The largest uid is 2**32 - 2; the one above it means "no user" to the kernel.
@@ -174,12 +176,12 @@ def text() -> Kind:
 
 
 def url() -> Kind:
-    """The address of an HTTP server; a reference may stand for any part of it."""
+    """The address of an HTTP server, on a host or a Unix socket; a reference may stand for any part of it."""
 
     def check(value: object) -> str:
         found = _text(value)
-        if not found.lower().startswith(("http://", "https://", "${")):
-            raise BadValue("must begin with http:// or https://")
+        if not found.startswith("${") and (phrase := addresses.fault(found)):
+            raise BadValue(phrase)
         return found
 
     return Kind(check)
