@@ -43,11 +43,16 @@ def notification(method: str, params: RawBytes | None = None) -> bytes:
     return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (json.dumps(method), params)
 
 
+def server_info(version: str) -> dict[str, str]:
+    """Who answers, as clients of both eras are told."""
+    return {"name": "hearth", "title": "Hearth", "version": version}
+
+
 class Identity:
     """What Hearth says of itself in both eras' openings."""
 
     def __init__(self, version: str, daemon_id: str) -> None:
-        self._info = {"name": "hearth", "title": "Hearth", "version": version}
+        self._info = server_info(version)
         self.info = json.dumps(self._info)
         self._daemon_id = daemon_id
         self._capabilities = {"tools": {"listChanged": True}}

@@ -1,17 +1,23 @@
 """From a client's words to a server's, and back, where the two are of different eras.
 
 Payloads stay raw bytes; only the levels that must change are taken apart. A modern client's envelope never reaches a
-legacy server, a modern result's never a legacy client.
+legacy server, a modern result's never a legacy client. What an older revision of the same era cannot take is
+`lowering`'s business, which is called from here.
 """
 
+import msgspec
+from msgspec import Raw
+
 from hearth import __version__
-from hearth.errors import UpstreamError
-from hearth.mcp import eras
+from hearth.errors import MessageError, UpstreamError
+from hearth.mcp import answers, eras, lowering
 from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
 
 # What a modern client is told about who answers; the servers behind Hearth have told only Hearth.
-SERVER_INFO = json.dumps({"name": "hearth", "title": "Hearth", "version": __version__})
+SERVER_INFO = json.dumps(answers.server_info(__version__))
+COMPLETE = "complete"
+INPUT_REQUIRED = "input_required"
 # By the client's era and the server's. Disputes about version and headers are Hearth's own; a missing capability is one
 # that this very client did not declare; the last two are legacy codes that a modern client must not see.
 _LEGACY_ONLY_ERRORS = frozenset({eras.RESOURCE_NOT_FOUND, eras.URL_ELICITATION_REQUIRED})
@@ -23,6 +29,10 @@ _NOT_RELAYED = {
 }
 _MALFORMED_ERROR = json.dumps({"code": eras.INTERNAL_ERROR, "message": "the server gave an error that is none"})
 _MODERN_RESULT_KEYS = ("resultType", "ttlMs", "cacheScope")
+# `CacheableResult` of the schema. Nothing of a legacy server's is fresh for any time that could be named.
+_CACHEABLE = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"})
+_NOT_CACHED: Members = {"ttlMs": b"0", "cacheScope": b'"private"'}
+_READ = "resources/read"
 
 
 class Caller:
@@ -35,8 +45,13 @@ class Caller:
         self.info = info
 
 
-def request_meta(meta: json.Fields, upstream_era: str, caller: Caller, token: bytes | None) -> Members:
-    """The `_meta` to send upstream. `token` replaces the client's progress token, whose place only Hearth knows."""
+def request_meta(
+    meta: json.Fields, upstream_era: str, caller: Caller, token: bytes | None, log_level: bytes | None = None
+) -> Members:
+    """The `_meta` to send upstream. `token` replaces the client's progress token, whose place only Hearth knows.
+
+    `log_level` is raw JSON: what a legacy session has set, for a modern server that is told with every request.
+    """
     sent: Members = {key: value for key, value in meta.items() if key not in eras.REQUEST_ENVELOPE_KEYS}
     sent.pop("progressToken", None)
     if token is not None:
@@ -47,50 +62,159 @@ def request_meta(meta: json.Fields, upstream_era: str, caller: Caller, token: by
         info = meta.get(eras.CLIENT_INFO_KEY) or caller.info
         if info is not None:
             sent[eras.CLIENT_INFO_KEY] = info
-        if eras.LOG_LEVEL_KEY in meta:
-            sent[eras.LOG_LEVEL_KEY] = meta[eras.LOG_LEVEL_KEY]
+        level = meta.get(eras.LOG_LEVEL_KEY) or log_level
+        if level is not None:
+            sent[eras.LOG_LEVEL_KEY] = level
     return sent
 
 
-def call_result(result: RawBytes, client_era: str, upstream_era: str) -> RawBytes:
-    """The result of `tools/call` in the client's era. Raises UpstreamError for one that the client cannot take."""
+# --- results
+
+
+class _Kind(msgspec.Struct, gc=False):
+    resultType: Raw = Raw(b'"complete"')  # noqa: N815
+
+
+_decode_kind = msgspec.json.Decoder(_Kind).decode
+
+
+def result_type(result: RawBytes) -> str:
+    """The `resultType` of a modern server's result: without one it is complete, and what is no text is none."""
+    data = bytes(result)
+    if b"resultType" not in data and b"\\u00" not in data:
+        return COMPLETE
+    try:
+        raw: RawBytes = _decode_kind(data).resultType
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        raw = values.members(data).get("resultType", b'"complete"')
+    return values.text(raw) or ""
+
+
+def result(method: str, result: RawBytes, client_era: str, upstream_era: str, client_version: str) -> RawBytes:
+    """The result of any method as the client's era and revision have it; the same object if they are the server's.
+
+    Raises UpstreamError for one that the client cannot take. `input_required` is the caller's to look for.
+    """
     if client_era == upstream_era:
-        return result
-    fields: Members = {**json.split(result)}
+        if client_version >= lowering.RESULTS_ALIKE_SINCE or not lowering.concerns(method, result, client_version):
+            return result
+        return json.join(lowering.result(method, _split(result), client_version))
     if client_era == eras.MODERN:
-        fields["resultType"] = b'"complete"'
-        meta: Members = {**values.members(fields.get("_meta"))}
-        meta.setdefault(eras.SERVER_INFO_KEY, SERVER_INFO)
-        fields["_meta"] = json.join(meta)
-        return json.join(fields)
-    return json.join(_legacy_result(fields))
+        return json.join(_modern_result(method, _split(result)))
+    return json.join(lowering.result(method, _legacy_result(_split(result)), client_version))
+
+
+def call_result(result_: RawBytes, client_era: str, upstream_era: str) -> RawBytes:
+    """The result of `tools/call` for a client of the newest revision of its era."""
+    version = eras.NEWEST_MODERN if client_era == eras.MODERN else eras.NEWEST_LEGACY
+    return result("tools/call", result_, client_era, upstream_era, version)
+
+
+def _split(result: RawBytes) -> Members:
+    try:
+        return {**json.split(result)}
+    except MessageError as exc:
+        raise UpstreamError("the server gave a result that is no object") from exc
+
+
+def _modern_result(method: str, fields: Members) -> Members:
+    fields["resultType"] = b'"complete"'
+    if method in _CACHEABLE:
+        fields |= _NOT_CACHED
+    if method == "tools/call":
+        fields.setdefault("content", b"[]")
+    meta: Members = {**values.members(fields.get("_meta"))}
+    meta.setdefault(eras.SERVER_INFO_KEY, SERVER_INFO)
+    fields["_meta"] = json.join(meta)
+    return fields
 
 
 def _legacy_result(fields: Members) -> Members:
     kind = values.text(fields.get("resultType", b'"complete"'))
-    if kind != "complete":
+    if kind != COMPLETE:
         raise UpstreamError(f"the server answered {kind!r}, which a client of a legacy revision cannot take")
     for key in _MODERN_RESULT_KEYS:
         fields.pop(key, None)
-    structured = fields.get("structuredContent")
-    if structured is not None and not bytes(structured).lstrip().startswith(b"{"):
-        # Legacy schemas allow objects only; the text content says the same.
-        del fields["structuredContent"]
+    return _without_meta(fields, eras.SERVER_INFO_KEY)
+
+
+def _without_meta(fields: Members, key: str) -> Members:
+    """The fields without one key of `_meta`, and without an empty `_meta`."""
     if "_meta" in fields:
         meta = values.members(fields["_meta"])
-        meta.pop(eras.SERVER_INFO_KEY, None)
+        meta.pop(key, None)
         fields["_meta"] = json.join(meta)
         if not meta:
             del fields["_meta"]
     return fields
 
 
-def error_object(error: RawBytes, client_era: str, upstream_era: str) -> RawBytes:
-    """An upstream's error as the client may see it. What is no error object, or of the other era, becomes -32603."""
-    fields = values.members(error)
+# --- errors
+
+
+def error_object(
+    error: RawBytes,
+    client_era: str,
+    upstream_era: str,
+    uri: RawBytes | None = None,
+    method: str | None = None,
+    known: bool = True,
+) -> RawBytes:
+    """An upstream's error as the client may see it. What is no error object, or of the other era, becomes -32603.
+
+    `uri` is the resource as the client named it, raw JSON; `known` is False for a method that Hearth only forwards.
+    """
+    fields: Members = {**values.members(error)}
     code = values.integer(fields.get("code"))
     if code is None or values.text(fields.get("message")) is None:
         return _MALFORMED_ERROR
+    data: Members = {**values.members(fields.get("data"))}
+    if _says_not_found(code, data, upstream_era, uri, method):
+        return _not_found(error, fields, data, client_era, uri)
     if code in _NOT_RELAYED[client_era, upstream_era]:
         return json.join({**fields, "code": b"%d" % eras.INTERNAL_ERROR})
+    if code == eras.INVALID_PARAMS and upstream_era == eras.LEGACY and not known:
+        # What old SDKs say when they have no such method.
+        return json.join({**fields, "code": b"%d" % eras.METHOD_NOT_FOUND})
     return error
+
+
+def _says_not_found(code: int, data: Members, upstream_era: str, uri: RawBytes | None, method: str | None) -> bool:
+    if code == eras.RESOURCE_NOT_FOUND:
+        # Elsewhere the number is anybody's.
+        return (uri is not None or "uri" in data) and method in (None, _READ)
+    return code == eras.INVALID_PARAMS and upstream_era == eras.MODERN and method == _READ and "uri" in data
+
+
+def _not_found(error: RawBytes, fields: Members, data: Members, client_era: str, uri: RawBytes | None) -> RawBytes:
+    code = b"%d" % (eras.RESOURCE_NOT_FOUND if client_era == eras.LEGACY else eras.INVALID_PARAMS)
+    named = uri if uri is not None else data["uri"]
+    # Only modern clients are promised the URI.
+    told = data.get("uri", named if client_era == eras.LEGACY else None)
+    if bytes(fields["code"]) == code and values.text(told) == values.text(named):
+        return error
+    return json.join({**fields, "code": code, "data": json.join({**data, "uri": named})})
+
+
+# --- notifications
+
+
+def notification_params(
+    params: json.Fields,
+    subscription: RawBytes | None = None,
+    progress_token: RawBytes | None = None,
+    uri: RawBytes | None = None,
+) -> bytes | None:
+    """The params of a server's notification for a client; None when none are left. All values are raw JSON.
+
+    `subscription` is the id of a modern client's listen stream that it goes to: without one the server's own is
+    taken out, for every other client. `progress_token` and `uri` are the client's names for what the server named.
+    """
+    fields = _without_meta({**params}, eras.SUBSCRIPTION_ID_KEY)
+    if subscription is not None:
+        fields["_meta"] = json.join({**values.members(fields.get("_meta")), eras.SUBSCRIPTION_ID_KEY: subscription})
+    if progress_token is not None:
+        fields["progressToken"] = progress_token
+    if uri is not None:
+        fields["uri"] = uri
+    return json.join(fields) if fields else None

@@ -13,6 +13,14 @@ ENVELOPE = (
 )
 
 
+def to_modern(method: str, raw: bytes) -> bytes:
+    return bytes(translate.result(method, raw, eras.MODERN, eras.LEGACY, eras.NEWEST_MODERN))
+
+
+def to_legacy(method: str, raw: bytes) -> bytes:
+    return bytes(translate.result(method, raw, eras.LEGACY, eras.MODERN, eras.NEWEST_LEGACY))
+
+
 def sent(meta: bytes, era: str, caller: Caller | None = None, token: bytes | None = None) -> object:
     return json.loads(json.join(translate.request_meta(json.split(meta), era, caller or Caller(), token)))
 
@@ -46,6 +54,25 @@ def test_the_client_s_progress_token_never_goes_upstream(era: str) -> None:
     assert "progressToken" not in sent(meta, era)  # type: ignore[operator]
 
 
+@pytest.mark.parametrize(
+    ("meta", "era", "level"),
+    [
+        (b"{}", eras.MODERN, "info"),
+        (b'{"io.modelcontextprotocol/logLevel":"debug"}', eras.MODERN, "debug"),
+        (b"{}", eras.LEGACY, None),
+    ],
+)
+def test_a_modern_server_is_told_the_level_that_a_legacy_session_has_set(meta: bytes, era: str, level: str) -> None:
+    found = translate.request_meta(json.split(meta), era, Caller(), None, b'"info"')
+    assert json.loads(json.join(found)).get(eras.LOG_LEVEL_KEY) == level
+
+
+@pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
+def test_traces_and_vendors_keys_go_along(era: str) -> None:
+    meta = b'{"traceparent":"00-a-b-01","tracestate":"s","baggage":"k=v","v/k":1}'
+    assert json.loads(meta).items() <= sent(meta, era).items()  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
 def test_a_result_within_one_era_is_untouched(era: str) -> None:
     raw = rb'{ "odd" : "\ud800", "odd":1 }'
@@ -77,10 +104,73 @@ def test_a_legacy_client_gets_nothing_modern() -> None:
     assert found == {"content": [], "structuredContent": {"a": 1}, "_meta": {"v/k": 1}}
 
 
-@pytest.mark.parametrize("content", [b"[1]", b"7", b'"text"', b"null"])
-def test_structured_content_that_is_no_object_is_dropped_for_a_legacy_client(content: bytes) -> None:
-    raw = b'{"resultType":"complete","content":[],"structuredContent":%b}' % content
-    assert json.loads(translate.call_result(raw, eras.LEGACY, eras.MODERN)) == {"content": []}
+def test_structured_content_that_is_no_object_is_dropped_for_a_legacy_client() -> None:
+    raw = b'{"resultType":"complete","content":[{"type":"text","text":"one"}],"structuredContent":[1]}'
+    assert json.loads(to_legacy("tools/call", raw)) == {"content": [{"type": "text", "text": "one"}]}
+
+
+def test_a_revision_s_own_limits_count_in_either_era() -> None:
+    link = b'{"content":[{"type":"resource_link","name":"n","uri":"u:1"}],"_meta":{"v/k":1}}'
+    lowered = {"content": [{"type": "text", "text": "n: u:1"}], "_meta": {"v/k": 1}}
+    for upstream in (eras.LEGACY, eras.MODERN):
+        for version in ("2024-11-05", "2025-03-26"):
+            assert json.loads(translate.result("tools/call", link, eras.LEGACY, upstream, version)) == lowered
+    assert translate.result("tools/call", link, eras.LEGACY, eras.LEGACY, "2025-06-18") is link
+    plain = b'{"content":[{"type":"text","text":"n"}]}'
+    assert translate.result("tools/call", plain, eras.LEGACY, eras.LEGACY, "2024-11-05") is plain
+
+
+@pytest.mark.parametrize(
+    "method", ["tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"]
+)
+def test_a_modern_client_is_told_that_a_legacy_server_s_answer_is_not_to_be_cached(method: str) -> None:
+    found = json.loads(to_modern(method, b'{"contents":[],"ttlMs":5,"cacheScope":"public"}'))
+    assert (found["resultType"], found["ttlMs"], found["cacheScope"]) == ("complete", 0, "private")
+
+
+@pytest.mark.parametrize("method", ["prompts/get", "completion/complete", "vendor/method"])
+def test_other_results_have_nothing_to_say_about_caches(method: str) -> None:
+    assert json.loads(to_modern(method, b"{}")).keys() == {"resultType", "_meta"}
+
+
+def test_every_modern_result_of_a_call_has_content() -> None:
+    assert json.loads(to_modern("tools/call", b"{}"))["content"] == []
+
+
+@pytest.mark.parametrize("method", ["resources/read", "prompts/get", "completion/complete", "vendor/method"])
+def test_a_legacy_client_gets_nothing_modern_from_any_method(method: str) -> None:
+    raw = (
+        b'{"resultType":"complete","ttlMs":5,"cacheScope":"public","x":1.0,'
+        b'"_meta":{"io.modelcontextprotocol/serverInfo":{}}}'
+    )
+    assert to_legacy(method, raw) == b'{"x":1.0}'
+
+
+@pytest.mark.parametrize("raw", [b"[]", b"null", b"7", b'"x"'])
+def test_a_result_that_is_no_object_is_the_server_s_fault(raw: bytes) -> None:
+    for translated in (to_legacy, to_modern):
+        with pytest.raises(UpstreamError, match="no object"):
+            translated("tools/call", raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "kind"),
+    [
+        (b'{"content":[]}', "complete"),
+        (b'{"resultType":"complete"}', "complete"),
+        (b'{"content":[{"resultType":"task"}]}', "complete"),
+        (b'{"content":["resultType"],"resultType":"input_required"}', "input_required"),
+        (rb'{"\u0072esultType":"task"}', "task"),
+        (rb'{"x":"\ud800","resultType":"task"}', "task"),
+        (rb'{"x":"\ud800 resultType"}', "complete"),
+        (b'{"resultType":"a","resultType":"b"}', "b"),
+        (b'{"resultType":7}', ""),
+        (b'{"resultType":null}', ""),
+    ],
+)
+def test_the_type_of_a_result_is_what_its_own_level_says(raw: bytes, kind: str) -> None:
+    assert translate.result_type(raw) == kind
+    assert translate.result_type(json.Raw(raw)) == kind
 
 
 def test_a_meta_that_held_only_modern_words_disappears() -> None:
@@ -148,3 +238,88 @@ def test_an_error_that_is_none_becomes_one(error: bytes, upstream: str, client: 
 def test_a_good_error_is_relayed_byte_for_byte() -> None:
     raw = b'{ "code":-32000, "message":"m", "data":{"a":1}, "a":1, "a":2 }'
     assert translate.error_object(raw, eras.LEGACY, eras.LEGACY) is raw
+
+
+def read_error(raw: bytes, client: str, upstream: str, uri: bytes | None = b'"u:asked"') -> object:
+    return json.loads(translate.error_object(raw, client, upstream, uri, "resources/read"))
+
+
+@pytest.mark.parametrize("data", [b"", b',"data":{"uri":"u:own"}', b',"data":"text"'])
+@pytest.mark.parametrize("upstream", [eras.LEGACY, eras.MODERN])
+def test_a_modern_client_learns_which_resource_does_not_exist(upstream: str, data: bytes) -> None:
+    found = read_error(b'{"code":-32002,"message":"m"%b}' % data, eras.MODERN, upstream)
+    assert found == {"code": -32602, "message": "m", "data": {"uri": "u:asked"}}
+
+
+def test_the_uri_in_the_error_is_enough_when_the_question_s_is_not_known() -> None:
+    raw = b'{"code":-32002,"message":"m","data":{"uri":"u:own","more":1}}'
+    found = json.loads(translate.error_object(raw, eras.MODERN, eras.LEGACY))
+    assert found == {"code": -32602, "message": "m", "data": {"uri": "u:own", "more": 1}}
+
+
+def test_a_legacy_client_gets_the_code_that_its_revisions_have_for_a_missing_resource() -> None:
+    raw = b'{"code":-32602,"message":"m","data":{"uri":"u:own"}}'
+    assert read_error(raw, eras.LEGACY, eras.MODERN) == {"code": -32002, "message": "m", "data": {"uri": "u:asked"}}
+    assert translate.error_object(raw, eras.LEGACY, eras.MODERN, None, "tools/call") is raw
+    assert translate.error_object(raw, eras.LEGACY, eras.LEGACY, b'"u:asked"', "resources/read") is raw
+
+
+def test_bad_params_of_a_read_stay_bad_params() -> None:
+    raw = b'{"code":-32602,"message":"m","data":{"cursor":1}}'
+    assert translate.error_object(raw, eras.LEGACY, eras.MODERN, b'"u:asked"', "resources/read") is raw
+
+
+def test_a_missing_resource_within_an_era_is_told_byte_for_byte_under_the_client_s_name() -> None:
+    legacy = b'{ "code":-32002,"message":"m","data":{"uri":"u:asked"}}'
+    assert translate.error_object(legacy, eras.LEGACY, eras.LEGACY, b'"u:asked"', "resources/read") is legacy
+    bare = b'{ "code":-32002,"message":"m","data":"text"}'
+    assert translate.error_object(bare, eras.LEGACY, eras.LEGACY, b'"u:asked"', "resources/read") is bare
+    other = b'{"code":-32602,"message":"m","data":{"uri":"u:own"}}'
+    assert read_error(other, eras.MODERN, eras.MODERN) == json.loads(other.replace(b"own", b"asked"))
+
+
+def test_the_number_means_something_else_elsewhere() -> None:
+    raw = b'{"code":-32002,"message":"m","data":{"uri":"u:own"}}'
+    found = json.loads(translate.error_object(raw, eras.MODERN, eras.LEGACY, method="tools/call"))
+    assert found["code"] == -32603
+
+
+@pytest.mark.parametrize(
+    ("upstream", "known", "code"),
+    [(eras.LEGACY, False, -32601), (eras.LEGACY, True, -32602), (eras.MODERN, False, -32602)],
+)
+@pytest.mark.parametrize("client", [eras.LEGACY, eras.MODERN])
+def test_bad_params_mean_an_unknown_method_where_an_old_server_says_so_of_one_that_is_only_forwarded(
+    client: str, upstream: str, known: bool, code: int
+) -> None:
+    raw = b'{"code":-32602,"message":"m"}'
+    found = json.loads(translate.error_object(raw, client, upstream, method="vendor/method", known=known))
+    assert found == {"code": code, "message": "m"}
+
+
+def notified(params: bytes, **names: bytes) -> object:
+    found = translate.notification_params(json.split(params), **names)
+    return None if found is None else json.loads(found)
+
+
+def test_a_server_s_subscription_never_reaches_a_client() -> None:
+    own = b'{"uri":"u:1","_meta":{"io.modelcontextprotocol/subscriptionId":7}}'
+    assert notified(own) == {"uri": "u:1"}
+    assert notified(own, subscription=b'"mine"') == {"uri": "u:1", "_meta": {eras.SUBSCRIPTION_ID_KEY: "mine"}}
+
+
+def test_what_else_a_notification_carries_is_kept() -> None:
+    raw = b'{"level":"info","data":[1],"_meta":{"v/k":1}}'
+    assert notified(raw) == json.loads(raw)
+    assert notified(raw, subscription=b"1")["_meta"] == {"v/k": 1, eras.SUBSCRIPTION_ID_KEY: 1}  # type: ignore[index]
+
+
+def test_a_notification_names_things_as_the_client_does() -> None:
+    progress = b'{"progressToken":17,"progress":1.50,"message":"m"}'
+    assert notified(progress, progress_token=b'"t"') == {"progressToken": "t", "progress": 1.5, "message": "m"}
+    assert notified(b'{"uri":"u:1"}', uri=b'"hearth+s:u:1"') == {"uri": "hearth+s:u:1"}
+
+
+def test_a_notification_that_only_said_whose_it_was_has_no_params() -> None:
+    assert notified(b'{"_meta":{"io.modelcontextprotocol/subscriptionId":7}}') is None
+    assert notified(b"{}") is None
