@@ -9,8 +9,9 @@
 | initialize: any other error                     | not legacy: discover decides              |
 | both refused                                    | no MCP server                             |
 
-The first success decides; no timeout is needed to tell silence from an answer. A server that exits when it is asked for
-something unknown is started again and only initialized.
+The first success decides; no timeout is needed to tell silence from an answer. Of a server that speaks both eras, the
+opening that is written first decides; some lock the process to the era of their first request. A server that exits when
+it is asked for something unknown is started again and only initialized.
 """
 
 from hearth.errors import UpstreamError
@@ -24,12 +25,9 @@ INITIALIZE = "initialize"
 class Probe:
     """Collects the answers to the two openings until the era is known."""
 
-    def __init__(self, era: str = "auto") -> None:
-        self.openings = {
-            "auto": (DISCOVER, INITIALIZE),
-            eras.MODERN: (DISCOVER,),
-            eras.LEGACY: (INITIALIZE,),
-        }[era]
+    def __init__(self, wanted: str = eras.MODERN, only: bool = False) -> None:
+        first, second = (DISCOVER, INITIALIZE) if wanted == eras.MODERN else (INITIALIZE, DISCOVER)
+        self.openings = (first,) if only else (first, second)
         self.era: str | None = None
         # The result that decided: of discover or of initialize. Empty when a modern error decided.
         self.result: json.Fields = {}
@@ -53,11 +51,17 @@ class Probe:
             raise UpstreamError(f"it refused every way to open a conversation ({said})")
 
 
-def opening_params(opening: str, version: str) -> bytes:
-    """The params of one of the two opening requests."""
+def opening_params(opening: str, version: str, capabilities: bytes) -> bytes:
+    """The params of one of the two opening requests. `capabilities` is what clients of a legacy server can be asked."""
     info = {"name": "hearth", "version": version}
     if opening == INITIALIZE:
-        return json.dumps({"protocolVersion": eras.NEWEST_LEGACY, "capabilities": {}, "clientInfo": info})
+        return json.join(
+            {
+                "protocolVersion": json.dumps(eras.NEWEST_LEGACY),
+                "capabilities": capabilities,
+                "clientInfo": json.dumps(info),
+            }
+        )
     return json.dumps({"_meta": envelope(info)})
 
 

@@ -1,29 +1,21 @@
 """Opening a conversation with an MCP server, and reading what it offers. Coroutines over a `Connection`."""
 
 import asyncio
+import logging
+from collections.abc import Iterable
 
 from hearth import __version__
 from hearth.errors import HearthError, MessageError, UpstreamError
-from hearth.mcp import eras, probe, tools
+from hearth.mcp import eras, offering, probe
+from hearth.mcp.offering import KINDS, TOOLS, Item, Kind, Offering
 from hearth.upstreams.connection import Connection
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
 
+log = logging.getLogger(__name__)
+
 # A server that pages for ever is cut off here; 100 pages of 50 tools are more than any client takes.
 PAGES_LIMIT = 100
-
-
-class Greeting:
-    """What a server said of itself when it was greeted."""
-
-    def __init__(self, era: str, result: json.Fields) -> None:
-        self.era = era
-        self.instructions = values.text(result.get("instructions"))
-        capabilities = values.members(result.get("capabilities"))
-        # A modern server may prove its era by an error; then nothing is known, and all is worth asking for.
-        self.has_tools = not capabilities or "tools" in capabilities
-        offered = values.members(capabilities.get("tools"))
-        self.announces_tools = not capabilities or values.is_true(offered.get("listChanged"))
 
 
 class Reply:
@@ -31,6 +23,8 @@ class Reply:
 
     def __init__(self) -> None:
         self.future: asyncio.Future[json.Message] = asyncio.get_running_loop().create_future()
+        # Nobody may be left to hear of a failure.
+        self.future.add_done_callback(lambda late: late.cancelled() or late.exception())
 
     def answered(self, message: json.Message) -> None:
         if not self.future.done():
@@ -44,14 +38,14 @@ class Reply:
         pass
 
 
-async def greet(connection: Connection, era: str) -> Greeting:
-    """Find the era and shake hands. Raises UpstreamError; the caller bounds the time."""
-    attempt = probe.Probe(era)
+async def greet(connection: Connection, wanted: str, only: bool, capabilities: bytes) -> Offering:
+    """Find the era and shake hands: `wanted` first, and nothing else if `only`. Raises UpstreamError; unbounded."""
+    attempt = probe.Probe(wanted, only)
     waiting: dict[asyncio.Future[json.Message], tuple[str, int]] = {}
     try:
         for opening in attempt.openings:
             reply = Reply()
-            params = probe.opening_params(opening, __version__)
+            params = probe.opening_params(opening, __version__, capabilities)
             try:
                 number = connection.request(json.dumps(opening), params, reply)
             except UpstreamError as exc:
@@ -59,23 +53,34 @@ async def greet(connection: Connection, era: str) -> Greeting:
             waiting[reply.future] = (opening, number)
         while attempt.era is None:
             done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            # In the order of asking: of a modern server, the answer to `discover` tells more than the refusal of the
-            # other opening.
+            # In the order of asking: the answer to the first opening tells more than the refusal of the other.
             for future in [asked for asked in waiting if asked in done]:
                 attempt.receive_answer(waiting.pop(future)[0], future.result())
     finally:
         for future, (_, number) in waiting.items():
             # The losing opening's answer comes later, or never, and is of no interest.
             connection.forget(number)
-            if future.done():
-                future.exception()
             future.cancel()
-    if attempt.era == eras.LEGACY:
+    found = _greeting(attempt)
+    connection.greeted(found.era, found.version)
+    if found.era == eras.LEGACY:
         connection.notify("notifications/initialized")
-    return Greeting(attempt.era, attempt.result)
+    return found
 
 
-def _own_params(era: str, **members: RawBytes | None) -> bytes:
+def _greeting(attempt: probe.Probe) -> Offering:
+    assert attempt.era is not None
+    result = attempt.result
+    version = values.text(result.get("protocolVersion")) if attempt.era == eras.LEGACY else eras.NEWEST_MODERN
+    capabilities = values.members(result.get("capabilities"))
+    if attempt.era == eras.LEGACY and not capabilities:
+        # Declared as they should be, there are none; a modern server may prove its era by an error and say nothing.
+        capabilities = {"hearth/none": json.Raw(b"{}")}
+    return Offering(attempt.era, version or eras.NEWEST_LEGACY, capabilities, values.text(result.get("instructions")))
+
+
+def own_params(era: str, **members: RawBytes | None) -> bytes:
+    """The params of a request of Hearth's own."""
     params = {key: value for key, value in members.items() if value is not None}
     if era == eras.MODERN:
         params["_meta"] = json.dumps(probe.envelope({"name": "hearth", "version": __version__}))
@@ -85,7 +90,7 @@ def _own_params(era: str, **members: RawBytes | None) -> bytes:
 async def ask(connection: Connection, era: str, method: str, **members: RawBytes | None) -> RawBytes:
     """One request of Hearth's own. Returns the raw result; raises UpstreamError."""
     reply = Reply()
-    number = connection.request(json.dumps(method), _own_params(era, **members), reply)
+    number = connection.request(json.dumps(method), own_params(era, **members), reply)
     try:
         message = await reply.future
     finally:
@@ -97,27 +102,33 @@ async def ask(connection: Connection, era: str, method: str, **members: RawBytes
     return message.result
 
 
-def listen(connection: Connection) -> None:
-    """Ask a modern server for its change notices; it answers only when it is done with them."""
-    params = _own_params(eras.MODERN, notifications=b'{"toolsListChanged":true}')
-    reply = Reply()
-    reply.future.add_done_callback(lambda late: late.cancelled() or late.exception())
-    connection.stand(b'"subscriptions/listen"', params, reply)
+async def read_lists(connection: Connection, found: Offering, kinds: Iterable[Kind] = KINDS) -> None:
+    """Fetch lists anew, all at the same time. Raises UpstreamError if the tools cannot be read."""
+    wanted = [kind for kind in kinds if found.has(kind.capability)]
+    lists = await asyncio.gather(*(read_list(connection, found.era, kind) for kind in wanted), return_exceptions=True)
+    for kind, items in zip(wanted, lists, strict=True):
+        if isinstance(items, list):
+            found.take(kind, items)
+        elif kind is TOOLS or not isinstance(items, UpstreamError):
+            raise items
+        else:
+            # Many declare resources and have no templates; what they have is not withheld for it.
+            log.info("a list was refused: %s", items, extra={"upstream": connection.name})
 
 
-async def list_tools(connection: Connection, era: str) -> list[tools.Tool]:
-    """Every page of `tools/list`. Raises UpstreamError."""
-    found: dict[str, tools.Tool] = {}
+async def read_list(connection: Connection, era: str, kind: Kind) -> list[Item]:
+    """Every page of one list. Raises UpstreamError."""
+    found: list[Item] = []
     cursor: bytes | None = None
     seen: set[bytes] = set()
     try:
         for _ in range(PAGES_LIMIT):
-            page, cursor = tools.from_page(connection.name, await ask(connection, era, "tools/list", cursor=cursor))
-            for tool in page:
-                found.setdefault(tool.name, tool)
+            result = await ask(connection, era, kind.method, cursor=cursor)
+            page, cursor = offering.from_page(kind, connection.name, result)
+            found += page
             if cursor is None or cursor in seen:
                 break
             seen.add(cursor)
     except MessageError as exc:
-        raise UpstreamError(f"server {connection.name!r} gave a list of tools that is none: {exc}") from exc
-    return list(found.values())
+        raise UpstreamError(f"server {connection.name!r} gave a list of {kind.member} that is none: {exc}") from exc
+    return found

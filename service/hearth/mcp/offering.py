@@ -1,0 +1,129 @@
+"""What a server offers: its tools, prompts, resources and templates, kept as raw bytes and understood only as far as
+Hearth decides by them."""
+
+from collections.abc import Iterable
+
+from hearth.mcp import names
+from hearth.wire import json, values
+from hearth.wire.values import Members, RawBytes
+
+
+class Kind:
+    """One of the four lists that MCP has."""
+
+    def __init__(self, member: str, method: str, key: str, capability: str, changed: str) -> None:
+        # The name of the list in its result, and here.
+        self.member = member
+        self.method = method
+        # What an item is addressed by.
+        self.key = key
+        self.capability = capability
+        # The notice of a change, and the member of a `subscriptions/listen` that asks for it.
+        self.changed = f"notifications/{changed}/list_changed"
+        self.listen = f"{changed}ListChanged"
+
+    def __repr__(self) -> str:
+        return f"Kind({self.member!r})"
+
+
+TOOLS = Kind("tools", "tools/list", "name", "tools", "tools")
+PROMPTS = Kind("prompts", "prompts/list", "name", "prompts", "prompts")
+RESOURCES = Kind("resources", "resources/list", "uri", "resources", "resources")
+TEMPLATES = Kind("resourceTemplates", "resources/templates/list", "uriTemplate", "resources", "resources")
+KINDS = (TOOLS, PROMPTS, RESOURCES, TEMPLATES)
+# A change of a template's list is told as one of the resources.
+CHANGES = {TOOLS.changed: (TOOLS,), PROMPTS.changed: (PROMPTS,), RESOURCES.changed: (RESOURCES, TEMPLATES)}
+
+
+class Item:
+    """One thing on one of a server's lists. `name` is what it is addressed by, a URI where the kind has those."""
+
+    __slots__ = ("definition", "kind", "name", "safe_to_repeat", "server", "wire_name")
+
+    def __init__(self, kind: Kind, server: str, definition: json.Fields) -> None:
+        name = values.text(definition.get(kind.key))
+        if name is None:
+            raise ValueError(f"an item without a {kind.key}")
+        self.kind = kind
+        self.server = server
+        self.name = name
+        # What is kept beyond the message is copied: a raw value shares the memory of the whole page.
+        self.definition: Members = {key: bytes(value) for key, value in definition.items()}
+        self.wire_name = bytes(definition[kind.key])
+        # Whether asking for it twice does no harm: only calls of tools do any.
+        self.safe_to_repeat = kind is not TOOLS or _safe_to_repeat(definition)
+
+    def render(self, exposed: str | None = None) -> Members:
+        """The definition, under another name if one is given."""
+        if exposed is None or exposed == self.name:
+            return dict(self.definition)
+        return {**self.definition, self.kind.key: json.dumps(exposed)}
+
+
+class Offering:
+    """Everything that one server offers. Compared by content."""
+
+    __slots__ = ("capabilities", "era", "instructions", "lists", "version")
+
+    def __init__(self, era: str, version: str, capabilities: json.Fields, instructions: str | None) -> None:
+        self.era = era
+        self.version = version
+        self.capabilities = {key: json.Raw(bytes(value)) for key, value in capabilities.items()}
+        self.instructions = instructions
+        self.lists: dict[Kind, dict[str, Item]] = {kind: {} for kind in KINDS}
+
+    def has(self, capability: str) -> bool:
+        """Whether the server declared it. One that proved its era by an error declared nothing: all is worth asking."""
+        return not self.capabilities or capability in self.capabilities
+
+    def announces(self, kind: Kind) -> bool:
+        """Whether it says when that list changes."""
+        if not self.capabilities:
+            return True
+        return values.is_true(values.members(self.capabilities.get(kind.capability)).get("listChanged"))
+
+    def take(self, kind: Kind, items: Iterable[Item]) -> None:
+        """Another list than before; of several items by one name the first counts. In the order of names."""
+        found: dict[str, Item] = {}
+        for item in items:
+            found.setdefault(item.name, item)
+        self.lists[kind] = dict(sorted(found.items()))
+
+    def content(self, kind: Kind) -> tuple[Members, ...]:
+        """What two offerings are compared by."""
+        return tuple(item.definition for item in self.lists[kind].values())
+
+
+def _safe_to_repeat(definition: json.Fields) -> bool:
+    annotations = values.members(definition.get("annotations"))
+    return values.is_true(annotations.get("readOnlyHint")) or values.is_true(annotations.get("idempotentHint"))
+
+
+def _needs_tasks(definition: json.Fields) -> bool:
+    # 2025-11-25: such a tool must be refused when it is called plainly, and Hearth offers no tasks.
+    execution = values.members(definition.get("execution"))
+    return values.text(execution.get("taskSupport")) == "required"
+
+
+def from_page(kind: Kind, server: str, result: RawBytes) -> tuple[list[Item], bytes | None]:
+    """The items of one page of a list, and the raw cursor of the next page.
+
+    Definitions without a name, and tools that only run as tasks, are left out. Raises MessageError for a result
+    that is no such list.
+    """
+    fields = json.split(result)
+    items = []
+    for raw in values.elements(fields.get(kind.member)):
+        definition = values.members(raw)
+        if values.text(definition.get(kind.key)) is not None and not _needs_tasks(definition):
+            items.append(Item(kind, server, definition))
+    cursor = fields.get("nextCursor")
+    return items, bytes(cursor) if cursor is not None and bytes(cursor) != b"null" else None
+
+
+def exposed_name(item: Item, taken: Iterable[str]) -> str:
+    """The name under which clients that see several servers see a tool or prompt; `taken` ones are given already."""
+    # `a` with `b__c` and `a__b` with `c` meet under one name; the first in the config keeps it.
+    name = names.exposed(item.server, item.name)
+    return names.hashed(item.server, item.name) if name in taken else name
+
