@@ -3,9 +3,11 @@
 Knows the wording of every revision's capabilities; does not know who is connected.
 """
 
+from collections.abc import Mapping
+
 from hearth.mcp import eras
 from hearth.wire import json, values
-from hearth.wire.values import Members
+from hearth.wire.values import Members, RawBytes
 
 ROOTS = "roots/list"
 SAMPLING = "sampling/createMessage"
@@ -95,12 +97,12 @@ def required(method: str, params: json.Fields) -> dict[str, object]:
     return {}
 
 
-def wants_tools(params: json.Fields) -> bool:
+def wants_tools(params: Mapping[str, RawBytes]) -> bool:
     """Whether the model may use tools when it answers this `sampling/createMessage`."""
     return "tools" in params or "toolChoice" in params
 
 
-def elicitation_mode(params: json.Fields) -> str | None:
+def elicitation_mode(params: Mapping[str, RawBytes]) -> str | None:
     """`form`, which is also meant when nothing is said, or `url`; None for a mode that is not even a string."""
     return values.text(params["mode"]) if "mode" in params else FORM_MODE
 

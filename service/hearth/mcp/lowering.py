@@ -1,16 +1,15 @@
 """What newer revisions of MCP can say, put so that an older client can take it.
 
-| what                                     | not before                    | becomes                                     |
-| ---------------------------------------- | ----------------------------- | ------------------------------------------- |
-| audio                                    | 2025-03-26                    | text that says what is missing              |
-| resource_link                            | 2025-06-18                    | text with its title and URI                 |
-| structuredContent and outputSchema       | 2025-06-18; legacy: objects   | dropped; JSON as text if there is no text   |
-| several blocks in one sampling message   | 2025-11-25                    | several messages                            |
-| tool_use and tool_result in sampling     | 2025-11-25                    | text                                        |
-| inputSchema of JSON Schema 2020-12       | modern: any keyword           | root and properties as legacy schemas ask   |
+| what                               | not before                  | becomes                                   |
+| ---------------------------------- | --------------------------- | ----------------------------------------- |
+| audio                              | 2025-03-26                  | text that says what is missing            |
+| resource_link                      | 2025-06-18                  | text with its title and URI               |
+| structuredContent and outputSchema | 2025-06-18; legacy: objects | dropped; JSON as text if there is no text |
+| inputSchema of JSON Schema 2020-12 | modern: any keyword         | root and properties as legacy schemas ask |
 
 Unknown members stay: no revision forbids them. A strict client rejects a whole list for one definition, and a whole
-result for one block; that is what this module is about. Revisions are dates, so they compare as text.
+result for one block; that is what this module is about. What servers ask of clients is put to older ones by
+`questions`. Revisions are dates, so they compare as text.
 """
 
 from collections.abc import Callable
@@ -22,11 +21,9 @@ from hearth.wire.values import Members, RawBytes
 
 AUDIO_SINCE = "2025-03-26"
 LINKS_SINCE = STRUCTURED_SINCE = "2025-06-18"
-SAMPLING_BLOCKS_SINCE = "2025-11-25"
 # From here on the results of all revisions of an era are alike.
 RESULTS_ALIKE_SINCE = "2025-06-18"
 
-_TOOL_BLOCKS = frozenset({"tool_use", "tool_result"})
 _OBJECT = b'"object"'
 # A boolean is a schema, too; these say the same as objects.
 _SCHEMAS = {b"true": b"{}", b"false": b'{"not":{}}'}
@@ -36,15 +33,11 @@ def content(raw: RawBytes, version: str) -> RawBytes:
     """An array of content blocks; the very same object when nothing has to be lowered."""
     if version >= LINKS_SINCE or not _mentions(raw, b"resource_link", b"audio"):
         return raw
-    try:
-        blocks = values.elements(raw)
-    except MessageError:
-        return raw
-    return _array([block(item, version) for item in blocks])
+    return _each(raw, lambda item: block(item, version))
 
 
 def block(raw: RawBytes, version: str) -> RawBytes:
-    """One content block of a result, a prompt or a sampling message."""
+    """One content block of a result or a prompt."""
     fields = values.members(raw)
     kind = values.text(fields.get("type"))
     if kind == "audio" and version < AUDIO_SINCE:
@@ -52,8 +45,6 @@ def block(raw: RawBytes, version: str) -> RawBytes:
         return _text_block(f"[audio ({mime}) that this client's revision of MCP cannot take]", fields)
     if kind == "resource_link" and version < LINKS_SINCE:
         return _text_block(_link_text(fields), fields)
-    if kind in _TOOL_BLOCKS and version < SAMPLING_BLOCKS_SINCE:
-        return _text_block(bytes(raw).decode("utf-8", "replace"), fields)
     return raw
 
 
@@ -98,7 +89,7 @@ def prompt_result(fields: Members, version: str) -> Members:
     messages = fields.get("messages")
     if messages is None or version >= LINKS_SINCE or not _mentions(messages, b"resource_link", b"audio"):
         return fields
-    return {**fields, "messages": _each(messages, lambda message: [_with_content(message, version)])}
+    return {**fields, "messages": _each(messages, lambda message: _with_content(message, version))}
 
 
 def _with_content(message: RawBytes, version: str) -> RawBytes:
@@ -106,37 +97,6 @@ def _with_content(message: RawBytes, version: str) -> RawBytes:
     if "content" not in fields:
         return message
     return json.join({**fields, "content": block(fields["content"], version)})
-
-
-def sampling_messages(messages: RawBytes, version: str) -> RawBytes:
-    """The `messages` of `sampling/createMessage` for a client of that revision."""
-    if version >= SAMPLING_BLOCKS_SINCE:
-        return messages
-    return _each(messages, lambda message: _sampling_message(message, version))
-
-
-def _sampling_message(message: RawBytes, version: str) -> list[RawBytes]:
-    fields: Members = {**values.members(message)}
-    if "content" not in fields:
-        return [message]
-    blocks: list[RawBytes] = [fields["content"]]
-    if not _is_object(fields["content"]):
-        blocks = [*values.elements(fields["content"])]
-    return [json.join({**fields, "content": block(item, version)}) for item in blocks]
-
-
-def sampling_result(fields: Members, version: str) -> Members:
-    """A client's answer to `sampling/createMessage` for a server of that revision, which takes one block only."""
-    answer = fields.get("content")
-    if version >= SAMPLING_BLOCKS_SINCE or answer is None or _is_object(answer):
-        return fields
-    blocks = [values.members(block(item, version)) for item in values.elements(answer)]
-    if len(blocks) == 1:
-        return {**fields, "content": json.join(blocks[0])}
-    texts = [text for item in blocks if (text := values.text(item.get("text"))) is not None]
-    if texts or not blocks:
-        return {**fields, "content": _text_block("\n".join(texts), {})}
-    return {**fields, "content": json.join(blocks[0])}
 
 
 def tool(definition: json.Fields, era: str, version: str) -> Members:
@@ -179,7 +139,7 @@ def _tool_list(fields: Members, version: str) -> Members:
     tools = fields.get("tools")
     if tools is None:
         return fields
-    return {**fields, "tools": _each(tools, lambda raw: [json.join(tool(values.members(raw), eras.LEGACY, version))])}
+    return {**fields, "tools": _each(tools, lambda raw: json.join(tool(values.members(raw), eras.LEGACY, version)))}
 
 
 _RESULTS: dict[str, Callable[[Members, str], Members]] = {
@@ -219,9 +179,9 @@ def _array(items: list[RawBytes]) -> bytes:
     return b"[%b]" % b",".join(map(bytes, items))
 
 
-def _each(raw: RawBytes, change: Callable[[RawBytes], list[RawBytes]]) -> RawBytes:
+def _each(raw: RawBytes, change: Callable[[RawBytes], RawBytes]) -> RawBytes:
     try:
         items = values.elements(raw)
     except MessageError:
         return raw
-    return _array([changed for item in items for changed in change(item)])
+    return _array([change(item) for item in items])

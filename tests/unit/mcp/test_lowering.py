@@ -107,39 +107,6 @@ def test_the_messages_of_a_prompt_are_lowered_one_by_one() -> None:
     }
 
 
-def test_a_sampling_message_of_several_blocks_becomes_several_messages() -> None:
-    use = b'{"type":"tool_use","id":"1","name":"n","input":{}}'
-    raw = b'[{"role":"assistant","content":[%b,%b]},{"role":"user","content":%b},{"role":"user"}]' % (TEXT, use, AUDIO)
-    assert lowering.sampling_messages(raw, "2025-11-25") is raw
-    found = json.loads(lowering.sampling_messages(raw, "2025-06-18"))
-    assert found == [
-        {"role": "assistant", "content": json.loads(TEXT)},
-        {"role": "assistant", "content": {"type": "text", "text": use.decode()}},
-        {"role": "user", "content": json.loads(AUDIO)},
-        {"role": "user"},
-    ]
-    assert json.loads(lowering.sampling_messages(raw, "2024-11-05"))[2]["content"]["type"] == "text"
-
-
-@pytest.mark.parametrize(
-    ("content", "lowered"),
-    [
-        (TEXT, TEXT),
-        (b"[%b]" % AUDIO, AUDIO),
-        (b"[%b,%b]" % (TEXT, TEXT), b'{"type":"text","text":"t\\nt"}'),
-        (b"[%b,%b]" % (AUDIO, TEXT), TEXT),
-        (b"[%b,%b]" % (AUDIO, AUDIO), AUDIO),
-        (b"[]", b'{"type":"text","text":""}'),
-    ],
-)
-def test_an_older_server_gets_a_sampled_answer_of_one_block(content: bytes, lowered: bytes) -> None:
-    fields: Members = {"role": b'"assistant"', "content": content}
-    found = lowering.sampling_result(fields, "2025-06-18")
-    assert json.loads(found["content"]) == json.loads(lowered)
-    assert found["role"] == b'"assistant"'
-    assert lowering.sampling_result(fields, "2025-11-25") is fields
-
-
 @pytest.mark.parametrize(
     ("schema", "version", "kept"),
     [
