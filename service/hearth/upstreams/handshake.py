@@ -73,9 +73,6 @@ def _greeting(attempt: probe.Probe) -> Offering:
     result = attempt.result
     version = values.text(result.get("protocolVersion")) if attempt.era == eras.LEGACY else eras.NEWEST_MODERN
     capabilities = values.members(result.get("capabilities"))
-    if attempt.era == eras.LEGACY and not capabilities:
-        # Declared as they should be, there are none; a modern server may prove its era by an error and say nothing.
-        capabilities = {"hearth/none": json.Raw(b"{}")}
     return Offering(attempt.era, version or eras.NEWEST_LEGACY, capabilities, values.text(result.get("instructions")))
 
 
@@ -109,7 +106,7 @@ async def read_lists(connection: Connection, found: Offering, kinds: Iterable[Ki
     for kind, items in zip(wanted, lists, strict=True):
         if isinstance(items, list):
             found.take(kind, items)
-        elif kind is TOOLS or not isinstance(items, UpstreamError):
+        elif (kind is TOOLS and found.capabilities) or not isinstance(items, UpstreamError):
             raise items
         else:
             # Many declare resources and have no templates; what they have is not withheld for it.

@@ -1,0 +1,315 @@
+"""One conversation with a configured server, for those who may share it: started when it is needed, started again when
+it died, stopped when nobody is left.
+
+stopped ──ensure()──▶ starting ──handshake──▶ ready ──end──▶ stopped
+                          └──────failure────▶ failed ──ensure() after the pause──▶ starting
+
+An instance that is obsolete (a config without it, or another way of sharing) takes no new calls and ends with its last.
+"""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from hearth.config import ServerSpec
+from hearth.errors import HearthError, UpstreamError
+from hearth.mcp import eras
+from hearth.mcp.offering import CHANGES, KINDS, Kind, Offering
+from hearth.upstreams import handshake
+from hearth.upstreams.backoff import Backoff
+from hearth.upstreams.connection import Connection, Owner
+from hearth.upstreams.tenancy import Tenant
+from hearth.upstreams.watching import Quiet, Watch
+from hearth.wire import json
+
+log = logging.getLogger(__name__)
+
+STOPPED, STARTING, READY, FAILED = "stopped", "starting", "ready", "failed"
+
+
+class Audience(Protocol):
+    """Whoever is told what an instance says of its own accord."""
+
+    def offered(self, instance: "Instance") -> None:
+        """What it offers is known, or has changed."""
+
+    def noticed(self, instance: "Instance", message: json.Message, cause: int | None) -> None:
+        """A notification that is not about lists or progress."""
+
+    def asked(self, instance: "Instance", connection: Connection, message: json.Message, cause: int | None) -> None:
+        """A question to a client."""
+
+    def ended(self, instance: "Instance") -> None:
+        """Its conversation is over; who needs it starts it again."""
+
+
+class Instance:
+    """`connect` makes a connection that is not open yet; `capabilities` is what a legacy server is told of clients."""
+
+    def __init__(
+        self,
+        spec: ServerSpec,
+        mode: str,
+        tenant: Tenant,
+        wanted: str,
+        connect: Callable[[Owner, Tenant], Connection],
+        capabilities: bytes,
+        audience: Audience,
+    ) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.mode = mode
+        # For whom it was made. Of a shared one only the era matters.
+        self.tenant = tenant
+        self.wanted = wanted
+        self.capabilities = capabilities
+        self.state = STOPPED
+        self.error: str | None = None
+        self.restarts = 0
+        self.offering: Offering | None = None
+        self.connection: Connection | None = None
+        self.era = wanted
+        # Whether a call may be sent right now.
+        self.open = False
+        self.obsolete = False
+        # Who uses it now, and everybody who ever did since it was started, by id.
+        self.holders: set[object] = set()
+        self.ever: set[str] = set()
+        self.watch = Watch(spec.name)
+        self.log_level: str | None = None
+        # Calls above max_concurrency, each a function that sends one.
+        self.limit = spec.max_concurrency
+        self.queue: deque[Callable[[], None]] = deque()
+        self._connect = connect
+        self._audience = audience
+        self._starting: asyncio.Task[None] | None = None
+        self._refreshing: asyncio.Task[None] | None = None
+        self._dying: Connection | None = None
+        self._stale: dict[Kind, None] = {}
+        self._stderr: tuple[str, ...] = ()
+        self._backoff = Backoff()
+        self._ready_at = 0.0
+        self._retired = False
+
+    @property
+    def pids(self) -> list[int]:
+        """The pid of the running process, if any."""
+        return [self.connection.pid] if self.connection and self.connection.pid else []
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests it has not answered."""
+        return self.connection.in_flight if self.connection else 0
+
+    # --- starting
+
+    async def ensure(self) -> None:
+        """Return when the server is ready. Raises UpstreamError; everybody who waits gets the same."""
+        if self.state == READY:
+            return
+        if self._retired:
+            raise UpstreamError(f"server {self.name!r} is no longer in the config")
+        if self._starting is None:
+            self._check_pause()
+            self._starting = asyncio.create_task(self._start())
+            # Whoever waited may be gone by the time it fails.
+            self._starting.add_done_callback(lambda late: late.cancelled() or late.exception())
+        # Shielded: one caller's cancellation must not take the start from the others.
+        await asyncio.shield(self._starting)
+
+    def _check_pause(self) -> None:
+        pause = self._backoff.remaining(time.monotonic())
+        if pause > 0:
+            raise UpstreamError(f"server {self.name!r} keeps failing and is tried again in {pause:.0f} s: {self.error}")
+
+    async def _start(self) -> None:
+        self.state = STARTING
+        begun = time.monotonic()
+        try:
+            if self._dying:
+                # One process at a time, whatever state the former one is in.
+                await self._dying.stop()
+            await self._open_bounded()
+        except HearthError as exc:
+            self.error = f"{exc}{self._last_words()}"
+            self.state = FAILED
+            self._backoff.failed(time.monotonic(), 0.0)
+            # Without its last words, which may carry anything.
+            log.warning("could not be started: %s", exc, extra={"upstream": self.name})
+            raise UpstreamError(self.error) from exc
+        except asyncio.CancelledError:
+            raise UpstreamError(f"server {self.name!r} was stopped while it was being started") from None
+        else:
+            self._ready(begun)
+        finally:
+            self._starting = None
+
+    def _ready(self, begun: float) -> None:
+        assert self.connection is not None
+        self.state = READY
+        self.open = not self.obsolete
+        self.error = None
+        self._ready_at = time.monotonic()
+        elapsed = (self._ready_at - begun) * 1000
+        log.info("ready after %.0f ms", elapsed, extra={"upstream": self.name, "era": self.era})
+        self.watch.connected(self.connection, self.era)
+        self._audience.offered(self)
+        if self._stale:
+            # It changed its mind while it was being asked.
+            self.refresh(())
+
+    async def _open_bounded(self) -> None:
+        try:
+            async with asyncio.timeout(self.spec.start_timeout):
+                await self._open()
+        except TimeoutError:
+            await self._discard()
+            raise UpstreamError(
+                f"server {self.name!r} did not answer within {self.spec.start_timeout:g} s (key start_timeout)"
+            ) from None
+        except HearthError as exc:
+            await self._discard()
+            raise UpstreamError(f"server {self.name!r} could not be started: {exc}") from exc
+
+    async def _open(self) -> None:
+        # Once it has said which era it speaks, it is asked for nothing else.
+        only = self.offering is not None or self.spec.era != "auto"
+        wanted = self.era if only else self.wanted
+        try:
+            await self._converse(wanted, only)
+        except UpstreamError:
+            exited = self.connection is None and not only
+            if not exited:
+                raise
+            # It exited when it was asked for something unknown: an old server, to be asked in the old way only.
+            await self._converse(eras.LEGACY, True)
+
+    async def _converse(self, wanted: str, only: bool) -> None:
+        connection = self.connection = self._connect(self, self.tenant)
+        try:
+            await connection.open()
+        except UpstreamError:
+            self.connection = None
+            raise
+        self._stale.clear()
+        self.log_level = None
+        found = await handshake.greet(connection, wanted, only, self.capabilities)
+        self.era = found.era
+        await handshake.read_lists(connection, found)
+        if found.era == eras.MODERN:
+            self._listen(connection, found)
+        self.offering = found
+
+    def _listen(self, connection: Connection, found: Offering) -> None:
+        """Ask a modern server for its change notices; it answers only when it is done with them."""
+        wanted = {kind.listen: True for kind in KINDS if found.has(kind.capability) and found.announces(kind)}
+        if wanted:
+            params = handshake.own_params(eras.MODERN, notifications=json.dumps(wanted))
+            connection.stand(b'"subscriptions/listen"', params, Quiet(self.name))
+
+    def _last_words(self) -> str:
+        return f"; its last words: {' | '.join(self._stderr[-3:])}" if self._stderr else ""
+
+    async def _discard(self) -> None:
+        connection, self.connection = self.connection, None
+        self.open = False
+        self.watch.disconnected()
+        if connection:
+            await connection.stop()
+            self._stderr = connection.last_words
+
+    # --- what the connection tells its owner
+
+    def lost(self, connection: Connection) -> None:
+        """Nothing can be said to the server, or heard from it, any more: whoever calls now waits for the next one."""
+        if connection is not self.connection or self.state != READY:
+            return
+        self.connection, self._dying = None, connection
+        self.open = False
+        self.state = STOPPED
+        self.restarts += 1
+        self.error = "it closed its input or output"
+        self.watch.disconnected()
+        self._backoff.failed(time.monotonic(), time.monotonic() - self._ready_at)
+
+    def closed(self, connection: Connection, why: str) -> None:
+        """The conversation is over."""
+        self.lost(connection)
+        if connection is self._dying:
+            self._dying = None
+            self._stderr = connection.last_words
+            if self.state == STOPPED:
+                self.error = f"{why}{self._last_words()}"
+            log.warning("%s", why, extra={"upstream": self.name})
+            self._audience.ended(self)
+        elif connection is self.connection:
+            # While it was being started; any other was given up, and its last words come after its successor's first.
+            self.connection = None
+            self._stderr = connection.last_words
+
+    def noticed(self, connection: Connection, message: json.Message, cause: int | None) -> None:
+        """A notification."""
+        kinds = CHANGES.get(message.method or "")
+        if kinds:
+            self.refresh(kinds)
+        else:
+            self._audience.noticed(self, message, cause)
+
+    def asked(self, connection: Connection, message: json.Message, cause: int | None) -> None:
+        """A request of the server's."""
+        self._audience.asked(self, connection, message, cause)
+
+    # --- lists that change
+
+    def refresh(self, kinds: Iterable[Kind]) -> None:
+        """Fetch lists anew, then tell; bursts of notices become one fetch more."""
+        self._stale.update(dict.fromkeys(kinds))
+        if self._refreshing is None and self.state == READY:
+            self._refreshing = asyncio.create_task(self._refresh())
+
+    async def _refresh(self) -> None:
+        try:
+            while self._stale and self.connection and self.offering:
+                kinds = list(self._stale)
+                self._stale.clear()
+                async with asyncio.timeout(self.spec.start_timeout):
+                    await handshake.read_lists(self.connection, self.offering, kinds)
+        except (UpstreamError, TimeoutError) as exc:
+            log.warning("its lists could not be read again: %s", exc, extra={"upstream": self.name})
+        else:
+            self._audience.offered(self)
+        finally:
+            self._refreshing = None
+            if self._stale and self.state == READY:
+                # It changed again while an answer was waited for that never came.
+                self.refresh(())
+
+    # --- ending
+
+    def outdate(self) -> None:
+        """No new calls: another instance takes them."""
+        self.obsolete = True
+        self.open = False
+
+    async def retire(self) -> None:
+        """End it, by the bounded sequence, for good."""
+        self._retired = True
+        self.outdate()
+        if self._starting:
+            self._starting.cancel()
+        self.state = STOPPED
+        if self._dying:
+            await self._dying.stop()
+        await self._discard()
+
+    async def finish(self, seconds: float) -> None:
+        """End it when its calls are done, bounded."""
+        self.outdate()
+        deadline = time.monotonic() + seconds
+        # One that is still being started has no calls: who waits for it is served by its successor.
+        while self.state == READY and self.in_flight and time.monotonic() < deadline:
+            await asyncio.sleep(0.05)
+        await self.retire()

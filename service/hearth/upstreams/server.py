@@ -1,0 +1,289 @@
+"""One configured MCP server and its instances: which one a client shares, and with whom."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from hearth import references
+from hearth.config import Config, ServerSpec
+from hearth.errors import ConfigError, HearthError, UpstreamError
+from hearth.mcp import capabilities, eras, isolation
+from hearth.mcp.offering import Offering
+from hearth.paths import home_dir
+from hearth.upstreams.connection import Connection, Owner
+from hearth.upstreams.instance import FAILED, READY, STARTING, STOPPED, Audience, Instance
+from hearth.upstreams.learned import Learned
+from hearth.upstreams.stdio import StdioConnection
+from hearth.upstreams.tenancy import Tenant
+
+# How often a client may find that the instance it waited for is no longer the right one, before it is told so.
+_ATTEMPTS = 5
+
+
+class Key(NamedTuple):
+    """What two clients must have in common to share an instance."""
+
+    era: str
+    mode: str
+    place: str
+
+
+class Server:
+    """A server by its config. `retiring` takes coroutines that end what is no longer used."""
+
+    def __init__(
+        self,
+        spec: ServerSpec,
+        config: Config,
+        learned: Learned,
+        audience: Audience,
+        retiring: Callable[[Instance, float], None],
+    ) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.instances: dict[Key, Instance] = {}
+        self._limits = (config.message_limit, config.upstream_queue_limit)
+        self._drain = config.drain_timeout
+        self._learned = learned
+        self._audience = audience
+        self._retiring = retiring
+        self._offerings: dict[bytes, Offering] = {}
+        self._latest: Instance | None = None
+        self._scout: Instance | None = None
+        self._retired = False
+
+    # --- sharing
+
+    @property
+    def mode(self) -> str:
+        """Who shares an instance, as configured or as learned."""
+        if self.spec.isolation != "auto":
+            return self.spec.isolation
+        spec = self.spec
+        return isolation.higher(
+            isolation.initial(spec.command, spec.args, spec.cwd, spec.url), self._learned.get(spec).mode
+        )
+
+    def learn(self, event: str) -> None:
+        """A server of which nothing was configured does something that only fits a narrower way of sharing."""
+        if self.spec.isolation != "auto":
+            return
+        former = self.mode
+        mode = isolation.raised(former, event)
+        if mode == former:
+            return
+        self._learned.raise_mode(self.spec, mode)
+        for key, instance in list(self.instances.items()):
+            if key.mode != mode:
+                self._drop(key, instance)
+
+    def _drop(self, key: Key, instance: Instance) -> None:
+        """Its calls in flight finish; whoever calls next gets another."""
+        if self.instances.get(key) is instance:
+            del self.instances[key]
+        instance.outdate()
+        self._retiring(instance, self.spec.call_ceiling or self._drain)
+
+    def profile(self, tenant: Tenant) -> bytes:
+        """What a legacy instance is told that its clients can be asked. Alone on it, a client declares for itself."""
+        return tenant.capabilities if self.mode == isolation.SESSION else capabilities.FULL
+
+    def offering(self, tenant: Tenant) -> Offering | None:
+        """What it offers to that client; None when that is not known yet."""
+        return self._offerings.get(self.profile(tenant))
+
+    @property
+    def any_offering(self) -> Offering | None:
+        """What it offers to somebody, as far as is known."""
+        return next(iter(self._offerings.values()), None)
+
+    def offered(self, instance: Instance) -> None:
+        """An instance has said what it offers."""
+        if instance.offering:
+            self._offerings[instance.capabilities] = instance.offering
+            self._latest = instance
+
+    def _era(self, tenant: Tenant) -> str:
+        if self.spec.era != "auto":
+            return self.spec.era
+        known = self._learned.get(self.spec)
+        if known.only:
+            return known.only
+        if self.spec.isolation == isolation.SHARED:
+            # One process, whoever calls. It is asked for the newer era, which needs no guessing about who is meant.
+            return next(iter(self.instances)).era if self.instances else eras.MODERN
+        return tenant.era
+
+    def _key(self, tenant: Tenant) -> Key:
+        mode = self.mode
+        places = {isolation.SHARED: "", isolation.WORKSPACE: tenant.workspace, isolation.SESSION: tenant.session}
+        return Key(self._era(tenant), mode, places[mode])
+
+    def find(self, tenant: Tenant) -> Instance | None:
+        """The instance that this client shares, if it exists."""
+        return self.instances.get(self._key(tenant))
+
+    def _make(self, tenant: Tenant) -> Instance:
+        key = self._key(tenant)
+        instance = self.instances.get(key)
+        if instance is None:
+            instance = self.instances[key] = Instance(
+                self.spec, key.mode, tenant, key.era, self._connect, self.profile(tenant), self._audience
+            )
+        return instance
+
+    async def ensure(self, tenant: Tenant) -> Instance:
+        """The instance for that client, ready. Raises UpstreamError."""
+        for _ in range(_ATTEMPTS):
+            if self._retired:
+                raise UpstreamError(f"server {self.name!r} is no longer in the config")
+            await self._wait_for_scout()
+            instance = self._make(tenant)
+            try:
+                await self._start(instance)
+            except UpstreamError:
+                if not instance.obsolete or self._retired:
+                    raise
+            if not instance.obsolete:
+                return instance
+        raise UpstreamError(f"server {self.name!r} changes too often how it is shared; call again")
+
+    async def _wait_for_scout(self) -> None:
+        """Which era it speaks is found out by one; the others need not ask again."""
+        while self._scout and self._scout.state == STARTING:
+            try:
+                await self._scout.ensure()
+            except HearthError:
+                pass
+
+    async def _start(self, instance: Instance) -> None:
+        if instance.state == READY:
+            return
+        knows = self._learned.get(self.spec)
+        if self.spec.era == "auto" and not knows.only and instance.wanted not in knows.eras and self._scout is None:
+            self._scout = instance
+        try:
+            await instance.ensure()
+        finally:
+            if self._scout is instance:
+                self._scout = None
+        self._settle(instance)
+
+    def _settle(self, instance: Instance) -> None:
+        """File it under the era that it was found to speak."""
+        if instance.obsolete:
+            return
+        if self.spec.era == "auto":
+            self._learned.note_era(self.spec, instance.wanted, instance.era)
+        key = next((key for key, known in self.instances.items() if known is instance), None)
+        if key is None or key.era == instance.era:
+            return
+        right = key._replace(era=instance.era)
+        if right in self.instances:
+            # There is one of that era already: this one has only told that there is no other.
+            self._drop(key, instance)
+        else:
+            del self.instances[key]
+            self.instances[right] = instance
+
+    # --- connecting
+
+    def _connect(self, owner: Owner, tenant: Tenant) -> Connection:
+        try:
+            resolved = references.resolve(self.spec, os.environ)
+            if resolved.url is not None:
+                from hearth.upstreams.http import connect
+
+                return connect(self.name, owner, resolved, self._limits)
+            launch = _launch(resolved, os.environ, tenant if self.mode != isolation.SHARED else None)
+        except ConfigError as exc:
+            raise UpstreamError(str(exc)) from exc
+        return StdioConnection(self.name, owner, launch, self._limits)
+
+    # --- ending
+
+    def release(self, holder: object) -> None:
+        """Somebody left. What nobody uses any more is ended after a while."""
+        for key, instance in list(self.instances.items()):
+            if holder in instance.holders:
+                instance.holders.discard(holder)
+                instance.watch.leave(holder)
+                self._end_unused(key, instance)
+
+    def _end_unused(self, key: Key, instance: Instance) -> None:
+        if not instance.holders:
+            asyncio.get_running_loop().call_later(self.spec.instance_idle, self._end_if_unused, key, instance)
+
+    def _end_if_unused(self, key: Key, instance: Instance) -> None:
+        if not instance.holders and self.instances.get(key) is instance and not self._retired:
+            if instance.in_flight:
+                self._end_unused(key, instance)
+            else:
+                self._drop(key, instance)
+
+    def outdate(self, seconds: float) -> None:
+        """It is no longer in the config, or another entry is in its place: what runs is ended when its calls are done."""
+        self._retired = True
+        for instance in self.instances.values():
+            instance.outdate()
+            self._retiring(instance, seconds)
+
+    async def retire(self) -> None:
+        """End every instance, all at once."""
+        self._retired = True
+        await asyncio.gather(*(instance.retire() for instance in self.instances.values()))
+
+    # --- what is going on
+
+    @property
+    def state(self) -> str:
+        """The best that can be said of it."""
+        states = {instance.state for instance in self.instances.values()}
+        return next((state for state in (READY, STARTING, FAILED) if state in states), STOPPED)
+
+    @property
+    def error(self) -> str | None:
+        """What went wrong last."""
+        return next((instance.error for instance in self.instances.values() if instance.error), None)
+
+    @property
+    def pids(self) -> list[int]:
+        """Every process of it."""
+        return [pid for instance in self.instances.values() for pid in instance.pids]
+
+    def describe(self) -> dict[str, object]:
+        """The server in `hearth status --json`."""
+        offering = self.any_offering
+        return {
+            "name": self.name,
+            "state": self.state,
+            "era": self._latest.era if self._latest else None,
+            "isolation": self.mode,
+            "pids": self.pids,
+            "tools": None if offering is None else len(next(iter(offering.lists.values()))),
+            "error": self.error,
+            "restarts": sum(instance.restarts for instance in self.instances.values()),
+            "instances": [
+                {
+                    "era": instance.era,
+                    "place": key.place or None,
+                    "state": instance.state,
+                    "pids": instance.pids,
+                    "sessions": len(instance.holders),
+                    "inFlight": instance.in_flight,
+                }
+                for key, instance in self.instances.items()
+            ],
+        }
+
+
+def _launch(
+    spec: ServerSpec, environ: Mapping[str, str], tenant: Tenant | None
+) -> tuple[list[str], dict[str, str], str]:
+    """How to start it. `tenant` is None for one that is shared: it never runs in a client's folder."""
+    environment = references.child_environment(spec, environ)
+    assert spec.command is not None
+    base = (tenant.cwd if tenant else None) or home_dir()
+    cwd = os.path.join(base, os.path.expanduser(spec.cwd)) if spec.cwd else base
+    return [spec.command, *spec.args], environment, cwd

@@ -1,0 +1,116 @@
+"""The resources of one instance that somebody wants to be told about: counted, and kept up with the server.
+
+A legacy server is subscribed to each; a modern one gets one `subscriptions/listen` for all of them, which is replaced by
+the next before it is given up, so that nothing falls between the two.
+"""
+
+import logging
+
+from hearth.errors import HearthError
+from hearth.mcp import eras
+from hearth.upstreams.connection import Connection
+from hearth.upstreams.handshake import own_params
+from hearth.wire import json
+
+log = logging.getLogger(__name__)
+
+
+class Quiet:
+    """Waits for an answer that only matters when it is a failure."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def answered(self, message: json.Message) -> None:
+        if message.result is None:
+            log.info("a subscription was refused", extra={"upstream": self._name})
+
+    def failed(self, problem: HearthError) -> None:
+        pass
+
+    def progressed(self, params: json.Fields) -> None:
+        pass
+
+
+class Watch:
+    """Who wants to hear of which resource. `holder` is anything hashable."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._holders: dict[str, set[object]] = {}
+        self._connection: Connection | None = None
+        self._era = eras.LEGACY
+        # What the server was asked for.
+        self._asked: set[str] = set()
+        self._listen: int | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._holders)
+
+    def hold(self, uri: str, holder: object) -> None:
+        """Somebody wants to hear of it."""
+        self._holders.setdefault(uri, set()).add(holder)
+        self._sync()
+
+    def release(self, uri: str, holder: object) -> None:
+        """It no longer does."""
+        holders = self._holders.get(uri, set())
+        holders.discard(holder)
+        if not holders:
+            self._holders.pop(uri, None)
+        self._sync()
+
+    def leave(self, holder: object) -> None:
+        """It wants to hear of nothing any more."""
+        for uri in [uri for uri, holders in self._holders.items() if holder in holders]:
+            self.release(uri, holder)
+
+    def holders(self, uri: str) -> list[tuple[object, str]]:
+        """Who is told of a change of that resource, and the URI that each of them holds: its own, or one above it."""
+        found = [(holder, held) for held in self._holders if _covers(held, uri) for holder in self._holders[held]]
+        return found
+
+    def connected(self, connection: Connection, era: str) -> None:
+        """There is a server to ask, new or again."""
+        self._connection, self._era = connection, era
+        self._asked, self._listen = set(), None
+        self._sync()
+
+    def disconnected(self) -> None:
+        """There is none."""
+        self._connection = None
+
+    def _sync(self) -> None:
+        if self._connection is None or self._asked == self._holders.keys():
+            return
+        try:
+            if self._era == eras.MODERN:
+                self._listen_anew(self._connection)
+            else:
+                self._subscribe(self._connection)
+        except HearthError as problem:
+            log.info("a subscription could not be sent: %s", problem, extra={"upstream": self._name})
+        else:
+            self._asked = set(self._holders)
+
+    def _subscribe(self, connection: Connection) -> None:
+        for method, uris in (
+            (b'"resources/subscribe"', self._holders.keys() - self._asked),
+            (b'"resources/unsubscribe"', self._asked - self._holders.keys()),
+        ):
+            for uri in sorted(uris):
+                connection.request(method, json.join({"uri": json.dumps(uri)}), Quiet(self._name))
+
+    def _listen_anew(self, connection: Connection) -> None:
+        former, self._listen = self._listen, None
+        if self._holders:
+            wanted = json.dumps({"resourceSubscriptions": sorted(self._holders)})
+            params = own_params(eras.MODERN, notifications=wanted)
+            self._listen = connection.stand(b'"subscriptions/listen"', params, Quiet(self._name))
+        if former is not None:
+            connection.cancel(former)
+
+
+def _covers(held: str, uri: str) -> bool:
+    # "This might be a sub-resource of the one that the client actually subscribed to."
+    return uri == held or uri.startswith(held if held.endswith("/") else held + "/")
