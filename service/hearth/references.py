@@ -39,7 +39,7 @@ _NOT_HERE = {
 }
 _KNOWN = {"env", "file", *_NOT_HERE}
 # Other clients' names for the folder that is worked in.
-WORKSPACE_VARIABLES = ("workspaceFolder", "workspaceRoot", "CLAUDE_PROJECT_DIR")
+WORKSPACE_VARIABLES = ("workspaceFolder", "workspaceRoot", "CLAUDE_PROJECT_DIR", "PWD")
 _ELSEWHERE = "use ${NAME} with a variable, or ${file:PATH}"
 
 # What a program needs to find itself, its user, its language, its temporary files. Everything else in the
