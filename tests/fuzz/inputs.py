@@ -14,6 +14,7 @@ _MESSAGES = [
     b'{\n  "jsonrpc": "2.0",\r\n  "id": 123456789012345678901234567890,\n  "method": "ping"\n}',
     '{"jsonrpc":"2.0","id":"é😀","method":"x","id":2,"é":{"a":{"b":{"c":[[[[{}]]]]}}}}'.encode(),
     b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]',
+    b'[{"jsonrpc":"2.0","method":"x","params":["\\ud83d"]},\n{"jsonrpc":"2.0","id":"b","result":{}},\n1\n]',
 ]
 _STREAMS = [
     b"\n".join(_MESSAGES),

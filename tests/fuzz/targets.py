@@ -10,7 +10,7 @@ from hearth.config.examination import Examination
 from hearth.errors import ConfigError, FrameError, MessageError, TooLarge, WireError
 from hearth.wire import json, values
 from hearth.wire.frames import FrameDecoder
-from hearth.wire.lines import Assembler, Item, LineDecoder
+from hearth.wire.lines import AnyItem, Assembler, LineDecoder
 from hearth.wire.sniff import Language, sniff
 
 _LIMITS = [60, 300, 1 << 20]
@@ -24,7 +24,21 @@ def check_json(data: bytes, random: Random) -> None:
         assert error.rpc_code in (-32700, -32600)
     else:
         check_message(message)
+    check_batch(data)
     check_document(data)
+
+
+def check_batch(data: bytes) -> None:
+    """A batch is never empty, and each message in it is one by itself."""
+    try:
+        items = json.parse_batch(data).items
+    except MessageError as error:
+        assert error.rpc_code in (-32700, -32600)
+        return
+    assert 0 < len(items) <= json.BATCH_LIMIT
+    for item in items:
+        if isinstance(item, json.Message):
+            check_message(item)
 
 
 def check_document(data: bytes) -> None:
@@ -72,19 +86,21 @@ def check_elements(raw: json.Raw) -> None:
 
 
 def check_lines(data: bytes, random: Random) -> None:
-    """The same items come out whatever the cut; all of them are messages or typed errors."""
+    """The same items come out whatever the cut; all of them are messages, batches or typed errors."""
     limit = _LIMITS[int(random.random() * len(_LIMITS))]
-    whole = read_lines([data], limit)
+    whole = read_lines([data], LineDecoder(limit, flatten=False))
     cut = int(random.random() * (len(data) + 1))
-    again = read_lines([data[:cut], data[cut : cut + 7], data[cut + 7 :]], limit)
+    chunks = [data[:cut], data[cut : cut + 7], data[cut + 7 :]]
+    again = read_lines(chunks, LineDecoder(limit, flatten=False))
     assert [type(item) for item in again] == [type(item) for item in whole]
     for item in whole:
-        assert isinstance(item, json.Message | MessageError | TooLarge)
+        assert isinstance(item, json.Message | json.Batch | MessageError | TooLarge)
+    flat = read_lines(chunks, LineDecoder(limit))
+    assert len(flat) == sum(len(item.items) if isinstance(item, json.Batch) else 1 for item in whole)
 
 
-def read_lines(chunks: list[bytes], limit: int) -> list[Item]:
-    decoder = LineDecoder(limit)
-    items: list[Item] = []
+def read_lines(chunks: list[bytes], decoder: LineDecoder[AnyItem]) -> list[AnyItem]:
+    items: list[AnyItem] = []
     for chunk in chunks:
         items += decoder.receive_data(chunk)
     return items + decoder.receive_eof()
@@ -92,11 +108,11 @@ def read_lines(chunks: list[bytes], limit: int) -> list[Item]:
 
 def check_assembler(data: bytes, random: Random) -> None:
     """Lines that somebody else has cut, at places of his own."""
-    assembler = Assembler(300)
+    assembler = Assembler(300, flatten=False)
     size = 1 + int(random.random() * (len(data) + 1))
     for start in range(0, min(len(data), 8 * size), size):
         for item in assembler.receive_line(data[start : start + size]):
-            assert isinstance(item, json.Message | MessageError | TooLarge)
+            assert isinstance(item, json.Message | json.Batch | MessageError | TooLarge)
     assert len(assembler.receive_eof()) <= 1
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Raw
 
 from hearth import __version__
-from hearth.errors import FrameError, HearthError, Refused, WireError
+from hearth.errors import FrameError, HearthError, MessageError, Refused, WireError
 from hearth.faults import SEAMS
 from hearth.hub.sessions import Session
 from hearth.mcp import answers
@@ -45,7 +45,7 @@ class FramedWire(asyncio.Protocol):
         self._steward = steward
         self._outbox = Outbox(transport, config.outbound_limit, f"the bridge with pid {pid}")
         self._decoder = FrameDecoder(FORMAT_LIMIT_BYTES)
-        self._assembler = Assembler(config.message_limit)
+        self._assembler = Assembler(config.message_limit, flatten=False)
         self._pieces: list[int] = []
         self._pid = pid
         self._taken = 0
@@ -142,7 +142,7 @@ class FramedWire(asyncio.Protocol):
             return
         self._taken = seq
         if len(payload) > self._steward.config.message_limit:
-            items: list[Item] = [self._assembler.receive_oversize()]
+            items: list[Item | json.Batch] = [self._assembler.receive_oversize()]
         else:
             items = self._assembler.receive_line(payload)
         if self._pieces or not items:
@@ -150,10 +150,12 @@ class FramedWire(asyncio.Protocol):
         for item in items:
             if isinstance(item, json.Message):
                 self._steward.hub.receive(self.session, seq, item, resent, replay)
+            elif isinstance(item, json.Batch):
+                self.answer(seq, _failure(MessageError("batches are not supported: send one message per line")))
             else:
                 self.answer(seq, _failure(item))
 
-    def _settle_pieces(self, seq: int, items: list[Item]) -> list[Item]:
+    def _settle_pieces(self, seq: int, items: list[Item | json.Batch]) -> list[Item | json.Batch]:
         """Finish the lines of a message that was spread over several; return the items that belong to line `seq`.
 
         An error that comes with a message, or with the beginning of another, is about the lines before this one.

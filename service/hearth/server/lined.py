@@ -2,6 +2,7 @@
 
 import asyncio
 
+from hearth.errors import MessageError
 from hearth.hub.sessions import Session
 from hearth.mcp import answers, eras
 from hearth.server.outbox import Outbox
@@ -21,7 +22,7 @@ class LinedWire(asyncio.Protocol):
         config = steward.config
         self._steward = steward
         self._outbox = Outbox(transport, config.outbound_limit, f"the client with pid {pid}")
-        self._decoder = LineDecoder(config.message_limit)
+        self._decoder = LineDecoder(config.message_limit, flatten=False)
         self._ended = False
         self._draining = False
         self._end_by = 0.0
@@ -37,15 +38,16 @@ class LinedWire(asyncio.Protocol):
         finally:
             TURN.end()
 
-    def _receive(self, items: list[Item]) -> None:
+    def _receive(self, items: list[Item | json.Batch]) -> None:
         assert self.session is not None
-        for item in items:
-            if not isinstance(item, json.Message):
-                self.answer(0, answers.failure(getattr(item, "id", None), item))
-            elif self._draining and item.id is not None and item.method is not None:
-                self.answer(0, answers.error(item.id, eras.INTERNAL_ERROR, "the daemon is going out; call again"))
-            else:
+        for item in map(_without_requests, items) if self._draining else items:
+            if isinstance(item, json.Message):
                 self._steward.hub.receive(self.session, 0, item, resent=False, replay=False)
+            elif isinstance(item, json.Batch):
+                problem = MessageError("batches are not supported: send one message per line")
+                self.answer(0, answers.failure(None, problem))
+            else:
+                self.answer(0, answers.failure(getattr(item, "id", None), item))
 
     def eof_received(self) -> bool:
         """The client has said everything; it still gets every pending answer, bounded."""
@@ -122,3 +124,16 @@ class LinedWire(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._outbox.resumed()
+
+
+def _without_requests(item: Item | json.Batch) -> Item | json.Batch:
+    """The item with errors in the place of what would have to be carried out."""
+    if isinstance(item, json.Batch):
+        return json.Batch([_refused(member) if isinstance(member, json.Message) else member for member in item.items])
+    return _refused(item) if isinstance(item, json.Message) else item
+
+
+def _refused(message: json.Message) -> json.Message | MessageError:
+    if message.kind is not json.Kind.REQUEST:
+        return message
+    return MessageError("the daemon is going out; call again", eras.INTERNAL_ERROR, message.id)

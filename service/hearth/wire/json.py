@@ -8,7 +8,9 @@ JSON (lone surrogates, deep nesting) goes through `scan`. This module knows JSON
 import codecs
 import enum
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -19,6 +21,7 @@ from hearth.wire import scan, surrogates
 from hearth.wire.ids import id_key
 
 __all__ = [
+    "Batch",
     "Fields",
     "Kind",
     "Message",
@@ -29,12 +32,15 @@ __all__ = [
     "loads",
     "one_line",
     "parse",
+    "parse_batch",
     "split",
 ]
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 INVALID_PARAMS = -32602
+# Each member is a call of its own, and all answers wait for the last. Whoever has more to say may use more lines.
+BATCH_LIMIT = 1000
 
 # One level of an object, its values as they came. A value shares the memory of the whole line it came with:
 # what is kept beyond the message is copied (`bytes(value)`).
@@ -95,10 +101,17 @@ class Message(msgspec.Struct, gc=False):
         return None if raw is None else bytes(raw)
 
 
+class Batch(msgspec.Struct, gc=False):
+    """Messages that came in one array, in order; what is no message among them is the error that stands for it."""
+
+    items: list[Message | MessageError]
+
+
 def parse(line: bytes) -> Message:
     """Read one message, from bytes that may hold line ends between tokens.
 
-    Raises MessageError: -32700 for what is not JSON, -32600 for JSON that is not a JSON-RPC 2.0 message.
+    Raises MessageError: -32700 for what is not JSON, -32600 for JSON that is not a JSON-RPC 2.0 message, and for what
+    begins as an array whatever follows: that is for `parse_batch`.
     """
     try:
         fields = _decode_fields(line)
@@ -125,19 +138,84 @@ def parse(line: bytes) -> Message:
 
 
 def _parse_slowly(line: bytes) -> Fields:
-    is_object = line.lstrip().startswith(b"{")
+    start = line.lstrip()[:1]
+    if start == b"[":
+        raise _no_object()
     try:
-        if is_object:
+        if start == b"{":
             return _split_slowly(line)
         scan.check(line)
-    except scan.TooDeepError as exc:
-        raise MessageError(f"the message cannot be read: {exc}", INVALID_REQUEST, _usable_id(exc.members)) from None
     except scan.JsonError as exc:
-        raise MessageError(f"the message is not JSON: {exc}", PARSE_ERROR) from None
-    # Batches would be taken apart here, one message after the other; MCP had them in 2025-03-26 only.
-    if line.lstrip().startswith(b"["):
-        raise MessageError("batches are not supported: send one message per line")
-    raise MessageError("a message must be a JSON object")
+        raise _unreadable(exc) from None
+    raise _no_object()
+
+
+def _no_object() -> MessageError:
+    return MessageError("a message must be a JSON object")
+
+
+def _unreadable(exc: scan.JsonError) -> MessageError:
+    if isinstance(exc, scan.TooDeepError):
+        return MessageError(f"the message cannot be read: {exc}", INVALID_REQUEST, _usable_id(exc.members))
+    return MessageError(f"the message is not JSON: {exc}", PARSE_ERROR)
+
+
+def parse_batch(line: bytes) -> Batch:
+    """Read an array of messages, from bytes that may hold line ends between tokens.
+
+    Raises MessageError: -32700 for what is no JSON array, -32600 for one that is empty or has too many elements. An
+    element that is no message is an item, and spoils only itself.
+    """
+    elements = _elements(line)
+    if not elements:
+        raise MessageError("a batch must have at least one message")
+    if len(elements) > BATCH_LIMIT:
+        raise MessageError(f"a batch may have at most {BATCH_LIMIT} messages")
+    return Batch([_member(bytes(element)) for element in elements])
+
+
+def _member(element: bytes) -> Message | MessageError:
+    # JSON-RPC does not nest batches: an array is no message here, either.
+    try:
+        return parse(element)
+    except MessageError as exc:
+        return exc
+
+
+def _elements(line: bytes) -> list[Raw]:
+    """The elements of an array, one above the limit at most. Raises MessageError."""
+    decode = _decode_elements()
+    try:
+        return decode(line)
+    except _REFUSALS:
+        pass
+    hidden = surrogates.hide(line)
+    if hidden is not None:
+        try:
+            return [Raw(surrogates.show(bytes(element))) for element in decode(hidden)]
+        except _REFUSALS:
+            pass
+    try:
+        return [Raw(element) for element in scan.elements(line)]
+    except scan.JsonError as exc:
+        raise _unreadable(exc) from None
+
+
+@cache
+def _decode_elements() -> Callable[[bytes], list[Raw]]:
+    """A decoder that takes no more elements than wanted, and reads over the rest.
+
+    A `list[Raw]` would have all of them first, and an element of two bytes needs fifty there. Made when it is needed:
+    that takes milliseconds.
+    """
+    fields = [(f"element_{number}", Raw, Raw()) for number in range(BATCH_LIMIT + 1)]
+    decode = msgspec.json.Decoder(msgspec.defstruct("Elements", fields, array_like=True)).decode
+
+    def decode_elements(line: bytes) -> list[Raw]:
+        # What stands for an absent element is empty, and no JSON is.
+        return list(takewhile(bool, msgspec.structs.astuple(decode(line))))
+
+    return decode_elements
 
 
 def _check_utf8(line: bytes, fields: Fields) -> None:

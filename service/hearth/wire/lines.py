@@ -2,41 +2,53 @@
 
 `LineDecoder` takes chunks of a byte stream; `Assembler` takes lines that somebody else has cut (each frame
 holds one). Both give items: a `Message`, or the error that stands for what could not be read, after which the
-stream goes on. A line is given to the parser as it is, and only what the parser refuses is looked at as a
-piece of something longer: the usual line costs nothing beyond its parsing.
+stream goes on. An array of messages is a `Batch`, for who wants to answer it as one, or else its items one after the
+other (`flatten`). A line is given to the parser as it is, and only what the parser refuses is looked at as an array
+or as a piece of something longer: the usual line costs nothing beyond its parsing.
 """
 
+from typing import Any, Generic, Literal, TypeVar, overload
+
 from hearth.errors import MessageError, TooLarge
-from hearth.wire.json import PARSE_ERROR, Message, parse
+from hearth.wire.json import PARSE_ERROR, Batch, Message, parse, parse_batch
 from hearth.wire.scan import JsonError, Scanner
 
 Item = Message | MessageError | TooLarge
+AnyItem = TypeVar("AnyItem", Item, Item | Batch)
 
 _SPACE = b" \t\r\n"
 _CARRIAGE_RETURN = b"\r"[0]
 
 
-class Assembler:
+class Assembler(Generic[AnyItem]):
     """Turns lines into messages.
 
     A message may span lines: they are joined until its brackets close. A line that is a whole message by
     itself ends what was unfinished, so that one broken message cannot swallow those behind it.
     """
 
-    __slots__ = ("_limit", "_pieces", "_scanner", "_size")
+    __slots__ = ("_flatten", "_is_batch", "_limit", "_pieces", "_scanner", "_size")
 
-    def __init__(self, limit: int) -> None:
+    @overload
+    def __init__(self: "Assembler[Item]", limit: int, flatten: Literal[True] = True) -> None: ...
+    @overload
+    def __init__(self: "Assembler[Item | Batch]", limit: int, flatten: Literal[False]) -> None: ...
+    @overload
+    def __init__(self, limit: int, flatten: bool) -> None: ...
+    def __init__(self, limit: int, flatten: bool = True) -> None:
         self._limit = limit
+        self._flatten = flatten
         self._scanner: Scanner | None = None  # set while a message is unfinished
         self._pieces: list[bytes] | None = []  # None while a message over the limit is passed over
         self._size = 0
+        self._is_batch = False  # what is unfinished was seen to be an array with a message in it
 
     @property
     def pending(self) -> bool:
         """Whether a message has begun and not ended."""
         return self._scanner is not None
 
-    def receive_line(self, line: bytes) -> list[Item]:
+    def receive_line(self, line: bytes) -> list[AnyItem]:
         """Take one line; return what it completes: nothing for a blank line or a piece of a message."""
         if self._scanner is not None:
             return self._continue(self._scanner, line)
@@ -45,11 +57,16 @@ class Assembler:
         except MessageError as exc:
             return self.receive_refused(line, exc)
 
-    def receive_refused(self, line: bytes, error: MessageError) -> list[Item]:
-        """Take a line, the first of a message, that the parser refused with this error."""
+    def receive_refused(self, line: bytes, error: MessageError) -> list[AnyItem]:
+        """Take a line, the first of a message, that the parser for one message refused with this error."""
         start = line.lstrip(_SPACE)[:1]
         if not start:
             return []
+        if start == b"[":
+            try:
+                return self._given(parse_batch(line))
+            except MessageError as exc:
+                error = exc if exc.rpc_code != PARSE_ERROR or error.rpc_code != PARSE_ERROR else error
         if error.rpc_code != PARSE_ERROR or start not in (b"{", b"["):
             return [error]
         scanner = Scanner()
@@ -67,28 +84,54 @@ class Assembler:
         self._reset()
         return self._too_large()
 
-    def receive_eof(self) -> list[Item]:
+    def receive_eof(self) -> list[AnyItem]:
         """Tell that no line follows; return an error for what was unfinished."""
         return self._give_up("a message was begun and not finished: its brackets do not close")
 
-    def _continue(self, scanner: Scanner, line: bytes) -> list[Item]:
+    def _given(self, batch: Batch) -> list[Any]:
+        return list(batch.items) if self._flatten else [batch]
+
+    def _continue(self, scanner: Scanner, line: bytes) -> list[AnyItem]:
         stripped = line.strip(_SPACE)
         if not stripped:
             return []
-        if stripped.startswith(b"{") and stripped.endswith(b"}"):
-            try:
-                whole = parse(line)
-            except MessageError:
-                pass  # a piece may look like an object too
-            else:
-                return [*self.receive_eof(), whole]
+        whole = self._whole(stripped)
+        if whole and not self._has_room_for_a_message(scanner):
+            return self.receive_eof() + whole
         try:
             scanner.receive_data(line)
         except JsonError as exc:
             return self._break_off(line, f"the lines are not one JSON message: {exc} of the last")
         return self._finish(line) if scanner.complete else self._keep(line)
 
-    def _keep(self, line: bytes) -> list[Item]:
+    def _whole(self, stripped: bytes) -> list[AnyItem]:
+        """What the line is by itself; nothing if it is no message, as pieces may look like objects and arrays too."""
+        borders = stripped[:1] + stripped[-1:]
+        try:
+            if borders == b"{}":
+                return [parse(stripped)]
+            if borders == b"[]" and _has_message(batch := parse_batch(stripped)):
+                return self._given(batch)
+        except MessageError:
+            pass
+        return []
+
+    def _has_room_for_a_message(self, scanner: Scanner) -> bool:
+        """Whether a batch is unfinished that is written with a message on each line, and the next is to come.
+
+        An array without a message before this one is a broken line more probably.
+        """
+        if not scanner.is_listing:
+            return False
+        if not self._is_batch and self._pieces:
+            begun = b" ".join(self._pieces).rstrip(_SPACE)
+            try:
+                self._is_batch = _has_message(parse_batch(begun.removesuffix(b",") + b"]"))
+            except MessageError:
+                pass
+        return self._is_batch
+
+    def _keep(self, line: bytes) -> list[AnyItem]:
         if self._pieces is None:
             return []
         self._pieces.append(line)
@@ -98,25 +141,28 @@ class Assembler:
         self._pieces = None
         return [self._too_large()]
 
-    def _finish(self, line: bytes) -> list[Item]:
+    def _finish(self, line: bytes) -> list[AnyItem]:
         overflow = self._keep(line)
         pieces = self._pieces
         self._reset()
         if pieces is None:
             return overflow
+        joined = b" ".join(pieces)
         try:
-            return [parse(b" ".join(pieces))]
+            if joined.lstrip(_SPACE).startswith(b"["):
+                return self._given(parse_batch(joined))
+            return [parse(joined)]
         except MessageError as exc:
             return [exc]
 
-    def _break_off(self, line: bytes, reason: str) -> list[Item]:
+    def _break_off(self, line: bytes, reason: str) -> list[AnyItem]:
         """The line does not fit what was begun: one error for both, unless it begins something itself."""
         items = self._give_up(reason)
         error = MessageError(reason, PARSE_ERROR)
         begun = self.receive_refused(line, error)
         return items + [item for item in begun if item is not error]
 
-    def _give_up(self, reason: str) -> list[Item]:
+    def _give_up(self, reason: str) -> list[AnyItem]:
         is_owed = self._scanner is not None and self._pieces is not None
         self._reset()
         return [MessageError(reason, PARSE_ERROR)] if is_owed else []
@@ -125,25 +171,33 @@ class Assembler:
         return TooLarge(f"a message was skipped: it is over the limit of {self._limit} bytes (message_limit)")
 
     def _reset(self) -> None:
-        self._scanner, self._pieces, self._size = None, [], 0
+        self._scanner, self._pieces, self._size, self._is_batch = None, [], 0, False
 
 
-class LineDecoder:
+def _has_message(batch: Batch) -> bool:
+    return any(isinstance(item, Message) for item in batch.items)
+
+
+class LineDecoder(Generic[AnyItem]):
     """Turns chunks of a byte stream into messages, whatever the chunks' borders."""
 
     __slots__ = ("_assembler", "_buffer", "_limit", "_skipping")
 
-    def __init__(self, limit: int) -> None:
+    @overload
+    def __init__(self: "LineDecoder[Item]", limit: int, flatten: Literal[True] = True) -> None: ...
+    @overload
+    def __init__(self: "LineDecoder[Item | Batch]", limit: int, flatten: Literal[False]) -> None: ...
+    def __init__(self, limit: int, flatten: bool = True) -> None:
         self._limit = limit
-        self._assembler = Assembler(limit)
+        self._assembler: Assembler[AnyItem] = Assembler(limit, flatten)
         self._buffer = bytearray()  # the line that has not ended
         self._skipping = False  # inside a line over the limit
 
-    def receive_data(self, data: bytes) -> list[Item]:
+    def receive_data(self, data: bytes) -> list[AnyItem]:
         """Take bytes; return what they complete, in order. Nothing is raised: errors are items."""
         lines = data.split(b"\n")
         rest = lines.pop()
-        items: list[Item] = []
+        items: list[AnyItem] = []
         has_returns = _CARRIAGE_RETURN in data
         if lines and (self._buffer or self._skipping):
             lines[0] = self._end_line(lines[0])
@@ -165,7 +219,7 @@ class LineDecoder:
             self._keep(rest, items)
         return items
 
-    def receive_eof(self) -> list[Item]:
+    def receive_eof(self) -> list[AnyItem]:
         """Tell that the stream ended; return the last line, which needs no end, or an error for a piece."""
         line = self._end_line(b"").removesuffix(b"\r")
         return self._assembler.receive_line(line) + self._assembler.receive_eof()
@@ -180,7 +234,7 @@ class LineDecoder:
         self._buffer, self._skipping = bytearray(), False
         return line
 
-    def _keep(self, rest: bytes, items: list[Item]) -> None:
+    def _keep(self, rest: bytes, items: list[AnyItem]) -> None:
         self._buffer += rest
         # The return of a line end that is still to come does not count.
         if len(self._buffer) > self._limit + self._buffer.endswith(b"\r"):

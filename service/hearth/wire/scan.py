@@ -74,6 +74,11 @@ class Scanner:
         """Whether the value has ended."""
         return self._next is None
 
+    @property
+    def is_listing(self) -> bool:
+        """Whether the value is an array that has elements and waits, behind a comma, for the next."""
+        return self._closers == b"]" and self._next is _value
+
     def receive_data(self, data: bytes, position: int = 0) -> int:
         """Go on at `position`; return the index behind the value and its spaces, or the end of the data.
 

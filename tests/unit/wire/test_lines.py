@@ -1,13 +1,14 @@
 """Lines: any cut of the stream gives the same items, and no garbage swallows the message behind it."""
 
 import json as standard
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.errors import MessageError, TooLarge
-from hearth.wire.json import Message, join
+from hearth.wire.json import Batch, Message, join
 from hearth.wire.lines import Assembler, Item, LineDecoder
 
 from .documents import NOTIFICATION, REQUEST, RESPONSE, chunks, damaged, documents
@@ -15,13 +16,25 @@ from .documents import NOTIFICATION, REQUEST, RESPONSE, chunks, damaged, documen
 LIMIT = 1_000_000
 
 
-def shown(items: list[Item]) -> list[object]:
-    """Items in a form that can be compared: messages as bytes, errors as their class and code."""
-    return [join(item.fields) if isinstance(item, Message) else (type(item), item.rpc_code) for item in items]
+def shown(items: Sequence[Item | Batch]) -> list[object]:
+    """Items in a form that can be compared: messages as bytes, errors as their class and code, batches as lists."""
+    return [_shown(item) for item in items]
+
+
+def _shown(item: Item | Batch) -> object:
+    if isinstance(item, Batch):
+        return shown(item.items)
+    return join(item.fields) if isinstance(item, Message) else (type(item), item.rpc_code)
 
 
 def read(*pieces: bytes, limit: int = LIMIT) -> list[object]:
-    decoder = LineDecoder(limit)
+    decoder = LineDecoder(limit, flatten=False)
+    items = [item for piece in pieces for item in decoder.receive_data(piece)]
+    return shown(items + decoder.receive_eof())
+
+
+def read_flat(*pieces: bytes) -> list[object]:
+    decoder = LineDecoder(LIMIT)
     items = [item for piece in pieces for item in decoder.receive_data(piece)]
     return shown(items + decoder.receive_eof())
 
@@ -135,10 +148,6 @@ def test_json_that_is_no_message_is_an_error_of_its_own() -> None:
     assert read(b'{"a":1}\n[]\n1\n' + REQUEST) == [NOT_A_MESSAGE, NOT_A_MESSAGE, NOT_A_MESSAGE, REQUEST]
 
 
-def test_a_pretty_printed_batch_is_one_error() -> None:
-    assert read(b"[\n" + REQUEST + b",\n" + NOTIFICATION + b",\n{}\n]\n" + RESPONSE) == [NOT_A_MESSAGE, RESPONSE]
-
-
 def test_what_follows_the_end_of_a_message_on_its_line_spoils_it_alone() -> None:
     assert read(b'{"jsonrpc":"2.0",\n"method":"x"} {\n' + REQUEST) == [NOT_JSON, REQUEST]
 
@@ -146,6 +155,84 @@ def test_what_follows_the_end_of_a_message_on_its_line_spoils_it_alone() -> None
 def test_an_end_in_the_middle_of_a_message_is_an_error() -> None:
     assert read(b'{"jsonrpc":"2.0",\n"id":1,') == [NOT_JSON]
     assert read(REQUEST[:-1]) == [NOT_JSON]
+
+
+# --- batches
+
+BATCH = b"[" + REQUEST + b"," + NOTIFICATION + b"]"
+
+
+def test_an_array_is_a_batch_or_its_items_one_after_the_other() -> None:
+    stream = RESPONSE + b"\n " + BATCH + b"\r\n[{}," + REQUEST + b",1]\n" + RESPONSE
+    assert read(stream) == [
+        RESPONSE, [REQUEST, NOTIFICATION], [NOT_A_MESSAGE, REQUEST, NOT_A_MESSAGE], RESPONSE,
+    ]  # fmt: skip
+    assert read_flat(stream) == [
+        RESPONSE, REQUEST, NOTIFICATION, NOT_A_MESSAGE, REQUEST, NOT_A_MESSAGE, RESPONSE,
+    ]  # fmt: skip
+
+
+def test_an_empty_array_is_one_error() -> None:
+    assert read(b"[]\n[\n]\n" + REQUEST) == [NOT_A_MESSAGE, NOT_A_MESSAGE, REQUEST]
+
+
+def test_the_last_batch_needs_no_line_end() -> None:
+    assert read(BATCH) == [[REQUEST, NOTIFICATION]]
+
+
+def test_a_pretty_printed_batch_is_joined() -> None:
+    (batch,) = read(pretty(BATCH) + b"\n")
+    assert isinstance(batch, list)
+    assert [flat(item) for item in batch] == [flat(REQUEST), flat(NOTIFICATION)]
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        b"[\n" + REQUEST + b",\n\n" + NOTIFICATION + b"\n]\n",
+        b"[" + REQUEST + b",\r\n" + NOTIFICATION + b"\r\n]\r\n",
+        b"[" + REQUEST + b"\n,\n" + NOTIFICATION + b"\n]",
+        b"[\n" + REQUEST + b",\n" + NOTIFICATION + b"]",
+    ],
+)
+def test_a_batch_may_have_each_of_its_messages_on_a_line_of_its_own(stream: bytes) -> None:
+    assert read(stream + b"\n" + RESPONSE) == [[REQUEST, NOTIFICATION], RESPONSE]
+
+
+def test_a_batch_that_is_never_closed_ends_with_the_message_that_does_not_fit_it() -> None:
+    assert read(b"[\n" + REQUEST + b",\n" + NOTIFICATION + b"\n" + REQUEST + b"\n" + RESPONSE) == [
+        NOT_JSON, REQUEST, RESPONSE,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("begun", [b"[", b"[1,", b'["a",\n{},', b'{"jsonrpc":"2.0","params":[', b'{"a":{},'])
+def test_a_whole_batch_ends_what_was_unfinished(begun: bytes) -> None:
+    assert read(begun + b"\n" + BATCH + b"\n" + RESPONSE) == [NOT_JSON, [REQUEST, NOTIFICATION], RESPONSE]
+    assert read(begun + b"\n" + REQUEST + b"\n" + RESPONSE) == [NOT_JSON, REQUEST, RESPONSE]
+
+
+def test_a_piece_that_is_an_array_by_itself_is_still_a_piece() -> None:
+    stream = b'{"jsonrpc":"2.0","method":"x","params":[\n[],\n[1,{}]\n,["jsonrpc"]\n]}\n'
+    assert read(stream) == [b'{"jsonrpc":"2.0","method":"x","params":[ [], [1,{}] ,["jsonrpc"] ]}']
+
+
+def test_an_array_that_does_not_fit_what_was_begun_is_a_batch_of_its_own() -> None:
+    assert read(b'{"a":\n1 2\n[]\n' + REQUEST) == [NOT_JSON, NOT_A_MESSAGE, REQUEST]
+    assert read(b'{"a":1,\n[2]\n' + REQUEST) == [NOT_JSON, [NOT_A_MESSAGE], REQUEST]
+    assert read(b'{"a":1,\n[2\n]\n' + REQUEST) == [NOT_JSON, [NOT_A_MESSAGE], REQUEST]
+
+
+def test_a_batch_over_the_limit_is_passed_over_to_its_end() -> None:
+    for stream in (BATCH, pretty(BATCH)):
+        assert read(stream + b"\n" + REQUEST, limit=len(REQUEST)) == [TOO_LARGE, REQUEST]
+
+
+def test_a_batch_in_consecutive_frames_is_one_item() -> None:
+    assembler = Assembler(LIMIT, flatten=False)
+    *pieces, last = pretty(BATCH).split(b"\n")
+    assert [assembler.receive_line(piece) for piece in pieces] == [[]] * len(pieces)
+    (batch,) = assembler.receive_line(last)
+    assert isinstance(batch, Batch) and len(batch.items) == 2
 
 
 # --- limits
@@ -242,7 +329,8 @@ _texts = st.one_of(
     documents().map(lambda document: b'{"jsonrpc":"2.0","method":"x","params":' + document + b"}"),
     damaged(_messages.map(pretty)),
     damaged(_messages),
-    st.sampled_from([b"", b"log line", b"{", b"[", b"}", b'{"a":1}']),
+    st.lists(_messages, max_size=3).map(lambda messages: b"[" + b",\n".join(messages) + b"]"),
+    st.sampled_from([b"", b"log line", b"{", b"[", b"}", b'{"a":1}', b"[1,"]),
 )
 _streams = st.lists(st.tuples(_texts, st.sampled_from([b"\n", b"\r\n", b"\n\n"])), max_size=6).map(
     lambda pairs: b"".join(text + end for text, end in pairs)

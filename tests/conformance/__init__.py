@@ -1,0 +1,1 @@
+"""Any client on any server: one test body over every revision of MCP and every wire."""

@@ -1,0 +1,34 @@
+// The scenario with @modelcontextprotocol/sdk 1.x, which knows the era with a handshake only.
+
+import { createRequire } from "node:module";
+import { CAPABILITIES, INFO, main } from "./player.mjs";
+
+await main((job) => {
+  const load = createRequire(`${job.packages}/`);
+  const { Client } = load("@modelcontextprotocol/sdk/client/index.js");
+  const { StdioClientTransport } = load("@modelcontextprotocol/sdk/client/stdio.js");
+  const types = load("@modelcontextprotocol/sdk/types.js");
+  const schemas = {
+    "elicitation/create": types.ElicitRequestSchema,
+    "sampling/createMessage": types.CreateMessageRequestSchema,
+    "roots/list": types.ListRootsRequestSchema,
+    "notifications/message": types.LoggingMessageNotificationSchema,
+    "notifications/resources/updated": types.ResourceUpdatedNotificationSchema,
+    "notifications/tools/list_changed": types.ToolListChangedNotificationSchema,
+  };
+  const client = new Client(INFO, { capabilities: CAPABILITIES });
+  return {
+    client,
+    isModern: () => false,
+    onRequest: (method, handler) => client.setRequestHandler(schemas[method], handler),
+    onNotification: (method, handler) => client.setNotificationHandler(schemas[method], handler),
+    callTool: (params, options) => client.callTool(params, undefined, options),
+    connect: async () => {
+      const transport = new StdioClientTransport({ ...job.server, stderr: "inherit" });
+      let protocolVersion = null;
+      transport.setProtocolVersion = (version) => (protocolVersion = version);
+      await client.connect(transport);
+      return { protocolVersion, capabilities: client.getServerCapabilities(), instructions: client.getInstructions() };
+    },
+  };
+});

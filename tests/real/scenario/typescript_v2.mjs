@@ -1,0 +1,26 @@
+// The scenario with @modelcontextprotocol/client 2.x, which knows both eras: `job.mode` is `auto` or `legacy`.
+
+import { createRequire } from "node:module";
+import { CAPABILITIES, INFO, main } from "./player.mjs";
+
+await main((job) => {
+  const load = createRequire(`${job.packages}/`);
+  const { Client } = load("@modelcontextprotocol/client");
+  const { StdioClientTransport } = load("@modelcontextprotocol/client/stdio");
+  const client = new Client(INFO, { capabilities: CAPABILITIES, versionNegotiation: { mode: job.mode } });
+  return {
+    client,
+    isModern: () => client.getNegotiatedProtocolVersion() >= "2026",
+    onRequest: (method, handler) => client.setRequestHandler(method, handler),
+    onNotification: (method, handler) => client.setNotificationHandler(method, handler),
+    callTool: (params, options) => client.callTool(params, options),
+    connect: async () => {
+      await client.connect(new StdioClientTransport({ ...job.server, stderr: "inherit" }));
+      return {
+        protocolVersion: client.getNegotiatedProtocolVersion(),
+        capabilities: client.getServerCapabilities(),
+        instructions: client.getInstructions(),
+      };
+    },
+  };
+});
