@@ -1,30 +1,55 @@
-"""What a client waits for: a call that went upstream, or a subscription that stays open."""
+"""What a client waits for: one request, from its arrival to its one answer."""
 
-import hashlib
+import asyncio
+from typing import TYPE_CHECKING, Protocol
 
 from hearth.errors import HearthError, UpstreamError
 from hearth.faults import SEAMS
-from hearth.hub.sessions import Session
-from hearth.mcp import answers, eras, translate
-from hearth.upstreams.connection import Connection
+from hearth.hub.sessions import Outlet, Session
+from hearth.mcp import answers, eras, lowering, translate
+from hearth.mcp.inputs import INPUT_REQUIRED
+from hearth.upstreams.connection import Connection, Waiter
+from hearth.upstreams.instance import Instance
+from hearth.upstreams.server import Server
 from hearth.wire import json
 from hearth.wire.values import RawBytes
 
-# The key goes into a frame's header, which has little room; ids are a client's choice.
-KEY_LIMIT_BYTES = 200
+if TYPE_CHECKING:
+    from hearth.hub.parking import ParkedCall
+    from hearth.hub.views import View
+
+
+class Desk(Protocol):
+    """Who takes an answer that is not the end of it."""
+
+    def input_required(self, call: "Call", result: RawBytes) -> None:
+        """A modern server asks a legacy client something before it goes on."""
+
+    def urls_demanded(self, call: "Call", message: json.Message) -> bool:
+        """A legacy server's error may demand that a modern client visits URLs first; True when it is taken care of."""
 
 
 class Call:
-    """One request of one client, from its arrival to its one answer. It is the upstream connection's waiter."""
+    """One request of one client. It is the upstream connection's waiter."""
 
     __slots__ = (
-        "_connection", "_number", "_upstream_era",
-        "era", "id", "key", "progress_token", "replayed", "resent", "session", "tag",
+        "batch", "connection", "desk", "era", "id", "instance", "key", "log_level", "method", "number", "params",
+        "parked", "plain", "progress_token", "replayed", "resent", "server", "session", "started", "tag", "tasks",
+        "touched", "uri", "view",
     )  # fmt: skip
 
     def __init__(
-        self, session: Session, tag: int, id: bytes, key: object, resent: bool = False, replayed: bool = False
+        self,
+        desk: Desk,
+        session: Session,
+        tag: int,
+        id: bytes,
+        key: object,
+        resent: bool = False,
+        replayed: bool = False,
+        batch: Outlet | None = None,
     ) -> None:
+        self.desk = desk
         self.session = session
         self.tag = tag
         self.id = id
@@ -34,19 +59,61 @@ class Call:
         self.resent = resent
         # Another daemon has answered it, and the client has that answer.
         self.replayed = replayed
+        # Takes its answer in the session's stead, when it came among others.
+        self.batch = batch
         self.progress_token: RawBytes | None = None
-        self._connection: Connection | None = None
+        self.connection: Connection | None = None
+        # Set where it is parked: then that waits for the server, not this.
+        self.parked: ParkedCall | None = None
+        # Questions that it waits for; its time does not run meanwhile.
+        self.tasks: set[asyncio.Task[None]] | None = None
+        self.log_level: str | None = None
+        self.uri: RawBytes | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether somebody still waits: not answered, not cancelled, not gone."""
         return self.session.open.get(self.key) is self
 
-    def send(self, connection: Connection, era: str, method: bytes, params: RawBytes) -> None:
-        """Hand the request to an upstream. Raises UpstreamError, and the call is still open then."""
-        self._upstream_era = era
-        self._number = connection.request(method, params, self)
-        self._connection = connection
+    @property
+    def version(self) -> str:
+        """The revision that its answer is written in."""
+        return eras.NEWEST_MODERN if self.era == eras.MODERN else self.session.version or eras.NEWEST_LEGACY
+
+    # --- to the server
+
+    def send(
+        self,
+        server: Server,
+        instance: Instance,
+        connection: Connection,
+        method: str,
+        raw_method: bytes,
+        params: bytes,
+        view: "View",
+    ) -> None:
+        """Hand the request to a server. Raises UpstreamError, and the call is still open then."""
+        self.server = server
+        self.instance = instance
+        self.method = method
+        self.params = params
+        self.view = view
+        self.plain = (
+            self.era == instance.era
+            and not view.looks_at_links
+            and (self.era == eras.MODERN or (self.session.version or "") >= lowering.RESULTS_ALIKE_SINCE)
+        )
+        self.number = connection.request(raw_method, params, self)
+        self.connection = connection
+        self.started = self.touched = asyncio.get_running_loop().time()
+
+    def send_again(self, params: bytes, waiter: Waiter | None = None) -> None:
+        """The same request once more, with other params. Raises UpstreamError."""
+        connection = self.connection
+        assert connection is not None
+        self.number = connection.request(json.dumps(self.method), params, waiter or self)
+
+    # --- from the server
 
     def answered(self, message: json.Message) -> None:
         """The upstream answered."""
@@ -54,16 +121,29 @@ class Call:
             SEAMS.hit("before-answer")
         result: RawBytes | None = message.fields.get("result")
         if result is None:
-            error = translate.error_object(message.fields["error"], self.era, self._upstream_era)
-            self.close(answers.raw_error(self.id, error))
+            self._take_error(message)
             return
-        if self.era != self._upstream_era:
+        if not self.plain:
+            if self.era == eras.LEGACY and translate.result_type(result) == INPUT_REQUIRED:
+                self.desk.input_required(self, result)
+                return
             try:
-                result = translate.call_result(result, self.era, self._upstream_era)
+                result = self._translated(result)
             except HearthError as problem:
                 self.failed(problem)
                 return
         self.close(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (self.id, result))
+
+    def _take_error(self, message: json.Message) -> None:
+        error = message.fields["error"]
+        if self.era != self.instance.era and self.desk.urls_demanded(self, message):
+            return
+        body = translate.error_object(error, self.era, self.instance.era, self.uri, self.method)
+        self.close(answers.raw_error(self.id, body))
+
+    def _translated(self, result: RawBytes) -> RawBytes:
+        result = translate.result(self.method, result, self.era, self.instance.era, self.version)
+        return self.view.with_links(self.session, self.server, result) if self.view.looks_at_links else result
 
     def failed(self, problem: HearthError) -> None:
         """No answer will come from the upstream; the client gets the reason."""
@@ -71,65 +151,63 @@ class Call:
 
     def progressed(self, params: json.Fields) -> None:
         """Progress goes to the one session whose call it is, under the token that its client chose."""
+        self.touched = asyncio.get_running_loop().time()
         if self.progress_token is None or not self.is_open:
             return
-        payload = answers.notification(
-            "notifications/progress", json.join({**params, "progressToken": self.progress_token})
-        )
-        self.session.outlet.notify(payload)
+        body = translate.notification_params(params, progress_token=self.progress_token)
+        self.session.outlet.notify(answers.notification("notifications/progress", body))
+
+    # --- to the client
 
     def close(self, payload: bytes, keep: str | None = None) -> None:
         """Give the one answer; anything later is dropped."""
         session = self.session
         if session.open.get(self.key) is self:
             del session.open[self.key]
-            session.outlet.answer(self.tag, payload, keep)
+            if self.tasks:
+                self._withdraw_questions()
+            (self.batch or session.outlet).answer(self.tag, payload, keep)
 
     def cancel(self, reason: RawBytes | None = None) -> None:
         """The client withdrew it: there is no answer, and the upstream is told."""
         if self.session.open.get(self.key) is not self:
             return
         del self.session.open[self.key]
-        if self._connection:
-            self._connection.cancel(self._number, reason)
-        self.session.outlet.finish(self.tag)
+        self._withdraw_questions()
+        self.give_up(reason)
+        (self.batch or self.session.outlet).finish(self.tag)
 
+    def give_up(self, reason: RawBytes | None = None) -> None:
+        """The server need not go on."""
+        if self.parked:
+            self.parked.cancelled()
+        elif self.connection:
+            self.connection.cancel(self.number, reason)
 
-class Listen:
-    """An open `subscriptions/listen` of a modern client. Its line is kept by the bridge, so it survives the daemon."""
-
-    __slots__ = ("id", "session", "tools")
-
-    def __init__(self, session: Session, id: bytes, tools: bool) -> None:
-        self.session = session
-        self.id = id
-        self.tools = tools
+    # --- what it waits for besides
 
     @property
-    def keep(self) -> str:
-        """The name under which the bridge keeps the line."""
-        name = self.id if len(self.id) <= KEY_LIMIT_BYTES else hashlib.blake2s(self.id).hexdigest().encode()
-        return f"listen:{name.decode('utf-8', 'replace')}"
+    def waits_for_client(self) -> bool:
+        """Whether its client was asked something, so that its own time does not run."""
+        return bool(self.tasks)
 
-    def _meta(self) -> bytes:
-        return json.join({eras.SUBSCRIPTION_ID_KEY: self.id})
+    def attach(self, task: "asyncio.Task[None]") -> None:
+        """A question that ends with the call."""
+        self.tasks = self.tasks or set()
+        self.tasks.add(task)
+        task.add_done_callback(self._detach)
 
-    def acknowledge(self) -> None:
-        """The first message of the subscription: what is honoured."""
-        honoured = b'{"toolsListChanged":true}' if self.tools else b"{}"
-        params = json.join({"notifications": honoured, "_meta": self._meta()})
-        self.session.outlet.tell(answers.notification("notifications/subscriptions/acknowledged", params))
+    def _detach(self, task: "asyncio.Task[None]") -> None:
+        if self.tasks:
+            self.tasks.discard(task)
+        self.touched = asyncio.get_running_loop().time()
 
-    def tools_changed(self) -> None:
-        """The notice that the client asked for."""
-        if self.tools:
-            payload = answers.notification("notifications/tools/list_changed", json.join({"_meta": self._meta()}))
-            self.session.outlet.notify(payload, topic=f"tools/{self.id!r}")
-
-    def complete(self) -> None:
-        """The subscription ends because the daemon does."""
-        body = json.join({"resultType": b'"complete"', "_meta": self._meta()})
-        self.session.outlet.tell(answers.result(self.id, body))
+    def _withdraw_questions(self) -> None:
+        tasks, self.tasks = self.tasks, None
+        current = asyncio.current_task()
+        for task in tasks or ():
+            if task is not current:
+                task.cancel()
 
 
 def unrepeatable(name: str) -> UpstreamError:

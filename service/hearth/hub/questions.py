@@ -1,4 +1,4 @@
-"""Questions that Hearth itself puts to a client, and the answers that come back.
+"""Questions that are put to a client, and the answers that come back.
 
 An id contains the daemon's: a late answer to a question of a daemon that is gone reaches nothing.
 """
@@ -22,14 +22,21 @@ class Questions:
 
     async def ask(self, session: Session, method: str, params: RawBytes, timeout: float) -> json.Fields:
         """Ask one client and wait for its result. Raises Refused when it errs, leaves, or does not answer in time."""
+        message = await self.put(session, method, params, timeout)
+        if message.result is None:
+            raise Refused(f"the client refused the question: {values.error(message)[1]}")
+        return json.split(message.result)
+
+    async def put(self, session: Session, method: str, params: RawBytes, timeout: float) -> json.Message:
+        """Ask one client and wait for its response, whatever it is. Raises Refused when there is none."""
         self._count += 1
         question = f"{self._prefix}{self._count}"
         future: asyncio.Future[json.Message] = asyncio.get_running_loop().create_future()
         self._open[question] = (session, future)
         session.outlet.ask(question, answers.request(json.dumps(question), method, params))
         try:
-            async with asyncio.timeout(timeout):
-                message = await future
+            async with asyncio.timeout(timeout or None):
+                return await future
         except TimeoutError:
             self._withdraw(question, "no answer in time")
             raise Refused(f"nobody answered within {timeout:g} s") from None
@@ -40,9 +47,6 @@ class Questions:
             # A session that left has no open questions any more, and nobody to be told.
             if self._open.pop(question, None):
                 session.outlet.settled(question)
-        if message.result is None:
-            raise Refused(f"the client refused the question: {values.error(message)[1]}")
-        return json.split(message.result)
 
     def receive_answer(self, session: Session, message: json.Message) -> None:
         """A response of a client. One to another daemon's question, or from another session, is dropped."""

@@ -11,10 +11,19 @@ from typing import TYPE_CHECKING, Protocol
 
 from hearth.mcp import eras
 from hearth.mcp.translate import Caller
+from hearth.upstreams.tenancy import Tenant
 from hearth.wire import json
 
 if TYPE_CHECKING:
-    from hearth.hub.calls import Call, Listen
+    from hearth.hub.calls import Call
+    from hearth.hub.listens import Listen
+    from hearth.hub.views import View
+    from hearth.mcp.offering import Kind
+    from hearth.upstreams.instance import Instance
+    from hearth.upstreams.server import Server
+
+# URIs in results of which the owner is remembered, per session; above it the oldest are forgotten.
+LINKS_LIMIT = 10_000
 
 
 class Outlet(Protocol):
@@ -87,10 +96,36 @@ class Session:
         self.connected_at = time.time()
         self.active = True
         self.initialized = False
-        # Which state of the catalogue this session's client has seen; None: it never asked.
-        self.listed: int | None = None
+        # What the client is offered, and which state of the catalogue that was made from.
+        self.view: View | None = None
+        self.view_version = 0
+        # The content of each list as the client last saw it, or was told to look again.
+        self.seen: dict[Kind, int] = {}
         self.open: dict[object, Call] = {}
         self.listens: dict[object, Listen] = {}
+        # The instances that it uses, by the era of the requests that go there.
+        self.bound: dict[str, dict[Server, Instance]] = {eras.LEGACY: {}, eras.MODERN: {}}
+        # The level that a legacy client has set; None: it expects everything.
+        self.log_level: str | None = None
+        # Resources that a legacy client subscribed to: the URI as it knows it, whose it is, and the URI there.
+        self.subscriptions: dict[str, tuple[str, str]] = {}
+        # The servers of URIs that were mentioned in results.
+        self.links: dict[str, str] = {}
+        # Raw roots, once the client was asked for them.
+        self.roots: tuple[bytes, ...] | None = None
+
+    def tenant(self, era: str | None = None, capabilities: bytes | None = None) -> Tenant:
+        """The session as a server's instances see it; of a modern client each request declares its capabilities."""
+        return Tenant(
+            self.id, era or self.era or eras.MODERN, self.cwd, self.roots, capabilities or self.caller.capabilities
+        )
+
+    def mention(self, uri: str, server: str) -> None:
+        """A result of that server mentioned the URI."""
+        if len(self.links) >= LINKS_LIMIT:
+            # The one that was mentioned first.
+            del self.links[next(iter(self.links))]
+        self.links[uri] = server
 
     def can_be_asked(self) -> bool:
         """Whether the client shows elicitations that come as a request, as legacy revisions have them."""

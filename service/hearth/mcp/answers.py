@@ -55,14 +55,15 @@ class Identity:
         self._info = server_info(version)
         self.info = json.dumps(self._info)
         self._daemon_id = daemon_id
-        self._capabilities = {"tools": {"listChanged": True}}
 
-    def initialized(self, requested: object, instructions: str | None) -> tuple[str, bytes]:
-        """The negotiated version and the result of `initialize`."""
+    def initialized(
+        self, requested: object, capabilities: RawBytes, instructions: str | None
+    ) -> tuple[str, bytes]:
+        """The negotiated version and the result of `initialize`. `capabilities` is raw."""
         version = eras.negotiate(requested)
         body: dict[str, object] = {
             "protocolVersion": version,
-            "capabilities": self._capabilities,
+            "capabilities": json.Raw(capabilities),
             "serverInfo": self._info,
             "_meta": {"hearth/daemonId": self._daemon_id},
         }
@@ -70,12 +71,12 @@ class Identity:
             body["instructions"] = instructions
         return version, json.dumps(body)
 
-    def discovered(self, instructions: str | None) -> bytes:
+    def discovered(self, capabilities: RawBytes, instructions: str | None) -> bytes:
         """The result of `server/discover`."""
         body: dict[str, object] = {
             "resultType": "complete",
             "supportedVersions": list(eras.MODERN_VERSIONS),
-            "capabilities": self._capabilities,
+            "capabilities": json.Raw(capabilities),
             # What is offered changes with the config and the servers; clients learn of it by list_changed.
             "ttlMs": 0,
             "cacheScope": "private",

@@ -5,7 +5,7 @@ subclasses' business: `stdio` and `http`.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from hearth.errors import HearthError, MessageError, UpstreamError, WireError
@@ -67,6 +67,8 @@ class Connection:
         self._standing: set[int] = set()
         self._next_id = 1
         self._garbage = 0
+        # Told whenever a request is no longer in flight, if anybody waits for that.
+        self.on_free: Callable[[], None] | None = None
 
     # --- what a transport has to do
 
@@ -150,6 +152,8 @@ class Connection:
         self._standing.discard(number)
         if self._waiting.pop(number, None) is not None:
             self._withdraw(number, reason)
+            if self.on_free:
+                self.on_free()
 
     # --- what came in, for the subclasses
 
@@ -168,6 +172,8 @@ class Connection:
                 return
             self._standing.discard(number)
             waiter.answered(item)
+            if self.on_free:
+                self.on_free()
         elif item.id is None:
             if item.method == "notifications/progress":
                 self._take_progress(item)
@@ -190,6 +196,8 @@ class Connection:
         waiter = self._waiting.pop(number, None) if number is not None else None
         if waiter:
             waiter.failed(UpstreamError(f"server {self.name!r} gave an unusable answer: {problem}"))
+            if self.on_free:
+                self.on_free()
         else:
             self._complain(problem)
 

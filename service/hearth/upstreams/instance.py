@@ -46,6 +46,16 @@ class Audience(Protocol):
         """Its conversation is over; who needs it starts it again."""
 
 
+class Queued(Protocol):
+    """A call that waits for its turn."""
+
+    def send(self) -> None:
+        """It is its turn."""
+
+    def failed(self, problem: HearthError) -> None:
+        """Its turn will not come."""
+
+
 class Instance:
     """`connect` makes a connection that is not open yet; `capabilities` is what a legacy server is told of clients."""
 
@@ -80,9 +90,8 @@ class Instance:
         self.ever: set[str] = set()
         self.watch = Watch(spec.name)
         self.log_level: str | None = None
-        # Calls above max_concurrency, each a function that sends one.
-        self.limit = spec.max_concurrency
-        self.queue: deque[Callable[[], None]] = deque()
+        # Calls above max_concurrency.
+        self._queue: deque[Queued] = deque()
         self._connect = connect
         self._audience = audience
         self._starting: asyncio.Task[None] | None = None
@@ -103,6 +112,28 @@ class Instance:
     def in_flight(self) -> int:
         """How many requests it has not answered."""
         return self.connection.in_flight if self.connection else 0
+
+    # --- turns
+
+    @property
+    def full(self) -> bool:
+        """Whether a call has to wait for its turn."""
+        limit = self.spec.max_concurrency
+        return limit is not None and (bool(self._queue) or self.in_flight >= limit)
+
+    def queue(self, call: Queued) -> None:
+        """Send it when it is its turn."""
+        self._queue.append(call)
+
+    def _next(self) -> None:
+        limit = self.spec.max_concurrency or 0
+        while self._queue and self.in_flight < limit:
+            self._queue.popleft().send()
+
+    def _fail_queue(self) -> None:
+        queue, self._queue = self._queue, deque()
+        for call in queue:
+            call.failed(UpstreamError(f"server {self.name!r} ended before it took the call"))
 
     # --- starting
 
@@ -152,6 +183,8 @@ class Instance:
         self.state = READY
         self.open = not self.obsolete
         self.error = None
+        if self.spec.max_concurrency:
+            self.connection.on_free = self._next
         self._ready_at = time.monotonic()
         elapsed = (self._ready_at - begun) * 1000
         log.info("ready after %.0f ms", elapsed, extra={"upstream": self.name, "era": self.era})
@@ -244,6 +277,7 @@ class Instance:
             if self.state == STOPPED:
                 self.error = f"{why}{self._last_words()}"
             log.warning("%s", why, extra={"upstream": self.name})
+            self._fail_queue()
             self._audience.ended(self)
         elif connection is self.connection:
             # While it was being started; any other was given up, and its last words come after its successor's first.
@@ -301,6 +335,7 @@ class Instance:
         if self._starting:
             self._starting.cancel()
         self.state = STOPPED
+        self._fail_queue()
         if self._dying:
             await self._dying.stop()
         await self._discard()
@@ -310,6 +345,6 @@ class Instance:
         self.outdate()
         deadline = time.monotonic() + seconds
         # One that is still being started has no calls: who waits for it is served by its successor.
-        while self.state == READY and self.in_flight and time.monotonic() < deadline:
+        while self.state == READY and (self.in_flight or self._queue) and time.monotonic() < deadline:
             await asyncio.sleep(0.05)
         await self.retire()

@@ -52,6 +52,7 @@ class Server:
         self._latest: Instance | None = None
         self._scout: Instance | None = None
         self._retired = False
+        self._initial = isolation.initial(spec.command, spec.args, spec.cwd, spec.url)
 
     # --- sharing
 
@@ -60,10 +61,7 @@ class Server:
         """Who shares an instance, as configured or as learned."""
         if self.spec.isolation != "auto":
             return self.spec.isolation
-        spec = self.spec
-        return isolation.higher(
-            isolation.initial(spec.command, spec.args, spec.cwd, spec.url), self._learned.get(spec).mode
-        )
+        return isolation.stricter(self._initial, self._learned.get(self.spec).mode)
 
     def learn(self, event: str) -> None:
         """A server of which nothing was configured does something that only fits a narrower way of sharing."""
@@ -174,6 +172,8 @@ class Server:
         """File it under the era that it was found to speak."""
         if instance.obsolete:
             return
+        # Whoever wanted it may have left meanwhile.
+        self._end_unused(instance)
         if self.spec.era == "auto":
             self._learned.note_era(self.spec, instance.wanted, instance.era)
         key = next((key for key, known in self.instances.items() if known is instance), None)
@@ -203,24 +203,29 @@ class Server:
 
     # --- ending
 
-    def release(self, holder: object) -> None:
-        """Somebody left. What nobody uses any more is ended after a while."""
-        for key, instance in list(self.instances.items()):
-            if holder in instance.holders:
-                instance.holders.discard(holder)
-                instance.watch.leave(holder)
-                self._end_unused(key, instance)
+    def hold(self, instance: Instance, holder: object, id: str) -> None:
+        """Somebody uses it."""
+        instance.holders.add(holder)
+        instance.ever.add(id)
 
-    def _end_unused(self, key: Key, instance: Instance) -> None:
-        if not instance.holders:
-            asyncio.get_running_loop().call_later(self.spec.instance_idle, self._end_if_unused, key, instance)
+    def release(self, instance: Instance, holder: object) -> None:
+        """It no longer does. What nobody uses any more is ended after a while."""
+        instance.holders.discard(holder)
+        instance.watch.leave(holder)
+        self._end_unused(instance)
 
-    def _end_if_unused(self, key: Key, instance: Instance) -> None:
-        if not instance.holders and self.instances.get(key) is instance and not self._retired:
-            if instance.in_flight:
-                self._end_unused(key, instance)
-            else:
-                self._drop(key, instance)
+    def _end_unused(self, instance: Instance) -> None:
+        if not instance.holders and not instance.obsolete:
+            asyncio.get_running_loop().call_later(self.spec.instance_idle, self._end_if_unused, instance)
+
+    def _end_if_unused(self, instance: Instance) -> None:
+        key = next((key for key, known in self.instances.items() if known is instance), None)
+        if key is None or instance.holders or self._retired:
+            return
+        if instance.in_flight or instance.state == STARTING:
+            self._end_unused(instance)
+        else:
+            self._drop(key, instance)
 
     def outdate(self, seconds: float) -> None:
         """It is no longer in the config, or another entry is in its place: what runs is ended when its calls are done."""

@@ -1,0 +1,97 @@
+"""Which instance of a server serves which session. Sessions hold what they use; what nobody holds is ended."""
+
+from hearth.errors import HearthError, Refused
+from hearth.hub.levels import Levels
+from hearth.hub.questions import Questions
+from hearth.hub.sessions import Session
+from hearth.mcp import capabilities, eras, isolation
+from hearth.upstreams.instance import Instance
+from hearth.upstreams.server import Server
+from hearth.wire import values
+
+# A client that lists roots answers at once; without an answer its working directory counts.
+ROOTS_SECONDS = 5.0
+
+
+class Binding:
+    """Binds sessions to instances."""
+
+    def __init__(self, questions: Questions, levels: Levels) -> None:
+        self._questions = questions
+        self._levels = levels
+
+    async def bind(self, session: Session, era: str, server: Server, declared: bytes | None = None) -> Instance:
+        """The instance for that session's requests of that era, ready. Raises UpstreamError.
+
+        `declared` is what the request itself declared that its client can be asked.
+        """
+        if server.mode == isolation.WORKSPACE:
+            await self._learn_roots(session)
+        instance = await server.ensure(session.tenant(era, declared))
+        if server.mode == isolation.WORKSPACE and instance.mode != isolation.WORKSPACE:
+            # It has turned out to want roots while it was being started.
+            return await self.bind(session, era, server, declared)
+        self._hold(session, era, server, instance)
+        return instance
+
+    def _hold(self, session: Session, era: str, server: Server, instance: Instance) -> None:
+        former = session.bound[era].get(server)
+        session.bound[era][server] = instance
+        server.hold(instance, session, session.id)
+        if former and former is not instance:
+            self._let_go(session, server, former)
+        for _, (name, uri) in session.subscriptions.items():
+            if name == server.name and era == eras.LEGACY:
+                instance.watch.hold(uri, session)
+        for listen in session.listens.values():
+            for name, uri in listen.sources.values():
+                if name == server.name and era == eras.MODERN:
+                    instance.watch.hold(uri, listen)
+        self._levels.sync(instance)
+
+    def _let_go(self, session: Session, server: Server, instance: Instance) -> None:
+        if any(instance in bound.values() for bound in session.bound.values()):
+            return
+        for listen in session.listens.values():
+            instance.watch.leave(listen)
+        server.release(instance, session)
+
+    def unbind(self, session: Session) -> None:
+        """The session ends."""
+        for bound in session.bound.values():
+            held, former = list(bound.items()), bound.copy()
+            bound.clear()
+            for server, instance in held:
+                assert instance is former[server]
+                self._let_go(session, server, instance)
+                self._levels.sync(instance)
+
+    # --- roots
+
+    async def _learn_roots(self, session: Session) -> None:
+        """Ask the client which folders it works in, once."""
+        if session.roots is not None or not lists_roots(session):
+            return
+        try:
+            answer = await self._questions.ask(session, capabilities.ROOTS, b"{}", ROOTS_SECONDS)
+            session.roots = tuple(bytes(root) for root in values.elements(answer.get("roots")))
+        except (Refused, HearthError):
+            session.roots = ()
+
+    def roots_changed(self, session: Session) -> None:
+        """The client works in other folders than before: it belongs to other workspaces."""
+        session.roots = None
+        for bound in session.bound.values():
+            for server, instance in list(bound.items()):
+                if instance.mode == isolation.WORKSPACE:
+                    del bound[server]
+                    self._let_go(session, server, instance)
+                elif instance.mode == isolation.SESSION and instance.connection and instance.era == eras.LEGACY:
+                    instance.connection.notify("notifications/roots/list_changed")
+
+
+def lists_roots(session: Session) -> bool:
+    """Whether the client can be asked for its roots, now and by a request."""
+    return session.initialized and session.era == eras.LEGACY and "roots" in session.capabilities
+
+

@@ -1,0 +1,50 @@
+"""Calls that take too long. Progress gives a call more time, up to a ceiling; what its client is asked costs it none."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from hearth.errors import UpstreamError
+from hearth.hub.calls import Call
+from hearth.upstreams.server import Server
+
+# Looked at this often while something is in flight: nobody sets a limit of fractions of a second.
+INTERVAL_SECONDS = 0.5
+
+
+class Deadlines:
+    """Looks at the calls in flight, and at nothing while there are none."""
+
+    def __init__(self, servers: Callable[[], Iterable[Server]]) -> None:
+        self.armed = False
+        self._servers = servers
+
+    def arm(self) -> None:
+        """A call was sent."""
+        self.armed = True
+        asyncio.get_running_loop().call_later(INTERVAL_SECONDS, self._look)
+
+    def _look(self) -> None:
+        self.armed = False
+        now = asyncio.get_running_loop().time()
+        for server in self._servers():
+            for instance in list(server.instances.values()):
+                for waiter in instance.connection.waiters() if instance.connection else ():
+                    self._check(waiter, now, server)
+        if not self.armed and any(
+            instance.in_flight for server in self._servers() for instance in server.instances.values()
+        ):
+            self.arm()
+
+    def _check(self, waiter: object, now: float, server: Server) -> None:
+        call = waiter if isinstance(waiter, Call) else getattr(waiter, "call", None)
+        if not isinstance(call, Call) or call.waits_for_client:
+            return
+        spec = server.spec
+        if spec.call_ceiling and now - call.started > spec.call_ceiling:
+            sentence = f"server {spec.name!r} did not finish within {spec.call_ceiling:g} s (key call_ceiling)"
+        elif spec.call_timeout and now - call.touched > spec.call_timeout:
+            sentence = f"server {spec.name!r} gave no answer within {spec.call_timeout:g} s (key call_timeout)"
+        else:
+            return
+        call.give_up(b'"it took too long"')
+        call.failed(UpstreamError(sentence))

@@ -1,0 +1,210 @@
+"""A client's request to the server that has what it asks for: found, started if it does not run, and sent."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple
+
+from msgspec import Raw
+
+from hearth.errors import HearthError, MessageError, UpstreamError
+from hearth.hub import levels
+from hearth.hub.binding import Binding
+from hearth.hub.calls import Call, unrepeatable
+from hearth.hub.deadlines import Deadlines
+from hearth.hub.levels import Levels
+from hearth.hub.views import Catalogue, View
+from hearth.mcp import eras, translate
+from hearth.upstreams.instance import Instance
+from hearth.upstreams.server import Server
+from hearth.wire import json, values
+
+
+class Target(NamedTuple):
+    """Where a request goes, and what of its params is written otherwise there."""
+
+    server: Server
+    changes: dict[str, Raw]
+    # Why it may not run twice; None if it may.
+    unrepeatable: str | None = None
+
+
+# Finds the target of a request in what its client sees; None if it is not there. Raises MessageError for bad params.
+Locate = Callable[[View], Target | None]
+# Whether a server that has not said yet what it offers may be the one.
+MayHave = Callable[[Server], bool]
+
+
+class Forwarding:
+    """Sends calls."""
+
+    def __init__(self, catalogue: Catalogue, binding: Binding, levels: Levels, deadlines: Deadlines) -> None:
+        self._catalogue = catalogue
+        self._binding = binding
+        self._levels = levels
+        self._deadlines = deadlines
+        self._raw_methods: dict[str, bytes] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def submit(
+        self,
+        call: Call,
+        method: str,
+        params: json.Fields,
+        meta: json.Fields,
+        locate: Locate,
+        may_have: MayHave,
+        missing: str,
+    ) -> None:
+        """Forward a request. Raises HearthError when it is clear at once that it cannot be; later, the call fails."""
+        session = call.session
+        view = session.view
+        if view is None or session.view_version != self._catalogue.version:
+            view = self._catalogue.view(session)
+        target = locate(view)
+        if target is not None:
+            instance = session.bound[call.era].get(target.server)
+            if instance is not None and instance.open:
+                self.forward(call, method, params, meta, view, target, instance)
+                return
+        self.spawn(self._submit_later(call, method, params, meta, locate, may_have, missing))
+
+    async def _submit_later(
+        self,
+        call: Call,
+        method: str,
+        params: json.Fields,
+        meta: json.Fields,
+        locate: Locate,
+        may_have: MayHave,
+        missing: str,
+    ) -> None:
+        """Start what must run for this call, then forward it."""
+        try:
+            while True:
+                target = await self._find(call, locate, may_have, missing)
+                declared = meta.get(eras.CLIENT_CAPABILITIES_KEY)
+                try:
+                    instance = await self._binding.bind(
+                        call.session, call.era, target.server, None if declared is None else bytes(declared)
+                    )
+                except UpstreamError:
+                    if target.server in self._catalogue.in_view(call.session):
+                        raise
+                    # A reload has put another in its place.
+                    continue
+                if not call.is_open:
+                    return
+                view = self._catalogue.view(call.session)
+                self.forward(call, method, params, meta, view, locate(view) or target, instance)
+                return
+        except HearthError as problem:
+            call.failed(problem)
+
+    async def _find(self, call: Call, locate: Locate, may_have: MayHave, missing: str) -> Target:
+        failure: HearthError | None = None
+        tried: set[Server] = set()
+        while True:
+            target = locate(self._catalogue.view(call.session))
+            if target:
+                return target
+            # Looked up anew each time: a reload may have put others in their place meanwhile.
+            untried = (server for server in self._catalogue.unknown(call.session) if server not in tried)
+            server = next((server for server in untried if may_have(server)), None)
+            if server is None:
+                raise failure or MessageError(missing, eras.INVALID_PARAMS)
+            tried.add(server)
+            try:
+                await self._binding.bind(call.session, call.era, server)
+            except HearthError as problem:
+                failure = problem
+
+    def forward(
+        self,
+        call: Call,
+        method: str,
+        params: json.Fields,
+        meta: json.Fields,
+        view: View,
+        target: Target,
+        instance: Instance,
+    ) -> None:
+        """Send it to an instance that is ready. Raises UpstreamError."""
+        if (call.resent or call.replayed) and target.unrepeatable is not None:
+            raise unrepeatable(target.unrepeatable)
+        if instance.full:
+            instance.queue(_Turn(self, call, method, params, meta, view, target, instance))
+            return
+        connection, era = instance.connection, instance.era
+        if connection is None:
+            raise UpstreamError(f"server {instance.name!r} has just ended; call again")
+        params.update(target.changes)
+        call.progress_token = meta.get("progressToken")
+        if meta or era == eras.MODERN or call.era == eras.MODERN:
+            self._write_meta(call, params, meta, instance, connection.reserve())
+        raw_method = self._raw_methods.get(method)
+        if raw_method is None:
+            raw_method = self._raw_method(method)
+        call.send(target.server, instance, connection, method, raw_method, json.join(params), view)
+        if not self._deadlines.armed:
+            self._deadlines.arm()
+
+    def _raw_method(self, method: str) -> bytes:
+        raw = json.dumps(method)
+        # The methods of extensions are the client's choice, and there may be very many.
+        if len(self._raw_methods) < 100:
+            self._raw_methods[method] = raw
+        return raw
+
+    def _write_meta(
+        self, call: Call, params: json.Fields, meta: json.Fields, instance: Instance, number: int
+    ) -> None:
+        token = b"%d" % number if call.progress_token is not None else None
+        level = None
+        if call.era == eras.LEGACY:
+            level = json.dumps(call.session.log_level or levels.DEFAULT)
+        elif eras.LOG_LEVEL_KEY in meta:
+            call.log_level = values.text(meta[eras.LOG_LEVEL_KEY])
+            if instance.era == eras.LEGACY:
+                self._levels.sync(instance, call.log_level)
+        sent = translate.request_meta(meta, instance.era, call.session.caller, token, level)
+        params.pop("_meta", None)
+        if sent:
+            params["_meta"] = Raw(json.join(sent))
+        if call.era != instance.era:
+            # Only the client's own retries carry them, and only a modern server has given them.
+            params.pop("inputResponses", None)
+            params.pop("requestState", None)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Go on with something while nobody waits."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class _Turn(NamedTuple):
+    """A call that waits until its server has fewer in flight."""
+
+    forwarding: Forwarding
+    call: Call
+    method: str
+    params: json.Fields
+    meta: json.Fields
+    view: View
+    target: Target
+    instance: Instance
+
+    def send(self) -> None:
+        if not self.call.is_open:
+            return
+        try:
+            self.forwarding.forward(
+                self.call, self.method, self.params, self.meta, self.view, self.target, self.instance
+            )
+        except HearthError as problem:
+            self.call.failed(problem)
+
+    def failed(self, problem: HearthError) -> None:
+        self.call.failed(problem)
+
+

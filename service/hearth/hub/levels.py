@@ -1,0 +1,51 @@
+"""How verbose servers are: as verbose as the most curious of those who hear them, and each hears what it asked for."""
+
+from collections.abc import Iterable
+
+from hearth.errors import HearthError
+from hearth.hub.sessions import Session
+from hearth.mcp import eras
+from hearth.upstreams.instance import Instance
+from hearth.upstreams.watching import Quiet
+from hearth.wire import json
+
+# A legacy client that never set a level expects messages; a modern server sends none unless a level is named.
+DEFAULT = "info"
+
+
+def at_least(level: str | None, threshold: str | None) -> bool:
+    """Whether a message of that level is to be heard. What no revision knows is heard by those who set no threshold."""
+    if threshold is None:
+        return True
+    if level not in eras.LOG_LEVELS or threshold not in eras.LOG_LEVELS:
+        return False
+    return eras.LOG_LEVELS.index(level) >= eras.LOG_LEVELS.index(threshold)
+
+
+def most_verbose(levels: Iterable[str | None]) -> str | None:
+    """The lowest of the levels that were set."""
+    known = [level for level in levels if level in eras.LOG_LEVELS]
+    return min(known, key=eras.LOG_LEVELS.index) if known else None
+
+
+class Levels:
+    """Keeps legacy servers at the level that is wanted of them. A modern one is told with every request."""
+
+    def sync(self, instance: Instance, wanted: str | None = None) -> None:
+        """Those who use it have changed, or what they want; `wanted` by a request that is about to be sent."""
+        offering = instance.offering
+        if instance.era != eras.LEGACY or offering is None or "logging" not in offering.capabilities:
+            return
+        levels = [holder.log_level for holder in instance.holders if isinstance(holder, Session)]
+        level = most_verbose([*levels, wanted])
+        if level is None or level == instance.log_level or instance.connection is None:
+            return
+        if wanted and at_least(wanted, instance.log_level) and instance.log_level:
+            # Verbose enough; it is not made quieter for one request.
+            return
+        try:
+            params = json.dumps({"level": level})
+            instance.connection.request(b'"logging/setLevel"', params, Quiet(instance.name))
+        except HearthError:
+            return
+        instance.log_level = level

@@ -1,0 +1,68 @@
+"""Open `subscriptions/listen` streams of modern clients."""
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from hearth.mcp import answers, eras, translate
+from hearth.mcp.offering import KINDS, Kind
+from hearth.wire import json, values
+from hearth.wire.values import Members
+
+if TYPE_CHECKING:
+    from hearth.hub.sessions import Session
+
+# The key goes into a frame's header, which has little room; ids are a client's choice.
+KEY_LIMIT_BYTES = 200
+
+
+class Listen:
+    """One of them. Its line is kept by the bridge, so it survives the daemon."""
+
+    __slots__ = ("id", "kinds", "session", "uris")
+
+    def __init__(self, session: "Session", id: bytes, wanted: json.Fields) -> None:
+        self.session = session
+        self.id = id
+        self.kinds = {kind.listen: kind for kind in KINDS if values.is_true(wanted.get(kind.listen))}
+        found = (values.text(raw) for raw in values.elements(wanted.get("resourceSubscriptions")))
+        # In the client's order, each once.
+        self.uris = list(dict.fromkeys(uri for uri in found if uri is not None))
+
+    @property
+    def keep(self) -> str:
+        """The name under which the bridge keeps the line."""
+        name = self.id if len(self.id) <= KEY_LIMIT_BYTES else hashlib.blake2s(self.id).hexdigest().encode()
+        return f"listen:{name.decode('utf-8', 'replace')}"
+
+    def wants(self, kind: Kind) -> bool:
+        """Whether it is told of changes of that list."""
+        return kind.listen in self.kinds
+
+    def acknowledge(self) -> None:
+        """The first message of the subscription: what is honoured."""
+        honoured: dict[str, object] = dict.fromkeys(self.kinds, True)
+        if self.uris:
+            honoured["resourceSubscriptions"] = self.uris
+        params: Members = {"notifications": json.dumps(honoured), "_meta": self._meta()}
+        payload = answers.notification("notifications/subscriptions/acknowledged", json.join(params))
+        self.session.outlet.tell(payload)
+
+    def changed(self, kind: Kind) -> None:
+        """A list is not what it was."""
+        if self.wants(kind):
+            payload = answers.notification(kind.changed, json.join({"_meta": self._meta()}))
+            self.session.outlet.notify(payload, topic=f"{kind.changed}/{self.id!r}")
+
+    def updated(self, uri: str, params: json.Fields) -> None:
+        """A resource is not what it was; `uri` as the client knows it."""
+        body = translate.notification_params(params, subscription=self.id, uri=json.dumps(uri))
+        payload = answers.notification("notifications/resources/updated", body)
+        self.session.outlet.notify(payload, topic=f"{uri}/{self.id!r}")
+
+    def complete(self) -> None:
+        """The subscription ends because the daemon does."""
+        body = json.join({"resultType": b'"complete"', "_meta": self._meta()})
+        self.session.outlet.tell(answers.result(self.id, body))
+
+    def _meta(self) -> bytes:
+        return json.join({eras.SUBSCRIPTION_ID_KEY: self.id})

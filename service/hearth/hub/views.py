@@ -1,0 +1,180 @@
+"""What a client sees: the lists of all servers, merged under names and URIs that are unambiguous, in the config's order.
+
+Tools and prompts are called `server__name`; a client of one server alone sees that server's own names. URIs stay as they
+are: they are in other places, too. Where two servers have the same one, the first keeps it and the other's is prefixed.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from hearth.hub.sessions import Session
+from hearth.mcp import eras, lowering, offering, uris
+from hearth.mcp.offering import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, Kind, Offering
+from hearth.upstreams.server import Server
+from hearth.wire import json
+from hearth.wire.values import Members, RawBytes
+
+
+class Offer(NamedTuple):
+    """Something on a list, and who has it."""
+
+    server: Server
+    item: Item
+    exposed: str
+
+
+class View:
+    """The merged lists of some servers. Immutable. `alone`: of one server, under its own names."""
+
+    def __init__(self, offerings: Sequence[tuple[Server, Offering]], alone: bool) -> None:
+        self.offerings = offerings
+        self.offers: dict[Kind, dict[str, Offer]] = {
+            TOOLS: self._named(TOOLS, alone),
+            PROMPTS: self._named(PROMPTS, alone),
+            RESOURCES: self._addressed(RESOURCES),
+            TEMPLATES: self._addressed(TEMPLATES),
+        }
+        self.tools = self.offers[TOOLS]
+        # Their URIs are seen under other names than their own.
+        self._renamed = {
+            (offer.server, offer.item.name): offer.exposed
+            for kind in (RESOURCES, TEMPLATES)
+            for offer in self.offers[kind].values()
+            if offer.exposed != offer.item.name
+        }
+        self.with_resources = [server for server, offered in offerings if "resources" in offered.capabilities]
+        # Results are looked at for URIs only where it matters whose they are.
+        self.looks_at_links = len(self.with_resources) > 1
+        self._rendered: dict[tuple[Kind, str, str], bytes] = {}
+        self.content = {kind: hash(self.render(kind, eras.MODERN, eras.NEWEST_MODERN)) for kind in KINDS}
+
+    def _named(self, kind: Kind, alone: bool) -> dict[str, Offer]:
+        found: dict[str, Offer] = {}
+        for server, offered in self.offerings:
+            for item in offered.lists[kind].values():
+                name = item.name if alone else offering.exposed_name(item, found)
+                found[name] = Offer(server, item, name)
+        return found
+
+    def _addressed(self, kind: Kind) -> dict[str, Offer]:
+        found: dict[str, Offer] = {}
+        for server, offered in self.offerings:
+            for item in offered.lists[kind].values():
+                uri = uris.prefixed(server.name, item.name) if item.name in found else item.name
+                found[uri] = Offer(server, item, uri)
+        return found
+
+    def render(self, kind: Kind, era: str, version: str) -> bytes:
+        """The JSON array of one list for clients of that revision."""
+        key = (kind, era, version)
+        if key not in self._rendered:
+            items = (_definition(offer, era, version) for offer in self.offers[kind].values())
+            self._rendered[key] = b"[%b]" % b",".join(items)
+        return self._rendered[key]
+
+    def list_result(self, kind: Kind, era: str, version: str, server_info: bytes) -> bytes:
+        """The result of the list's method: one page."""
+        fields: Members = {kind.member: self.render(kind, era, version)}
+        if era == eras.MODERN:
+            # Never fresh: the servers behind it change it when they like, and say so by list_changed.
+            fields |= {"resultType": b'"complete"', "ttlMs": b"0", "cacheScope": b'"private"'}
+            fields["_meta"] = json.join({eras.SERVER_INFO_KEY: server_info})
+        return json.join(fields)
+
+    # --- whose a URI is
+
+    def locate(self, uri: str, links: dict[str, str]) -> tuple[Server, str] | None:
+        """Who has the resource, and its URI there. `links` has the servers of URIs that were mentioned to the client."""
+        offer = self.offers[RESOURCES].get(uri)
+        if offer:
+            return offer.server, offer.item.name
+        return self._by_prefix(uri) or self._by_template(uri) or self._by_link(uri, links) or self._by_being_alone(uri)
+
+    def _by_prefix(self, uri: str) -> tuple[Server, str] | None:
+        parts = uris.unprefixed(uri)
+        server = self._server(parts[0]) if parts else None
+        return (server, parts[1]) if server and parts else None
+
+    def _by_template(self, uri: str) -> tuple[Server, str] | None:
+        for offer in self.offers[TEMPLATES].values():
+            if uris.matches(offer.item.name, uri):
+                return offer.server, uri
+        return None
+
+    def _by_link(self, uri: str, links: dict[str, str]) -> tuple[Server, str] | None:
+        server = self._server(links.get(uri))
+        return (server, uri) if server else None
+
+    def _by_being_alone(self, uri: str) -> tuple[Server, str] | None:
+        return (self.with_resources[0], uri) if len(self.with_resources) == 1 else None
+
+    def _server(self, name: str | None) -> Server | None:
+        return next((server for server, _ in self.offerings if server.name == name), None)
+
+    def locate_template(self, template: str) -> tuple[Server, str] | None:
+        """Who has the template, as a completion refers to it, and its own spelling."""
+        offer = self.offers[TEMPLATES].get(template) or self.offers[RESOURCES].get(template)
+        return (offer.server, offer.item.name) if offer else None
+
+    def expose(self, server: Server, uri: str) -> str:
+        """A server's URI as this view's client knows it."""
+        renamed = self._renamed.get((server, uri))
+        if renamed:
+            return renamed
+        offer = self.offers[RESOURCES].get(uri)
+        return uris.prefixed(server.name, uri) if offer and offer.server is not server else uri
+
+    def with_links(self, session: Session, server: Server, result: RawBytes) -> RawBytes:
+        """A server's result with its URIs as the client knows them; whose they are is remembered."""
+        for uri in uris.links(result):
+            session.mention(uri, server.name)
+        return uris.rewrite_result(result, lambda uri: self.expose(server, uri))
+
+
+def _definition(offer: Offer, era: str, version: str) -> bytes:
+    definition = offer.item.render(offer.exposed)
+    if offer.item.kind is TOOLS:
+        definition = lowering.tool(definition, era, version)  # type: ignore[arg-type]  # raw is raw
+    return json.join(definition)
+
+
+class Catalogue:
+    """The views of this daemon's clients. `version` grows whenever something that a client could see has changed."""
+
+    def __init__(self, servers: Callable[[], Iterable[Server]]) -> None:
+        self.version = 1
+        self._servers = servers
+        self._views: dict[tuple[object, ...], View] = {}
+
+    def changed(self) -> None:
+        """Something that servers offer is not what it was."""
+        self.version += 1
+        self._views.clear()
+
+    def view(self, session: Session) -> View:
+        """What that client sees now."""
+        if session.view_version != self.version or session.view is None:
+            session.view = self._look(session)
+            session.view_version = self.version
+        return session.view
+
+    def in_view(self, session: Session) -> list[Server]:
+        """The servers that the client may use."""
+        return [server for server in self._servers() if session.server is None or server.name == session.server]
+
+    def unknown(self, session: Session) -> list[Server]:
+        """Those of them that have not said yet what they offer to such a client."""
+        tenant = session.tenant()
+        return [server for server in self.in_view(session) if server.offering(tenant) is None]
+
+    def _look(self, session: Session) -> View:
+        tenant = session.tenant()
+        offerings = []
+        for server in self.in_view(session):
+            offered = server.offering(tenant) or server.any_offering
+            if offered:
+                offerings.append((server, offered))
+        key = (session.server, *((server.name, id(offered)) for server, offered in offerings))
+        if key not in self._views:
+            self._views[key] = View(offerings, session.server is not None)
+        return self._views[key]
