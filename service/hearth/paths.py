@@ -80,7 +80,18 @@ def state_dir() -> str:
 class Places:
     """The files of one daemon. `key` names it: the profile, or a hash of the path of its config."""
 
-    __slots__ = ("config", "daemon_lock", "folder", "key", "log", "profile", "registry", "socket", "start_lock")
+    __slots__ = (
+        "config",
+        "daemon_lock",
+        "folder",
+        "key",
+        "learned",
+        "log",
+        "profile",
+        "registry",
+        "socket",
+        "start_lock",
+    )
 
     def __init__(self, profile: str = DEFAULT_PROFILE, config: str | None = None) -> None:
         self.profile = profile or DEFAULT_PROFILE
@@ -97,6 +108,7 @@ class Places:
         self.start_lock = os.path.join(self.folder, "start.lock")
         self.socket = fitting_socket_path(os.path.join(base, self.key + ".sock"))
         self.log = os.path.join(state_dir(), "logs", self.key + ".log")
+        self.learned = os.path.join(state_dir(), "learned", self.key + ".json")
 
     def config_file(self) -> str:
         """The config file that this daemon reads; it need not exist."""

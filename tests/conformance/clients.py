@@ -74,6 +74,8 @@ class Client:
         self.name = name
         self.capabilities = {} if bare else capabilities_of(revision)
         self.info = {"name": name, "version": revision}
+        # What the server said of itself.
+        self.server: Message = {}
         # What came and belongs to no request, in its order.
         self.notices: list[Message] = []
         self.complaints: list[str] = []
@@ -82,8 +84,8 @@ class Client:
 
     # --- what the test body says
 
-    def opened(self) -> Message:
-        """Say the first words of the revision; what the server says of itself."""
+    def open(self) -> None:
+        """Say the first words of the revision."""
         raise NotImplementedError
 
     def ask(self, method: str, log_level: str | None = None, **params: Any) -> Outcome:
@@ -204,12 +206,12 @@ class LegacyClient(Client):
         super().__init__(wire, revision, name, bare)
         self._level: str | None = None
 
-    def opened(self) -> Message:
+    def open(self) -> None:
         params = {"protocolVersion": self.revision, "capabilities": self.capabilities, "clientInfo": self.info}
         outcome = self.ask("initialize", **params)
         assert outcome.result["protocolVersion"] == self.revision, outcome
+        self.server = outcome.result
         self.wire.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        return outcome.result
 
     def dressed(self, params: Message) -> Message:
         return params
@@ -247,10 +249,9 @@ class LegacyClient(Client):
 class ModernClient(Client):
     """An envelope on every request; answers by calling again."""
 
-    def opened(self) -> Message:
-        result = self.ask("server/discover").result
-        assert result["supportedVersions"] == [self.revision], result
-        return result
+    def open(self) -> None:
+        self.server = self.ask("server/discover").result
+        assert self.server["supportedVersions"] == [self.revision], self.server
 
     def dressed(self, params: Message) -> Message:
         envelope = {VERSION_KEY: self.revision, CAPABILITIES_KEY: self.capabilities, CLIENT_INFO_KEY: self.info}

@@ -38,7 +38,7 @@ class Stage:
         if key not in self._clients:
             name = f"{'bare-' if bare else ''}{wire}-{revision}"
             self._clients[key] = client = client_of(self._wire(wire, name), revision, name, bare)
-            client.opened()
+            client.open()
         return self._clients[key]
 
     def _wire(self, wire: str, name: str) -> Wire:

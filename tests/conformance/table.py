@@ -23,8 +23,9 @@ Written by the tests, which try every cell over both wires: frames through a rea
 | ✗ | the client cannot be asked that: the call fails at once, with a sentence that names what is missing |
 | – | the server's revision has no such thing: it is not listed, and calling it is an error |
 
-`meta` is about `_meta` of vendors, which arrives untouched, `array` about structured content that is no object, `link` about
-resource links, `url` about elicitation by URL. `undeclared` is a client that declares no capabilities and calls tools that ask.
+`meta` is about `_meta` of vendors, which arrives untouched, `array` about structured content that is no object, `link`
+about resource links, `url` about elicitation by URL. `undeclared` is a client that declares no capabilities and calls
+tools that ask.
 """
 
 

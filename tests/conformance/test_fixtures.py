@@ -22,7 +22,7 @@ def server_of(home: Path, revision: str) -> Child:
 
 def opened(home: Path, revision: str, bare: bool = False) -> Client:
     client = client_of(server_of(home, revision), revision, "direct", bare)
-    client.opened()
+    client.open()
     return client
 
 

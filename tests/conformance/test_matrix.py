@@ -1,7 +1,7 @@
 """Any client on any server: every feature between every two revisions, over every wire, with one test body.
 
-The page docs/matrix.md is what the run found. HEARTH_WRITE_MATRIX=1 (`make matrix`) writes it; otherwise a run that finds
-something else fails.
+The page docs/matrix.md is what the run found: HEARTH_WRITE_MATRIX=1 (`make matrix`) writes it, and otherwise a run that
+finds something else fails.
 """
 
 import os
@@ -37,7 +37,7 @@ def found() -> dict[table.Cell, str]:
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("client", REVISIONS)
 def test_a_client_of_each_revision_is_offered_the_full_set(stage: Stage, client: str, wire: str) -> None:
-    offered = set(stage.client(client, wire).opened()["capabilities"])
+    offered = set(stage.client(client, wire).server["capabilities"])
     more = {"completions"} if client >= COMPLETIONS_SINCE else set()
     assert offered == {"tools", "resources", "prompts", "logging", *more}
 

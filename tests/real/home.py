@@ -48,11 +48,7 @@ class RealHome:
         """The server as a client without Hearth would start it."""
         entry = self.servers[name]
         environment = {**self.scratch.environment(), **entry.get("env", {})}
-        return Command(
-            [entry["command"], *entry.get("args", [])],
-            environment,
-            str(folder or entry.get("cwd") or self.scratch.home),
-        )
+        return Command([entry["command"], *entry.get("args", [])], environment, str(folder or self.scratch.home))
 
     def bridged(self, name: str | None = None, folder: str | Path | None = None) -> Command:
         """What `hearth connect` tells a person to paste into a client: for one server, or for all."""
@@ -62,7 +58,7 @@ class RealHome:
     def _words(self) -> dict[str | None, list[str]]:
         """The bridge's command line, by server; the one for all servers under None."""
         chosen = [word for name in self.servers for word in ("--server", name)]
-        entries = {None: self._connect()["hearth"], **self._connect(*chosen)}
+        entries: dict[str | None, Any] = {None: self._connect()["hearth"], **self._connect(*chosen)}
         return {name: [entry["command"], *entry["args"]] for name, entry in entries.items()}
 
     def _connect(self, *words: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Installs the real servers and clients below `.real`, each once: `python tests/real/install.py`.
 
-Standard library only. What is there in the version that is asked for is left alone; a changed version is installed anew.
+Standard library only. What is there in the right version is left alone.
 """
 
 import os

@@ -1,6 +1,6 @@
 """One scenario, five real clients, one server on the official SDK: through Hearth each sees what it sees without.
 
-The server speaks both eras. `board` lets Hearth choose, which it does by the client; for the others the config decides, so that
+The server speaks both eras. For `board` Hearth chooses by the client; for the others the config has chosen, so that
 half of the plays are translated.
 """
 

@@ -134,8 +134,9 @@ def test_every_folder_that_must_be_private_is_named_outermost_first(monkeypatch:
     assert Places().private_folders() == [paths.short_dir(), f"{long}/mcp", f"{long}/mcp/mcp"]
 
 
-def test_the_log_and_the_config_follow_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_between_runs_and_the_config_follow_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/state")
     monkeypatch.setenv("XDG_CONFIG_HOME", "/config")
     assert Places().log == "/state/hearth/logs/mcp.log"
+    assert Places("work").learned == "/state/hearth/learned/work.json"
     assert Places().config_file() == "/config/hearth/config.toml"

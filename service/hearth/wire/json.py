@@ -101,9 +101,10 @@ class Message(msgspec.Struct, gc=False):
         return None if raw is None else bytes(raw)
 
 
-class Batch(msgspec.Struct, gc=False):
+class Batch(msgspec.Struct):
     """Messages that came in one array, in order; what is no message among them is the error that stands for it."""
 
+    # Unlike a message it is known to the garbage collector: by way of their frames, errors hold who holds them.
     items: list[Message | MessageError]
 
 

@@ -86,7 +86,7 @@ class PythonPlayer:
     async def _prepare(self, step: Document, stack: AsyncExitStack) -> None:
         """What has to be arranged before the step, and is undone after it."""
         if "level" in step and not self._is_modern:
-            await self._client.set_logging_level(step["level"])  # type: ignore[deprecated]
+            await self._client.set_logging_level(step["level"])
         watch = step.get("watch", {})
         if watch and self._is_modern:
             uris = [watch["resource"]] if "resource" in watch else []
@@ -94,8 +94,8 @@ class PythonPlayer:
                 self._client.listen(tools_list_changed=watch.get("tools", False), resource_subscriptions=uris)
             )
         elif "resource" in watch:
-            await self._client.subscribe_resource(watch["resource"])  # type: ignore[deprecated]
-            stack.push_async_callback(self._client.unsubscribe_resource, watch["resource"])  # type: ignore[deprecated]
+            await self._client.subscribe_resource(watch["resource"])
+            stack.push_async_callback(self._client.unsubscribe_resource, watch["resource"])
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         """Wait for what comes in notifications, which may be handled after the answer that they came before."""
@@ -168,18 +168,18 @@ class PythonPlayer:
         return answers[method]
 
     async def _on_elicitation(
-        self, _: ClientRequestContext, params: types.ElicitRequestParams
+        self, context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult | types.ErrorData:
         await self._see("questions", {"elicitation/create": plain(params)})
         return types.ElicitResult.model_validate(self._answer("elicitation/create")[params.message])
 
     async def _on_sampling(
-        self, _: ClientRequestContext, params: types.CreateMessageRequestParams
+        self, context: ClientRequestContext, params: types.CreateMessageRequestParams
     ) -> types.CreateMessageResult | types.ErrorData:
         await self._see("questions", {"sampling/createMessage": plain(params)})
         return types.CreateMessageResult.model_validate(self._answer("sampling/createMessage"))
 
-    async def _on_roots(self, _: ClientRequestContext) -> types.ListRootsResult | types.ErrorData:
+    async def _on_roots(self, context: ClientRequestContext) -> types.ListRootsResult | types.ErrorData:
         await self._see("questions", {"roots/list": {}})
         return types.ListRootsResult.model_validate(self._answer("roots/list"))
 

@@ -42,11 +42,15 @@ app = MCPServer(
 class State:
     """What one process remembers."""
 
-    note = "empty"
-    subscribed: set[str] = set()
-    level: types.LoggingLevel = "debug"
-    cancelled: "asyncio.Queue[str]" = asyncio.Queue()
-    let_go: "asyncio.Queue[None]" = asyncio.Queue()
+    def __init__(self) -> None:
+        self.note = "empty"
+        self.subscribed: set[str] = set()
+        self.level: types.LoggingLevel = "debug"
+        self.cancelled: asyncio.Queue[str] = asyncio.Queue()
+        self.let_go: asyncio.Queue[None] = asyncio.Queue()
+
+
+state = State()
 
 
 def is_modern(context: Context[Any, Any]) -> bool:
@@ -130,14 +134,14 @@ async def count(to: int, context: Context[Any, Any]) -> str:
     for number in range(1, to + 1):
         await context.report_progress(number, to, f"number {number}")
     async with asyncio.timeout(WAIT_SECONDS):
-        await State.let_go.get()
+        await state.let_go.get()
     return f"counted to {to}"
 
 
 @app.tool()
 async def let_go() -> str:
     """Let one count end."""
-    State.let_go.put_nowait(None)
+    state.let_go.put_nowait(None)
     return "let go"
 
 
@@ -148,7 +152,7 @@ async def wait(key: str, context: Context[Any, Any]) -> str:
     try:
         await anyio.sleep(WAIT_SECONDS)
     except anyio.get_cancelled_exc_class():
-        State.cancelled.put_nowait(key)
+        state.cancelled.put_nowait(key)
         raise
     return "nobody cancelled"
 
@@ -157,15 +161,15 @@ async def wait(key: str, context: Context[Any, Any]) -> str:
 async def last_cancelled() -> str:
     """Which wait was cancelled; waits for one."""
     async with asyncio.timeout(WAIT_SECONDS):
-        return await State.cancelled.get()
+        return await state.cancelled.get()
 
 
 @app.tool()
 async def log(text: str, context: Context[Any, Any]) -> str:
     """Log the text at three levels."""
     for level in ("debug", "info", "warning"):
-        if is_modern(context) or LEVELS.index(level) >= LEVELS.index(State.level):
-            await context.log(level, {"text": text, "level": level}, logger_name="board")  # type: ignore[deprecated]
+        if is_modern(context) or LEVELS.index(level) >= LEVELS.index(state.level):
+            await context.log(level, {"text": text, "level": level}, logger_name="board")
     return "logged"
 
 
@@ -175,10 +179,10 @@ async def log(text: str, context: Context[Any, Any]) -> str:
 @app.tool()
 async def write_note(text: str, context: Context[Any, Any]) -> str:
     """Change the note and tell who wants to know."""
-    State.note = text
+    state.note = text
     if is_modern(context):
         await context.notify_resource_updated(NOTE_URI)
-    elif NOTE_URI in State.subscribed:
+    elif NOTE_URI in state.subscribed:
         await context.session.send_resource_updated(NOTE_URI)
     return "written"
 
@@ -282,7 +286,7 @@ async def show_roots(roots: Annotated[types.ListRootsResult, Resolve(ask_roots)]
 @app.resource(NOTE_URI, name="board", title="The note", description="What is on the board.", mime_type="text/plain")
 def note() -> str:
     """What was written last."""
-    return State.note
+    return state.note
 
 
 @app.resource("pixel://one", name="pixel", mime_type="image/png")
@@ -325,19 +329,19 @@ async def complete(
 
 async def subscribe(_: Any, params: types.SubscribeRequestParams) -> types.EmptyResult:
     """Remember who wants to hear of a resource."""
-    State.subscribed.add(str(params.uri))
+    state.subscribed.add(str(params.uri))
     return types.EmptyResult()
 
 
 async def unsubscribe(_: Any, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
     """Forget it."""
-    State.subscribed.discard(str(params.uri))
+    state.subscribed.discard(str(params.uri))
     return types.EmptyResult()
 
 
 async def set_level(_: Any, params: types.SetLevelRequestParams) -> types.EmptyResult:
     """Remember how much the client wants to hear."""
-    State.level = params.level
+    state.level = params.level
     return types.EmptyResult()
 
 

@@ -1,0 +1,237 @@
+"""URIs of resources: which template one comes from, whose one is that two servers have, and where results hold them.
+
+A URI is kept as its server writes it. Only where two servers have the same, one of them is shown as
+`hearth:SERVER:ORIGINAL`. In that form nothing follows the scheme that a client would normalise (no authority, no
+path from a root), and the server's name cannot stand in the scheme, which has no case and no percent-encoding.
+"""
+
+import functools
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+from hearth.errors import MessageError
+from hearth.wire import json, values
+from hearth.wire.values import Members, RawBytes
+
+# Matching takes time by the product of both lengths; nobody writes longer ones by hand.
+MATCH_LIMIT_CHARACTERS = 8192
+
+_PREFIXED = re.compile(r"hearth:([A-Za-z0-9._~%-]+):(.+)", re.IGNORECASE | re.DOTALL)
+_PART = re.compile(r"([^{}]+)|\{([+#./;?&]?)([^{}]+)\}")
+_RESULT_ARRAYS = ("content", "contents", "messages")
+
+Rename = Callable[[str], str]
+
+
+# --- templates (RFC 6570, levels 1 to 4)
+
+
+class _Expression(NamedTuple):
+    operator: str
+    variables: int
+    explode: bool
+
+
+@functools.lru_cache(maxsize=1024)
+def _parts(template: str) -> tuple[str | _Expression, ...] | None:
+    """The literals and expressions; None for what is no template."""
+    parts: list[str | _Expression] = []
+    position = 0
+    while position < len(template):
+        found = _PART.match(template, position)
+        if not found:
+            return None
+        literal, operator, variables = found.groups()
+        parts.append(literal or _Expression(operator, variables.count(",") + 1, "*" in variables))
+        position = found.end()
+    return tuple(parts)
+
+
+def matches(template: str, uri: str) -> bool:
+    """Whether the URI can come from the template, as servers match it: a variable is not empty, and may be unescaped.
+
+    Takes no more than proportional time however evil the two are; what is longer than the limit matches itself only.
+    """
+    if template == uri:
+        return True
+    if max(len(template), len(uri)) > MATCH_LIMIT_CHARACTERS:
+        return False
+    parts = _parts(template)
+    if not parts or (isinstance(parts[0], str) and not uri.startswith(parts[0])):
+        return False
+    places = _Places(uri)
+    for part in parts:
+        places = places.past(part) if isinstance(part, str) else places.past_expression(part)
+    return places.includes_end
+
+
+class _Places:
+    """All places in a URI up to which the template may have come, as the bits of one number.
+
+    Every step moves all of them at once, so there is nothing to go back to. Moving over a run of characters is one
+    addition: the carry travels to the end of the run.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self._end = len(uri)
+        self._places = 1
+        self._uri = uri
+        self._found: dict[str, int] = {}
+        self._any = (1 << self._end) - 1
+
+    @property
+    def includes_end(self) -> bool:
+        return bool(self._places >> self._end)
+
+    def past(self, literal: str) -> "_Places":
+        for character in literal:
+            if not self._places:
+                break
+            self._places = (self._places & self._where(character)) << 1
+        return self
+
+    def past_expression(self, expression: _Expression) -> "_Places":
+        operator, variables, explode = expression
+        before = self._places
+        if operator in ("", "+"):
+            # FastMCP's {path*} goes over slashes; in RFC 6570 the values of a list have none.
+            run = self._any if operator or explode else self._but("/")
+            self._places = self._over(self._one_of(before, run), run)
+        elif operator == "/":
+            self._places = self._segments(before, variables, explode)
+        else:
+            run = {"#": self._any, "?": self._but("#"), "&": self._but("#")}.get(operator) or self._but("/?#")
+            # What is not defined is not written, and neither is its operator.
+            self._places = before | self._over(self._one_of(before, self._where(operator)), run)
+        return self
+
+    def _segments(self, places: int, count: int, explode: bool) -> int:
+        slashes, run = self._where("/"), self._any if explode else self._but("/")
+        reached = places
+        for _ in range(1 if explode else count):
+            places = self._over(self._one_of(places, slashes), run)
+            reached |= places
+        return reached
+
+    def _where(self, character: str) -> int:
+        if character not in self._found:
+            places, position = 0, self._uri.find(character)
+            while position >= 0:
+                places |= 1 << position
+                position = self._uri.find(character, position + 1)
+            self._found[character] = places
+        return self._found[character]
+
+    def _but(self, characters: str) -> int:
+        found = self._any
+        for character in characters:
+            found &= ~self._where(character)
+        return found
+
+    @staticmethod
+    def _one_of(places: int, run: int) -> int:
+        return (places & run) << 1
+
+    @staticmethod
+    def _over(places: int, run: int) -> int:
+        """Any number of characters further, as long as they are of the run."""
+        return (((places & run) + run) ^ run) | places
+
+
+# --- collisions
+
+
+def prefixed(server: str, uri: str) -> str:
+    """The name of a server's resource (or template) whose own name another server has, too."""
+    return f"hearth:{quote(server, safe='', errors='surrogatepass')}:{uri}"
+
+
+def unprefixed(uri: str) -> tuple[str, str] | None:
+    """The server and its own name for the resource; None for a URI without prefix.
+
+    A server's own URI for which this is not None has to be prefixed as well, or it would be taken for another's.
+    """
+    found = _PREFIXED.fullmatch(uri)
+    return (unquote(found[1], errors="surrogatepass"), found[2]) if found else None
+
+
+# --- URIs in results
+
+
+def links(result: RawBytes) -> list[str]:
+    """The URIs that a result mentions, in links, embedded resources and contents: each once, in their order."""
+    if not _mentions_uris(result):
+        return []
+    found: dict[str, None] = {}
+
+    def note(uri: str) -> str:
+        found[uri] = None
+        return uri
+
+    rewrite_result(result, note)
+    return list(found)
+
+
+def rewrite_result(result: RawBytes, rename: Rename) -> RawBytes:
+    """A result of `tools/call`, `prompts/get` or `resources/read` with its URIs renamed; itself if none changes."""
+    if not _mentions_uris(result):
+        return result
+    fields: Members = {**values.members(result)}
+    changed = {key: rewrite_links(fields[key], rename) for key in _RESULT_ARRAYS if key in fields}
+    if all(changed[key] is fields[key] for key in changed):
+        return result
+    return json.join({**fields, **changed})
+
+
+def rewrite_links(content: RawBytes, rename: Rename) -> RawBytes:
+    """An array of content blocks, contents or prompt messages with its URIs renamed; itself if none changes."""
+    if not _mentions_uris(content):
+        return content
+    try:
+        items = values.elements(content)
+    except MessageError:
+        return content
+    changed = [_rewritten(item, rename) for item in items]
+    if all(after is before for after, before in zip(changed, items, strict=True)):
+        return content
+    return b"[%b]" % b",".join(map(bytes, changed))
+
+
+def _rewritten(raw: RawBytes, rename: Rename) -> RawBytes:
+    """One of them: which it is, is told by its members."""
+    fields: Members = {**values.members(raw)}
+    if "type" in fields:
+        inner = {"resource": "resource", "resource_link": "uri"}.get(values.text(fields["type"]) or "")
+    else:
+        inner = "content" if "role" in fields else "uri"
+    if inner is None or inner not in fields:
+        return raw
+    before = fields[inner]
+    after = _renamed(before, rename) if inner == "uri" else _rewritten_inside(inner, before, rename)
+    return raw if after is before else json.join({**fields, inner: after})
+
+
+def _rewritten_inside(inner: str, raw: RawBytes, rename: Rename) -> RawBytes:
+    if inner == "content":
+        return _rewritten(raw, rename)
+    contents: Members = {**values.members(raw)}
+    if "uri" not in contents:
+        return raw
+    after = _renamed(contents["uri"], rename)
+    return raw if after is contents["uri"] else json.join({**contents, "uri": after})
+
+
+def _renamed(raw: RawBytes, rename: Rename) -> RawBytes:
+    uri = values.text(raw)
+    if uri is None:
+        return raw
+    name = rename(uri)
+    return raw if name == uri else json.dumps(name)
+
+
+def _mentions_uris(raw: RawBytes) -> bool:
+    # A quote inside of a text is escaped, so that JSON in a text does not count; a name may be written with escapes.
+    data = bytes(raw)
+    return b'"uri"' in data or b"\\u00" in data

@@ -1,0 +1,214 @@
+"""What was learned of servers while they ran, remembered from one daemon to the next: how they must be kept apart, and
+which eras of MCP they speak.
+
+Each entry of the config is known by a keyed hash of all that makes it what it is, so that a changed entry starts anew
+and the file tells nothing of arguments or secrets; the key lies beside it. Read once, at the first question, and
+written when something new is learned. What cannot be read or written is logged once; each daemon then learns it anew.
+"""
+
+import logging
+import os
+import stat
+import sys
+import time
+from typing import Any, NamedTuple
+
+from hearth.config import ServerSpec
+from hearth.errors import StartError
+from hearth.host.folders import make_private
+from hearth.mcp import eras, isolation
+
+log = logging.getLogger(__name__)
+
+# More servers than anybody configures; those that were asked for last stay.
+ENTRIES_LIMIT = 500
+# An entry has about a hundred bytes; a longer file is not ours.
+SIZE_LIMIT_BYTES = 1024 * 1024
+# A package is updated now and then, and may speak the newer era by then: it is asked again.
+ONLY_SECONDS = 7 * 24 * 3600
+_KEY_BYTES = 32
+_VERSION = 1
+# Of the clock; beyond it a number is no time.
+_LATEST = 1e12
+
+
+class Knowledge(NamedTuple):
+    """What is known of one server. `mode` is the least sharing that it has shown to need; of `eras` it has spoken each;
+    `only` is the one that it answered in when it was asked for the other."""
+
+    mode: isolation.Mode = isolation.SHARED
+    eras: frozenset[str] = frozenset()
+    only: str | None = None
+    only_since: float = 0.0
+
+
+NOTHING = Knowledge()
+
+
+class Learned:
+    """The knowledge of one daemon; `path` is its file (Places.learned). No method raises."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._key_path = os.path.splitext(path)[0] + ".key"
+        self._key = b""
+        # By fingerprint; those that were asked for last are at the end.
+        self._known: dict[str, Knowledge] = {}
+        self._complained = False
+
+    def get(self, spec: ServerSpec) -> Knowledge:
+        """What is known of a server that is configured like this."""
+        self._load()
+        fingerprint = self._fingerprint(spec)
+        found = self._known.pop(fingerprint, None)
+        if found is None:
+            return NOTHING
+        self._known[fingerprint] = found
+        is_old = found.only is not None and not 0 <= time.time() - found.only_since < ONLY_SECONDS
+        return found._replace(only=None, only_since=0.0) if is_old else found
+
+    def mode(self, spec: ServerSpec, project_scope: bool = False) -> isolation.Mode:
+        """The isolation in force: what the entry says, or what `auto` comes to by now."""
+        if spec.isolation != "auto":
+            return spec.isolation
+        first = isolation.initial(spec.command, spec.args, spec.cwd, spec.url, project_scope)
+        return isolation.stricter(first, self.get(spec).mode)
+
+    def raise_mode(self, spec: ServerSpec, mode: isolation.Mode) -> None:
+        """Remember that the server needs this mode, at least."""
+        known = self.get(spec)
+        self._note(spec, known._replace(mode=isolation.stricter(known.mode, mode)))
+
+    def note_era(self, spec: ServerSpec, wanted: str, found: str) -> None:
+        """Remember which era the server was spoken to in when another, the same, or either (`auto`) was wanted."""
+        known = self.get(spec)
+        after = known._replace(eras=known.eras | {found})
+        if wanted == found and known.only != found:
+            # What was believed of it, if anything, is no longer so.
+            after = after._replace(only=None, only_since=0.0)
+        elif wanted not in ("auto", found) and known.only != found:
+            after = after._replace(only=found, only_since=time.time(), eras=frozenset({found}))
+        self._note(spec, after)
+
+    def _note(self, spec: ServerSpec, known: Knowledge) -> None:
+        fingerprint = self._fingerprint(spec)
+        if known == self._known.get(fingerprint, NOTHING):
+            return
+        self._known.pop(fingerprint, None)
+        self._known[fingerprint] = known
+        for oldest in list(self._known)[:-ENTRIES_LIMIT]:
+            del self._known[oldest]
+        self._save()
+
+    def _fingerprint(self, spec: ServerSpec) -> str:
+        # Not hashlib: it loads OpenSSL, 4 MB that the daemon would carry for one hash.
+        from _blake2 import blake2s
+
+        started = (spec.command, spec.args, sorted(spec.env.items()), spec.cwd)
+        reached = (spec.url, sorted(spec.headers.items()), spec.transport)
+        # Of texts in tuples and lists, repr is exact: no two different entries look the same.
+        return blake2s(
+            repr((started, reached)).encode("utf-8", "surrogatepass"), key=self._key, digest_size=16
+        ).hexdigest()
+
+    def _load(self) -> None:
+        if self._key:
+            return
+        try:
+            key = _read(self._key_path)
+            self._key = key if len(key) == _KEY_BYTES else os.urandom(_KEY_BYTES)
+            self._known = _parsed(_read(self.path)) if key == self._key else {}
+        except (OSError, ValueError, RecursionError) as exc:
+            self._key = self._key or os.urandom(_KEY_BYTES)
+            self._complain("read", exc)
+
+    def _save(self) -> None:
+        try:
+            make_private(os.path.dirname(self.path))
+            # The key first: without it the other file means nothing, and is begun anew.
+            if _read(self._key_path) != self._key:
+                _write(self._key_path, self._key)
+            _write(self.path, _document(self._known))
+        except (OSError, ValueError, StartError) as exc:
+            self._complain("written", exc)
+
+    def _complain(self, what: str, exc: Exception) -> None:
+        if not self._complained:
+            self._complained = True
+            why = exc.strerror if isinstance(exc, OSError) else exc
+            log.warning("what was learned of servers cannot be %s: %s: %s", what, self.path, why)
+
+
+def _read(path: str) -> bytes:
+    """The file's bytes; none if there is no such file. Raises OSError and ValueError."""
+    try:
+        # A named pipe without a writer would hold the daemon for ever.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError:
+        return b""
+    with open(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or (sys.platform != "win32" and found.st_uid != os.getuid()):
+            raise ValueError("it is not a file of yours")
+        data = file.read(SIZE_LIMIT_BYTES + 1)
+    if len(data) > SIZE_LIMIT_BYTES:
+        raise ValueError(f"it has over {SIZE_LIMIT_BYTES} bytes")
+    return data
+
+
+def _write(path: str, data: bytes) -> None:
+    """Put the file in place, whole and for this user only. Raises OSError."""
+    temporary = f"{path}.{os.getpid()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        with open(os.open(temporary, flags, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        _unlink(temporary)
+        raise
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+def _document(known: dict[str, Knowledge]) -> bytes:
+    import json
+
+    servers = {fingerprint: _entry(knowledge) for fingerprint, knowledge in known.items()}
+    return json.dumps({"version": _VERSION, "servers": servers}, indent=1).encode() + b"\n"
+
+
+def _entry(known: Knowledge) -> dict[str, object]:
+    entry: dict[str, object] = {"mode": known.mode, "eras": sorted(known.eras), "only": known.only}
+    return entry | {"onlySince": int(known.only_since)} if known.only else entry
+
+
+def _parsed(data: bytes) -> dict[str, Knowledge]:
+    """What a file tells; entries that cannot be understood are left out. ValueError if it is not such a file."""
+    import json
+
+    tree = json.loads(data) if data else {"version": _VERSION, "servers": {}}
+    if not isinstance(tree, dict) or tree.get("version") != _VERSION or not isinstance(tree.get("servers"), dict):
+        raise ValueError("it is not a file of this version's")
+    entries = ((fingerprint, _knowledge(entry)) for fingerprint, entry in tree["servers"].items())
+    return dict([(fingerprint, known) for fingerprint, known in entries if known][-ENTRIES_LIMIT:])
+
+
+def _knowledge(entry: Any) -> Knowledge | None:
+    if not isinstance(entry, dict):
+        return None
+    mode, spoken, only = entry.get("mode"), entry.get("eras"), entry.get("only")
+    since = entry.get("onlySince", 0)
+    names = (eras.LEGACY, eras.MODERN)
+    if mode not in isolation.MODES or not isinstance(spoken, list) or any(era not in names for era in spoken):
+        return None
+    if only not in (None, *names) or not isinstance(since, int | float) or not 0 <= since <= _LATEST:
+        return None
+    return Knowledge(mode=mode, eras=frozenset(spoken), only=only, only_since=float(since))
