@@ -1,5 +1,7 @@
 """Which instance of a server serves which session. Sessions hold what they use; what nobody holds is ended."""
 
+from collections.abc import Set
+
 from hearth.errors import HearthError, Refused
 from hearth.hub.levels import Levels
 from hearth.hub.questions import Questions
@@ -58,11 +60,13 @@ class Binding:
 
     def unbind(self, session: Session) -> None:
         """The session ends."""
+        self.forget(session, {server for bound in session.bound.values() for server in bound})
+
+    def forget(self, session: Session, servers: Set[Server]) -> None:
+        """The session uses those servers no longer."""
         for bound in session.bound.values():
-            held, former = list(bound.items()), bound.copy()
-            bound.clear()
-            for server, instance in held:
-                assert instance is former[server]
+            for server, instance in [(server, bound[server]) for server in servers if server in bound]:
+                del bound[server]
                 self._let_go(session, server, instance)
                 self._levels.sync(instance)
 

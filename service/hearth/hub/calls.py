@@ -33,8 +33,8 @@ class Call:
     """One request of one client. It is the upstream connection's waiter."""
 
     __slots__ = (
-        "batch", "connection", "desk", "era", "id", "instance", "key", "log_level", "method", "number", "params",
-        "parked", "plain", "progress_token", "replayed", "resent", "server", "session", "started", "tag", "tasks",
+        "asked", "batch", "connection", "declared", "desk", "era", "id", "instance", "key", "known", "log_level", "method", "number", "params",
+        "parked", "plain", "progress_token", "replayed", "resent", "rounds", "server", "session", "started", "tag", "tasks",
         "touched", "uri", "view",
     )  # fmt: skip
 
@@ -67,8 +67,16 @@ class Call:
         self.parked: ParkedCall | None = None
         # Questions that it waits for; its time does not run meanwhile.
         self.tasks: set[asyncio.Task[None]] | None = None
+        # False for what Hearth only passes on.
+        self.known = True
+        # How often its server has required input.
+        self.rounds = 0
         self.log_level: str | None = None
         self.uri: RawBytes | None = None
+        # What a modern request declared that its client can be asked.
+        self.declared: RawBytes = b"{}"
+        # Its params as they came, where they may be compared with those of a retry.
+        self.asked: json.Fields | None = None
 
     @property
     def is_open(self) -> bool:
@@ -138,7 +146,7 @@ class Call:
         error = message.fields["error"]
         if self.era != self.instance.era and self.desk.urls_demanded(self, message):
             return
-        body = translate.error_object(error, self.era, self.instance.era, self.uri, self.method)
+        body = translate.error_object(error, self.era, self.instance.era, self.uri, self.method, self.known)
         self.close(answers.raw_error(self.id, body))
 
     def _translated(self, result: RawBytes) -> RawBytes:

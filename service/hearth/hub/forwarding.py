@@ -12,20 +12,12 @@ from hearth.hub.binding import Binding
 from hearth.hub.calls import Call, unrepeatable
 from hearth.hub.deadlines import Deadlines
 from hearth.hub.levels import Levels
-from hearth.hub.views import Catalogue, View
+from hearth.hub.views import Catalogue, Target, View
 from hearth.mcp import eras, translate
+from hearth.mcp.request_state import EXPIRED, StateRefused
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
-
-
-class Target(NamedTuple):
-    """Where a request goes, and what of its params is written otherwise there."""
-
-    server: Server
-    changes: dict[str, Raw]
-    # Why it may not run twice; None if it may.
-    unrepeatable: str | None = None
 
 
 # Finds the target of a request in what its client sees; None if it is not there. Raises MessageError for bad params.
@@ -57,9 +49,7 @@ class Forwarding:
     ) -> None:
         """Forward a request. Raises HearthError when it is clear at once that it cannot be; later, the call fails."""
         session = call.session
-        view = session.view
-        if view is None or session.view_version != self._catalogue.version:
-            view = self._catalogue.view(session)
+        view = self._catalogue.view(session)
         target = locate(view)
         if target is not None:
             instance = session.bound[call.era].get(target.server)
@@ -137,6 +127,11 @@ class Forwarding:
         connection, era = instance.connection, instance.era
         if connection is None:
             raise UpstreamError(f"server {instance.name!r} has just ended; call again")
+        if call.era == eras.MODERN != era:
+            if "requestState" in params:
+                # Not Hearth's own, or of a daemon that is gone; and a legacy server gives none.
+                raise StateRefused(EXPIRED)
+            call.asked = dict(params)
         params.update(target.changes)
         call.progress_token = meta.get("progressToken")
         if meta or era == eras.MODERN or call.era == eras.MODERN:
@@ -162,24 +157,27 @@ class Forwarding:
         level = None
         if call.era == eras.LEGACY:
             level = json.dumps(call.session.log_level or levels.DEFAULT)
-        elif eras.LOG_LEVEL_KEY in meta:
-            call.log_level = values.text(meta[eras.LOG_LEVEL_KEY])
-            if instance.era == eras.LEGACY:
+        else:
+            note_modern(call, meta)
+            if call.log_level and instance.era == eras.LEGACY:
                 self._levels.sync(instance, call.log_level)
         sent = translate.request_meta(meta, instance.era, call.session.caller, token, level)
         params.pop("_meta", None)
         if sent:
             params["_meta"] = Raw(json.join(sent))
-        if call.era != instance.era:
-            # Only the client's own retries carry them, and only a modern server has given them.
-            params.pop("inputResponses", None)
-            params.pop("requestState", None)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Go on with something while nobody waits."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def note_modern(call: Call, meta: json.Fields) -> None:
+    """What a modern request says of itself that its own answer depends on."""
+    call.progress_token = meta.get("progressToken")
+    call.declared = meta.get(eras.CLIENT_CAPABILITIES_KEY, b"{}")
+    call.log_level = values.text(meta.get(eras.LOG_LEVEL_KEY))
 
 
 class _Turn(NamedTuple):

@@ -1,44 +1,77 @@
-"""The hub: the one object that the server talks to. It owns sessions, upstreams and the catalogue, and no socket."""
+"""The hub: the one object that the server talks to. It owns sessions, servers and what is between them, and no socket."""
 
 import asyncio
 import os
 
 from hearth import __version__
 from hearth.config import Config
-from hearth.errors import Refused
+from hearth.errors import HearthError, Refused
 from hearth.hub import consent
-from hearth.hub.catalogue import Catalogue
+from hearth.hub.binding import Binding
+from hearth.hub.deadlines import Deadlines
+from hearth.hub.forwarding import Forwarding
+from hearth.hub.input_loop import InputLoop
+from hearth.hub.levels import Levels
+from hearth.hub.listing import Listing
+from hearth.hub.openings import Openings
+from hearth.hub.parking import Parking
 from hearth.hub.questions import Questions
+from hearth.hub.relay import Relay
 from hearth.hub.router import Router
 from hearth.hub.sessions import Nobody, Outlet, Session, Sessions
+from hearth.hub.subscriptions import Subscriptions
+from hearth.hub.views import Catalogue
 from hearth.mcp import answers
+from hearth.upstreams.connection import Connection
+from hearth.upstreams.instance import Instance
+from hearth.upstreams.learned import Learned
 from hearth.upstreams.process import EOF_GRACE_SECONDS, TERM_GRACE_SECONDS
-from hearth.upstreams.upstream import READY, Upstream
+from hearth.upstreams.server import Server
+from hearth.wire import json, values
 
 # The longest that ending a server takes: it is asked, then told, then killed.
 SERVERS_STOP_SECONDS = EOF_GRACE_SECONDS + TERM_GRACE_SECONDS
 
 
 class Hub:
-    """Everything that is shared, for one daemon's life."""
+    """Everything that is shared, for one daemon's life. It is the audience of every instance."""
 
-    def __init__(self, config: Config, daemon_id: str | None = None) -> None:
+    def __init__(self, config: Config, learned: Learned, daemon_id: str | None = None) -> None:
         self.config = config
         self.daemon_id = daemon_id or os.urandom(6).hex()
         self.sessions = Sessions()
-        self.upstreams: dict[str, Upstream] = {}
-        self._catalogue = Catalogue()
+        self.servers: dict[str, Server] = {}
+        self._learned = learned
+        self._retiring: set[asyncio.Task[None]] = set()
+        identity = answers.Identity(__version__, self.daemon_id)
+        self._catalogue = Catalogue(self.servers.values)
         self._questions = Questions(self.daemon_id)
+        self._parking = Parking(lambda: self.config.parked_timeout, lambda: self.config.parked_limit)
+        levels = Levels()
+        self._binding = Binding(self._questions, levels)
+        deadlines = Deadlines(self.servers.values)
+        self._forwarding = Forwarding(self._catalogue, self._binding, levels, deadlines)
+        self._listing = Listing(
+            self._catalogue, self._binding, self._forwarding, identity.info, lambda: self.config.list_timeout
+        )
+        self._subscriptions = Subscriptions(self._catalogue, self._binding, self._forwarding.spawn)
+        self._relay = Relay(
+            self._questions, self._parking, self.servers.get, lambda: self.config.question_timeout
+        )
         self._router = Router(
-            answers.Identity(__version__, self.daemon_id),
+            Openings(identity, self._catalogue),
             self._catalogue,
+            self._binding,
+            self._forwarding,
+            self._listing,
+            self._subscriptions,
             self._questions,
-            self.upstreams.values,
-            lambda: self.config.list_timeout,
+            self._parking,
+            InputLoop(self._questions, lambda: self.config.question_timeout),
+            levels,
         )
         # One message of a session's client. Not a method of its own: it is the hottest path there is.
         self.receive = self._router.receive
-        self._retiring: set[asyncio.Task[None]] = set()
         self._adopt(config)
 
     # --- sessions
@@ -47,8 +80,8 @@ class Hub:
         self, outlet: Outlet, wire: str, server: str | None = None, resume: tuple[str, str] | None = None
     ) -> Session:
         """Begin a session. With `resume`, it goes on under the id that it had. Raises Refused."""
-        if server is not None and server not in self.upstreams:
-            known = ", ".join(self.upstreams) or "none"
+        if server is not None and server not in self.servers:
+            known = ", ".join(self.servers) or "none"
             raise Refused(f"there is no server {server!r} in {self.config.path}; known: {known}")
         id = None
         if resume:
@@ -70,6 +103,8 @@ class Hub:
         self._questions.session_left(session)
         for call in list(session.open.values()):
             call.cancel()
+        self._parking.session_left(session)
+        self._binding.unbind(session)
         session.listens.clear()
 
     async def consent(self, asker: Session, act: str) -> None:
@@ -80,53 +115,77 @@ class Hub:
 
     def _adopt(self, config: Config) -> None:
         wanted = {name: spec for name, spec in config.servers.items() if not spec.disabled}
-        former = dict(self.upstreams)
-        self.upstreams.clear()
+        former = dict(self.servers)
+        self.servers.clear()
         for name, spec in wanted.items():
             kept = former.get(name)
             if kept and kept.spec == spec:
-                self.upstreams[name] = former.pop(name)
+                self.servers[name] = former.pop(name)
             else:
-                self.upstreams[name] = Upstream(spec, config, self._tools_changed)
-        for upstream in former.values():
-            self._retire(upstream)
+                self.servers[name] = Server(spec, config, self._learned, self, self._retire)
+        for server in former.values():
+            # Calls in flight finish under the old config, bounded by the drain's time.
+            server.outdate(config.drain_timeout)
 
-    def _retire(self, upstream: Upstream) -> None:
-        task = asyncio.get_running_loop().create_task(self._retire_when_done(upstream))
+    def _retire(self, instance: Instance, seconds: float) -> None:
+        task = asyncio.get_running_loop().create_task(instance.finish(seconds))
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
 
-    async def _retire_when_done(self, upstream: Upstream) -> None:
-        """Calls in flight finish under the old config, bounded by the drain's time."""
-        deadline = asyncio.get_running_loop().time() + self.config.drain_timeout
-        # One that is still being started has no calls: who waits for it is served by its successor.
-        while upstream.state == READY and upstream.connection and upstream.connection.in_flight:
-            if asyncio.get_running_loop().time() > deadline:
-                break
-            await asyncio.sleep(0.05)
-        await upstream.retire()
-
     def apply(self, config: Config) -> None:
         """Go on under another config: only the servers that changed are touched."""
-        former = set(self.upstreams.values())
+        former = set(self.servers.values())
         self.config = config
         self._adopt(config)
-        self._catalogue.rebuild(self.upstreams.values())
-        if former != set(self.upstreams.values()):
+        self._catalogue.changed()
+        for session in self.sessions:
+            self._binding.forget(session, former - set(self.servers.values()))
+        if former != set(self.servers.values()):
             # What a new server offers is known only when somebody asks: so everybody is told to ask.
-            self._catalogue.outdate()
-        self._router.announce_tools(self.sessions)
-        if any(session.listed is not None for session in self.sessions):
-            self._router.try_unknown()
-
-    def _tools_changed(self) -> None:
-        if self._catalogue.rebuild(self.upstreams.values()):
-            self._router.announce_tools(self.sessions)
+            self._subscriptions.outdate(self.sessions)
+        self._subscriptions.announce(self.sessions)
+        for session in self.sessions:
+            if session.seen:
+                self._listing.try_unknown(session)
 
     async def stop(self) -> None:
         """End every server, all at once."""
-        stops = [upstream.retire() for upstream in self.upstreams.values()]
+        stops = [server.retire() for server in self.servers.values()]
         await asyncio.gather(*stops, *self._retiring, return_exceptions=True)
+
+    # --- what servers say of their own accord
+
+    def offered(self, instance: Instance) -> None:
+        """What a server offers is known, or has changed."""
+        server = self.servers.get(instance.name)
+        if server and instance in server.instances.values():
+            server.offered(instance)
+            self._catalogue.changed()
+            self._subscriptions.announce(self.sessions)
+
+    def noticed(self, instance: Instance, message: json.Message, cause: int | None) -> None:
+        """A server tells something."""
+        server = self.servers.get(instance.name)
+        if server and message.method == "notifications/resources/updated":
+            self._subscriptions.updated(instance, server, values.members(message.fields.get("params")))
+        else:
+            self._relay.noticed(instance, message, cause)
+
+    def asked(self, instance: Instance, connection: Connection, message: json.Message, cause: int | None) -> None:
+        """A server asks something."""
+        self._relay.asked(instance, connection, message, cause)
+
+    def ended(self, instance: Instance) -> None:
+        """A server's process is gone. If somebody waits for what it would tell, it is started again."""
+        if instance.watch and not instance.obsolete:
+            self._forwarding.spawn(self._revive(instance))
+
+    async def _revive(self, instance: Instance) -> None:
+        try:
+            await instance.ensure()
+        except HearthError:
+            # It is in the log and in the status; the next call tries again.
+            pass
 
     # --- what is going on
 
@@ -137,29 +196,21 @@ class Hub:
 
     def busy(self) -> bool:
         """Whether somebody needs the daemon: an active session, a call, or an answer not yet delivered."""
+        if self._parking:
+            return True
         return any(session.active or session.open or session.outlet.owes() for session in self.sessions)
 
     def summary(self) -> str:
         """One line for `systemctl status`."""
-        running = sum(bool(upstream.pids) for upstream in self.upstreams.values())
-        return f"{len(self.sessions)} sessions, {running} of {len(self.upstreams)} servers running"
+        running = sum(bool(server.pids) for server in self.servers.values())
+        return f"{len(self.sessions)} sessions, {running} of {len(self.servers)} servers running"
 
     def describe(self) -> dict[str, object]:
-        """Sessions and upstreams for `hearth status --json`."""
+        """Sessions and servers for `hearth status --json`."""
         owner = self.sessions.owner
         return {
             "owner": owner.id if owner else None,
             "sessions": [{**session.describe(), "isOwner": session is owner} for session in self.sessions],
-            "upstreams": [
-                {
-                    "name": upstream.name,
-                    "state": upstream.state,
-                    "era": upstream.era,
-                    "pids": upstream.pids,
-                    "tools": None if upstream.tools is None else len(upstream.tools),
-                    "error": upstream.error,
-                    "restarts": upstream.restarts,
-                }
-                for upstream in self.upstreams.values()
-            ],
+            "parked": len(self._parking),
+            "upstreams": [server.describe() for server in self.servers.values()],
         }

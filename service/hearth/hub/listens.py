@@ -15,10 +15,16 @@ if TYPE_CHECKING:
 KEY_LIMIT_BYTES = 200
 
 
+def keep_name(kind: str, what: bytes) -> str:
+    """The name under which the bridge keeps a line of that kind about that."""
+    name = what if len(what) <= KEY_LIMIT_BYTES else hashlib.blake2s(what).hexdigest().encode()
+    return f"{kind}:{name.decode('utf-8', 'replace')}"
+
+
 class Listen:
     """One of them. Its line is kept by the bridge, so it survives the daemon."""
 
-    __slots__ = ("id", "kinds", "session", "uris")
+    __slots__ = ("id", "kinds", "session", "sources", "uris")
 
     def __init__(self, session: "Session", id: bytes, wanted: json.Fields) -> None:
         self.session = session
@@ -27,12 +33,13 @@ class Listen:
         found = (values.text(raw) for raw in values.elements(wanted.get("resourceSubscriptions")))
         # In the client's order, each once.
         self.uris = list(dict.fromkeys(uri for uri in found if uri is not None))
+        # Whose each of them is, by the server's name, and the URI there.
+        self.sources: dict[str, tuple[str, str]] = {}
 
     @property
     def keep(self) -> str:
         """The name under which the bridge keeps the line."""
-        name = self.id if len(self.id) <= KEY_LIMIT_BYTES else hashlib.blake2s(self.id).hexdigest().encode()
-        return f"listen:{name.decode('utf-8', 'replace')}"
+        return keep_name("listen", self.id)
 
     def wants(self, kind: Kind) -> bool:
         """Whether it is told of changes of that list."""

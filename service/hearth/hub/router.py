@@ -1,21 +1,29 @@
 """A client's line to whoever answers it. One dispatch table per era; payloads go through as raw bytes."""
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any
+from collections.abc import Callable
 
 from msgspec import Raw
 
-from hearth.errors import HearthError, MessageError, UpstreamError
-from hearth.hub.calls import Call, Listen, unrepeatable
-from hearth.hub.catalogue import Catalogue, Offer
+from hearth.errors import HearthError, MessageError
+from hearth.hub.binding import Binding
+from hearth.hub.calls import Call
+from hearth.hub.forwarding import Forwarding, note_modern
+from hearth.hub.input_loop import InputLoop
+from hearth.hub.levels import Levels
+from hearth.hub.listing import Listing
+from hearth.hub.openings import Openings, client_info
+from hearth.hub.parking import Parking
 from hearth.hub.questions import Questions
-from hearth.hub.sessions import Session
-from hearth.mcp import answers, eras, names, translate
-from hearth.upstreams.upstream import FAILED, READY, Upstream
+from hearth.hub.sessions import Outlet, Session
+from hearth.hub.subscriptions import Subscriptions
+from hearth.hub.views import Catalogue, Target, View
+from hearth.mcp import answers, eras, inputs, names
+from hearth.mcp.offering import KINDS, PROMPTS, TOOLS, Kind
+from hearth.upstreams.server import Server
 from hearth.wire import json, values
+from hearth.wire.values import RawBytes
 
-_CALL = b'"tools/call"'
+Handler = Callable[[Call, json.Fields, json.Fields], None]
 
 
 class Router:
@@ -23,48 +31,72 @@ class Router:
 
     def __init__(
         self,
-        identity: answers.Identity,
+        openings: Openings,
         catalogue: Catalogue,
+        binding: Binding,
+        forwarding: Forwarding,
+        listing: Listing,
+        subscriptions: Subscriptions,
         questions: Questions,
-        upstreams: Callable[[], Iterable[Upstream]],
-        list_timeout: Callable[[], float],
+        parking: Parking,
+        loop: InputLoop,
+        levels: Levels,
     ) -> None:
-        self._identity = identity
         self._catalogue = catalogue
+        self._binding = binding
+        self._forwarding = forwarding
+        self._subscriptions = subscriptions
         self._questions = questions
-        self._upstreams = upstreams
-        self._list_timeout = list_timeout
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._legacy = {
+        self._parking = parking
+        self._loop = loop
+        self._levels = levels
+        both: dict[str, Handler] = {
             "tools/call": self._call_tool,
-            "tools/list": self._list_tools,
-            "initialize": self._initialize,
-            "ping": self._ping,
+            "prompts/get": self._get_prompt,
+            "resources/read": self._read_resource,
+            "completion/complete": self._complete,
         }
-        self._modern = {
-            "tools/call": self._call_tool,
-            "tools/list": self._list_tools,
-            "server/discover": self._discover,
-            "subscriptions/listen": self._listen,
+        for kind in KINDS:
+            both[kind.method] = _lister(listing, kind)
+        self._legacy: dict[str, Handler] = {
+            **both,
+            "initialize": openings.initialize,
+            "ping": self._ping,
+            "logging/setLevel": self._set_level,
+            "resources/subscribe": lambda call, params, meta: subscriptions.subscribe(call, params),
+            "resources/unsubscribe": lambda call, params, meta: subscriptions.unsubscribe(call, params),
+        }
+        self._modern: dict[str, Handler] = {
+            **both,
+            "server/discover": openings.discover,
+            "subscriptions/listen": lambda call, params, meta: subscriptions.listen(call, params),
         }
 
     # --- what came in
 
-    def receive(self, session: Session, tag: int, message: json.Message, resent: bool, replay: bool) -> None:
+    def receive(
+        self,
+        session: Session,
+        tag: int,
+        message: json.Message,
+        resent: bool,
+        replay: bool,
+        batch: Outlet | None = None,
+    ) -> None:
         """Take one message of a session's client. `resent` and `replay`: another daemon may have seen it before."""
         id = message.id
         if id is None:
-            self._receive_notification(session, tag, message, replay)
+            self._receive_notification(session, tag, message, replay, batch)
         elif message.method is None:
             self._questions.receive_answer(session, message)
-            session.outlet.finish(tag)
+            (batch or session.outlet).finish(tag)
         else:
             key = json.id_key(id)
             if key in session.open or key in session.listens:
                 problem = MessageError("a request with this id is still in flight", eras.INVALID_REQUEST)
-                session.outlet.answer(tag, answers.failure(id, problem))
+                (batch or session.outlet).answer(tag, answers.failure(id, problem))
                 return
-            call = session.open[key] = Call(session, tag, id, key, resent, replay)
+            call = session.open[key] = Call(self, session, tag, id, key, resent, replay, batch)
             try:
                 self._receive_request(call, message.method, message.fields.get("params"))
             except HearthError as problem:
@@ -73,35 +105,48 @@ class Router:
     def _receive_request(self, call: Call, method: str, raw: Raw | None) -> None:
         params = {} if raw is None else json.split(raw)
         meta = values.members(params["_meta"]) if "_meta" in params else {}
-        handlers = self._legacy
+        handlers, others = self._legacy, self._modern
         # `initialize` is legacy whatever it carries; elsewhere the version in `_meta` tells, request by request.
         if eras.PROTOCOL_VERSION_KEY in meta and method != "initialize":
             eras.check_envelope(meta)
             call.era = eras.MODERN
-            self._note_modern(call.session, meta)
-            handlers = self._modern
+            if call.session.era is None:
+                self._note_modern(call.session, meta)
+            handlers, others = self._modern, self._legacy
         handler = handlers.get(method)
-        if handler is None:
-            raise MessageError(f"unknown method: {method}", eras.METHOD_NOT_FOUND)
-        handler(call, params, meta)
+        if handler is not None:
+            handler(call, params, meta)
+        elif method in others:
+            raise MessageError(f"{method} does not exist in this revision of MCP", eras.METHOD_NOT_FOUND)
+        else:
+            self._forward_unknown(call, method, params, meta)
 
     def _note_modern(self, session: Session, meta: json.Fields) -> None:
-        if session.era is None:
-            session.era = eras.MODERN
-            session.version = values.text(meta[eras.PROTOCOL_VERSION_KEY])
-            session.client = _client_info(meta.get(eras.CLIENT_INFO_KEY))
+        session.era = eras.MODERN
+        session.version = values.text(meta[eras.PROTOCOL_VERSION_KEY])
+        session.client = client_info(meta.get(eras.CLIENT_INFO_KEY))
+        session.caller.capabilities = bytes(meta[eras.CLIENT_CAPABILITIES_KEY])
 
-    def _receive_notification(self, session: Session, tag: int, message: json.Message, replay: bool) -> None:
+    # --- notifications
+
+    def _receive_notification(
+        self, session: Session, tag: int, message: json.Message, replay: bool, batch: Outlet | None
+    ) -> None:
         keep = drop = None
-        if message.method == "notifications/cancelled":
+        method = message.method
+        if method == "notifications/cancelled":
             drop = self._cancelled(session, values.members(message.fields.get("params")))
-        elif message.method == "notifications/initialized":
+        elif method == "notifications/initialized":
             session.initialized = True
             keep = "initialized"
-        session.outlet.finish(tag, keep, drop)
+        elif method == "notifications/roots/list_changed":
+            self._binding.roots_changed(session)
+        elif method:
+            self._pass_on(session, method, message)
+        (batch or session.outlet).finish(tag, keep, drop)
         if replay and keep:
-            # The client's list is of another daemon; it is told what it was promised.
-            self.tell_tools_changed(session)
+            # The client's lists are of another daemon; it is told what it was promised.
+            self._subscriptions.tell(session, KINDS)
 
     def _cancelled(self, session: Session, params: json.Fields) -> str | None:
         if "requestId" not in params:
@@ -109,201 +154,154 @@ class Router:
         key = json.id_key(bytes(params["requestId"]))
         listen = session.listens.pop(key, None)
         if listen:
+            self._subscriptions.unlisten(listen)
             return listen.keep
         call = session.open.get(key)
         if call:
             call.cancel(params.get("reason"))
         return None
 
-    # --- the openings
+    def _pass_on(self, session: Session, method: str, message: json.Message) -> None:
+        """What Hearth does not know goes to the one server that it can be meant for, or to nobody."""
+        servers = self._catalogue.in_view(session)
+        instance = session.bound[session.era or eras.MODERN].get(servers[0]) if len(servers) == 1 else None
+        if instance and instance.connection and instance.era == session.era and not method.startswith("$"):
+            instance.connection.notify(method, message.params)
 
-    def _initialize(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
-        session = call.session
-        version, body = self._identity.initialized(
-            values.text(params.get("protocolVersion")), self._instructions(session)
-        )
-        session.era = eras.LEGACY
-        session.version = version
-        session.client = _client_info(params.get("clientInfo"))
-        session.capabilities = values.members(params.get("capabilities"))
-        if "clientInfo" in params:
-            session.caller = translate.Caller(info=bytes(params["clientInfo"]))
-        call.close(answers.result(call.id, body), keep="initialize")
-
-    def _discover(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
-        call.close(answers.result(call.id, self._identity.discovered(self._instructions(call.session))))
-
-    def _instructions(self, session: Session) -> str | None:
-        for upstream in self._upstreams():
-            if upstream.name == session.server and upstream.greeting:
-                return upstream.greeting.instructions
-        return None
+    # --- what Hearth answers itself
 
     def _ping(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         call.close(answers.result(call.id, b"{}"))
 
-    # --- subscriptions of modern clients
-
-    def _listen(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
+    def _set_level(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
+        level = values.text(params.get("level"))
+        if level not in eras.LOG_LEVELS:
+            raise MessageError(f"params.level must be one of {', '.join(eras.LOG_LEVELS)}", eras.INVALID_PARAMS)
         session = call.session
-        wanted = json.split(params.get("notifications", b""))
-        listen = Listen(session, call.id, values.is_true(wanted.get("toolsListChanged")))
-        del session.open[call.key]
-        session.listens[call.key] = listen
-        session.outlet.finish(call.tag, keep=listen.keep)
-        if call.replayed:
-            # Acknowledged by another daemon, whose list the client has.
-            listen.tools_changed()
-        else:
-            listen.acknowledge()
+        session.log_level = level
+        for instance in session.bound[eras.LEGACY].values():
+            self._levels.sync(instance)
+        call.close(answers.result(call.id, b"{}"), keep="logLevel")
 
-    # --- tools
-
-    def _list_tools(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
-        if "cursor" in params:
-            raise MessageError("this cursor is not known: the list has one page", eras.INVALID_PARAMS)
-        unknown = [upstream for upstream in self._in_view(call.session) if upstream.tools is None]
-        if call.session.server is None:
-            # One that failed before is tried again, and nobody waits for it: it is announced when it comes.
-            for upstream in unknown:
-                if upstream.state == FAILED:
-                    self._spawn(_try(upstream))
-            unknown = [upstream for upstream in unknown if upstream.state != FAILED]
-        if unknown:
-            self._spawn(self._list_after(call, unknown))
-        else:
-            self._answer_list(call)
-
-    async def _list_after(self, call: Call, unknown: list[Upstream]) -> None:
-        """Wait, bounded, for servers that have never said what they offer; go on without the stragglers."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._list_timeout()
-        asked: dict[Upstream, asyncio.Future[None]] = {}
-        while unknown and loop.time() < deadline:
-            asked |= {upstream: asyncio.ensure_future(_try(upstream)) for upstream in unknown}
-            await asyncio.wait([asked[upstream] for upstream in unknown], timeout=deadline - loop.time())
-            # A reload may have put others in their place meanwhile.
-            unknown = [up for up in self._in_view(call.session) if up.tools is None and up not in asked]
-        if call.session.server is not None:
-            # Offering one server only, its failure is the answer; among others it is left out.
-            failed = [up for up in self._in_view(call.session) if up.state == FAILED]
-            if failed:
-                call.failed(UpstreamError(failed[0].error or f"server {failed[0].name!r} could not be started"))
-        self._answer_list(call)
-
-    def _answer_list(self, call: Call) -> None:
-        call.session.listed = self._catalogue.version
-        body = self._catalogue.list_result(call.era, call.session.server, self._identity.info)
-        call.close(answers.result(call.id, body))
-
-    def _in_view(self, session: Session) -> list[Upstream]:
-        return [up for up in self._upstreams() if session.server is None or up.name == session.server]
+    # --- what servers answer
 
     def _call_tool(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         name = values.text(params.get("name"))
         if name is None:
             raise MessageError("params.name must be a string", eras.INVALID_PARAMS)
-        offer = self._catalogue.find(call.session.server, name)
-        if offer and offer.upstream.state == READY:
-            self._forward(call, offer, params, meta)
-        else:
-            self._spawn(self._call_after(call, name, params, meta))
+        if call.era == eras.MODERN and "requestState" in params and self._is_retry(call, "tools/call", params, meta):
+            return
+        session = call.session
+        view = self._catalogue.view(session)
+        offer = view.tools.get(name)
+        if offer is not None:
+            instance = session.bound[call.era].get(offer.server)
+            if instance is not None and instance.open:
+                self._forwarding.forward(call, "tools/call", params, meta, view, offer.target, instance)
+                return
+        self._submit_named(call, "tools/call", TOOLS, name, params, meta)
 
-    async def _call_after(self, call: Call, name: str, params: json.Fields, meta: json.Fields) -> None:
-        """Start what must run for this call, then forward it."""
+    def _submit_named(
+        self, call: Call, method: str, kind: Kind, name: str, params: json.Fields, meta: json.Fields
+    ) -> None:
+        def locate(view: View) -> Target | None:
+            offer = view.offers[kind].get(name)
+            return offer.target if offer else None
+
+        missing = f"unknown {kind.member[:-1]}: {name}"
+        self._forwarding.submit(call, method, params, meta, locate, _may_have(call.session, name), missing)
+
+    def _get_prompt(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
+        name = values.text(params.get("name"))
+        if name is None:
+            raise MessageError("params.name must be a string", eras.INVALID_PARAMS)
+        if not self._is_retry(call, "prompts/get", params, meta):
+            self._submit_named(call, "prompts/get", PROMPTS, name, params, meta)
+
+    def _read_resource(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
+        uri = values.text(params.get("uri"))
+        if uri is None:
+            raise MessageError("params.uri must be a string", eras.INVALID_PARAMS)
+        if self._is_retry(call, "resources/read", params, meta):
+            return
+        call.uri = params["uri"]
+
+        def locate(view: View) -> Target | None:
+            found = view.locate(uri, call.session.links)
+            return Target(found[0], {"uri": Raw(json.dumps(found[1]))}) if found else None
+
+        self._forwarding.submit(
+            call, "resources/read", params, meta, locate, _anybody, f"no server has the resource {uri}"
+        )
+
+    def _complete(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
+        ref = values.members(params.get("ref"))
+        name, uri = values.text(ref.get("name")), values.text(ref.get("uri"))
+        if name is None and uri is None:
+            raise MessageError("params.ref must name a prompt or a resource template", eras.INVALID_PARAMS)
+
+        def locate(view: View) -> Target | None:
+            if uri is not None:
+                found = view.locate_template(uri) or view.locate(uri, call.session.links)
+                own = None if found is None else {**ref, "uri": Raw(json.dumps(found[1]))}
+                return Target(found[0], {"ref": Raw(json.join(own))}) if found and own else None
+            offer = view.offers[PROMPTS].get(name or "")
+            if offer is None:
+                return None
+            return Target(offer.server, {"ref": Raw(json.join({**ref, "name": Raw(offer.item.wire_name)}))})
+
+        may_have = _anybody if name is None else _may_have(call.session, name)
+        missing = f"unknown prompt: {name}" if uri is None else f"no server has the resource template {uri}"
+        self._forwarding.submit(call, "completion/complete", params, meta, locate, may_have, missing)
+
+    def _forward_unknown(self, call: Call, method: str, params: json.Fields, meta: json.Fields) -> None:
+        """An extension's method has one place to go only where there is one server."""
+        servers = self._catalogue.in_view(call.session)
+        if len(servers) != 1 or method.startswith("hearth/"):
+            raise MessageError(f"unknown method: {method}", eras.METHOD_NOT_FOUND)
+        server = servers[0]
+        call.known = False
+        # Nobody knows what it does, so it is not done twice.
+        self._forwarding.submit(
+            call, method, params, meta, lambda view: Target(server, {}, method), _anybody, f"unknown method: {method}"
+        )
+
+    # --- input that is required in the middle of a call
+
+    def _is_retry(self, call: Call, method: str, params: json.Fields, meta: json.Fields) -> bool:
+        """Whether it goes on with a parked call. Raises StateRefused and MessageError."""
+        if call.era != eras.MODERN or "requestState" not in params:
+            return False
+        note_modern(call, meta)
+        return self._parking.retry(call, method, params)
+
+    def input_required(self, call: Call, result: RawBytes) -> None:
+        """A modern server asks a legacy client something before it goes on."""
+        self._loop.go_round(call, result)
+
+    def urls_demanded(self, call: Call, message: json.Message) -> bool:
+        """A legacy server may demand that a modern client visits URLs first; True when it is taken care of."""
+        if call.era != eras.MODERN:
+            return False
+        urls = inputs.url_elicitations(values.members(message.fields.get("error")))
+        if not urls:
+            return False
         try:
-            offer = await self._find_ready(call.session, name)
-            if call.is_open:
-                self._forward(call, offer, params, meta)
+            self._parking.take(call).demanded(urls)
         except HearthError as problem:
             call.failed(problem)
-
-    async def _find_ready(self, session: Session, name: str) -> Offer:
-        while True:
-            offer = await self._find_by_starting(session, name)
-            try:
-                await offer.upstream.ensure()
-            except UpstreamError:
-                if offer.upstream in self._upstreams():
-                    raise
-                # A reload has put another in its place.
-            else:
-                return offer
-
-    async def _find_by_starting(self, session: Session, name: str) -> Offer:
-        failure: HearthError | None = None
-        tried: set[Upstream] = set()
-        while True:
-            offer = self._catalogue.find(session.server, name)
-            if offer:
-                return offer
-            # Looked up anew each time: a reload may have put others in their place meanwhile.
-            untried = (up for up in self._in_view(session) if up.tools is None and up not in tried)
-            upstream = next((up for up in untried if session.server or names.may_have(up.name, name)), None)
-            if upstream is None:
-                raise failure or MessageError(f"unknown tool: {name}", eras.INVALID_PARAMS)
-            tried.add(upstream)
-            try:
-                await upstream.ensure()
-            except HearthError as problem:
-                failure = problem
-
-    def _forward(self, call: Call, offer: Offer, params: json.Fields, meta: json.Fields) -> None:
-        upstream, tool = offer
-        connection, era = upstream.connection, upstream.era
-        if connection is None or era is None:
-            raise UpstreamError(f"server {upstream.name!r} has just ended; call again")
-        if (call.resent or call.replayed) and not tool.safe_to_repeat:
-            raise unrepeatable(tool.name)
-        params["name"] = tool.wire_name
-        call.progress_token = meta.get("progressToken")
-        if meta or era == eras.MODERN:
-            token = b"%d" % connection.reserve() if call.progress_token is not None else None
-            sent = translate.request_meta(meta, era, call.session.caller, token)
-            params.pop("_meta", None)
-            if sent:
-                params["_meta"] = Raw(json.join(sent))
-        call.send(connection, era, _CALL, json.join(params))
-
-    # --- changes
-
-    def announce_tools(self, sessions: Iterable[Session]) -> None:
-        """Tell everybody whose client saw another list."""
-        for session in sessions:
-            # Who never asked for the list has nothing to be told, unless it asked for exactly that.
-            if session.listed == self._catalogue.version or (session.listed is None and not session.listens):
-                continue
-            session.listed = self._catalogue.version
-            self.tell_tools_changed(session)
-
-    def try_unknown(self) -> None:
-        """Start what has never said what it offers: who has seen a list without it is told when it has."""
-        for upstream in self._upstreams():
-            if upstream.tools is None:
-                self._spawn(_try(upstream))
-
-    def tell_tools_changed(self, session: Session) -> None:
-        """The notice in the session's era."""
-        if session.initialized:
-            session.outlet.notify(answers.notification("notifications/tools/list_changed"), topic="tools")
-        for listen in session.listens.values():
-            listen.tools_changed()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        return True
 
 
-async def _try(upstream: Upstream) -> None:
-    try:
-        await upstream.ensure()
-    except HearthError:
-        # It is in the log and in the status.
-        pass
+def _lister(listing: Listing, kind: Kind) -> Handler:
+    return lambda call, params, meta: listing.answer(call, kind, params)
 
 
-def _client_info(raw: Raw | None) -> dict[str, str]:
-    fields = values.members(raw)
-    found = {key: values.text(fields.get(key)) for key in ("name", "title", "version")}
-    return {key: value for key, value in found.items() if value is not None}
+def _may_have(session: Session, name: str) -> Callable[[Server], bool]:
+    return lambda server: session.server is not None or names.may_have(server.name, name)
+
+
+def _anybody(server: Server) -> bool:
+    return True
+
+

@@ -7,6 +7,8 @@ are: they are in other places, too. Where two servers have the same one, the fir
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from msgspec import Raw
+
 from hearth.hub.sessions import Session
 from hearth.mcp import eras, lowering, offering, uris
 from hearth.mcp.offering import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, Kind, Offering
@@ -15,12 +17,27 @@ from hearth.wire import json
 from hearth.wire.values import Members, RawBytes
 
 
+class Target(NamedTuple):
+    """Where a request goes, and what of its params is written otherwise there."""
+
+    server: Server
+    changes: dict[str, Raw]
+    # Why it may not run twice; None if it may.
+    unrepeatable: str | None = None
+
+
 class Offer(NamedTuple):
-    """Something on a list, and who has it."""
+    """Something on a list, who has it, and where requests for it go."""
 
     server: Server
     item: Item
     exposed: str
+    target: Target
+
+
+def _offer(server: Server, item: Item, exposed: str) -> Offer:
+    changes = {item.kind.key: Raw(item.wire_name)}
+    return Offer(server, item, exposed, Target(server, changes, None if item.safe_to_repeat else item.name))
 
 
 class View:
@@ -53,7 +70,7 @@ class View:
         for server, offered in self.offerings:
             for item in offered.lists[kind].values():
                 name = item.name if alone else offering.exposed_name(item, found)
-                found[name] = Offer(server, item, name)
+                found[name] = _offer(server, item, name)
         return found
 
     def _addressed(self, kind: Kind) -> dict[str, Offer]:
@@ -61,7 +78,7 @@ class View:
         for server, offered in self.offerings:
             for item in offered.lists[kind].values():
                 uri = uris.prefixed(server.name, item.name) if item.name in found else item.name
-                found[uri] = Offer(server, item, uri)
+                found[uri] = _offer(server, item, uri)
         return found
 
     def render(self, kind: Kind, era: str, version: str) -> bytes:

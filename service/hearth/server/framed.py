@@ -236,6 +236,11 @@ class FramedWire(asyncio.Protocol):
         if SEAMS:
             asyncio.get_running_loop().call_later(0, SEAMS.hit, "after-ack")
 
+    def drop(self, key: str) -> None:
+        self._ack.setdefault("drop", []).append(key)
+        if not self._receiving:
+            self._flush_ack()
+
     def notify(self, payload: bytes, topic: str | None = None) -> None:
         self._outbox.write_notice(encode(b'{"type":"mcp"}', payload), topic)
 

@@ -1,0 +1,93 @@
+"""Calls of legacy clients on modern servers that require input: the client is asked for real, and the call made again."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+
+from hearth.errors import HearthError, Refused, UpstreamError
+from hearth.hub.calls import Call
+from hearth.hub.questions import Questions
+from hearth.mcp import answers, capabilities, eras, inputs, questions
+from hearth.mcp.questions import Question
+from hearth.wire import json, values
+from hearth.wire.values import Members, RawBytes
+
+# A server that is never content is not humoured for ever.
+ROUNDS_LIMIT = 32
+# Between two calls where nothing was asked and the server only wants to be called again.
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 5.0
+
+
+class ClientError(Exception):
+    """The client answered a question with an error, which ends the call."""
+
+    def __init__(self, error: bytes) -> None:
+        self.error = error
+
+
+class InputLoop:
+    """Goes round for each call until the server has what it needs. `timeout`: how long a client gets to answer."""
+
+    def __init__(self, asker: Questions, timeout: Callable[[], float]) -> None:
+        self._asker = asker
+        self._timeout = timeout
+
+    def go_round(self, call: Call, result: RawBytes) -> None:
+        """The server requires input for that call."""
+        task = asyncio.create_task(self._go_round(call, result))
+        call.attach(task)
+
+    async def _go_round(self, call: Call, result: RawBytes) -> None:
+        try:
+            required = inputs.parse_required(json.split(result))
+            await self._pause(call, bool(required.questions))
+            given = await self._ask_all(call, required.questions)
+            if call.is_open:
+                call.send_again(_retry(call, given, required.state))
+        except ClientError as refused:
+            call.close(answers.raw_error(call.id, refused.error))
+        except HearthError as problem:
+            call.failed(problem)
+
+    async def _pause(self, call: Call, asks: bool) -> None:
+        rounds = call.rounds = call.rounds + 1
+        if rounds > ROUNDS_LIMIT:
+            raise UpstreamError(f"server {call.instance.name!r} required input {rounds} times; the call was given up")
+        if not asks:
+            await asyncio.sleep(min(FIRST_PAUSE_SECONDS * 2 ** (rounds - 1), LONGEST_PAUSE_SECONDS))
+
+    async def _ask_all(self, call: Call, asked: Mapping[str, Question]) -> dict[str, bytes]:
+        for question in asked.values():
+            self._check(call, question)
+        tasks = [asyncio.create_task(self._ask(call, question)) for question in asked.values()]
+        try:
+            return dict(zip(asked, await asyncio.gather(*tasks), strict=True))
+        finally:
+            # One that failed ends the call: what else was asked is withdrawn.
+            for task in tasks:
+                task.cancel()
+
+    def _check(self, call: Call, question: Question) -> None:
+        session = call.session
+        params = values.members(question.params)
+        problem = capabilities.problem(question.method, params, session.capabilities, session.version or "")
+        if problem:
+            raise Refused(f"server {call.instance.name!r} asks for something in the middle of the call, but {problem}")
+
+    async def _ask(self, call: Call, question: Question) -> bytes:
+        session = call.session
+        put = questions.legacy(question, session.version or eras.NEWEST_LEGACY, f"hearth-{os.urandom(8).hex()}")
+        message = await self._asker.put(session, put.method, put.params, self._timeout())
+        if message.result is None:
+            raise ClientError(message.error or b"{}")
+        return questions.modern_result(question.method, message.result)
+
+
+def _retry(call: Call, given: Mapping[str, bytes], state: RawBytes | None) -> bytes:
+    params = inputs.retry_params(json.split(call.params), given, state)
+    if call.progress_token is not None and call.connection:
+        meta: Members = {**values.members(params.get("_meta"))}
+        meta["progressToken"] = b"%d" % call.connection.reserve()
+        params["_meta"] = json.join(meta)
+    return json.join(params)

@@ -1,0 +1,91 @@
+"""The four lists: answered from what is known, after servers that have never said what they offer were asked."""
+
+import asyncio
+from collections.abc import Callable
+
+from hearth.errors import HearthError, MessageError, UpstreamError
+from hearth.hub.binding import Binding
+from hearth.hub.calls import Call
+from hearth.hub.forwarding import Forwarding
+from hearth.hub.sessions import Session
+from hearth.hub.views import Catalogue
+from hearth.mcp import answers, eras
+from hearth.mcp.offering import Kind
+from hearth.upstreams.instance import FAILED
+from hearth.upstreams.server import Server
+from hearth.wire import json
+
+
+class Listing:
+    """Answers lists. `timeout` is how long one waits for stragglers."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        binding: Binding,
+        forwarding: Forwarding,
+        server_info: bytes,
+        timeout: Callable[[], float],
+    ) -> None:
+        self._catalogue = catalogue
+        self._binding = binding
+        self._spawn = forwarding.spawn
+        self._server_info = server_info
+        self._timeout = timeout
+
+    def answer(self, call: Call, kind: Kind, params: json.Fields) -> None:
+        """Answer at once if everything is known."""
+        if "cursor" in params:
+            raise MessageError("this cursor is not known: the list has one page", eras.INVALID_PARAMS)
+        session = call.session
+        unknown = self._catalogue.unknown(session)
+        if session.server is None:
+            # One that failed before is tried again, and nobody waits for it: it is announced when it comes.
+            for server in unknown:
+                if server.state == FAILED:
+                    self._spawn(self._try(session, call.era, server))
+            unknown = [server for server in unknown if server.state != FAILED]
+        if unknown:
+            self._spawn(self._answer_after(call, kind, unknown))
+        else:
+            self._answer(call, kind)
+
+    async def _answer_after(self, call: Call, kind: Kind, unknown: list[Server]) -> None:
+        """Wait, bounded, for servers that have never said what they offer; go on without the stragglers."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._timeout()
+        session = call.session
+        asked: dict[Server, asyncio.Future[HearthError | None]] = {}
+        while unknown and loop.time() < deadline:
+            asked |= {server: asyncio.ensure_future(self._attempt(session, call.era, server)) for server in unknown}
+            await asyncio.wait([asked[server] for server in unknown], timeout=deadline - loop.time())
+            # A reload may have put others in their place meanwhile.
+            unknown = [server for server in self._catalogue.unknown(session) if server not in asked]
+        if session.server is not None:
+            # Offering one server only, its failure is the answer; among others it is left out.
+            for server, attempt in asked.items():
+                if server in self._catalogue.unknown(session) and attempt.done() and attempt.result():
+                    call.failed(attempt.result() or UpstreamError(f"server {server.name!r} could not be started"))
+        self._answer(call, kind)
+
+    def _answer(self, call: Call, kind: Kind) -> None:
+        session = call.session
+        view = self._catalogue.view(session)
+        session.seen[kind] = view.content[kind]
+        call.close(answers.result(call.id, view.list_result(kind, call.era, call.version, self._server_info)))
+
+    def try_unknown(self, session: Session) -> None:
+        """Start what has never said what it offers: who has seen a list without it is told when it has."""
+        for server in self._catalogue.unknown(session):
+            self._spawn(self._try(session, session.era or eras.MODERN, server))
+
+    async def _try(self, session: Session, era: str, server: Server) -> None:
+        await self._attempt(session, era, server)
+
+    async def _attempt(self, session: Session, era: str, server: Server) -> HearthError | None:
+        try:
+            await self._binding.bind(session, era, server)
+        except HearthError as problem:
+            # It is in the log and in the status.
+            return problem
+        return None

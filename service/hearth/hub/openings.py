@@ -1,0 +1,70 @@
+"""How conversations begin: `initialize` of legacy clients, `server/discover` of modern ones.
+
+Both are answered at once, before any server runs. What Hearth can do is declared for good then; servers come and go.
+"""
+
+from msgspec import Raw
+
+from hearth.hub.calls import Call
+from hearth.hub.sessions import Session
+from hearth.hub.views import Catalogue
+from hearth.mcp import answers, capabilities, eras, translate
+from hearth.wire import json, values
+from hearth.wire.values import Members
+
+_EVERYTHING = json.dumps(capabilities.EVERYTHING)
+# What a legacy client may have declared that means the same to a modern server.
+_ASKABLE = ("roots", "sampling", "elicitation", "experimental", "extensions")
+
+
+class Openings:
+    """Answers both of them."""
+
+    def __init__(self, identity: answers.Identity, catalogue: Catalogue) -> None:
+        self._identity = identity
+        self._catalogue = catalogue
+
+    def initialize(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
+        """`initialize`."""
+        session = call.session
+        offered, instructions = self._offered(session, eras.LEGACY)
+        version, body = self._identity.initialized(values.text(params.get("protocolVersion")), offered, instructions)
+        session.era = eras.LEGACY
+        session.version = version
+        session.client = client_info(params.get("clientInfo"))
+        session.capabilities = {key: Raw(bytes(value)) for key, value in _declared(params, version).items()}
+        info = params.get("clientInfo")
+        session.caller = translate.Caller(json.join(session.capabilities), None if info is None else bytes(info))
+        call.close(answers.result(call.id, body), keep="initialize")
+
+    def discover(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
+        """`server/discover`."""
+        body = self._identity.discovered(*self._offered(call.session, eras.MODERN))
+        call.close(answers.result(call.id, body))
+
+    def _offered(self, session: Session, era: str) -> tuple[bytes, str | None]:
+        """Capabilities and instructions: of one server alone its own, if they are known."""
+        view = self._catalogue.view(session)
+        if session.server is not None and view.offerings:
+            offering = view.offerings[0][1]
+            mirrored = capabilities.mirrored(offering.capabilities, era)
+            return json.join(mirrored) if offering.capabilities else _EVERYTHING, offering.instructions
+        spoken = [(server.name, offering.instructions) for server, offering in view.offerings if offering.instructions]
+        return _EVERYTHING, "\n\n".join(f"# {name}\n{text}" for name, text in spoken) or None
+
+
+def _declared(params: json.Fields, version: str) -> Members:
+    """What the client can be asked, without what its revision did not have yet."""
+    declared = values.members(params.get("capabilities"))
+    return {
+        key: value
+        for key, value in declared.items()
+        if key in _ASKABLE and (key != "elicitation" or version >= eras.ELICITATION_SINCE)
+    }
+
+
+def client_info(raw: Raw | None) -> dict[str, str]:
+    """What a client says of itself, as far as it is shown to people."""
+    fields = values.members(raw)
+    found = {key: values.text(fields.get(key)) for key in ("name", "title", "version")}
+    return {key: value for key, value in found.items() if value is not None}

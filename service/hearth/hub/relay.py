@@ -1,0 +1,219 @@
+"""What servers say of their own accord, to exactly the client that it is meant for: questions, messages, notices.
+
+A question is never delivered to a session that is not certain to have caused it; what is ambiguous is an error to the
+server, so that it can go on without.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from hearth.errors import HearthError
+from hearth.hub import levels
+from hearth.hub.attribution import causing_call, sole_session
+from hearth.hub.calls import Call
+from hearth.hub.parking import ParkedCall, Parking
+from hearth.hub.questions import Questions
+from hearth.hub.sessions import Session
+from hearth.mcp import answers, capabilities, eras, inputs, isolation, questions, translate
+from hearth.mcp.questions import Question
+from hearth.upstreams.connection import Connection, refusal
+from hearth.upstreams.instance import Instance
+from hearth.upstreams.server import Server
+from hearth.wire import json, values
+
+log = logging.getLogger(__name__)
+
+# Elicitations by URL whose end may still be announced; above it the oldest are forgotten.
+VISITS_LIMIT = 1000
+
+_AMBIGUOUS = "several clients share this server and it is not certain which of them is meant"
+_NOBODY = "no client's request is in flight that this could belong to"
+
+
+class Relay:
+    """Takes what instances say. `timeout` is how long a client gets to answer."""
+
+    def __init__(
+        self,
+        asker: Questions,
+        parking: Parking,
+        servers: Callable[[str], Server | None],
+        timeout: Callable[[], float],
+    ) -> None:
+        self._asker = asker
+        self._parking = parking
+        self._server = servers
+        self._timeout = timeout
+        # Questions of servers on their way to clients, by the connection and the server's id.
+        self._open: dict[tuple[Connection, object], asyncio.Task[None] | ParkedCall] = {}
+        self._visits: dict[tuple[str, str], Session] = {}
+
+    # --- questions
+
+    def asked(self, instance: Instance, connection: Connection, message: json.Message, cause: int | None) -> None:
+        """A server asks. Every question is answered, by the client or with an error."""
+        assert message.id is not None and message.method is not None
+        key = (connection, json.id_key(message.id))
+        if key in self._open:
+            # An answer would be one to the first of the two.
+            log.warning("a second question by the same id is not answered", extra={"upstream": instance.name})
+            return
+        if message.method not in questions.METHODS:
+            connection.answer(refusal(message, f"no client can be asked for {message.method}"), cause)
+            return
+        self._learn(instance, message.method, cause)
+        if message.method == capabilities.ROOTS and instance.mode == isolation.WORKSPACE:
+            connection.answer(answers.result(message.id, instance.tenant.root_list()), cause)
+            return
+        call = causing_call(connection, cause)
+        if call is not None and (isinstance(call, ParkedCall) or call.era == eras.MODERN):
+            self._park(key, connection, call, message, cause)
+        else:
+            self._put(key, instance, connection, call, message, cause)
+
+    def _learn(self, instance: Instance, method: str, cause: int | None) -> None:
+        """A server that asks is shared more narrowly from now on, unless its transport tells whom it means."""
+        server = self._server(instance.name)
+        if server is None:
+            return
+        if method == capabilities.ROOTS:
+            server.learn(isolation.ROOTS)
+        elif cause is None:
+            server.learn(isolation.QUESTION)
+
+    def _park(
+        self,
+        key: tuple[Connection, object],
+        connection: Connection,
+        call: Call | ParkedCall,
+        message: json.Message,
+        cause: int | None,
+    ) -> None:
+        try:
+            parked = self._parking.take(call) if isinstance(call, Call) else call
+        except HearthError as problem:
+            connection.answer(refusal(message, str(problem), eras.INTERNAL_ERROR), cause)
+            return
+        self._open[key] = parked
+        parked.question(message, lambda: self._open.pop(key, None))
+
+    def _put(
+        self,
+        key: tuple[Connection, object],
+        instance: Instance,
+        connection: Connection,
+        call: Call | None,
+        message: json.Message,
+        cause: int | None,
+    ) -> None:
+        session = call.session if call else sole_session(instance)
+        problem = self._problem(session, instance, message)
+        if session is None or problem:
+            connection.answer(refusal(message, problem or _NOBODY, eras.INTERNAL_ERROR), cause)
+            return
+        task = asyncio.create_task(self._ask(session, instance, connection, message, cause))
+        self._open[key] = task
+        task.add_done_callback(lambda _: self._open.pop(key, None))
+        if call:
+            call.attach(task)
+
+    def _problem(self, session: Session | None, instance: Instance, message: json.Message) -> str | None:
+        if session is None:
+            return _AMBIGUOUS if instance.in_flight else _NOBODY
+        if session.era != eras.LEGACY:
+            return _NOBODY
+        params = values.members(message.fields.get("params"))
+        return capabilities.problem(message.method or "", params, session.capabilities, session.version or "")
+
+    async def _ask(
+        self, session: Session, instance: Instance, connection: Connection, message: json.Message, cause: int | None
+    ) -> None:
+        """Put a legacy server's question to a legacy client, and its answer to the server."""
+        assert message.id is not None and message.method is not None
+        try:
+            params = values.members(message.fields.get("params"))
+            visit = inputs.elicitation_id(params)
+            asked = questions.legacy(
+                Question(message.method, message.params or b"{}"), session.version or eras.NEWEST_LEGACY, visit
+            )
+            if visit:
+                self._remember_visit(instance.name, visit, session)
+            answer = await self._asker.put(session, asked.method, asked.params, self._timeout())
+            if answer.result is None:
+                payload = answers.raw_error(message.id, answer.error or b"{}")
+            else:
+                version = instance.offering.version if instance.offering else eras.NEWEST_LEGACY
+                result = questions.legacy_result(message.method, answer.result, version)
+                payload = answers.result(message.id, result)
+        except HearthError as problem:
+            payload = answers.error(message.id, eras.INTERNAL_ERROR, str(problem))
+        except asyncio.CancelledError:
+            connection.answer(answers.error(message.id, eras.INTERNAL_ERROR, "the call was withdrawn"), cause)
+            raise
+        connection.answer(payload, cause)
+
+    def _remember_visit(self, server: str, elicitation: str, session: Session) -> None:
+        if len(self._visits) >= VISITS_LIMIT:
+            del self._visits[next(iter(self._visits))]
+        self._visits[server, elicitation] = session
+
+    # --- notices
+
+    def noticed(self, instance: Instance, message: json.Message, cause: int | None) -> None:
+        """A server tells something that is neither progress nor about its lists or resources."""
+        params = values.members(message.fields.get("params"))
+        if message.method == "notifications/message":
+            self._log(instance, params, cause)
+        elif message.method == "notifications/cancelled":
+            self._withdrawn(instance, params)
+        elif message.method == "notifications/elicitation/complete":
+            self._visited(instance, params)
+        elif message.method and not message.method.startswith("notifications/subscriptions/"):
+            self._pass_on(instance, message, params)
+
+    def _log(self, instance: Instance, params: json.Fields, cause: int | None) -> None:
+        level = values.text(params.get("level"))
+        call = causing_call(instance.connection, cause) if instance.connection else None
+        if isinstance(call, ParkedCall):
+            call = call.call
+            if call is None:
+                return
+        session = call.session if call else sole_session(instance)
+        if session is None:
+            log.debug("a message for nobody in particular", extra={"upstream": instance.name})
+            return
+        if call and call.era == eras.MODERN:
+            heard = call.log_level is not None and levels.at_least(level, call.log_level)
+        else:
+            heard = session.era == eras.LEGACY and levels.at_least(level, session.log_level)
+        if heard:
+            body = translate.notification_params(params)
+            session.outlet.notify(answers.notification("notifications/message", body))
+
+    def _withdrawn(self, instance: Instance, params: json.Fields) -> None:
+        if "requestId" not in params or instance.connection is None:
+            return
+        id = bytes(params["requestId"])
+        held = self._open.get((instance.connection, json.id_key(id)))
+        if isinstance(held, ParkedCall):
+            held.withdrawn(id)
+        elif held:
+            held.cancel()
+
+    def _visited(self, instance: Instance, params: json.Fields) -> None:
+        elicitation = inputs.elicitation_id(params)
+        if elicitation is None:
+            return
+        self._parking.completed(instance.connection, elicitation)
+        session = self._visits.pop((instance.name, elicitation), None)
+        if session:
+            body = translate.notification_params(params)
+            session.outlet.notify(answers.notification("notifications/elicitation/complete", body))
+
+    def _pass_on(self, instance: Instance, message: json.Message, params: json.Fields) -> None:
+        """What Hearth does not know goes to whom it must be meant for, or to nobody."""
+        session = sole_session(instance)
+        if session and message.method and session.era == instance.era:
+            body = translate.notification_params(params)
+            session.outlet.notify(answers.notification(message.method, body))

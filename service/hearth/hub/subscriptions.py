@@ -1,0 +1,170 @@
+"""Who is told what has changed: lists, and the resources that clients subscribed to."""
+
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from hearth.errors import HearthError, MessageError
+from hearth.hub.binding import Binding
+from hearth.hub.calls import Call
+from hearth.hub.listens import Listen, keep_name
+from hearth.hub.sessions import Session
+from hearth.hub.views import Catalogue
+from hearth.mcp import answers, eras, translate
+from hearth.mcp.offering import CHANGES, KINDS, Kind
+from hearth.upstreams.instance import Instance
+from hearth.upstreams.server import Server
+from hearth.wire import json, values
+
+Spawn = Callable[[Coroutine[Any, Any, None]], None]
+
+
+class Subscriptions:
+    """Told of changes, it tells those who want to know."""
+
+    def __init__(self, catalogue: Catalogue, binding: Binding, spawn: Spawn) -> None:
+        self._catalogue = catalogue
+        self._binding = binding
+        self._spawn = spawn
+
+    # --- lists
+
+    def announce(self, sessions: Iterable[Session]) -> None:
+        """Tell everybody whose client saw other lists."""
+        for session in sessions:
+            content = self._catalogue.view(session).content
+            # Who never asked for a list has nothing to be told, unless it asked for exactly that.
+            changed = [kind for kind, seen in session.seen.items() if seen != content[kind]]
+            for kind in changed:
+                session.seen[kind] = content[kind]
+            self.tell(session, changed)
+
+    def tell(self, session: Session, kinds: Iterable[Kind]) -> None:
+        """The notices of changed lists, in the session's era; one for lists that are announced together."""
+        for notice in dict.fromkeys(kind.changed for kind in kinds):
+            if session.initialized:
+                session.outlet.notify(answers.notification(notice), topic=notice)
+            for listen in session.listens.values():
+                listen.changed(CHANGES[notice][0])
+
+    def outdate(self, sessions: Iterable[Session]) -> None:
+        """What clients saw may be wrong in a way that the lists do not show yet."""
+        for session in sessions:
+            # No content has this hash.
+            session.seen = dict.fromkeys(session.seen, 0)
+
+    # --- modern clients
+
+    def listen(self, call: Call, params: json.Fields) -> None:
+        """`subscriptions/listen`: acknowledged, and open from then on."""
+        session = call.session
+        wanted = json.split(params.get("notifications", b""))
+        listen = Listen(session, call.id, wanted)
+        del session.open[call.key]
+        session.listens[call.key] = listen
+        content = self._catalogue.view(session).content
+        for kind in KINDS:
+            if listen.wants(kind):
+                session.seen.setdefault(kind, content[kind])
+        session.outlet.finish(call.tag, keep=listen.keep)
+        if call.replayed:
+            # Acknowledged by another daemon, whose lists the client has.
+            for kind in KINDS:
+                listen.changed(kind)
+        else:
+            listen.acknowledge()
+        for uri in listen.uris:
+            self._spawn(self._hold(session, eras.MODERN, listen, uri))
+
+    def unlisten(self, listen: Listen) -> None:
+        """The client no longer wants it."""
+        for bound in listen.session.bound.values():
+            for instance in bound.values():
+                instance.watch.leave(listen)
+
+    # --- legacy clients
+
+    def subscribe(self, call: Call, params: json.Fields) -> None:
+        """`resources/subscribe`: answered when it is clear whose the resource is."""
+        uri = _uri(params)
+        self._spawn(self._subscribe(call, uri))
+
+    async def _subscribe(self, call: Call, uri: str) -> None:
+        session = call.session
+        try:
+            server, own = await self._locate(session, uri)
+            session.subscriptions[uri] = (server.name, own)
+            instance = await self._binding.bind(session, eras.LEGACY, server)
+            instance.watch.hold(own, session)
+        except HearthError as problem:
+            session.subscriptions.pop(uri, None)
+            call.failed(problem)
+        else:
+            call.close(answers.result(call.id, b"{}"), keep=_keep(uri))
+
+    def unsubscribe(self, call: Call, params: json.Fields) -> None:
+        """`resources/unsubscribe`."""
+        uri = _uri(params)
+        session = call.session
+        _, own = session.subscriptions.pop(uri, ("", uri))
+        for instance in session.bound[eras.LEGACY].values():
+            instance.watch.release(own, session)
+        (call.batch or session.outlet).drop(_keep(uri))
+        call.close(answers.result(call.id, b"{}"))
+
+    # --- both
+
+    async def _hold(self, session: Session, era: str, listen: Listen, uri: str) -> None:
+        try:
+            server, own = await self._locate(session, uri)
+            listen.sources[uri] = (server.name, own)
+            instance = await self._binding.bind(session, era, server)
+        except HearthError:
+            # It was acknowledged, and there is nothing that it could ever tell of.
+            return
+        if listen in session.listens.values():
+            instance.watch.hold(own, listen)
+
+    async def _locate(self, session: Session, uri: str) -> tuple[Server, str]:
+        """Whose the resource is; servers that have never said what they have are started for it."""
+        tried: set[Server] = set()
+        while True:
+            found = self._catalogue.view(session).locate(uri, session.links)
+            if found:
+                return found
+            server = next((each for each in self._catalogue.unknown(session) if each not in tried), None)
+            if server is None:
+                problem = MessageError(f"no server has the resource {uri}", eras.INVALID_PARAMS)
+                raise problem
+            tried.add(server)
+            try:
+                await self._binding.bind(session, session.era or eras.MODERN, server)
+            except HearthError:
+                pass
+
+    def updated(self, instance: Instance, server: Server, params: json.Fields) -> None:
+        """A server says that a resource is not what it was."""
+        uri = values.text(params.get("uri"))
+        if uri is None:
+            return
+        for holder, _ in instance.watch.holders(uri):
+            if isinstance(holder, Listen):
+                holder.updated(self._exposed(holder.session, server, uri), params)
+            elif isinstance(holder, Session):
+                exposed = json.dumps(self._exposed(holder, server, uri))
+                body = translate.notification_params(params, uri=exposed)
+                payload = answers.notification("notifications/resources/updated", body)
+                holder.outlet.notify(payload, topic=f"updated {uri}")
+
+    def _exposed(self, session: Session, server: Server, uri: str) -> str:
+        return self._catalogue.view(session).expose(server, uri)
+
+
+def _keep(uri: str) -> str:
+    return keep_name("subscribe", uri.encode("utf-8", "replace"))
+
+
+def _uri(params: json.Fields) -> str:
+    uri = values.text(params.get("uri"))
+    if uri is None:
+        raise MessageError("params.uri must be a string", eras.INVALID_PARAMS)
+    return uri
