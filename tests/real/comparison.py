@@ -52,6 +52,8 @@ def _strip_meta(holder: Document, key: str) -> None:
 def _strip_question(params: Document) -> None:
     # A question of the older era is a request of its own, with a token for its progress.
     _strip_meta(params, "progressToken")
+    # Only the older era has it.
+    params.pop("elicitationId", None)
     # Absent means a form.
     if params.get("mode") == "form":
         del params["mode"]
