@@ -74,6 +74,10 @@ class Client:
         self.name = name
         self.capabilities = {} if bare else capabilities_of(revision)
         self.info = {"name": name, "version": revision}
+        # The error that answers every question, for a client that is out of sorts.
+        self.refusal: Message | None = None
+        # Whether it leaves questions unanswered.
+        self.silent = False
         # What the server said of itself.
         self.server: Message = {}
         # What came and belongs to no request, in its order.
@@ -204,10 +208,11 @@ class LegacyClient(Client):
 
     def __init__(self, wire: Wire, revision: str, name: str, bare: bool = False) -> None:
         super().__init__(wire, revision, name, bare)
+        self._questions: list[Message] = []
         self._level: str | None = None
 
     def open(self) -> None:
-        params = {"protocolVersion": self.revision, "capabilities": self.capabilities, "clientInfo": self.info}
+        params: Message = {"protocolVersion": self.revision, "capabilities": self.capabilities, "clientInfo": self.info}
         outcome = self.ask("initialize", **params)
         assert outcome.result["protocolVersion"] == self.revision, outcome
         self.server = outcome.result
@@ -227,14 +232,24 @@ class LegacyClient(Client):
         return outcome
 
     def asked(self, message: Message) -> None:
+        self._questions.append(message)
+        if not self.silent:
+            self.wire.send({"jsonrpc": "2.0", "id": message["id"], **self._answer(message)})
+
+    def _answer(self, message: Message) -> Message:
         method, params = message["method"], message.get("params", {})
         result = {} if method == "ping" else self.reply(method, params)
         if result is None:
             self.complaints.append(f"asked for what was not declared: {message}")
-            outcome: Message = {"error": {"code": -32601, "message": f"Method not found: {method}"}}
-        else:
-            outcome = {"result": result}
-        self.wire.send({"jsonrpc": "2.0", "id": message["id"], **outcome})
+            return {"error": {"code": -32601, "message": f"Method not found: {method}"}}
+        return {"result": result} if self.refusal is None else {"error": self.refusal}
+
+    def next_question(self) -> Message:
+        """The next request of the server's."""
+        known = len(self._questions)
+        while len(self._questions) == known:
+            self.take(self.wire.receive())
+        return self._questions[-1]
 
     def subscribe(self, uri: str) -> object:
         outcome = self.ask("resources/subscribe", uri=uri)

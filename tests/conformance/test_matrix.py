@@ -13,7 +13,7 @@ import pytest
 from conformance import table
 from conformance.expectations import expected
 from conformance.features import FEATURES, tried
-from conformance.revisions import COMPLETIONS_SINCE, REVISIONS
+from conformance.revisions import REVISIONS
 from conformance.stage import WIRES, Stage
 from process.daemon import Scratch
 
@@ -37,9 +37,10 @@ def found() -> dict[table.Cell, str]:
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("client", REVISIONS)
 def test_a_client_of_each_revision_is_offered_the_full_set(stage: Stage, client: str, wire: str) -> None:
-    offered = set(stage.client(client, wire).server["capabilities"])
-    more = {"completions"} if client >= COMPLETIONS_SINCE else set()
-    assert offered == {"tools", "resources", "prompts", "logging", *more}
+    offered = stage.client(client, wire).server["capabilities"]
+    assert set(offered) == {"tools", "resources", "prompts", "logging", "completions"}
+    assert offered["resources"]["subscribe"] is True
+    assert all(offered[name]["listChanged"] is True for name in ("tools", "resources", "prompts"))
 
 
 @pytest.mark.parametrize("feature", FEATURES)

@@ -48,6 +48,18 @@ def test_every_request_is_answered_with_the_reason(broken: Scratch, wire: str) -
     assert_explained(client.ask("ping", id="last"), "last", AT_FAULT)
 
 
+@pytest.mark.parametrize("wire", ["lines", "frames"])
+def test_each_request_of_a_batch_is_answered_with_the_reason_in_one_array(broken: Scratch, wire: str) -> None:
+    client = broken.lines() if wire == "lines" else broken.frames()
+    notice = {"jsonrpc": "2.0", "method": "notifications/x"}
+    requests = [{"jsonrpc": "2.0", "id": id, "method": "ping"} for id in (1, "two")]
+    client.send_line(json.dumps([notice]).encode())
+    client.send_line(json.dumps([requests[0], notice, 7, requests[1]]).encode())
+    first, second = json.loads(client.receive_line())
+    assert_explained(first, 1, AT_FAULT)
+    assert_explained(second, "two", AT_FAULT)
+
+
 def test_what_is_not_json_is_answered_without_an_id(broken: Scratch) -> None:
     client = broken.lines()
     client.send_line(b'{"jsonrpc": "2.0" "id": 1}')
@@ -204,6 +216,9 @@ def test_an_activated_daemon_reaches_accept_all_the_same_and_serves_after_a_new_
     try:
         with scratch.lines() as client:
             assert_explained(client.ask("ping", id="x"), "x", "install it again")
+            client.send_line(b'[{"jsonrpc":"2.0","id":"y","method":"ping"}]')
+            (answer,) = json.loads(client.receive_line())
+            assert_explained(answer, "y", "install it again")
         with scratch.control() as client:
             client.send_frame({"type": "hello", "protocol": 1})
             assert "install it again" in client.receive_type("error")[0]["message"]

@@ -1,14 +1,20 @@
 """What a client sees through Hearth against what it sees without. What may differ is written here, and only here."""
 
 import copy
-from collections.abc import Mapping
+import reprlib
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from real.scenario.python_client import Document
 
 # The envelope of the modern era's results, which is Hearth's own or made up where the two eras differ.
 ENVELOPE = ("resultType", "ttlMs", "cacheScope")
+# Lists are sorted by Hearth, so that their order does not depend on who started first.
+LISTS = ("tools", "resources", "resourceTemplates", "prompts")
 SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
+ABSENT = "(absent)"
+_TOLD = 20
 
 
 def comparable(document: Document) -> Document:
@@ -26,6 +32,9 @@ def comparable(document: Document) -> Document:
 def _strip(result: Document) -> None:
     for key in ENVELOPE:
         result.pop(key, None)
+    for key in LISTS:
+        if key in result:
+            result[key].sort(key=lambda item: item["name"])
     _strip_meta(result, SERVER_INFO_KEY)
     # Absent means false.
     if result.get("isError") is False:
@@ -43,6 +52,8 @@ def _strip_meta(holder: Document, key: str) -> None:
 def _strip_question(params: Document) -> None:
     # A question of the older era is a request of its own, with a token for its progress.
     _strip_meta(params, "progressToken")
+    # Only the older era has it.
+    params.pop("elicitationId", None)
     # Absent means a form.
     if params.get("mode") == "form":
         del params["mode"]
@@ -52,12 +63,18 @@ def _strip_question(params: Document) -> None:
 
 
 def assert_same(bridged: Document, direct: Document) -> None:
-    """Step by step, so that a failure names the step."""
-    through, without = comparable(bridged), comparable(direct)
-    assert list(through) == list(without)
-    differing = {name: (through[name], without[name]) for name in through if through[name] != without[name]}
-    assert not differing, _told(differing)
+    """The first differences are told by their place."""
+    found = list(islice(differences(comparable(bridged), comparable(direct)), _TOLD))
+    assert not found, "\n".join(["through Hearth ≠ without:", *found])
 
 
-def _told(differing: Mapping[str, tuple[Any, Any]]) -> str:
-    return "\n".join(f"{name}:\n  bridged {pair[0]!r}\n  direct  {pair[1]!r}" for name, pair in differing.items())
+def differences(through: Any, without: Any, place: str = "") -> Iterator[str]:
+    """Where the two differ, each place on one line."""
+    if isinstance(through, dict) and isinstance(without, dict):
+        for key in dict.fromkeys([*without, *through]):
+            yield from differences(through.get(key, ABSENT), without.get(key, ABSENT), f"{place}/{key}")
+    elif isinstance(through, list) and isinstance(without, list) and len(through) == len(without):
+        for number, pair in enumerate(zip(through, without, strict=True)):
+            yield from differences(*pair, f"{place}/{number}")
+    elif through != without:
+        yield f"{place}: {reprlib.repr(through)} ≠ {reprlib.repr(without)}"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from real.clients import PLAYERS, Player, play
+from real.clients import PLAYERS, PYTHON_AUTO, TYPESCRIPT_V1, Player, play
 from real.comparison import assert_same, comparable
 from real.home import RealHome
 from real.installation import SCENARIO
@@ -62,6 +62,33 @@ def test_through_hearth_a_client_sees_what_it_sees_without(
     assert bridged["opening"]["instructions"] == direct["opening"]["instructions"]
     assert set(bridged["opening"]["capabilities"]) == set(direct["opening"]["capabilities"])
     assert_same(bridged, direct)
+
+
+@pytest.mark.parametrize("player", [PYTHON_AUTO, TYPESCRIPT_V1], indirect=True, ids=lambda player: player.package)
+def test_among_other_servers_it_is_the_same_under_prefixed_names(
+    home: RealHome, player: Player, direct: Document
+) -> None:
+    bridged = play(player, home.bridged(), prefixed(scenario(), "board__"))
+    assert_same(without_prefix(bridged, "board__"), direct)
+
+
+def prefixed(description: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """The scenario for a client that sees all servers."""
+    for step in description["steps"]:
+        for key in {"tool", "prompt", "release"} & set(step):
+            step[key] = prefix + step[key]
+        if step.get("ref", {}).get("type") == "ref/prompt":
+            step["ref"]["name"] = prefix + step["ref"]["name"]
+    return description
+
+
+def without_prefix(document: Document, prefix: str) -> Document:
+    """What was listed of that server, under its own names."""
+    for seen in document["steps"].values():
+        for kind in {"tools", "prompts"} & set(seen.get("result", {})):
+            found = [item for item in seen["result"][kind] if item["name"].startswith(prefix)]
+            seen["result"][kind] = [{**item, "name": item["name"].removeprefix(prefix)} for item in found]
+    return document
 
 
 def assert_complete(document: Document) -> None:

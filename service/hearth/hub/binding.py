@@ -42,7 +42,7 @@ class Binding:
         server.hold(instance, session, session.id)
         if former and former is not instance:
             self._let_go(session, server, former)
-        for _, (name, uri) in session.subscriptions.items():
+        for name, uri in session.subscriptions.values():
             if name == server.name and era == eras.LEGACY:
                 instance.watch.hold(uri, session)
         for listen in session.listens.values():
@@ -97,5 +97,3 @@ class Binding:
 def lists_roots(session: Session) -> bool:
     """Whether the client can be asked for its roots, now and by a request."""
     return session.initialized and session.era == eras.LEGACY and "roots" in session.capabilities
-
-

@@ -33,8 +33,9 @@ class Call:
     """One request of one client. It is the upstream connection's waiter."""
 
     __slots__ = (
-        "asked", "batch", "connection", "declared", "desk", "era", "id", "instance", "key", "known", "log_level", "method", "number", "params",
-        "parked", "plain", "progress_token", "replayed", "resent", "rounds", "server", "session", "started", "tag", "tasks",
+        "asked", "batch", "connection", "declared", "desk", "era", "id", "instance", "key", "known", "log_level",
+        "method", "number", "params", "parked", "plain", "progress_token", "replayed", "resent", "rounds", "server",
+        "session", "started", "tag", "tasks",
         "touched", "uri", "view",
     )  # fmt: skip
 

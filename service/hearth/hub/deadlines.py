@@ -1,4 +1,4 @@
-"""Calls that take too long. Progress gives a call more time, up to a ceiling; what its client is asked costs it none."""
+"""Calls that take too long. Progress gives a call more time, up to a ceiling; questions to its client cost it none."""
 
 import asyncio
 from collections.abc import Callable, Iterable

@@ -19,7 +19,6 @@ from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
 
-
 # Finds the target of a request in what its client sees; None if it is not there. Raises MessageError for bad params.
 Locate = Callable[[View], Target | None]
 # Whether a server that has not said yet what it offers may be the one.
@@ -150,9 +149,7 @@ class Forwarding:
             self._raw_methods[method] = raw
         return raw
 
-    def _write_meta(
-        self, call: Call, params: json.Fields, meta: json.Fields, instance: Instance, number: int
-    ) -> None:
+    def _write_meta(self, call: Call, params: json.Fields, meta: json.Fields, instance: Instance, number: int) -> None:
         token = b"%d" % number if call.progress_token is not None else None
         level = None
         if call.era == eras.LEGACY:
@@ -204,5 +201,3 @@ class _Turn(NamedTuple):
 
     def failed(self, problem: HearthError) -> None:
         self.call.failed(problem)
-
-

@@ -1,4 +1,4 @@
-"""The hub: the one object that the server talks to. It owns sessions, servers and what is between them, and no socket."""
+"""The hub: the one object that the daemon talks to. It owns sessions, servers and what is between, and no socket."""
 
 import asyncio
 import os
@@ -55,9 +55,7 @@ class Hub:
             self._catalogue, self._binding, self._forwarding, identity.info, lambda: self.config.list_timeout
         )
         self._subscriptions = Subscriptions(self._catalogue, self._binding, self._forwarding.spawn)
-        self._relay = Relay(
-            self._questions, self._parking, self.servers.get, lambda: self.config.question_timeout
-        )
+        self._relay = Relay(self._questions, self._parking, self.servers.get, lambda: self.config.question_timeout)
         self._router = Router(
             Openings(identity, self._catalogue),
             self._catalogue,

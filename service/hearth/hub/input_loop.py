@@ -1,4 +1,4 @@
-"""Calls of legacy clients on modern servers that require input: the client is asked for real, and the call made again."""
+"""Calls of legacy clients on modern servers that require input: the client is asked, and the call is made again."""
 
 import asyncio
 import os

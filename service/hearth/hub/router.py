@@ -303,5 +303,3 @@ def _may_have(session: Session, name: str) -> Callable[[Server], bool]:
 
 def _anybody(server: Server) -> bool:
     return True
-
-

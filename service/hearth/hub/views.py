@@ -1,7 +1,7 @@
-"""What a client sees: the lists of all servers, merged under names and URIs that are unambiguous, in the config's order.
+"""What a client sees: the lists of all servers, merged under unambiguous names and URIs, in the config's order.
 
-Tools and prompts are called `server__name`; a client of one server alone sees that server's own names. URIs stay as they
-are: they are in other places, too. Where two servers have the same one, the first keeps it and the other's is prefixed.
+Tools and prompts are called `server__name`; a client of one server alone sees that server's own names. URIs stay as
+they are: they are in other places, too. Where two servers have the same one, the first keeps it and the other's is prefixed.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -101,7 +101,7 @@ class View:
     # --- whose a URI is
 
     def locate(self, uri: str, links: dict[str, str]) -> tuple[Server, str] | None:
-        """Who has the resource, and its URI there. `links` has the servers of URIs that were mentioned to the client."""
+        """Who has the resource, and its URI there. `links`: the servers of URIs that were mentioned to the client."""
         offer = self.offers[RESOURCES].get(uri)
         if offer:
             return offer.server, offer.item.name

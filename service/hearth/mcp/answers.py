@@ -56,9 +56,7 @@ class Identity:
         self.info = json.dumps(self._info)
         self._daemon_id = daemon_id
 
-    def initialized(
-        self, requested: object, capabilities: RawBytes, instructions: str | None
-    ) -> tuple[str, bytes]:
+    def initialized(self, requested: object, capabilities: RawBytes, instructions: str | None) -> tuple[str, bytes]:
         """The negotiated version and the result of `initialize`. `capabilities` is raw."""
         version = eras.negotiate(requested)
         body: dict[str, object] = {

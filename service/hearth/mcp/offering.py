@@ -126,4 +126,3 @@ def exposed_name(item: Item, taken: Iterable[str]) -> str:
     # `a` with `b__c` and `a__b` with `c` meet under one name; the first in the config keeps it.
     name = names.exposed(item.server, item.name)
     return names.hashed(item.server, item.name) if name in taken else name
-

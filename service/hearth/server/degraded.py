@@ -269,15 +269,23 @@ class Guest:
 
 
 def _answer(line: bytes, reason: str) -> bytes | None:
-    """The error for a request, None for what has no answer."""
+    """The error for a request, one array of them for a batch, None for what has no answer."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):
         return b'{"jsonrpc":"2.0","error":{"code":-32700,"message":"the message is not JSON"}}'
+    batch = message if isinstance(message, list) else [message]
+    refused = [error for item in batch if (error := _error(item, reason))]
+    if not refused:
+        return None
+    return json.dumps(refused if batch is message else refused[0]).encode()
+
+
+def _error(message: object, reason: str) -> dict[str, object] | None:
     if not isinstance(message, dict) or "id" not in message or "method" not in message:
         return None
     error = {"code": StartError.rpc_code, "message": f"Hearth cannot serve: {reason}"}
-    return json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}).encode()
+    return {"jsonrpc": "2.0", "id": message["id"], "error": error}
 
 
 def _status(host: Degraded) -> dict[str, object]:

@@ -123,7 +123,15 @@ def _send(connection: socket.socket, answer: bytes | None, end: bytes) -> None:
 
 def _failure(line: bytes, reason: str) -> bytes | None:
     message = json.loads(line)
+    batch = message if isinstance(message, list) else [message]
+    refused = [error for item in batch if (error := _error(item, reason))]
+    if not refused:
+        return None
+    return json.dumps(refused if batch is message else refused[0]).encode()
+
+
+def _error(message: object, reason: str) -> dict[str, object] | None:
     if not isinstance(message, dict) or "id" not in message or "method" not in message:
         return None
     error = {"code": -32603, "message": f"Hearth cannot serve: {reason}"}
-    return json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}).encode()
+    return {"jsonrpc": "2.0", "id": message["id"], "error": error}

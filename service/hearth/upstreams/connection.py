@@ -5,14 +5,17 @@ subclasses' business: `stdio` and `http`.
 """
 
 import logging
-from collections.abc import Callable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from hearth.errors import HearthError, MessageError, UpstreamError, WireError
 from hearth.mcp import answers, eras
 from hearth.wire import json, values
 from hearth.wire.lines import Item
 from hearth.wire.values import RawBytes
+
+if TYPE_CHECKING:
+    from hearth.mcp.headers import Index
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +85,9 @@ class Connection:
 
     def greeted(self, era: str, version: str) -> None:
         """The handshake is done: what the server speaks."""
+
+    def learn_headers(self, indexes: "Mapping[str, Index]") -> None:
+        """Which arguments of which tools go into headers, too; for transports that have any."""
 
     def notify(self, method: str, params: RawBytes | None = None) -> None:
         """Tell; nothing comes back, and a server that is gone is told nothing."""

@@ -52,18 +52,15 @@ class Server:
         self._latest: Instance | None = None
         self._scout: Instance | None = None
         self._retired = False
-        self._initial = isolation.initial(spec.command, spec.args, spec.cwd, spec.url)
 
     # --- sharing
 
     @property
-    def mode(self) -> str:
+    def mode(self) -> isolation.Mode:
         """Who shares an instance, as configured or as learned."""
-        if self.spec.isolation != "auto":
-            return self.spec.isolation
-        return isolation.stricter(self._initial, self._learned.get(self.spec).mode)
+        return self._learned.mode(self.spec)
 
-    def learn(self, event: str) -> None:
+    def learn(self, event: isolation.Event) -> None:
         """A server of which nothing was configured does something that only fits a narrower way of sharing."""
         if self.spec.isolation != "auto":
             return
@@ -191,12 +188,14 @@ class Server:
 
     def _connect(self, owner: Owner, tenant: Tenant) -> Connection:
         try:
-            resolved = references.resolve(self.spec, os.environ)
+            # A shared one never runs in a client's folder.
+            folder = tenant.cwd if self.mode != isolation.SHARED else None
+            resolved = references.resolve(self.spec, os.environ, folder)
             if resolved.url is not None:
                 from hearth.upstreams.http import connect
 
                 return connect(self.name, owner, resolved, self._limits)
-            launch = _launch(resolved, os.environ, tenant if self.mode != isolation.SHARED else None)
+            launch = _launch(resolved, os.environ, folder)
         except ConfigError as exc:
             raise UpstreamError(str(exc)) from exc
         return StdioConnection(self.name, owner, launch, self._limits)
@@ -228,7 +227,7 @@ class Server:
             self._drop(key, instance)
 
     def outdate(self, seconds: float) -> None:
-        """It is no longer in the config, or another entry is in its place: what runs is ended when its calls are done."""
+        """Another entry is in its place, or none: what runs is ended when its calls are done."""
         self._retired = True
         for instance in self.instances.values():
             instance.outdate()
@@ -283,12 +282,9 @@ class Server:
         }
 
 
-def _launch(
-    spec: ServerSpec, environ: Mapping[str, str], tenant: Tenant | None
-) -> tuple[list[str], dict[str, str], str]:
-    """How to start it. `tenant` is None for one that is shared: it never runs in a client's folder."""
+def _launch(spec: ServerSpec, environ: Mapping[str, str], folder: str | None) -> tuple[list[str], dict[str, str], str]:
+    """How to start it; where nothing else is configured, in that folder."""
     environment = references.child_environment(spec, environ)
     assert spec.command is not None
-    base = (tenant.cwd if tenant else None) or home_dir()
-    cwd = os.path.join(base, os.path.expanduser(spec.cwd)) if spec.cwd else base
+    cwd = os.path.expanduser(spec.cwd) if spec.cwd else folder or home_dir()
     return [spec.command, *spec.args], environment, cwd

@@ -102,5 +102,3 @@ class StdioConnection(Connection):
 def describe_exit(code: int) -> str:
     """An exit code in words."""
     return f"exit code {code}" if code >= 0 else f"signal {-code}"
-
-

@@ -67,8 +67,7 @@ class Watch:
 
     def holders(self, uri: str) -> list[tuple[object, str]]:
         """Who is told of a change of that resource, and the URI that each of them holds: its own, or one above it."""
-        found = [(holder, held) for held in self._holders if _covers(held, uri) for holder in self._holders[held]]
-        return found
+        return [(holder, held) for held in self._holders if _covers(held, uri) for holder in self._holders[held]]
 
     def connected(self, connection: Connection, era: str) -> None:
         """There is a server to ask, new or again."""

@@ -46,7 +46,7 @@ def sniff(first: bytes) -> Language | None:
         return Language.FRAMES
     if ord("A") <= byte <= ord("Z"):
         return Language.HTTP
-    if byte != _OBJECT:  # a batch of messages would begin with `[`; none is served
+    if byte != _OBJECT:  # a batch begins with `[`, and none may come before `initialize`
         return Language.UNKNOWN
     found = _sniff_object(first[:SNIFF_LIMIT_BYTES])
     if found is None and len(first) >= SNIFF_LIMIT_BYTES:

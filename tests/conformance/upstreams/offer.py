@@ -95,7 +95,7 @@ def completion(revision: str, ref: Message, argument: Message) -> Message | None
 
 def capabilities(revision: str) -> Message:
     """What the server declares."""
-    more = {"completions": {}} if revision >= COMPLETIONS_SINCE else {}
+    more: Message = {"completions": {}} if revision >= COMPLETIONS_SINCE else {}
     return {
         "tools": {"listChanged": True},
         "resources": {"subscribe": True, "listChanged": True},

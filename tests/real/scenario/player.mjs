@@ -4,11 +4,19 @@
 import { once } from "node:events";
 
 const LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel";
-const QUESTIONS = ["elicitation/create", "sampling/createMessage", "roots/list"];
-const NOTICES = ["notifications/resources/updated", "notifications/tools/list_changed"];
+const ABILITIES = {
+  "elicitation/create": { elicitation: { form: {}, url: {} } },
+  "sampling/createMessage": { sampling: {} },
+  "roots/list": { roots: { listChanged: true } },
+};
+const NOTICES = { "notifications/resources/updated": "resource", "notifications/tools/list_changed": "tools" };
 
-export const CAPABILITIES = { sampling: {}, elicitation: { form: {}, url: {} }, roots: { listChanged: true } };
 export const INFO = { name: "typescript-player", version: "1" };
+
+// A client can answer what the scenario has answers for.
+export function capabilities(job) {
+  return Object.assign({}, ...Object.keys(job.scenario.answers).map((method) => ABILITIES[method]));
+}
 
 class Player {
   constructor(adapter, job) {
@@ -19,9 +27,12 @@ class Player {
     this.wakers = new Set();
     this.step = {};
     this.seen = {};
-    for (const method of QUESTIONS) adapter.onRequest(method, (request) => this.answer(method, request.params));
-    for (const method of NOTICES) {
-      adapter.onNotification(method, ({ params }) => this.see("notices", params?.uri ? { method, uri: params.uri } : { method }));
+    for (const method of Object.keys(job.scenario.answers)) adapter.onRequest(method, (request) => this.answer(method, request.params));
+    for (const [method, kind] of Object.entries(NOTICES)) {
+      // Servers send bursts of them at their start; what counts is what the step waits for.
+      adapter.onNotification(method, ({ params }) => {
+        if (this.step.watch?.[kind]) this.see("notices", params?.uri ? { method, uri: params.uri } : { method });
+      });
     }
     adapter.onNotification("notifications/message", ({ params }) => this.see("logs", params));
   }

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 Document = dict[str, Any]
 MODERN = "2026-07-28"
+AGAIN_SECONDS = 0.05
 LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
 
 
@@ -35,14 +36,16 @@ class PythonPlayer:
         self._step: Document = {}
         self._seen: Document = {}
         self._happened = asyncio.Condition()
+        # A client can answer what the scenario has answers for, and says so by having the callback.
+        answers = scenario["answers"]
         self._client = Client(
             server,
             mode=mode,
             client_info=types.Implementation(name="python-player", version="1"),
             read_timeout_seconds=scenario["patience_seconds"] * 2,
-            sampling_callback=self._on_sampling,
-            elicitation_callback=self._on_elicitation,
-            list_roots_callback=self._on_roots,
+            sampling_callback=self._on_sampling if "sampling/createMessage" in answers else None,
+            elicitation_callback=self._on_elicitation if "elicitation/create" in answers else None,
+            list_roots_callback=self._on_roots if "roots/list" in answers else None,
             logging_callback=self._on_log,
             message_handler=self._on_message,
             # Freshness is the scenario's own affair.
@@ -119,6 +122,15 @@ class PythonPlayer:
         return await ways[step["what"]]()
 
     async def _do_call(self, step: Document) -> BaseModel:
+        """Call, and again where the step waits for a certain result."""
+        async with asyncio.timeout(self._scenario["patience_seconds"] * 2):
+            while True:
+                result = await self._call(step)
+                if step.get("until", "") in result.model_dump_json():
+                    return result
+                await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _call(self, step: Document) -> BaseModel:
         meta = dict(step.get("meta", {}))
         if "level" in step and self._is_modern:
             meta[LOG_LEVEL_KEY] = step["level"]
@@ -190,7 +202,9 @@ class PythonPlayer:
         await self._see("logs", plain(params))
 
     async def _on_message(self, message: IncomingMessage) -> None:
-        if isinstance(message, types.ResourceUpdatedNotification):
+        # Servers send bursts of them at their start; what counts is what the step waits for.
+        watch = self._step.get("watch", {})
+        if "resource" in watch and isinstance(message, types.ResourceUpdatedNotification):
             await self._see("notices", {"method": message.method, "uri": str(message.params.uri)})
-        elif isinstance(message, types.ToolListChangedNotification):
+        elif "tools" in watch and isinstance(message, types.ToolListChangedNotification):
             await self._see("notices", {"method": message.method})

@@ -1,7 +1,7 @@
 // The scenario with @modelcontextprotocol/sdk 1.x, which knows the era with a handshake only.
 
 import { createRequire } from "node:module";
-import { CAPABILITIES, INFO, main } from "./player.mjs";
+import { capabilities, INFO, main } from "./player.mjs";
 
 await main((job) => {
   const load = createRequire(`${job.packages}/`);
@@ -16,7 +16,7 @@ await main((job) => {
     "notifications/resources/updated": types.ResourceUpdatedNotificationSchema,
     "notifications/tools/list_changed": types.ToolListChangedNotificationSchema,
   };
-  const client = new Client(INFO, { capabilities: CAPABILITIES });
+  const client = new Client(INFO, { capabilities: capabilities(job) });
   return {
     client,
     isModern: () => false,

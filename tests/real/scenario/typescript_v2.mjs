@@ -1,13 +1,13 @@
 // The scenario with @modelcontextprotocol/client 2.x, which knows both eras: `job.mode` is `auto` or `legacy`.
 
 import { createRequire } from "node:module";
-import { CAPABILITIES, INFO, main } from "./player.mjs";
+import { capabilities, INFO, main } from "./player.mjs";
 
 await main((job) => {
   const load = createRequire(`${job.packages}/`);
   const { Client } = load("@modelcontextprotocol/client");
   const { StdioClientTransport } = load("@modelcontextprotocol/client/stdio");
-  const client = new Client(INFO, { capabilities: CAPABILITIES, versionNegotiation: { mode: job.mode } });
+  const client = new Client(INFO, { capabilities: capabilities(job), versionNegotiation: { mode: job.mode } });
   return {
     client,
     isModern: () => client.getNegotiatedProtocolVersion() >= "2026",

@@ -1,0 +1,21 @@
+"""MCP servers that are reached by a url: Streamable HTTP of both eras, and the HTTP+SSE of 2024-11-05.
+
+    connection   the conversation itself, over one of two carriers
+    streamable   a POST for each message, its answer on the POST's own stream; sessions in the legacy era
+    sse_carrier  everything the server says on one stream, everything else by POST
+    pool         HTTP, and the only module that knows httpx: loaded when the first such server is started
+
+Importing this package costs nothing of HTTP.
+"""
+
+from hearth.config import ServerSpec
+from hearth.upstreams.connection import Connection, Owner
+from hearth.upstreams.http.connection import HttpConnection
+
+
+def connect(name: str, owner: Owner, spec: ServerSpec, limits: tuple[int, int]) -> Connection:
+    """A conversation, to be opened, with a server whose entry has a url and its references resolved.
+
+    `limits`: bytes of one message, bytes that wait to be sent.
+    """
+    return HttpConnection(name, owner, spec, limits)

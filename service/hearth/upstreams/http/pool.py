@@ -1,0 +1,287 @@
+"""HTTP to one server: its connections, its headers, its redirects, and what can go wrong on the way in words.
+
+The only module that knows httpx, which takes longer to import than everything else that a daemon needs: nothing imports
+this one before a server with a url is started. Knows nothing of MCP.
+"""
+
+import logging
+import os
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from hearth import __version__
+from hearth.config import ServerSpec
+from hearth.config.addresses import UNIX, unix_parts
+from hearth.errors import UpstreamError
+from hearth.upstreams.http.failures import Broken
+
+CONNECT_SECONDS = 10.0
+# For one write to get into the kernel: a server that does not read for so long never will.
+WRITE_SECONDS = 60.0
+# Connections that are kept for the next request. Servers close theirs after five seconds (uvicorn, Node), and a request
+# that meets such an end half way may or may not have been taken: better to be the first to close.
+KEPT_CONNECTIONS = 16
+KEPT_SECONDS = 4.0
+REDIRECTS_LIMIT = 5
+# A silent peer is asked whether it lives: after a minute, six times ten seconds. Otherwise a stream over a network that
+# has forgotten it would wait for ever.
+_KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6))
+# What keeps its method and body. The others turn a POST into a GET, or allow it; MCP has no such request.
+_REDIRECTS = frozenset({301, 302, 307, 308})
+
+# Both would write every address, and httpcore the headers, into the daemon's log.
+for _name in ("httpx", "httpcore"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL + 1)
+
+
+class Response:
+    """An answer whose body has not been read. An async context manager: leaving it gives the connection back."""
+
+    def __init__(self, pool: "Pool", inner: httpx.Response) -> None:
+        self._pool = pool
+        self._inner = inner
+        self.status = inner.status_code
+        self.content_type = inner.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._inner.aclose()
+        except (httpx.HTTPError, OSError):
+            pass  # what cannot even be closed is gone
+
+    @property
+    def url(self) -> str:
+        """Where it came from, redirects followed."""
+        return str(self._inner.request.url)
+
+    def header(self, name: str) -> str | None:
+        """A header's value."""
+        found: str | None = self._inner.headers.get(name)
+        return found
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it comes. Raises Broken."""
+        try:
+            async for chunk in self._inner.aiter_bytes():
+                yield chunk
+        except (httpx.HTTPError, OSError) as exc:
+            raise self._pool.broken(exc, sent=True) from exc
+
+    async def body(self, limit: int) -> bytes:
+        """The whole body. Raises Broken, or UpstreamError for one over the limit, of which no more is read."""
+        found = bytearray()
+        async for chunk in self.chunks():
+            found += chunk
+            if len(found) > limit:
+                raise UpstreamError(
+                    f"server {self._pool.name!r} sent a message over the limit of {limit} bytes (message_limit)"
+                )
+        return bytes(found)
+
+    def keep_alive(self) -> None:
+        """Notice when the other side of a stream has silently gone."""
+        stream = self._inner.extensions.get("network_stream")
+        sock = stream.get_extra_info("socket") if stream else None
+        if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
+            return
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for name, value in _KEEPALIVE:
+                if hasattr(socket, name):
+                    sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        except OSError:
+            pass  # it is closed already, or the system has no such thing
+
+
+class Pool:
+    """The connections to one server."""
+
+    def __init__(self, name: str, client: httpx.AsyncClient, url: httpx.URL) -> None:
+        self.name = name
+        self._client = client
+        self._url = url
+
+    @property
+    def origin(self) -> str:
+        """The server's address for people: without path and query, where tokens may stand."""
+        return _origin(self._url)
+
+    async def send(
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        *,
+        to: str | None = None,
+        on_sent: Callable[[], None] = lambda: None,
+    ) -> Response:
+        """Send one request, to the server's own address or another one of the same origin. Returns with its headers.
+
+        Raises Broken, and UpstreamError for a redirect that is not followed. `on_sent` is told when all is written.
+        """
+        url = self._url.join(to) if to else self._url
+        for _ in range(REDIRECTS_LIMIT):
+            inner = await self._send_once(method, url, headers, body, on_sent)
+            if inner.status_code not in _REDIRECTS or "location" not in inner.headers:
+                if to is None:
+                    self._url = url
+                return Response(self, inner)
+            await inner.aclose()
+            url = self._redirected(url, inner.headers["location"])
+        raise UpstreamError(f"server {self.name!r} redirects for ever: check the url of its entry")
+
+    async def _send_once(
+        self,
+        method: str,
+        url: httpx.URL,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        on_sent: Callable[[], None],
+    ) -> httpx.Response:
+        sent = False
+
+        async def trace(event: str, _: object) -> None:
+            nonlocal sent
+            if event.endswith("send_request_body.complete"):
+                sent = True
+                on_sent()
+
+        request = self._client.build_request(method, url, headers=headers, content=body, extensions={"trace": trace})
+        try:
+            return await self._client.send(request, stream=True)
+        except (httpx.HTTPError, OSError) as exc:
+            raise self.broken(exc, sent) from exc
+
+    def _redirected(self, url: httpx.URL, location: str) -> httpx.URL:
+        try:
+            found = url.join(location)
+        except (httpx.InvalidURL, ValueError):
+            raise UpstreamError(f"server {self.name!r} redirects to something that is no address") from None
+        if _origin(found) != _origin(url):
+            # The headers carry secrets, and they were given for the address in the config.
+            raise UpstreamError(
+                f"server {self.name!r} redirects to {_origin(found)}, which is not followed:"
+                " put the new address into its entry, if you trust it"
+            )
+        return found
+
+    def broken(self, exc: Exception, sent: bool) -> Broken:
+        """Any failure of the network in words."""
+        return Broken(f"server {self.name!r} {_describe(exc, self.origin, sent)}", sent)
+
+    def is_own(self, address: str) -> bool:
+        """Whether an address that the server gave is of its own origin, and so may have its headers."""
+        try:
+            return _origin(self._url.join(address)) == self.origin
+        except (httpx.InvalidURL, ValueError):
+            return False
+
+    async def close(self) -> None:
+        """Close every connection."""
+        try:
+            await self._client.aclose()
+        except (httpx.HTTPError, OSError):
+            pass
+
+
+def _origin(url: httpx.URL) -> str:
+    host = f"[{url.host}]" if ":" in url.host else url.host
+    port = f":{url.port}" if url.port else ""
+    return f"{url.scheme}://{host}{port}"
+
+
+def _describe(exc: Exception, origin: str, sent: bool) -> str:
+    reason = _reason(exc)
+    if "CERTIFICATE_VERIFY_FAILED" in reason:
+        return (
+            f"at {origin} has a certificate that is not trusted ({reason});"
+            " for an authority of your own, set SSL_CERT_FILE in the daemon's environment"
+        )
+    if isinstance(exc, httpx.LocalProtocolError):
+        # Its text would show the header's value.
+        return "cannot be asked: a header of its entry has a character that HTTP cannot carry"
+    if isinstance(exc, httpx.ProxyError):
+        return f"at {origin} cannot be reached through the proxy ({reason}): check HTTP_PROXY and HTTPS_PROXY"
+    if isinstance(exc, httpx.ConnectTimeout):
+        return f"at {origin} did not take a connection within {CONNECT_SECONDS:g} s: is it running?"
+    if not sent or isinstance(exc, httpx.ConnectError):
+        return f"at {origin} cannot be reached ({reason}): is it running, and is the url of its entry right?"
+    return (
+        f"at {origin} broke the connection ({reason}) before it answered; what was asked may or may not have been done"
+    )
+
+
+def _reason(exc: BaseException) -> str:
+    """What the system said, which lies below what the layers above made of it."""
+    seen = [exc]
+    while (cause := seen[-1].__cause__ or seen[-1].__context__) and len(seen) < 10:
+        seen.append(cause)
+    for found in reversed(seen):
+        if isinstance(found, ssl.SSLCertVerificationError):
+            return f"CERTIFICATE_VERIFY_FAILED: {found.verify_message}"
+        if isinstance(found, OSError) and found.strerror:
+            return found.strerror
+    return next((text for found in seen if (text := str(found).rstrip("."))), type(exc).__name__)
+
+
+def open_pool(name: str, spec: ServerSpec) -> Pool:
+    """The pool for a server with a url, its references resolved. Connects to nothing yet, but reads certificates, which
+    takes tens of milliseconds. Raises UpstreamError."""
+    assert spec.url is not None
+    transport = None
+    address = spec.url
+    limits = httpx.Limits(
+        max_connections=None, max_keepalive_connections=KEPT_CONNECTIONS, keepalive_expiry=KEPT_SECONDS
+    )
+    # Where nothing is encrypted, nothing needs to be verified.
+    verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if address.startswith(UNIX):
+        path, request = unix_parts(address)
+        transport = httpx.AsyncHTTPTransport(uds=os.path.expanduser(path), verify=verify, limits=limits)
+        address = f"http://localhost{request}"
+    try:
+        url = httpx.URL(address)
+        if url.scheme == "https":
+            verify = _trust()
+        client = httpx.AsyncClient(
+            headers={"User-Agent": f"hearth/{__version__}", **spec.headers},
+            verify=verify,
+            limits=limits,
+            timeout=httpx.Timeout(None, connect=CONNECT_SECONDS, write=WRITE_SECONDS),
+            transport=transport,
+        )
+    except (httpx.InvalidURL, ValueError, ImportError, OSError) as exc:
+        raise UpstreamError(f"server {name!r} cannot be asked: {_setup_problem(exc)}") from exc
+    return Pool(name, client, url)
+
+
+def _trust() -> ssl.SSLContext:
+    """Whom to believe: SSL_CERT_FILE or SSL_CERT_DIR alone when one of them is set, or else everybody's list and the
+    system's own."""
+    context = httpx.create_ssl_context()
+    if not (os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")):
+        context.load_default_certs()
+    return context
+
+
+def _setup_problem(exc: Exception) -> str:
+    if isinstance(exc, UnicodeError):
+        # Its text would show the header's value.
+        return "a header of its entry has a character that HTTP cannot carry"
+    if isinstance(exc, ImportError):
+        return "a proxy variable names a SOCKS proxy, which needs the package socksio"
+    if isinstance(exc, OSError):
+        return f"the certificates that SSL_CERT_FILE or SSL_CERT_DIR names cannot be read ({exc.strerror or exc})"
+    if isinstance(exc, httpx.InvalidURL):
+        return "the url of its entry is not an address"
+    return "a proxy variable in the daemon's environment is not an address"

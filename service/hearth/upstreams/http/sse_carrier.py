@@ -1,0 +1,171 @@
+"""HTTP+SSE of 2024-11-05: the server says everything on one stream, whose first event names where to POST the rest.
+
+The session is the stream: when it ends, the conversation does. No message on it tells which request caused it.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from hearth.errors import TooLarge, UpstreamError
+from hearth.mcp import eras
+from hearth.mcp.headers import Index
+from hearth.upstreams.http import bodies, failures
+from hearth.upstreams.http.outgoing import DISCOVER, Outgoing
+from hearth.upstreams.http.streams import STREAM
+from hearth.wire.sse import Event, SseDecoder
+
+if TYPE_CHECKING:
+    from hearth.upstreams.http.connection import HttpConnection
+
+# From the GET to the event that names the other address.
+ENDPOINT_SECONDS = 15.0
+# For a message to be taken.
+POST_SECONDS = 30.0
+
+_SENDING = {"Content-Type": "application/json"}
+
+
+class SseCarrier:
+    """Carries one conversation."""
+
+    def __init__(self, connection: "HttpConnection") -> None:
+        self._connection = connection
+        self._endpoint: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        # Messages are taken one after the other: what is POSTed in parallel could overtake.
+        self._lane = asyncio.Lock()
+
+    async def open(self) -> None:
+        """Open the stream and learn where to POST. Raises UpstreamError."""
+        reading = self._connection.spawn(self._read())
+        try:
+            async with asyncio.timeout(ENDPOINT_SECONDS):
+                await asyncio.shield(self._endpoint)
+        except TimeoutError:
+            reading.cancel()
+            raise UpstreamError(
+                f"server {self._connection.name!r} did not say within {ENDPOINT_SECONDS:g} s where to send messages"
+            ) from None
+        except BaseException:
+            reading.cancel()
+            raise
+
+    # --- as a carrier
+
+    def ask(self, request: Outgoing) -> None:
+        """Send a request."""
+        if request.method == DISCOVER:
+            # No server with this transport is modern, and an old one may trip over a method that it does not know.
+            asyncio.get_running_loop().call_soon(self._refuse, request)
+        else:
+            request.task = self._connection.spawn(self._ask(request))
+
+    def tell(self, method: str, payload: bytes) -> None:
+        """Send a notification."""
+        self._connection.spawn(self._tell(payload))
+
+    def answer(self, payload: bytes) -> None:
+        """Send an answer."""
+        self._connection.spawn(self._tell(payload))
+
+    def withdraw(self, request: Outgoing | None, payload: bytes) -> None:
+        """Tell, behind the request itself; one that has not left is never sent."""
+        if request and not request.sent:
+            request.drop()
+        else:
+            self._connection.spawn(self._tell(payload))
+
+    def greeted(self, era: str, version: str) -> None:
+        """Nothing on this wire depends on it."""
+
+    def learn_headers(self, indexes: Mapping[str, Index]) -> None:
+        """Nothing on this wire depends on it."""
+
+    async def say_goodbye(self) -> None:
+        """Closing the stream says it."""
+
+    # --- sending
+
+    def _refuse(self, request: Outgoing) -> None:
+        self._connection.take(
+            [bodies.refusal(request.number, eras.METHOD_NOT_FOUND, "the transport is of 2024-11-05")], None
+        )
+        self._connection.finished(request)
+
+    async def _ask(self, request: Outgoing) -> None:
+        try:
+            async with self._lane:
+                await self._post(request.body, request)
+        except UpstreamError as exc:
+            self._connection.fail(request.number, exc)
+        finally:
+            # Its answer comes on the stream, or never.
+            self._connection.released(request)
+
+    async def _tell(self, payload: bytes) -> None:
+        try:
+            async with self._lane:
+                await self._post(payload, None)
+        except UpstreamError as exc:
+            self._connection.complain(exc)
+
+    async def _post(self, payload: bytes, request: Outgoing | None) -> None:
+        """Send one message; its answer comes on the stream. Raises UpstreamError."""
+        name, to = self._connection.name, self._endpoint.result()
+        on_sent = request.was_sent if request else _nothing
+        try:
+            async with (
+                asyncio.timeout(POST_SECONDS),
+                await self._connection.pool.send("POST", _SENDING, payload, to=to, on_sent=on_sent) as taken,
+            ):
+                if not 200 <= taken.status < 300:
+                    raise failures.refused(name, taken.status)
+        except TimeoutError:
+            raise UpstreamError(f"server {name!r} did not take a message within {POST_SECONDS:g} s") from None
+
+    # --- the stream
+
+    async def _read(self) -> None:
+        connection = self._connection
+        problem = UpstreamError(f"server {connection.name!r} ended its event stream")
+        try:
+            async with await connection.pool.send("GET", {"Accept": STREAM}) as response:
+                if response.status != 200:
+                    raise failures.refused(connection.name, response.status)
+                if response.content_type != STREAM:
+                    raise UpstreamError(
+                        f"server {connection.name!r} opened no event stream: check the url of its entry"
+                    )
+                response.keep_alive()
+                decoder = SseDecoder(connection.message_limit)
+                async for chunk in response.chunks():
+                    for event in decoder.receive_data(chunk):
+                        self._receive(event)
+        except UpstreamError as exc:
+            problem = exc
+        if self._endpoint.done():
+            connection.over(problem)
+        else:
+            self._endpoint.set_exception(problem)
+
+    def _receive(self, event: Event | TooLarge) -> None:
+        if isinstance(event, TooLarge):
+            self._connection.complain(event)
+        elif event.name == "endpoint":
+            self._learn_endpoint(event.data.decode(errors="replace").strip())
+        elif event.name == "message":
+            self._connection.take(bodies.items(event.data), None)
+
+    def _learn_endpoint(self, address: str) -> None:
+        if self._endpoint.done():
+            return
+        if not self._connection.pool.is_own(address):
+            # The headers carry secrets, and they were given for the address in the config.
+            raise UpstreamError(
+                f"server {self._connection.name!r} wants its messages sent to another server, which is not done"
+            )
+        self._endpoint.set_result(address)
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,373 @@
+"""Streamable HTTP, 2025-03-26 to 2026-07-28: each message is a POST, and its answer comes as JSON or as a stream.
+
+| a refusal (4xx), its body no answer to just this request | means                                             |
+| -------------------------------------------------------- | ------------------------------------------------- |
+| to `server/discover`                                     | not modern: `initialize` decides                  |
+| to `initialize`                                          | not Streamable HTTP: the old transport is tried   |
+| to a request of the legacy era                           | the session is gone: a new one, once, and again   |
+| to a request of the modern era                           | another server than the one that was greeted      |
+
+Any other 4xx carries the JSON-RPC error that answers the request. 401, 403, 5xx and their like say nothing of the
+server's era and fail the request.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from hearth.errors import MessageError, UpstreamError
+from hearth.mcp import eras, headers
+from hearth.upstreams.handshake import Reply
+from hearth.upstreams.http import bodies, failures
+from hearth.upstreams.http.outgoing import DISCOVER, INITIALIZE, LISTEN, Outgoing
+from hearth.upstreams.http.session import SESSION_HEADER, VERSION_HEADER, Session
+from hearth.upstreams.http.streams import STREAM, Listener, RequestStream
+from hearth.wire import json, values
+from hearth.wire.lines import Item
+
+if TYPE_CHECKING:
+    from hearth.upstreams.http.connection import HttpConnection
+    from hearth.upstreams.http.pool import Response
+
+# Requests that are asked at the same time, each on a connection of its own; others wait for their turn. Streams that
+# stay open on purpose and answers to the server do not count, or a server that asks back could never be answered.
+REQUESTS_AT_ONCE = 128
+# A server that says nothing at all to `server/discover` is asked in the old way after so long.
+DISCOVER_SECONDS = 5.0
+# For a notification or an answer to be taken.
+TELL_SECONDS = 30.0
+RENEWAL_SECONDS = 30.0
+# For the owner to list the tools again, when a server misses a header.
+LEARNING_SECONDS = 10.0
+
+_JSON = "application/json"
+_SENDING = {"Accept": f"{_JSON}, {STREAM}", "Content-Type": _JSON}
+_TOOLS_CHANGED = json.Message(None, "notifications/tools/list_changed", {})
+
+
+class StreamableCarrier:
+    """Carries one conversation. `may_fall_back`: whether the old transport is worth a try."""
+
+    def __init__(self, connection: "HttpConnection", may_fall_back: bool) -> None:
+        self._connection = connection
+        self._may_fall_back = may_fall_back
+        self._era: str | None = None
+        self._version = eras.NEWEST_MODERN
+        self.session = Session()
+        self._listener = Listener(connection, self)
+        self._places = asyncio.Semaphore(REQUESTS_AT_ONCE)
+        # Cleared while requests have to wait: for `initialized` to be taken, for a new session.
+        self._ready = asyncio.Event()
+        self._ready.set()
+        self._discovered = asyncio.Event()
+        self._discovered.set()
+        self._lane = asyncio.Lock()
+        self._renewing: asyncio.Task[None] | None = None
+        self._indexes: Mapping[str, headers.Index] = {}
+        self._learned = asyncio.Event()
+
+    # --- as a carrier
+
+    def ask(self, request: Outgoing) -> None:
+        """Send a request."""
+        if request.method == DISCOVER:
+            self._discovered.clear()
+        elif request.method == INITIALIZE:
+            self.session.opening = request.params
+        self.session.note(request.method, request.params)
+        request.task = self._connection.spawn(self._ask(request))
+
+    def tell(self, method: str, payload: bytes) -> None:
+        """Send a notification. The modern era has none over HTTP."""
+        if method == "notifications/initialized":
+            self._ready.clear()
+            self._connection.spawn(self._introduce(payload))
+        elif self._era != eras.MODERN:
+            self._connection.spawn(self._tell_in_order(payload))
+
+    def answer(self, payload: bytes) -> None:
+        """Send an answer, which waits for no notification."""
+        self._connection.spawn(self._tell(payload))
+
+    def withdraw(self, request: Outgoing | None, payload: bytes) -> None:
+        """Close the stream, which means it all in the modern era; in the legacy one, tell first."""
+        # Never told of what it did not get, nor of `initialize`, which is not cancelled.
+        if request is None:
+            return
+        if self._era == eras.LEGACY and request.sent and not request.is_opening:
+            self._connection.spawn(self._cancel(request, payload))
+        else:
+            request.drop()
+
+    def greeted(self, era: str, version: str) -> None:
+        """The handshake is done. A session that lost against the modern era is given back."""
+        self._era = era
+        if era == eras.MODERN:
+            self._version = version
+            self._give_back(self.session.id)
+            self.session = Session()
+
+    def learn_headers(self, indexes: Mapping[str, headers.Index]) -> None:
+        """Which arguments of which tools go into headers, too."""
+        self._indexes = indexes
+        self._learned.set()
+
+    async def say_goodbye(self) -> None:
+        """End the session."""
+        await self._delete(self.session.headers())
+
+    # --- asking
+
+    async def _ask(self, request: Outgoing) -> None:
+        connection = self._connection
+        try:
+            await self._wait_for_turn(request)
+            if request.is_opening or request.method == LISTEN:
+                await self._exchange(request)
+            else:
+                async with self._places:
+                    await self._exchange(request)
+        except UpstreamError as exc:
+            connection.fail(request.number, exc)
+        finally:
+            if request.method == DISCOVER:
+                self._discovered.set()
+            if request.task is asyncio.current_task():  # or else another carrier has it now
+                connection.finished(request)
+
+    async def _wait_for_turn(self, request: Outgoing) -> None:
+        if request.method == INITIALIZE:
+            # One session too many, otherwise, for a server that speaks both eras.
+            bound = min(DISCOVER_SECONDS, self._connection.spec.start_timeout / 2)
+            try:
+                async with asyncio.timeout(bound):
+                    await self._discovered.wait()
+            except TimeoutError:
+                pass
+        elif request.method != DISCOVER:
+            await self._ready.wait()
+
+    async def _exchange(self, request: Outgoing) -> None:
+        """Ask, and once more where the first answer said why it was none."""
+        generation = self.session.generation
+        if await self._post(request, is_last=False):
+            if self._era == eras.MODERN:
+                await self._learn_anew()
+            else:
+                await self.renew(generation)
+            await self._post(request, is_last=True)
+
+    async def _post(self, request: Outgoing, is_last: bool) -> bool:
+        """Ask and hand over what comes. Returns whether to put something right and to ask again."""
+        sending = {**_SENDING, **self._headers(request)}
+        response = await self._connection.pool.send("POST", sending, request.body, on_sent=request.was_sent)
+        async with response:
+            if 200 <= response.status < 300:
+                await self._receive(request, response)
+                return False
+            body = await response.body(self._connection.message_limit)
+        if failures.is_about_the_message(response.status):
+            return await self._refused(request, response.status, body, is_last)
+        if self._era and bodies.answers_to(request.number, body) and (error := bodies.error_in(body)):
+            self._connection.take([bodies.relabelled(request.number, error)], request.number)
+            return False
+        raise failures.refused(self._connection.name, response.status)
+
+    def _headers(self, request: Outgoing) -> dict[str, str]:
+        if self._era == eras.MODERN or request.method == DISCOVER:
+            return {VERSION_HEADER: self._version, **self._repeated(request)}
+        # A new session is asked for without the old one's id.
+        return {} if request.method == INITIALIZE else self.session.headers()
+
+    def _repeated(self, request: Outgoing) -> dict[str, str]:
+        """What the modern era wants to be said once more in headers."""
+        try:
+            found = headers.standard(request.method, request.params)
+        except MessageError as exc:
+            raise UpstreamError(str(exc)) from exc
+        if self._indexes and request.method == "tools/call":
+            params = values.members(request.params)
+            index = self._indexes.get(values.text(params.get("name")) or "", {})
+            found.update(headers.values(index, params.get("arguments")))
+        return found
+
+    # --- what comes back
+
+    async def _receive(self, request: Outgoing, response: "Response") -> None:
+        name = self._connection.name
+        if request.method == DISCOVER:
+            # Some servers of the legacy era give a session to whoever says anything.
+            self._give_back(response.header(SESSION_HEADER))
+        if response.content_type == STREAM:
+            await RequestStream(self._connection, self, request).read(response)
+        elif response.content_type == _JSON:
+            self.hand_over(request, bodies.items(await response.body(self._connection.message_limit)), response)
+            if self._connection.awaits(request.number):
+                raise UpstreamError(f"server {name!r} answered with something that is no answer to what it was asked")
+        else:
+            kind = response.content_type or "nothing"
+            raise UpstreamError(
+                f"server {name!r} answered HTTP {response.status} with {kind} instead of JSON or an event stream:"
+                " check the url of its entry"
+            )
+
+    def hand_over(self, request: Outgoing, items: list[Item], response: "Response") -> None:
+        """What came for a request. With the answer to `initialize`, a session begins."""
+        if request.method == INITIALIZE:
+            for item in items:
+                if isinstance(item, json.Message) and item.method is None and item.result is not None:
+                    self.session.begin(response.header(SESSION_HEADER), item.result)
+        self._connection.take(items, request.number)
+
+    async def _refused(self, request: Outgoing, status: int, body: bytes, is_last: bool) -> bool:
+        error, is_answer = bodies.error_in(body), bodies.answers_to(request.number, body)
+        code = values.integer(values.members(error).get("code"))
+        if not request.is_opening and not is_last and self._is_mendable(status, code, is_answer):
+            return True
+        if request.method == INITIALIZE and not is_answer and self._may_fall_back and self._era is None:
+            await self._fall_back(request, status)
+            return False
+        if error is None and not request.is_opening:
+            problem = failures.refused(self._connection.name, status)
+            if self._era == eras.MODERN:
+                self._connection.over(problem)
+            raise problem
+        if error is None:
+            text = str(failures.refused(self._connection.name, status))
+            answer = bodies.refusal(request.number, eras.METHOD_NOT_FOUND, text)
+        else:
+            answer = bodies.relabelled(request.number, error)
+        self._connection.take([answer], request.number)
+        self._doubt(code, is_answer)
+        return False
+
+    def _is_mendable(self, status: int, code: int | None, is_answer: bool) -> bool:
+        if self._era == eras.MODERN:
+            return code == eras.HEADER_MISMATCH
+        if status == 404 and self.session.id:
+            return not (is_answer and code == eras.METHOD_NOT_FOUND)
+        return status in (400, 404) and not is_answer
+
+    def _doubt(self, code: int | None, is_answer: bool) -> None:
+        """A server of the other era than the one that was greeted has taken its place: it has to be greeted anew."""
+        if self._era == (eras.LEGACY if code in eras.MODERN_ONLY_ERRORS else None if is_answer else eras.MODERN):
+            name = self._connection.name
+            self._connection.over(UpstreamError(f"server {name!r} no longer speaks as it did when it was greeted"))
+
+    async def _fall_back(self, request: Outgoing, status: int) -> None:
+        connection = self._connection
+        try:
+            await connection.fall_back()
+        except UpstreamError as exc:
+            raise UpstreamError(
+                f"{failures.refused(connection.name, status)}; nor is it the old HTTP+SSE: {exc}"
+            ) from exc
+        connection.ask_again(request)
+
+    async def _learn_anew(self) -> None:
+        """The server misses a header: its tools have changed. The owner lists them, and tells `learn_headers`."""
+        self._learned.clear()
+        self._connection.take([_TOOLS_CHANGED], None)
+        try:
+            async with asyncio.timeout(LEARNING_SECONDS):
+                await self._learned.wait()
+        except TimeoutError:
+            pass
+
+    # --- telling
+
+    async def _introduce(self, payload: bytes) -> None:
+        try:
+            await self._post_told(payload)
+        finally:
+            self._ready.set()
+        self._listener.start()
+
+    async def _tell_in_order(self, payload: bytes) -> None:
+        async with self._lane:
+            await self._tell(payload)
+
+    async def _tell(self, payload: bytes) -> None:
+        await self._ready.wait()
+        await self._post_told(payload)
+
+    async def _post_told(self, payload: bytes) -> None:
+        """Send what has no answer. A failure is nobody's to handle: whoever waits for its effect has a time limit."""
+        connection = self._connection
+        try:
+            async with asyncio.timeout(TELL_SECONDS):
+                async with await connection.pool.send("POST", {**_SENDING, **self.session.headers()}, payload) as taken:
+                    if not 200 <= taken.status < 300:
+                        connection.complain(failures.refused(connection.name, taken.status))
+        except TimeoutError:
+            connection.complain(UpstreamError(f"did not take a notification or an answer within {TELL_SECONDS:g} s"))
+        except UpstreamError as exc:
+            connection.complain(exc)
+
+    async def _cancel(self, request: Outgoing, payload: bytes) -> None:
+        await self._post_told(payload)
+        # Some servers then answer with an error, others never: nobody reads it.
+        request.drop()
+
+    # --- sessions
+
+    async def renew(self, generation: int) -> None:
+        """Begin a new session, unless somebody has since that generation. Raises UpstreamError."""
+        if self.session.generation != generation:
+            return
+        if self._renewing is None:
+            self._renewing = self._connection.spawn(self._renew())
+        # Shielded: one caller's cancellation must not take the session from the others.
+        await asyncio.shield(self._renewing)
+
+    async def _renew(self) -> None:
+        connection = self._connection
+        self._ready.clear()
+        try:
+            async with asyncio.timeout(RENEWAL_SECONDS):
+                await self._begin_again()
+        except TimeoutError:
+            raise UpstreamError(f"server {connection.name!r} lost its session and gave no new one") from None
+        finally:
+            self._ready.set()
+            self._renewing = None
+        self._listener.start()
+        connection.take(list(self.session.notices()), None)
+
+    async def _begin_again(self) -> None:
+        connection, opening = self._connection, self.session.opening
+        if opening is None:
+            raise UpstreamError(f"server {connection.name!r} wants a session and was never asked for one")
+        answer = await self._say(b'"initialize"', opening)
+        if answer.result is None:
+            problem = UpstreamError(f"server {connection.name!r} lost its session and refuses a new one")
+            connection.over(problem)
+            raise problem
+        await self._post_told(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+        for method, params in self.session.told():
+            await self._say(json.dumps(method), params)
+
+    async def _say(self, method: bytes, params: values.RawBytes) -> json.Message:
+        """A request of the carrier's own, past those that wait."""
+        reply = Reply()
+        request = self._connection.expect(method, params, reply)
+        try:
+            await self._post(request, is_last=True)
+        except UpstreamError as exc:
+            self._connection.fail(request.number, exc)
+        finally:
+            self._connection.finished(request)
+        return await reply.future
+
+    def _give_back(self, id: str | None) -> None:
+        if id:
+            self._connection.spawn(self._delete({SESSION_HEADER: id}))
+
+    async def _delete(self, session: Mapping[str, str]) -> None:
+        if SESSION_HEADER not in session:
+            return
+        try:
+            async with await self._connection.pool.send("DELETE", session):
+                pass  # 405 means that sessions end by themselves there
+        except UpstreamError:
+            pass

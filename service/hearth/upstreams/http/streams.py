@@ -1,0 +1,171 @@
+"""Streams of server-sent events: the one that answers a request, and the one for what the server says by itself.
+
+A stream of the legacy era that breaks is taken up again where it was, by GET with the id of the last event
+(2025-11-25, basic/transports, "Resumability and Redelivery"). A dropped connection is no cancellation.
+"""
+
+import asyncio
+import random
+from typing import TYPE_CHECKING
+
+from hearth.errors import TooLarge, UpstreamError
+from hearth.upstreams.http import bodies
+from hearth.upstreams.http.failures import Broken
+from hearth.upstreams.http.outgoing import Outgoing
+from hearth.wire.lines import Item
+from hearth.wire.sse import SseDecoder
+
+if TYPE_CHECKING:
+    from hearth.upstreams.http.connection import HttpConnection
+    from hearth.upstreams.http.pool import Response
+    from hearth.upstreams.http.streamable import StreamableCarrier
+
+STREAM = "text/event-stream"
+# After its answer a stream ends by itself; closing it earlier would cost the connection.
+LINGER_SECONDS = 1.0
+# Between two attempts where the server names no pause: doubled each time, up to the longest.
+FIRST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 30.0
+# Attempts in a row to take up the stream of a request, before it is given up.
+RESUME_ATTEMPTS = 5
+
+
+def pause(failures: int, retry: int | None) -> float:
+    """How long to wait before the next connection. What the server says counts; at zero it would never end."""
+    if retry is not None:
+        return max(retry / 1000, 0.01)
+    longest = min(FIRST_PAUSE_SECONDS * 2**failures, LONGEST_PAUSE_SECONDS)
+    # All clients of a server that restarts would come back at the same moment.
+    return float(longest * random.uniform(0.5, 1.0))
+
+
+class RequestStream:
+    """The stream that answers one request."""
+
+    def __init__(self, connection: "HttpConnection", carrier: "StreamableCarrier", request: Outgoing) -> None:
+        self._connection = connection
+        self._carrier = carrier
+        self._request = request
+        self._decoder = SseDecoder(connection.message_limit)
+
+    async def read(self, response: "Response") -> None:
+        """Hand over what comes until the answer is there. Raises UpstreamError when it will not come."""
+        broken = await self._read_one(response, response)
+        failures = 0
+        while self._is_awaited:
+            if not self._decoder.last_id or failures > RESUME_ATTEMPTS:
+                raise broken or UpstreamError(
+                    f"server {self._connection.name!r} ended the stream before it answered;"
+                    " what was asked may or may not have been done"
+                )
+            await asyncio.sleep(pause(failures, self._decoder.retry))
+            try:
+                failures = 0 if await self._resume(response) else failures + 1
+            except Broken as exc:
+                broken, failures = exc, failures + 1
+
+    @property
+    def _is_awaited(self) -> bool:
+        return self._connection.awaits(self._request.number)
+
+    async def _resume(self, first: "Response") -> bool:
+        """Go on where the stream broke. Returns whether the server does. Raises UpstreamError if it never will."""
+        generation = self._carrier.session.generation
+        self._decoder = SseDecoder(self._connection.message_limit, self._decoder.last_id)
+        async with await get(self._connection, self._carrier, self._decoder.last_id) as response:
+            if response.status == 200 and response.content_type == STREAM:
+                await self._read_one(response, first)
+                return True
+        if response.status >= 500:
+            return False
+        if response.status == 404:
+            await self._carrier.renew(generation)
+        raise UpstreamError(
+            f"server {self._connection.name!r} lost the stream before it answered (HTTP {response.status});"
+            " what was asked may or may not have been done"
+        )
+
+    async def _read_one(self, response: "Response", first: "Response") -> Broken | None:
+        response.keep_alive()
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(None) as bound:
+                async for chunk in response.chunks():
+                    for event in self._decoder.receive_data(chunk):
+                        if isinstance(event, TooLarge):
+                            # Most probably the answer; whatever it is, nobody is to wait for what may never come.
+                            raise UpstreamError(f"server {self._connection.name!r}: {event}")
+                        if event.name == "message":
+                            self._take(bodies.items(event.data), first)
+                    if not self._is_awaited and bound.when() is None:
+                        bound.reschedule(loop.time() + LINGER_SECONDS)
+        except Broken as exc:
+            return exc
+        except TimeoutError:
+            pass
+        return None
+
+    def _take(self, items: list[Item], first: "Response") -> None:
+        self._carrier.hand_over(self._request, items, first)
+
+
+class Listener:
+    """The stream for what the server says by itself, where it offers one."""
+
+    def __init__(self, connection: "HttpConnection", carrier: "StreamableCarrier") -> None:
+        self._connection = connection
+        self._carrier = carrier
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Listen from now on, in the session that there is now."""
+        if self._task and self._task is not asyncio.current_task():
+            self._task.cancel()
+        self._task = self._connection.spawn(self._listen())
+
+    async def _listen(self) -> None:
+        failures = 0
+        decoder = SseDecoder(self._connection.message_limit)
+        while True:
+            generation = self._carrier.session.generation
+            last_id = decoder.last_id
+            try:
+                async with await get(self._connection, self._carrier, last_id) as response:
+                    status = response.status
+                    if status == 200 and response.content_type == STREAM:
+                        decoder = SseDecoder(self._connection.message_limit, last_id)
+                        failures = 0 if await self._read(response, decoder) else failures + 1
+                    elif status < 500:
+                        break
+                    else:
+                        failures += 1
+            except UpstreamError:
+                failures += 1
+            await asyncio.sleep(pause(failures, decoder.retry))
+        if status == 404 and self._carrier.session.id:
+            await self._carrier.renew(generation)
+
+    async def _read(self, response: "Response", decoder: SseDecoder) -> bool:
+        """Hand over what comes until the stream ends. Returns whether anything came."""
+        response.keep_alive()
+        any_came = False
+        try:
+            async for chunk in response.chunks():
+                any_came = True
+                for event in decoder.receive_data(chunk):
+                    if isinstance(event, TooLarge):
+                        self._connection.complain(event)
+                    elif event.name == "message":
+                        self._connection.take(bodies.items(event.data), None)
+        except Broken:
+            pass
+        return any_came
+
+
+async def get(connection: "HttpConnection", carrier: "StreamableCarrier", last_id: bytes) -> "Response":
+    """Open a stream by GET, from after the event with that id if there is one. Raises UpstreamError."""
+    headers = {"Accept": STREAM, **carrier.session.headers()}
+    if last_id:
+        # The standard wants it in UTF-8, and HTTP carries bytes.
+        headers["Last-Event-ID"] = last_id.decode("latin-1")
+    return await connection.pool.send("GET", headers)

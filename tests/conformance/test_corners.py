@@ -1,0 +1,458 @@
+"""Where clients and servers of different eras meet and one of them does the unexpected, or nothing at all."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from conformance.clients import CANCELLED, UPDATED, Client, LegacyClient, Message
+from conformance.corners import LEGACY_SERVER, Corner, act, outcome, retry
+from conformance.puppets import Puppet
+from conformance.revisions import LEGACY, MODERN, is_modern
+from conformance.vocabulary import COMPLETED
+from process.daemon import Scratch
+from process.kernel import until
+
+INVALID_PARAMS = -32602
+NEWEST_LEGACY = LEGACY[-1]
+FORM = {
+    "message": "Who are you?",
+    "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
+}
+PAGE = {"mode": "url", "message": "Go there.", "url": "https://test.example/consent", "elicitationId": "e-1"}
+ANSWER = {"action": "accept", "content": {"name": "somebody: Who are you?"}}
+
+ERAS = pytest.mark.parametrize("revision", [NEWEST_LEGACY, MODERN])
+
+
+@pytest.fixture
+def corner() -> Iterator[Corner]:
+    with Scratch() as scratch:
+        opened = Corner(scratch)
+        yield opened
+        opened.close()
+
+
+def heard(corner: Corner, method: str | None) -> Message:
+    """What the only server is told next by that method, or as an answer."""
+    (server,) = corner.servers
+    return server.next(method)[1]
+
+
+def parked(corner: Corner, client: Client) -> tuple[Puppet, Message, Message]:
+    """A modern client's call that waits for an answer: the puppet, its call, and the wish for input."""
+    (server,) = corner.servers
+    id = act(client)
+    puppet, call = server.next("tools/call")
+    puppet.ask("q-1", "elicitation/create", **FORM)
+    result = outcome(client, id).result
+    assert result["resultType"] == "input_required"
+    return puppet, call, result
+
+
+# --- URLs
+
+
+def test_a_demand_for_urls_is_a_wish_for_input_and_the_call_is_made_afresh_when_they_are_complete(
+    corner: Corner,
+) -> None:
+    server = corner.server(LEGACY_SERVER)
+    corner.start()
+    client = corner.client(MODERN)
+    id = act(client)
+    puppet, call = server.next("tools/call")
+    puppet.refuse(call, -32042, "Go there first.", {"elicitations": [PAGE]})
+    result = outcome(client, id).result
+    (question,) = result["inputRequests"].values()
+    shown = {key: value for key, value in PAGE.items() if key != "elicitationId"}
+    assert question == {"method": "elicitation/create", "params": shown}
+    second = retry(client, result)
+    puppet.notify(COMPLETED, elicitationId="e-1")
+    again, call = server.next("tools/call")
+    assert again is puppet
+    assert call["params"] == {"name": "act", "arguments": {"key": "value"}}
+    puppet.say(call, "visited")
+    assert outcome(client, second).text == "visited"
+
+
+def test_a_demand_for_urls_that_the_client_declines_fails_the_call(corner: Corner) -> None:
+    server = corner.server(LEGACY_SERVER)
+    corner.start()
+    client = corner.client(MODERN)
+    id = act(client)
+    puppet, call = server.next("tools/call")
+    puppet.refuse(call, -32042, "Go there first.", {"elicitations": [PAGE]})
+    result = outcome(client, id).result
+    (key,) = result["inputRequests"]
+    failed = outcome(client, retry(client, result, **{key: {"action": "decline"}}))
+    assert failed.failed and "declined" in failed.text
+
+
+def test_a_demand_for_urls_reaches_a_client_that_knows_it_and_so_does_their_completion(corner: Corner) -> None:
+    server = corner.server(LEGACY_SERVER)
+    corner.start()
+    client = corner.client("2025-11-25")
+    id = act(client)
+    puppet, call = server.next("tools/call")
+    puppet.refuse(call, -32042, "Go there first.", {"elicitations": [PAGE]})
+    error = outcome(client, id).error
+    assert (error["code"], error["data"]) == (-32042, {"elicitations": [PAGE]})
+    puppet.notify(COMPLETED, elicitationId="e-1")
+    assert client.next_notice(COMPLETED)["params"] == {"elicitationId": "e-1"}
+
+
+@pytest.mark.parametrize("revision", LEGACY[:-1])
+def test_a_demand_for_urls_is_another_error_for_a_client_that_does_not_know_it(corner: Corner, revision: str) -> None:
+    server = corner.server(LEGACY_SERVER)
+    corner.start()
+    client = corner.client(revision)
+    id = act(client)
+    puppet, call = server.next("tools/call")
+    puppet.refuse(call, -32042, "Go there first.", {"elicitations": [PAGE]})
+    failed = outcome(client, id)
+    assert failed.error["code"] == -32603
+    assert "Go there first." in failed.text
+
+
+# --- requestState
+
+
+def test_a_state_without_questions_is_called_again_for_a_legacy_client(corner: Corner) -> None:
+    server = corner.server(MODERN)
+    corner.start()
+    client = corner.client(NEWEST_LEGACY)
+    id = act(client)
+    puppet, call = server.next("tools/call")
+    puppet.answer(call, resultType="input_required", requestState="st\u00e4te \u2028 1")
+    puppet, call = server.next("tools/call")
+    assert call["params"]["requestState"] == "st\u00e4te \u2028 1"
+    assert "inputResponses" not in call["params"]
+    puppet.say(call, "now")
+    assert outcome(client, id).text == "now"
+
+
+def test_a_modern_server_s_state_is_passed_on_as_it_is(corner: Corner) -> None:
+    server = corner.server(MODERN)
+    corner.start()
+    client = corner.client(MODERN)
+    id = act(client)
+    puppet, call = server.next("tools/call")
+    puppet.answer(call, resultType="input_required", requestState="hearth.AAAA")
+    result = outcome(client, id).result
+    assert result["requestState"] == "hearth.AAAA"
+    second = retry(client, result)
+    puppet, call = server.next("tools/call")
+    assert call["params"]["requestState"] == "hearth.AAAA"
+    puppet.say(call, "now")
+    assert outcome(client, second).text == "now"
+
+
+def test_a_forged_state_is_refused_and_the_parked_call_goes_on(corner: Corner) -> None:
+    corner.server(LEGACY_SERVER)
+    corner.start()
+    client = corner.client(MODERN)
+    puppet, call, result = parked(corner, client)
+    state = result["requestState"]
+    place = len(state) // 2
+    forged = state[:place] + ("A" if state[place] != "A" else "B") + state[place + 1 :]
+    for wrong in (forged, "", "hearth.", state + "A", state[:-4], "other"):
+        assert outcome(client, retry(client, {**result, "requestState": wrong})).error["code"] == INVALID_PARAMS
+    last = retry(client, result)
+    assert heard(corner, None)["result"] == ANSWER
+    puppet.say(call, "done")
+    assert outcome(client, last).text == "done"
+
+
+def test_a_state_is_good_once(corner: Corner) -> None:
+    corner.server(LEGACY_SERVER)
+    corner.start()
+    client = corner.client(MODERN)
+    puppet, call, result = parked(corner, client)
+    first = retry(client, result)
+    assert heard(corner, None)["result"] == ANSWER
+    error = outcome(client, retry(client, result)).error
+    assert (error["code"], error["data"]["reason"]) == (INVALID_PARAMS, "spent")
+    puppet.say(call, "done")
+    assert outcome(client, first).text == "done"
+    assert outcome(client, retry(client, result)).error["code"] == INVALID_PARAMS
+
+
+def test_a_state_is_no_good_for_another_call(corner: Corner) -> None:
+    corner.server(LEGACY_SERVER)
+    corner.start()
+    client = corner.client(MODERN)
+    puppet, call, result = parked(corner, client)
+    params = {"name": "puppet__act", "arguments": {"key": "other"}, "requestState": result["requestState"]}
+    error = outcome(client, client.begin("tools/call", **params, inputResponses={})).error
+    assert (error["code"], error["data"]["reason"]) == (INVALID_PARAMS, "request")
+    last = retry(client, result)
+    puppet.say(call, "done")
+    assert outcome(client, last).text == "done"
+
+
+def test_a_state_is_no_good_for_another_client(corner: Corner) -> None:
+    corner.server(LEGACY_SERVER)
+    corner.start()
+    client, other = corner.client(MODERN), corner.client(MODERN, "another")
+    puppet, call, result = parked(corner, client)
+    error = outcome(other, retry(other, result)).error
+    assert (error["code"], error["data"]["reason"]) == (INVALID_PARAMS, "principal")
+    last = retry(client, result)
+    assert heard(corner, None)["result"] == ANSWER
+    puppet.say(call, "done")
+    assert outcome(client, last).text == "done"
+
+
+def test_a_state_that_expired_is_refused_and_the_server_is_told_before(corner: Corner) -> None:
+    corner.server(LEGACY_SERVER)
+    corner.start(parked_timeout=0.2)
+    client = corner.client(MODERN)
+    _, call, result = parked(corner, client)
+    assert heard(corner, None)["result"] == {"action": "cancel"}
+    assert heard(corner, CANCELLED)["params"]["requestId"] == call["id"]
+    failed = outcome(client, retry(client, result))
+    assert failed.error["code"] == INVALID_PARAMS
+    assert "expired" in failed.text
+    # It was not run again behind the client's back.
+    assert outcome(client, client.begin("tools/list")).result["tools"]
+    assert corner.servers[0].is_silent()
+
+
+def test_what_is_missing_in_a_retry_is_asked_again_and_what_is_too_much_is_ignored(corner: Corner) -> None:
+    corner.server(LEGACY_SERVER)
+    corner.start()
+    client = corner.client(MODERN)
+    puppet, call, result = parked(corner, client)
+    result = outcome(client, retry(client, result, stray={"action": "accept"})).result
+    assert [item["method"] for item in result["inputRequests"].values()] == ["elicitation/create"]
+    last = retry(client, result)
+    assert heard(corner, None)["result"] == ANSWER
+    puppet.say(call, "done")
+    assert outcome(client, last).text == "done"
+
+
+# --- parked calls
+
+
+def test_what_a_server_finishes_while_its_call_is_parked_is_kept_for_the_retry(corner: Corner) -> None:
+    corner.server(LEGACY_SERVER)
+    corner.start()
+    client = corner.client(MODERN)
+    puppet, call, result = parked(corner, client)
+    puppet.say(call, "could not wait")
+    # The daemon has taken it when it answers what came later.
+    puppet.ask("p-1", "ping")
+    heard(corner, None)
+    assert outcome(client, retry(client, result)).text == "could not wait"
+
+
+def test_a_server_that_dies_while_its_call_is_parked_fails_the_retry(corner: Corner) -> None:
+    corner.server(LEGACY_SERVER)
+    corner.start()
+    client = corner.client(MODERN)
+    puppet, _, result = parked(corner, client)
+    puppet.close()
+    failed = outcome(client, retry(client, result))
+    assert failed.failed and "puppet" in failed.text
+
+
+def test_questions_that_come_together_are_asked_together_or_in_rounds_and_each_gets_its_answer(corner: Corner) -> None:
+    server = corner.server(LEGACY_SERVER)
+    corner.start()
+    client = corner.client(MODERN)
+    id = act(client)
+    puppet, call = server.next("tools/call")
+    names = ("first", "second", "third")
+    for name in names:
+        puppet.ask(name, "elicitation/create", **{**FORM, "message": name})
+    asked = 0
+    while asked < len(names):
+        result = outcome(client, id).result
+        asked += len(result["inputRequests"])
+        id = retry(client, result)
+    answers = [heard(corner, None) for _ in names]
+    given = {answer["id"]: answer["result"]["content"]["name"] for answer in answers}
+    assert given == {name: f"somebody: {name}" for name in names}
+    puppet.say(call, "done")
+    assert outcome(client, id).text == "done"
+
+
+def test_a_cancelled_retry_withdraws_the_call(corner: Corner) -> None:
+    corner.server(LEGACY_SERVER)
+    corner.start()
+    client = corner.client(MODERN)
+    _, call, result = parked(corner, client)
+    last = retry(client, result)
+    heard(corner, None)
+    client.cancel(last)
+    assert heard(corner, CANCELLED)["params"]["requestId"] == call["id"]
+
+
+def test_a_question_that_its_server_withdraws_while_it_is_parked_needs_no_answer(corner: Corner) -> None:
+    corner.server(LEGACY_SERVER)
+    corner.start()
+    client = corner.client(MODERN)
+    puppet, call, result = parked(corner, client)
+    puppet.notify(CANCELLED, requestId="q-1")
+    puppet.ask("p-1", "ping")
+    assert heard(corner, None)["id"] == "p-1"
+    last = retry(client, result)
+    puppet.say(call, "never mind")
+    assert outcome(client, last).text == "never mind"
+    assert corner.servers[0].is_silent()
+
+
+def asked(corner: Corner) -> tuple[LegacyClient, object, Puppet, Message, Message]:
+    """A legacy client in whose call a question has come that it does not answer."""
+    (server,) = corner.servers
+    client = corner.client(NEWEST_LEGACY)
+    assert isinstance(client, LegacyClient)
+    client.silent = True
+    id = act(client)
+    puppet, call = server.next("tools/call")
+    puppet.ask("q-1", "elicitation/create", **FORM)
+    return client, id, puppet, call, client.next_question()
+
+
+def test_a_question_that_its_server_withdraws_is_withdrawn_from_the_client(corner: Corner) -> None:
+    corner.server(LEGACY_SERVER)
+    corner.start()
+    client, id, puppet, call, question = asked(corner)
+    puppet.notify(CANCELLED, requestId="q-1")
+    assert client.next_notice(CANCELLED)["params"]["requestId"] == question["id"]
+    puppet.say(call, "never mind")
+    assert outcome(client, id).text == "never mind"
+
+
+def test_cancelling_the_call_withdraws_its_question(corner: Corner) -> None:
+    corner.server(LEGACY_SERVER)
+    corner.start()
+    client, id, _, call, question = asked(corner)
+    client.cancel(id)
+    assert client.next_notice(CANCELLED)["params"]["requestId"] == question["id"]
+    assert heard(corner, CANCELLED)["params"]["requestId"] == call["id"]
+
+
+# --- the input loop
+
+
+def test_a_client_s_error_inside_the_input_loop_ends_the_call_with_it(corner: Corner) -> None:
+    server = corner.server(MODERN)
+    corner.start()
+    client = corner.client(NEWEST_LEGACY)
+    client.refusal = {"code": -32050, "message": "my person is asleep"}
+    id = act(client)
+    puppet, call = server.next("tools/call")
+    asking = {"q": {"method": "elicitation/create", "params": FORM}}
+    puppet.answer(call, resultType="input_required", inputRequests=asking, requestState="s")
+    failed = outcome(client, id)
+    assert failed.error == {"code": -32050, "message": "my person is asleep"}
+    # Nobody called again.
+    assert outcome(client, client.begin("ping")).result == {}
+    assert server.is_silent()
+
+
+def test_several_wishes_at_once_are_answered_together(corner: Corner) -> None:
+    server = corner.server(MODERN)
+    corner.start()
+    client = corner.client(NEWEST_LEGACY)
+    id = act(client)
+    puppet, call = server.next("tools/call")
+    said = {"role": "user", "content": {"type": "text", "text": "Say something."}}
+    asking = {
+        "form": {"method": "elicitation/create", "params": FORM},
+        "model": {"method": "sampling/createMessage", "params": {"messages": [said], "maxTokens": 1}},
+        "folders": {"method": "roots/list"},
+    }
+    puppet.answer(call, resultType="input_required", inputRequests=asking, requestState="s")
+    for _ in asking:
+        client.take(client.wire.receive())
+    puppet, call = server.next("tools/call")
+    puppet.say(call, json.dumps(call["params"]["inputResponses"]))
+    found = json.loads(outcome(client, id).text)
+    assert set(found) == set(asking)
+    assert found["form"] == ANSWER
+    assert found["model"]["content"]["text"] == "said for somebody"
+    assert found["folders"]["roots"][0]["uri"] == "file:///home/somebody"
+
+
+# --- roots, lists, links, collisions
+
+
+@pytest.mark.parametrize("isolation", ["shared", "workspace", "session"])
+def test_roots_may_be_asked_for_out_of_the_blue(corner: Corner, isolation: str) -> None:
+    server = corner.server(LEGACY_SERVER, isolation=isolation)
+    corner.start()
+    client = corner.client(NEWEST_LEGACY)
+    client.ask("tools/list")
+    puppet, _ = server.next("notifications/initialized")
+    puppet.ask("r-1", "roots/list")
+    # Nobody has a request open. The client looks around now and then, as it may be asked itself.
+    until(lambda: client.ask("ping").result or not server.is_silent(), "there is an answer")
+    _, answer = server.next(None)
+    assert answer["id"] == "r-1"
+    assert isolation == "shared" or answer["result"]["roots"] == [{"uri": "file:///home/somebody", "name": "somebody"}]
+
+
+@ERAS
+def test_a_burst_of_changes_is_told_at_least_once_and_not_each_time(corner: Corner, revision: str) -> None:
+    server = corner.server(LEGACY_SERVER, isolation="shared")
+    corner.start()
+    client = corner.client(revision)
+    assert len(client.everything("tools/list", "tools")) == 1
+    if is_modern(revision):
+        client.begin("subscriptions/listen", notifications={"toolsListChanged": True})
+        client.next_notice("notifications/subscriptions/acknowledged")
+    puppet, _ = server.next("tools/list")
+    server.offers["tools"] = [*server.offers["tools"], {**server.offers["tools"][0], "name": "more"}]
+    for _ in range(200):
+        puppet.notify("notifications/tools/list_changed")
+    puppet.ask("p-1", "ping")
+    server.next(None)
+    client.next_notice("notifications/tools/list_changed")
+    assert len(client.everything("tools/list", "tools")) == 2
+    assert len(client.notices) < 20
+
+
+@ERAS
+def test_a_link_that_was_never_listed_leads_to_the_server_that_gave_it(corner: Corner, revision: str) -> None:
+    server, other = corner.server(LEGACY_SERVER), corner.server(LEGACY_SERVER, "other")
+    corner.start()
+    client, stranger = corner.client(revision), corner.client(revision, "stranger")
+    id = act(client)
+    puppet, call = server.next("tools/call")
+    puppet.answer(call, content=[{"type": "resource_link", "uri": "made:up/1", "name": "one"}])
+    assert outcome(client, id).result["content"][0]["uri"] == "made:up/1"
+    id = client.begin("resources/read", uri="made:up/1")
+    puppet, read = server.next("resources/read")
+    puppet.answer(read, contents=[{"uri": "made:up/1", "text": "content"}])
+    assert outcome(client, id).result["contents"][0]["text"] == "content"
+    # Nobody told the other client where that is.
+    assert stranger.ask("resources/read", uri="made:up/1").error["code"] == INVALID_PARAMS
+    assert "resources/read" not in other.methods() + server.methods()
+
+
+@ERAS
+def test_of_two_servers_with_one_uri_the_first_keeps_it_and_the_other_s_is_prefixed(
+    corner: Corner, revision: str
+) -> None:
+    listed = [{"uri": "same:thing", "name": "thing"}]
+    servers = {name: corner.server(LEGACY_SERVER, name, resources=listed) for name in ("first", "second")}
+    corner.start()
+    client = corner.client(revision)
+    uris = [item["uri"] for item in client.everything("resources/list", "resources")]
+    assert uris[0] == "same:thing" and len(set(uris)) == 2
+    for uri, (name, server) in zip(uris, servers.items(), strict=True):
+        subscription = client.subscribe(uri)
+        id = client.begin("resources/read", uri=uri)
+        puppet, read = server.next("resources/read")
+        assert read["params"]["uri"] == "same:thing"
+        puppet.answer(read, contents=[{"uri": "same:thing", "text": name}])
+        assert outcome(client, id).result["contents"] == [{"uri": uri, "text": name}]
+        puppet.notify(UPDATED, uri="same:thing")
+        assert client.next_notice(UPDATED)["params"]["uri"] == uri
+        client.unsubscribe(uri, subscription)
+        id = act(client, name)
+        puppet, call = server.next("tools/call")
+        puppet.answer(call, content=[{"type": "resource_link", "uri": "same:thing", "name": "thing"}])
+        assert outcome(client, id).result["content"][0]["uri"] == uri
