@@ -1,7 +1,8 @@
 """What a client sees: the lists of all servers, merged under unambiguous names and URIs, in the config's order.
 
 Tools and prompts are called `server__name`; a client of one server alone sees that server's own names. URIs stay as
-they are: they are in other places, too. Where two servers have the same one, the first keeps it and the other's is prefixed.
+they are: they are in other places, too. Where two servers have the same one, the first keeps it and
+the other's is prefixed.
 """
 
 from collections.abc import Callable, Iterable, Sequence

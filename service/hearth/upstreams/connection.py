@@ -62,6 +62,8 @@ class Connection:
     # The process, and the last lines of its stderr, where there is one.
     pid = 0
     last_words: tuple[str, ...] = ()
+    # Where its garbage comes from, in words.
+    _where = ""
 
     def __init__(self, name: str, owner: Owner) -> None:
         self.name = name
@@ -210,7 +212,7 @@ class Connection:
     def _complain(self, problem: HearthError) -> None:
         self._garbage += 1
         if self._garbage <= GARBAGE_REPORTS:
-            log.warning("not MCP: %s", problem, extra={"upstream": self.name})
+            log.warning("not MCP%s: %s", self._where, problem, extra={"upstream": self.name})
 
     def _end(self, problem: UpstreamError, why: str) -> None:
         """Nobody will be answered any more: everybody who waits is told, then the owner."""

@@ -18,6 +18,8 @@ EXIT_SECONDS = 2.0
 class StdioConnection(Connection):
     """One process, from its start to its end. `limits`: bytes of one message, bytes waiting for its stdin."""
 
+    _where = " on its stdout"
+
     def __init__(
         self,
         name: str,

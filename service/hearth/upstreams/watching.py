@@ -1,6 +1,6 @@
 """The resources of one instance that somebody wants to be told about: counted, and kept up with the server.
 
-A legacy server is subscribed to each; a modern one gets one `subscriptions/listen` for all of them, which is replaced by
+A legacy server is subscribed to each; a modern one gets one `subscriptions/listen` for all of them, replaced by
 the next before it is given up, so that nothing falls between the two.
 """
 

@@ -1,7 +1,7 @@
 """Server-sent events: chunks of a byte stream in, events out.
 
-As the HTML standard interprets a stream (section 9.2.6): lines end with CR, LF or both; a blank line ends an event; what
-the stream's end cuts off is no event. Knows nothing of what an event carries.
+As the HTML standard interprets a stream (section 9.2.6): lines end with CR, LF or both; a blank line ends an event;
+what the stream's end cuts off is no event. Knows nothing of what an event carries.
 """
 
 from typing import NamedTuple
