@@ -222,6 +222,14 @@ class FramedWire(asyncio.Protocol):
         if not self._receiving:
             self._flush_ack()
 
+    def keep_line(self, tag: int, key: str, line: bytes) -> None:
+        self._send({"type": "keep", "seq": tag, "key": key}, line)
+
+    def drop(self, key: str) -> None:
+        self._ack.setdefault("drop", []).append(key)
+        if not self._receiving:
+            self._flush_ack()
+
     def _flush_ack(self) -> None:
         if not self._ack:
             return

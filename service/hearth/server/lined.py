@@ -81,6 +81,12 @@ class LinedWire(asyncio.Protocol):
     def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None:
         self._close_when_done()
 
+    def keep_line(self, tag: int, key: str, line: bytes) -> None:
+        pass
+
+    def drop(self, key: str) -> None:
+        pass
+
     def notify(self, payload: bytes, topic: str | None = None) -> None:
         self._outbox.write_notice(payload + b"\n", topic)
 
