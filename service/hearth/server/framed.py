@@ -222,14 +222,6 @@ class FramedWire(asyncio.Protocol):
         if not self._receiving:
             self._flush_ack()
 
-    def keep_line(self, tag: int, key: str, line: bytes) -> None:
-        self._send({"type": "keep", "seq": tag, "key": key}, line)
-
-    def drop(self, key: str) -> None:
-        self._ack.setdefault("drop", []).append(key)
-        if not self._receiving:
-            self._flush_ack()
-
     def _flush_ack(self) -> None:
         if not self._ack:
             return
@@ -244,6 +236,11 @@ class FramedWire(asyncio.Protocol):
         if SEAMS:
             asyncio.get_running_loop().call_later(0, SEAMS.hit, "after-ack")
 
+    def drop(self, key: str) -> None:
+        self._ack.setdefault("drop", []).append(key)
+        if not self._receiving:
+            self._flush_ack()
+
     def notify(self, payload: bytes, topic: str | None = None) -> None:
         self._outbox.write_notice(encode(b'{"type":"mcp"}', payload), topic)
 
@@ -256,6 +253,9 @@ class FramedWire(asyncio.Protocol):
     def settled(self, question: str) -> None:
         self._ack.setdefault("answered", []).append(question)
         self._flush_ack()
+
+    def keep_line(self, tag: int, key: str, line: bytes) -> None:
+        self._send({"type": "keep", "seq": tag, "key": key}, line)
 
     def owner_changed(self, owner: str, is_owner: bool) -> None:
         self._send({"type": "ownerChanged", "sessionId": owner, "isOwner": is_owner})

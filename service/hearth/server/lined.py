@@ -81,9 +81,6 @@ class LinedWire(asyncio.Protocol):
     def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None:
         self._close_when_done()
 
-    def keep_line(self, tag: int, key: str, line: bytes) -> None:
-        pass
-
     def drop(self, key: str) -> None:
         pass
 
@@ -97,6 +94,9 @@ class LinedWire(asyncio.Protocol):
         self._outbox.write(payload + b"\n")
 
     def settled(self, question: str) -> None:
+        pass
+
+    def keep_line(self, tag: int, key: str, line: bytes) -> None:
         pass
 
     def owner_changed(self, owner: str, is_owner: bool) -> None:
