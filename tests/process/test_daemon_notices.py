@@ -1,6 +1,8 @@
 """What is said besides answers, in both eras: progress, cancellation, and changes of what is offered."""
 
 import json
+import os
+import signal
 
 import pytest
 
@@ -202,6 +204,27 @@ def test_a_bridge_keeps_a_subscription_until_it_is_cancelled(both: Scratch) -> N
         client.receive_frame()
     (key,) = next(header["keep"] for header in client.headers if isinstance(header.get("keep"), dict))
     assert [header["drop"] for header in client.headers if "drop" in header] == [[key]]
+
+
+def test_a_subscription_that_is_cancelled_and_wanted_again_in_one_breath_is_kept(both: Scratch) -> None:
+    client = both.frames()
+    wish = modern(notifications={"toolsListChanged": True})
+    client.begin("subscriptions/listen", wish, id=1)
+    client.next_called(ACKNOWLEDGED)
+    client.ask("server/discover", modern(), id="before")
+    pid = both.status()["pid"]
+    # The daemon reads both lines at once when it goes on.
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        client.notify("notifications/cancelled", {"requestId": 1})
+        client.begin("subscriptions/listen", wish, id=1)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    client.next_called(ACKNOWLEDGED)
+    while not any(client.seq in header.get("done", ()) for header in client.headers):
+        client.receive_frame()
+    last = next(header for header in reversed(client.headers) if header.get("keep") or header.get("drop"))
+    assert (list(last["keep"].values()), last.get("drop", [])) == ([client.seq], [])
 
 
 def test_a_burst_of_notices_about_nothing_tells_nobody(both: Scratch) -> None:

@@ -116,18 +116,22 @@ class Ledger:
                     if table.pop(int(number), None) is not None:
                         self.answered = True
                         lines.append(payload)
-                elif self._receive_other(headers.read(header)):
+                elif self._receive_other(headers.read(header), payload):
                     lines.append(payload)
         except (TypeError, ValueError, KeyError, AttributeError) as exc:
             raise FrameError(f"the daemon sent a header that makes no sense: {header[:200]!r}") from exc
 
-    def _receive_other(self, fields: "dict[str, Any]") -> bool:
+    def _receive_other(self, fields: "dict[str, Any]", payload: bytes) -> bool:
         """Anything but a plain answer; whether its payload is for the client."""
         kind = fields.get("type")
         if kind == "mcp":
             return self._is_for_client(fields)
         if kind == "ack":
             self._receive_ack(fields)
+        elif kind == "keep":
+            # As with an answer: what is not in the table was given up, or is a replayed line, which is kept already.
+            if fields["seq"] in self.table:
+                self.kept[str(fields["key"])] = (fields["seq"], payload)
         elif kind == "helloAck":
             self._receive_welcome(fields)
         elif kind == "goodbye":

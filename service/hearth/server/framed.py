@@ -209,6 +209,7 @@ class FramedWire(asyncio.Protocol):
         if keep is None:
             self._outbox.write(encode(b'{"type":"mcp","re":%d}' % tag, payload))
         else:
+            self._forget_drop(keep)
             self._send({"type": "mcp", "re": tag, "keep": keep}, payload)
         if self._leaving:
             self._close_when_done()
@@ -216,6 +217,7 @@ class FramedWire(asyncio.Protocol):
     def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None:
         self._ack.setdefault("done", []).append(tag)
         if keep is not None:
+            self._forget_drop(keep)
             self._ack.setdefault("keep", {})[keep] = tag
         if drop is not None:
             self._ack.setdefault("drop", []).append(drop)
@@ -253,6 +255,15 @@ class FramedWire(asyncio.Protocol):
     def settled(self, question: str) -> None:
         self._ack.setdefault("answered", []).append(question)
         self._flush_ack()
+
+    def keep_line(self, tag: int, key: str, line: bytes) -> None:
+        self._forget_drop(key)
+        self._send({"type": "keep", "seq": tag, "key": key}, line)
+
+    def _forget_drop(self, key: str) -> None:
+        """What is kept anew is not dropped behind it: the bridge takes `drop` last, and an acknowledgement may wait."""
+        if key in self._ack.get("drop", ()):
+            self._ack["drop"].remove(key)
 
     def owner_changed(self, owner: str, is_owner: bool) -> None:
         self._send({"type": "ownerChanged", "sessionId": owner, "isOwner": is_owner})

@@ -96,6 +96,9 @@ class LinedWire(asyncio.Protocol):
     def settled(self, question: str) -> None:
         pass
 
+    def keep_line(self, tag: int, key: str, line: bytes) -> None:
+        pass
+
     def owner_changed(self, owner: str, is_owner: bool) -> None:
         pass
 

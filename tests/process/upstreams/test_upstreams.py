@@ -313,3 +313,22 @@ def test_wilful_is_mute_only_while_it_is_told_to_be(start: Any, ledger: Path) ->
     server.write("ping", None, 2)
     assert words(server.call("echo", text="x")) == "x"
     assert server.child.stderr.readline() == b"alas\n"
+
+
+def test_batching_says_everything_in_arrays(start: Any) -> None:
+    server = start("batching")
+
+    def ask(method: str, params: Message, key: int) -> list[Any]:
+        server.write(method, params, key)
+        found: list[Any] = json.loads(server.output.readline())
+        return found
+
+    assert ask("initialize", {}, 1)[0]["result"]["protocolVersion"] == "2025-03-26"
+    notice, said, garbage = ask(
+        "tools/call", {"name": "say", "arguments": {"text": "x"}, "_meta": {"progressToken": 7}}, 2
+    )
+    assert (notice["params"]["progressToken"], words(said), garbage) == (7, "x", "no message")
+    server.write("tools/call", {"name": "pair", "arguments": {"text": "first"}}, 3)
+    assert [words(answer) for answer in ask("tools/call", {"name": "pair", "arguments": {"text": "last"}}, 4)[:2]] == [
+        "last", "first",
+    ]  # fmt: skip

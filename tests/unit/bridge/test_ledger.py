@@ -103,6 +103,37 @@ def test_a_line_kept_late_is_replayed_in_the_order_of_the_client() -> None:
     assert [line for _, line in connected(ledger)] == [b"initialize", b"initialized"]
 
 
+def test_parts_of_a_line_are_kept_under_keys_of_their_own_and_the_line_is_not() -> None:
+    ledger = Ledger()
+    connected(ledger)
+    said(ledger, b"[level,subscribe]", b"other")
+    received(
+        ledger,
+        (header(type="keep", seq=1, key="level"), b"level"),
+        (header(type="keep", seq=1, key="uri"), b"subscribe"),
+        (header(type="mcp", re=2, keep="other"), b""),
+    )
+    ledger.closed()
+    assert [(head.get("replay"), head.get("resent"), line) for head, line in connected(ledger)] == [
+        (True, None, b"level"),
+        (True, None, b"subscribe"),
+        (True, None, b"other"),
+        (None, True, b"[level,subscribe]"),
+    ]
+    received(ledger, (header(type="mcp", re=6), b"answer"), (header(type="ack", seq=6, drop=["uri"]), b""))
+    ledger.closed()
+    assert [line for _, line in connected(ledger)] == [b"level", b"other"]
+
+
+def test_a_part_of_a_line_that_is_not_in_the_table_is_not_kept() -> None:
+    ledger = Ledger()
+    connected(ledger)
+    said(ledger, b"a")
+    ledger.give_up()
+    received(ledger, (header(type="keep", seq=1, key="k"), b"part"))
+    assert not ledger.kept
+
+
 def test_the_welcome_is_remembered_for_the_next_daemon() -> None:
     ledger = Ledger()
     connected(ledger)
@@ -197,6 +228,8 @@ def test_questions_are_withdrawn_once() -> None:
         b"\xff\xfe",
         b'{"type":"ack","done":5}',
         b'{"type":"ack","keep":[1]}',
+        b'{"type":"keep","seq":[1],"key":"k"}',
+        b'{"type":"keep","seq":1}',
         b'{"type":"helloAck"}',
         b'{"type":"goodbye","taken":"soon"}',
         b"[" * 5000,
@@ -307,6 +340,15 @@ class Outages(RuleBasedStateMachine):
             self.finished.add(line)
             if keep:
                 self.kept[keep] = line
+
+    @precondition(lambda self: self.up and self.inbox)
+    @rule(data=st.data(), key=st.sampled_from(["a", "b"]))
+    def daemon_keeps_a_part_of_a_line(self, data: Any, key: str) -> None:
+        seq = data.draw(st.sampled_from(sorted(self.inbox)))
+        part = b"part of " + self.inbox[seq]
+        assert received(self.ledger, (header(type="keep", seq=seq, key=key), part)) == []
+        if self.inbox[seq]:
+            self.kept[key] = part
 
     @precondition(lambda self: self.up)
     @rule()

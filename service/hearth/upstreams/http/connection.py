@@ -15,7 +15,7 @@ from hearth.errors import HearthError, UpstreamBusy, UpstreamError
 from hearth.mcp import answers
 from hearth.mcp.headers import Index
 from hearth.turns import TURN
-from hearth.upstreams.connection import Connection, Owner, Waiter
+from hearth.upstreams.connection import GARBAGE_REPORTS, Connection, Owner, Waiter
 from hearth.upstreams.http.outgoing import Outgoing
 from hearth.upstreams.http.sse_carrier import SseCarrier
 from hearth.upstreams.http.streamable import StreamableCarrier
@@ -81,7 +81,11 @@ class HttpConnection(Connection):
         """Get ready to ask. Only the old transport connects here. Raises UpstreamError."""
         self._pool = await asyncio.to_thread(_open_pool, self.name, self.spec)
         if self.spec.transport == "sse":
-            await self.fall_back()
+            try:
+                await self.fall_back()
+            except UpstreamError:
+                await self._tear_down()
+                raise
         else:
             self._carrier = StreamableCarrier(self, may_fall_back=self.spec.transport == "auto")
 
@@ -210,8 +214,10 @@ class HttpConnection(Connection):
             waiter.failed(problem)
 
     def complain(self, problem: HearthError) -> None:
-        """Something came that is no MCP."""
-        self._complain(problem)
+        """Something is wrong that nobody waits for."""
+        self._garbage += 1
+        if self._garbage <= GARBAGE_REPORTS:
+            log.warning("%s", problem, extra={"upstream": self.name})
 
     async def fall_back(self) -> None:
         """Go over to the transport of 2024-11-05. Raises UpstreamError when the server does not speak it either."""
@@ -235,6 +241,10 @@ class HttpConnection(Connection):
     # --- ending
 
     async def _stop(self, problem: UpstreamError) -> None:
+        await self._tear_down()
+        self._end(problem, str(problem))
+
+    async def _tear_down(self) -> None:
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -244,7 +254,6 @@ class HttpConnection(Connection):
             await _bounded(self._carrier.say_goodbye())
         if self._pool:
             await _bounded(self._pool.close())
-        self._end(problem, str(problem))
 
 
 async def _bounded(work: Coroutine[object, object, None]) -> None:

@@ -25,11 +25,7 @@ _ELSEWHERE = "it takes no MCP at this address; check `url` and `transport` of it
 
 
 class Broken(UpstreamError):
-    """The connection failed. `sent` tells whether the server may have had the request."""
-
-    def __init__(self, sentence: str, sent: bool) -> None:
-        super().__init__(sentence)
-        self.sent = sent
+    """The connection failed, before or after the server had the request; the sentence says which."""
 
 
 def is_about_the_message(status: int) -> bool:

@@ -59,11 +59,6 @@ class Response:
         except (httpx.HTTPError, OSError):
             pass  # what cannot even be closed is gone
 
-    @property
-    def url(self) -> str:
-        """Where it came from, redirects followed."""
-        return str(self._inner.request.url)
-
     def header(self, name: str) -> str | None:
         """A header's value."""
         found: str | None = self._inner.headers.get(name)
@@ -177,7 +172,7 @@ class Pool:
 
     def broken(self, exc: Exception, sent: bool) -> Broken:
         """Any failure of the network in words."""
-        return Broken(f"server {self.name!r} {_describe(exc, self.origin, sent)}", sent)
+        return Broken(f"server {self.name!r} {_describe(exc, self.origin, sent)}")
 
     def is_own(self, address: str) -> bool:
         """Whether an address that the server gave is of its own origin, and so may have its headers."""

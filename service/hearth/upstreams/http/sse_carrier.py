@@ -32,6 +32,7 @@ class SseCarrier:
     def __init__(self, connection: "HttpConnection") -> None:
         self._connection = connection
         self._endpoint: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._endpoint.add_done_callback(lambda late: late.cancelled() or late.exception())
         # Messages are taken one after the other: what is POSTed in parallel could overtake.
         self._lane = asyncio.Lock()
 

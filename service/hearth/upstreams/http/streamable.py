@@ -103,7 +103,7 @@ class StreamableCarrier:
         """The handshake is done. A session that lost against the modern era is given back."""
         self._era = era
         if era == eras.MODERN:
-            self._version = version
+            self._version = version or self._version
             self._give_back(self.session.id)
             self.session = Session()
 
@@ -162,6 +162,9 @@ class StreamableCarrier:
         sending = {**_SENDING, **self._headers(request)}
         response = await self._connection.pool.send("POST", sending, request.body, on_sent=request.was_sent)
         async with response:
+            if request.method == DISCOVER:
+                # Some servers of the legacy era give a session to whoever says anything.
+                self._give_back(response.header(SESSION_HEADER))
             if 200 <= response.status < 300:
                 await self._receive(request, response)
                 return False
@@ -171,7 +174,10 @@ class StreamableCarrier:
         if self._era and bodies.answers_to(request.number, body) and (error := bodies.error_in(body)):
             self._connection.take([bodies.relabelled(request.number, error)], request.number)
             return False
-        raise failures.refused(self._connection.name, response.status)
+        problem = failures.refused(self._connection.name, response.status)
+        if request.method == DISCOVER and response.status >= 500:
+            raise UpstreamError(f'{problem}; one that breaks when it is asked for its era needs era = "legacy" there')
+        raise problem
 
     def _headers(self, request: Outgoing) -> dict[str, str]:
         if self._era == eras.MODERN or request.method == DISCOVER:
@@ -195,9 +201,6 @@ class StreamableCarrier:
 
     async def _receive(self, request: Outgoing, response: "Response") -> None:
         name = self._connection.name
-        if request.method == DISCOVER:
-            # Some servers of the legacy era give a session to whoever says anything.
-            self._give_back(response.header(SESSION_HEADER))
         if response.content_type == STREAM:
             await RequestStream(self._connection, self, request).read(response)
         elif response.content_type == _JSON:
@@ -249,8 +252,9 @@ class StreamableCarrier:
         return status in (400, 404) and not is_answer
 
     def _doubt(self, code: int | None, is_answer: bool) -> None:
-        """A server of the other era than the one that was greeted has taken its place: it has to be greeted anew."""
-        if self._era == (eras.LEGACY if code in eras.MODERN_ONLY_ERRORS else None if is_answer else eras.MODERN):
+        """A server of the other era than the one that was greeted may have taken its place: greet it anew."""
+        is_modern = code in eras.MODERN_ONLY_ERRORS
+        if (self._era == eras.LEGACY and is_modern) or (self._era == eras.MODERN and not is_modern and not is_answer):
             name = self._connection.name
             self._connection.over(UpstreamError(f"server {name!r} no longer speaks as it did when it was greeted"))
 

@@ -26,6 +26,8 @@ LINGER_SECONDS = 1.0
 # Between two attempts where the server names no pause: doubled each time, up to the longest.
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
+# The server has not noticed yet that the former stream has ended, or has too much to do.
+_TRY_LATER = frozenset({409, 429})
 # Attempts in a row to take up the stream of a request, before it is given up.
 RESUME_ATTEMPTS = 5
 
@@ -127,23 +129,28 @@ class Listener:
         failures = 0
         decoder = SseDecoder(self._connection.message_limit)
         while True:
-            generation = self._carrier.session.generation
-            last_id = decoder.last_id
             try:
-                async with await get(self._connection, self._carrier, last_id) as response:
-                    status = response.status
-                    if status == 200 and response.content_type == STREAM:
-                        decoder = SseDecoder(self._connection.message_limit, last_id)
-                        failures = 0 if await self._read(response, decoder) else failures + 1
-                    elif status < 500:
-                        break
-                    else:
-                        failures += 1
+                is_alive = await self._listen_once(decoder)
             except UpstreamError:
-                failures += 1
+                is_alive = False
+            if is_alive is None:
+                return
+            failures = 0 if is_alive else failures + 1
             await asyncio.sleep(pause(failures, decoder.retry))
-        if status == 404 and self._carrier.session.id:
+            decoder = SseDecoder(self._connection.message_limit, decoder.last_id)
+
+    async def _listen_once(self, decoder: SseDecoder) -> bool | None:
+        """One connection, to its end. Returns whether anything came, or None if there is nothing to be had."""
+        session = self._carrier.session
+        generation = session.generation
+        async with await get(self._connection, self._carrier, decoder.last_id) as response:
+            if response.status == 200 and response.content_type == STREAM:
+                return await self._read(response, decoder)
+        if response.status == 404 and session.id:
+            # Begins with a new session again, if there is one.
             await self._carrier.renew(generation)
+            return None
+        return False if response.status >= 500 or response.status in _TRY_LATER else None
 
     async def _read(self, response: "Response", decoder: SseDecoder) -> bool:
         """Hand over what comes until the stream ends. Returns whether anything came."""
