@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from hearth.errors import HearthError, UpstreamError
 from hearth.faults import SEAMS
-from hearth.hub.sessions import Outlet, Session
+from hearth.hub.sessions import Replies, Session
 from hearth.mcp import answers, eras, lowering, translate
 from hearth.mcp.inputs import INPUT_REQUIRED
 from hearth.upstreams.connection import Connection, Waiter
@@ -48,7 +48,7 @@ class Call:
         key: object,
         resent: bool = False,
         replayed: bool = False,
-        batch: Outlet | None = None,
+        batch: Replies | None = None,
     ) -> None:
         self.desk = desk
         self.session = session
@@ -168,14 +168,14 @@ class Call:
 
     # --- to the client
 
-    def close(self, payload: bytes, keep: str | None = None) -> None:
+    def close(self, payload: bytes, keep: str | None = None, drop: str | None = None) -> None:
         """Give the one answer; anything later is dropped."""
         session = self.session
         if session.open.get(self.key) is self:
             del session.open[self.key]
             if self.tasks:
                 self._withdraw_questions()
-            (self.batch or session.outlet).answer(self.tag, payload, keep)
+            (self.batch or session.outlet).answer(self.tag, payload, keep, drop)
 
     def cancel(self, reason: RawBytes | None = None) -> None:
         """The client withdrew it: there is no answer, and the upstream is told."""

@@ -14,7 +14,7 @@ from hearth.hub.listing import Listing
 from hearth.hub.openings import Openings, client_info
 from hearth.hub.parking import Parking
 from hearth.hub.questions import Questions
-from hearth.hub.sessions import Outlet, Session
+from hearth.hub.sessions import Replies, Session
 from hearth.hub.subscriptions import Subscriptions
 from hearth.hub.views import Catalogue, Target, View
 from hearth.mcp import answers, eras, inputs, names
@@ -81,7 +81,7 @@ class Router:
         message: json.Message,
         resent: bool,
         replay: bool,
-        batch: Outlet | None = None,
+        batch: Replies | None = None,
     ) -> None:
         """Take one message of a session's client. `resent` and `replay`: another daemon may have seen it before."""
         id = message.id
@@ -130,7 +130,7 @@ class Router:
     # --- notifications
 
     def _receive_notification(
-        self, session: Session, tag: int, message: json.Message, replay: bool, batch: Outlet | None
+        self, session: Session, tag: int, message: json.Message, replay: bool, batch: Replies | None
     ) -> None:
         keep = drop = None
         method = message.method

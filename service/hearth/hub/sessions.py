@@ -26,17 +26,21 @@ if TYPE_CHECKING:
 LINKS_LIMIT = 10_000
 
 
-class Outlet(Protocol):
-    """How a session's client is reached. `tag` is what the wire gave with a line; only the wire knows its meaning."""
+class Replies(Protocol):
+    """Takes what becomes of a client's line. `tag` is what the wire gave with it; only the wire knows its meaning."""
 
-    def answer(self, tag: int, payload: bytes, keep: str | None = None) -> None:
-        """The answer to the line `tag`, which is finished. `keep`: replay that line into a later daemon."""
+    def answer(self, tag: int, payload: bytes, keep: str | None = None, drop: str | None = None) -> None:
+        """The answer to the line `tag`, which is finished. `keep`: replay that line into a later daemon.
+
+        `drop`: a kept line is not to be kept any longer.
+        """
 
     def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None:
-        """The line `tag` is finished and has no answer. `drop`: a kept line is not to be kept any longer."""
+        """The line `tag` is finished and has no answer."""
 
-    def drop(self, key: str) -> None:
-        """A kept line is not to be kept any longer."""
+
+class Outlet(Replies, Protocol):
+    """How a session's client is reached."""
 
     def notify(self, payload: bytes, topic: str | None = None) -> None:
         """Something nobody asked for; may be dropped for a slow reader, and one per `topic` is enough."""
@@ -63,9 +67,8 @@ class Outlet(Protocol):
 class Nobody:
     """The outlet of a session that has ended: what is still on its way to it goes nowhere."""
 
-    def answer(self, tag: int, payload: bytes, keep: str | None = None) -> None: ...
+    def answer(self, tag: int, payload: bytes, keep: str | None = None, drop: str | None = None) -> None: ...
     def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None: ...
-    def drop(self, key: str) -> None: ...
     def notify(self, payload: bytes, topic: str | None = None) -> None: ...
     def tell(self, payload: bytes) -> None: ...
     def ask(self, question: str, payload: bytes) -> None: ...

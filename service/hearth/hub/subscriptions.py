@@ -108,8 +108,7 @@ class Subscriptions:
         _, own = session.subscriptions.pop(uri, ("", uri))
         for instance in session.bound[eras.LEGACY].values():
             instance.watch.release(own, session)
-        (call.batch or session.outlet).drop(_keep(uri))
-        call.close(answers.result(call.id, b"{}"))
+        call.close(answers.result(call.id, b"{}"), drop=_keep(uri))
 
     # --- both
 
