@@ -205,12 +205,17 @@ class FramedWire(asyncio.Protocol):
 
     # --- the session's outlet
 
-    def answer(self, tag: int, payload: bytes, keep: str | None = None) -> None:
+    def answer(self, tag: int, payload: bytes, keep: str | None = None, drop: str | None = None) -> None:
         if keep is None:
             self._outbox.write(encode(b'{"type":"mcp","re":%d}' % tag, payload))
         else:
             self._forget_drop(keep)
             self._send({"type": "mcp", "re": tag, "keep": keep}, payload)
+        if drop is not None:
+            # An answer has no room for it; the next acknowledgement has.
+            self._ack.setdefault("drop", []).append(drop)
+            if not self._receiving:
+                self._flush_ack()
         if self._leaving:
             self._close_when_done()
 
@@ -237,11 +242,6 @@ class FramedWire(asyncio.Protocol):
         self._send({"type": "ack", "seq": self._taken, **ack})
         if SEAMS:
             asyncio.get_running_loop().call_later(0, SEAMS.hit, "after-ack")
-
-    def drop(self, key: str) -> None:
-        self._ack.setdefault("drop", []).append(key)
-        if not self._receiving:
-            self._flush_ack()
 
     def notify(self, payload: bytes, topic: str | None = None) -> None:
         self._outbox.write_notice(encode(b'{"type":"mcp"}', payload), topic)

@@ -74,15 +74,12 @@ class LinedWire(asyncio.Protocol):
 
     # --- the session's outlet
 
-    def answer(self, tag: int, payload: bytes, keep: str | None = None) -> None:
+    def answer(self, tag: int, payload: bytes, keep: str | None = None, drop: str | None = None) -> None:
         self._outbox.write(payload + b"\n")
         self._close_when_done()
 
     def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None:
         self._close_when_done()
-
-    def drop(self, key: str) -> None:
-        pass
 
     def notify(self, payload: bytes, topic: str | None = None) -> None:
         self._outbox.write_notice(payload + b"\n", topic)
