@@ -3,6 +3,7 @@
 A puppet server answers openings, pings and lists by itself; everything else waits until the test takes it.
 """
 
+import contextlib
 import json
 import queue
 import socket
@@ -67,6 +68,10 @@ class Puppet:
         self.send({"id": request["id"], "error": error})
 
     def close(self) -> None:
+        """End the process: it ends with its strings."""
+        # Closing alone leaves it open for the thread that listens.
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()
 
 
@@ -106,6 +111,13 @@ class PuppetServer:
             puppet, message = self._heard.get(timeout=BOUND_SECONDS)
             if message.get("method") == method:
                 return puppet, message
+
+    def answer_heard(self) -> Message | None:
+        """An answer, if one was heard that the test has not taken; what came before is forgotten."""
+        while not self._heard.empty():
+            if "method" not in (message := self._heard.get()[1]):
+                return message
+        return None
 
     def methods(self) -> list[str]:
         """The methods of all that was heard and not taken; it counts as taken now."""
