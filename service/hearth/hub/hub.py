@@ -42,7 +42,7 @@ class Hub:
         self.sessions = Sessions()
         self.servers: dict[str, Server] = {}
         self._learned = learned
-        self._retiring: set[asyncio.Task[None]] = set()
+        self._retiring: dict[Instance, asyncio.Task[None]] = {}
         identity = answers.Identity(__version__, self.daemon_id)
         self._catalogue = Catalogue(self.servers.values)
         self._questions = Questions(self.daemon_id)
@@ -127,8 +127,8 @@ class Hub:
 
     def _retire(self, instance: Instance, seconds: float) -> None:
         task = asyncio.get_running_loop().create_task(instance.finish(seconds))
-        self._retiring.add(task)
-        task.add_done_callback(self._retiring.discard)
+        self._retiring[instance] = task
+        task.add_done_callback(lambda _: self._retiring.pop(instance, None))
 
     def apply(self, config: Config) -> None:
         """Go on under another config: only the servers that changed are touched."""
@@ -149,7 +149,8 @@ class Hub:
     async def stop(self) -> None:
         """End every server, all at once."""
         stops = [server.retire() for server in self.servers.values()]
-        await asyncio.gather(*stops, *self._retiring, return_exceptions=True)
+        late = [instance.retire() for instance in self._retiring]
+        await asyncio.gather(*stops, *late, return_exceptions=True)
 
     # --- what servers say of their own accord
 

@@ -36,8 +36,12 @@ class Levels:
         offering = instance.offering
         if instance.era != eras.LEGACY or offering is None or "logging" not in offering.capabilities:
             return
-        levels = [holder.log_level for holder in instance.holders if isinstance(holder, Session)]
-        level = most_verbose([*levels, wanted])
+        holders = [holder for holder in instance.holders if isinstance(holder, Session)]
+        if wanted is None and not any(holder.log_level for holder in holders):
+            return
+        # Who set none expects what servers say by default.
+        set_levels = [holder.log_level or DEFAULT for holder in holders if holder.era == eras.LEGACY]
+        level = most_verbose([*set_levels, wanted])
         if level is None or level == instance.log_level or instance.connection is None:
             return
         if wanted and at_least(wanted, instance.log_level) and instance.log_level:

@@ -155,7 +155,7 @@ class Subscriptions:
                 holder.outlet.notify(payload, topic=f"updated {uri}")
 
     def _exposed(self, session: Session, server: Server, uri: str) -> str:
-        return self._catalogue.view(session).expose(server, uri)
+        return self._catalogue.view(session).expose(server, uri, session.links)
 
 
 def _keep(uri: str) -> str:

@@ -53,14 +53,7 @@ class View:
             TEMPLATES: self._addressed(TEMPLATES),
         }
         self.tools = self.offers[TOOLS]
-        # Their URIs are seen under other names than their own.
-        self._renamed = {
-            (offer.server, offer.item.name): offer.exposed
-            for kind in (RESOURCES, TEMPLATES)
-            for offer in self.offers[kind].values()
-            if offer.exposed != offer.item.name
-        }
-        self.with_resources = [server for server, offered in offerings if "resources" in offered.capabilities]
+        self.with_resources = [server for server, offered in offerings if offered.has(RESOURCES.capability)]
         # Results are looked at for URIs only where it matters whose they are.
         self.looks_at_links = len(self.with_resources) > 1
         self._rendered: dict[tuple[Kind, str, str], bytes] = {}
@@ -78,7 +71,9 @@ class View:
         found: dict[str, Offer] = {}
         for server, offered in self.offerings:
             for item in offered.lists[kind].values():
-                uri = uris.prefixed(server.name, item.name) if item.name in found else item.name
+                # One that looks like a prefixed one would be taken for another server's.
+                ambiguous = item.name in found or uris.unprefixed(item.name)
+                uri = uris.prefixed(server.name, item.name) if ambiguous else item.name
                 found[uri] = _offer(server, item, uri)
         return found
 
@@ -134,19 +129,17 @@ class View:
         offer = self.offers[TEMPLATES].get(template) or self.offers[RESOURCES].get(template)
         return (offer.server, offer.item.name) if offer else None
 
-    def expose(self, server: Server, uri: str) -> str:
-        """A server's URI as this view's client knows it."""
-        renamed = self._renamed.get((server, uri))
-        if renamed:
-            return renamed
-        offer = self.offers[RESOURCES].get(uri)
-        return uris.prefixed(server.name, uri) if offer and offer.server is not server else uri
+    def expose(self, server: Server, uri: str, links: dict[str, str]) -> str:
+        """A server's URI as its client knows it: prefixed, where without it another server would be meant."""
+        found = self.locate(uri, links)
+        return uri if found is None or found == (server, uri) else uris.prefixed(server.name, uri)
 
     def with_links(self, session: Session, server: Server, result: RawBytes) -> RawBytes:
         """A server's result with its URIs as the client knows them; whose they are is remembered."""
+        result = uris.rewrite_result(result, lambda uri: self.expose(server, uri, session.links))
         for uri in uris.links(result):
             session.mention(uri, server.name)
-        return uris.rewrite_result(result, lambda uri: self.expose(server, uri))
+        return result
 
 
 def _definition(offer: Offer, era: str, version: str) -> bytes:

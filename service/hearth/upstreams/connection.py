@@ -62,6 +62,8 @@ class Connection:
     # The process, and the last lines of its stderr, where there is one.
     pid = 0
     last_words: tuple[str, ...] = ()
+    # Whether arguments may travel as headers, too.
+    sends_headers = False
     # Where its garbage comes from, in words.
     _where = ""
 

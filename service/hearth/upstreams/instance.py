@@ -17,12 +17,12 @@ from typing import Protocol
 from hearth.config import ServerSpec
 from hearth.errors import HearthError, UpstreamError
 from hearth.mcp import eras
-from hearth.mcp.offering import CHANGES, KINDS, Kind, Offering
+from hearth.mcp.offering import CHANGES, KINDS, TOOLS, Kind, Offering
 from hearth.upstreams import handshake
 from hearth.upstreams.backoff import Backoff
 from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.tenancy import Tenant
-from hearth.upstreams.watching import Quiet, Watch
+from hearth.upstreams.watching import RELISTEN_SECONDS, Quiet, Watch
 from hearth.wire import json
 
 log = logging.getLogger(__name__)
@@ -232,6 +232,7 @@ class Instance:
         found = await handshake.greet(connection, wanted, only, self.capabilities)
         self.era = found.era
         await handshake.read_lists(connection, found)
+        _tell_headers(connection, found)
         if found.era == eras.MODERN:
             self._listen(connection, found)
         self.offering = found
@@ -241,7 +242,21 @@ class Instance:
         wanted = {kind.listen: True for kind in KINDS if found.has(kind.capability) and found.announces(kind)}
         if wanted:
             params = handshake.own_params(eras.MODERN, notifications=json.dumps(wanted))
-            connection.stand(b'"subscriptions/listen"', params, Quiet(self.name))
+            connection.stand(b'"subscriptions/listen"', params, Quiet(self.name, lambda: self._unheard(connection)))
+
+    def _unheard(self, connection: Connection) -> None:
+        """The server has ended the stream of its notices: it is asked again, and for what it may have told meanwhile."""
+        if connection is self.connection and self.state == READY:
+            asyncio.get_running_loop().call_later(RELISTEN_SECONDS, self._listen_again, connection)
+
+    def _listen_again(self, connection: Connection) -> None:
+        if connection is not self.connection or self.state != READY or self.offering is None:
+            return
+        try:
+            self._listen(connection, self.offering)
+        except UpstreamError:
+            return
+        self.refresh(KINDS)
 
     def _last_words(self) -> str:
         return f"; its last words: {' | '.join(self._stderr[-3:])}" if self._stderr else ""
@@ -311,6 +326,7 @@ class Instance:
                 self._stale.clear()
                 async with asyncio.timeout(self.spec.start_timeout):
                     await handshake.read_lists(self.connection, self.offering, kinds)
+                    _tell_headers(self.connection, self.offering)
         except (UpstreamError, TimeoutError) as exc:
             log.warning("its lists could not be read again: %s", exc, extra={"upstream": self.name})
         else:
@@ -348,3 +364,19 @@ class Instance:
         while self.state == READY and (self.in_flight or self._queue) and time.monotonic() < deadline:
             await asyncio.sleep(0.05)
         await self.retire()
+
+
+def _tell_headers(connection: Connection, found: Offering) -> None:
+    """Over HTTP, some arguments travel as headers, too; a tool whose annotations make no sense is not offered there."""
+    if not connection.sends_headers or found.era != eras.MODERN:
+        return
+    from hearth.mcp import headers
+
+    indexes: dict[str, headers.Index] = {}
+    for name, item in list(found.lists[TOOLS].items()):
+        try:
+            indexes[name] = headers.index(item.definition.get("inputSchema", b"{}"))
+        except headers.InvalidAnnotation as exc:
+            log.warning("its tool %r is left out: %s", name, exc, extra={"upstream": connection.name})
+            del found.lists[TOOLS][name]
+    connection.learn_headers(indexes)

@@ -52,13 +52,10 @@ class Server:
         self._latest: Instance | None = None
         self._scout: Instance | None = None
         self._retired = False
+        # Who shares an instance, as configured or as learned.
+        self.mode = learned.mode(spec)
 
     # --- sharing
-
-    @property
-    def mode(self) -> isolation.Mode:
-        """Who shares an instance, as configured or as learned."""
-        return self._learned.mode(self.spec)
 
     def learn(self, event: isolation.Event) -> None:
         """A server of which nothing was configured does something that only fits a narrower way of sharing."""
@@ -68,6 +65,7 @@ class Server:
         mode = isolation.raised(former, event)
         if mode == former:
             return
+        self.mode = mode
         self._learned.raise_mode(self.spec, mode)
         for key, instance in list(self.instances.items()):
             if key.mode != mode:
@@ -163,14 +161,14 @@ class Server:
         finally:
             if self._scout is instance:
                 self._scout = None
+            # Whoever wanted it may have left meanwhile.
+            self._end_unused(instance)
         self._settle(instance)
 
     def _settle(self, instance: Instance) -> None:
         """File it under the era that it was found to speak."""
         if instance.obsolete:
             return
-        # Whoever wanted it may have left meanwhile.
-        self._end_unused(instance)
         if self.spec.era == "auto":
             self._learned.note_era(self.spec, instance.wanted, instance.era)
         key = next((key for key, known in self.instances.items() if known is instance), None)

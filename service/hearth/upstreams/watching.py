@@ -4,29 +4,39 @@ A legacy server is subscribed to each; a modern one gets one `subscriptions/list
 the next before it is given up, so that nothing falls between the two.
 """
 
+import asyncio
 import logging
+from collections.abc import Callable
 
 from hearth.errors import HearthError
 from hearth.mcp import eras
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.handshake import own_params
-from hearth.wire import json
+from hearth.wire import json, values
 
 log = logging.getLogger(__name__)
 
+# Before a stream that the server ended is asked for again.
+RELISTEN_SECONDS = 1.0
+
 
 class Quiet:
-    """Waits for an answer that only matters when it is a failure."""
+    """Waits for an answer that only matters when it is a failure. `ended` is told when one came at all."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, ended: Callable[[], None] | None = None) -> None:
         self._name = name
+        self._ended = ended
 
     def answered(self, message: json.Message) -> None:
         if message.result is None:
-            log.info("a subscription was refused", extra={"upstream": self._name})
+            code, text = values.error(message)
+            log.info("a subscription was refused: %s (%d)", text, code, extra={"upstream": self._name})
+        elif self._ended:
+            self._ended()
 
     def failed(self, problem: HearthError) -> None:
-        pass
+        if self._ended:
+            self._ended()
 
     def progressed(self, params: json.Fields) -> None:
         pass
@@ -92,6 +102,12 @@ class Watch:
         else:
             self._asked = set(self._holders)
 
+    def _ended(self, connection: Connection) -> None:
+        """The server has ended a stream that somebody still wants."""
+        if self._connection is connection:
+            self._asked, self._listen = set(), None
+            asyncio.get_running_loop().call_later(RELISTEN_SECONDS, self._sync)
+
     def _subscribe(self, connection: Connection) -> None:
         for method, uris in (
             (b'"resources/subscribe"', self._holders.keys() - self._asked),
@@ -105,7 +121,8 @@ class Watch:
         if self._holders:
             wanted = json.dumps({"resourceSubscriptions": sorted(self._holders)})
             params = own_params(eras.MODERN, notifications=wanted)
-            self._listen = connection.stand(b'"subscriptions/listen"', params, Quiet(self._name))
+            ended = Quiet(self._name, lambda: self._ended(connection))
+            self._listen = connection.stand(b'"subscriptions/listen"', params, ended)
         if former is not None:
             connection.cancel(former)
 

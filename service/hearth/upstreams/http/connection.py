@@ -63,6 +63,8 @@ class Carrier(Protocol):
 class HttpConnection(Connection):
     """One conversation. `limits`: bytes of one message, bytes that wait to be sent."""
 
+    sends_headers = True
+
     def __init__(self, name: str, owner: Owner, spec: ServerSpec, limits: tuple[int, int]) -> None:
         super().__init__(name, owner)
         self.spec = spec
