@@ -1,78 +1,81 @@
 """JSON-RPC batches: many messages in one line, and one array of answers when the last of them is there.
 
 Only revision 2025-03-26 of MCP has them, so only a session that negotiated it may send them, and never with
-`initialize` in them. Each member goes the way that it would go by itself; a `Batch` takes its answer in the session's
-stead.
-
-A wire knows of one line with one answer, and the bridge may keep one line under one key. A batch with members whose
-effect lasts (a log level, a subscription) is therefore kept as a whole, and what lasts of it is all that is carried out
-when it is replayed. With one such member its key is that member's: a later line of that key replaces the batch. With
-several it has a key of its own, and later lines are replayed behind it, as they came.
+`initialize` in them. Each member goes the way that it would go by itself; what becomes of it is told to a `Member` in
+the session's stead. The bridge never keeps a batch, which it would have to replay with all that is in it: a member that
+is to be kept is handed to it alone.
 """
 
-import hashlib
-from collections.abc import Iterator
 from typing import Protocol
 
 from hearth.errors import MessageError
-from hearth.hub.sessions import Session
+from hearth.hub.sessions import Replies, Session
 from hearth.mcp import answers, eras
 from hearth.wire import json, values
 
 REVISION = "2025-03-26"
-# What leaves something behind that a later daemon has to know of.
-LASTING = frozenset({"notifications/initialized", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
 
 
 class Receive(Protocol):
     """Takes one message of a session's client, as the router does."""
 
     def __call__(
-        self, session: Session, tag: int, message: json.Message, resent: bool, replay: bool, batch: "Batch"
+        self, session: Session, tag: int, message: json.Message, resent: bool, replay: bool, batch: Replies
     ) -> None: ...
 
 
 class Batch:
-    """The members of one batch, on the way to their one answer. To their calls it is what the wire is to others."""
+    """What its members are answered with, until it is complete."""
 
-    __slots__ = ("_answers", "_drops", "_keeps", "_open", "_session", "_tag")
+    __slots__ = ("_answers", "_open", "_tag", "session")
 
     def __init__(self, session: Session, tag: int, size: int) -> None:
-        self._session = session
+        self.session = session
         self._tag = tag
         self._open = size
         self._answers: list[bytes] = []
-        # As sets that know the order in which they were filled.
-        self._keeps: dict[str, None] = {}
-        self._drops: dict[str, None] = {}
 
-    def answer(self, tag: int, payload: bytes, keep: str | None = None) -> None:
-        """The answer to one member."""
-        self._answers.append(payload)
-        self.finish(tag, keep)
+    def add(self, payload: bytes | None) -> None:
+        """One member is finished, with an answer or without."""
+        if payload is not None:
+            self._answers.append(payload)
+        self._open -= 1
+        if self._open:
+            return
+        # Looked up only now: a session that was closed meanwhile has another.
+        outlet = self.session.outlet
+        if self._answers:
+            outlet.answer(self._tag, b"[%b]" % b",".join(self._answers))
+        else:
+            outlet.finish(self._tag)
+
+
+class Member:
+    """One message of a batch. To its call it is what the wire is to others."""
+
+    __slots__ = ("_batch", "_message")
+
+    def __init__(self, batch: Batch, message: json.Message) -> None:
+        self._batch = batch
+        self._message = message
+
+    def answer(self, tag: int, payload: bytes, keep: str | None = None, drop: str | None = None) -> None:
+        """Its answer, which waits for those of the others."""
+        self._note(tag, keep, drop)
+        self._batch.add(payload)
 
     def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None:
-        """One member has had its answer, or has none."""
-        if keep is not None:
-            self._keeps[keep] = None
-            self._drops.pop(keep, None)
-        if drop is not None:
-            self._keeps.pop(drop, None)
-            self._drops[drop] = None
-        self._open -= 1
-        if self._open == 0:
-            self._end()
+        """It has none."""
+        self._note(tag, keep, drop)
+        self._batch.add(None)
 
-    def _end(self) -> None:
-        # Not before: a session that was closed meanwhile has another outlet.
-        outlet, keep, drops = self._session.outlet, _key(self._keeps), list(self._drops)
-        if self._answers:
-            outlet.answer(self._tag, b"[%b]" % b",".join(self._answers), keep)
-        else:
-            outlet.finish(self._tag, keep, drops.pop() if drops else None)
-        # An answer has no room for them; that the line is finished may be said again.
-        for drop in drops:
-            outlet.finish(self._tag, drop=drop)
+    def _note(self, tag: int, keep: str | None, drop: str | None) -> None:
+        # Before the answer: whoever has that may rely on what was set.
+        outlet = self._batch.session.outlet
+        if keep is not None:
+            outlet.keep_line(tag, keep, json.join(self._message.fields))
+        if drop is not None:
+            outlet.drop_line(drop)
 
 
 def receive(receive_one: Receive, session: Session, tag: int, batch: json.Batch, resent: bool, replay: bool) -> None:
@@ -84,21 +87,12 @@ def receive(receive_one: Receive, session: Session, tag: int, batch: json.Batch,
         )
         session.outlet.answer(tag, answers.failure(None, problem))
         return
-    items = [_checked(item) for item in (_lasting(batch) if replay else batch.items)]
-    if not items:
-        session.outlet.finish(tag)
-        return
-    members = Batch(session, tag, len(items))
-    for item in items:
+    whole = Batch(session, tag, len(batch.items))
+    for item in map(_checked, batch.items):
         if isinstance(item, MessageError):
-            members.answer(tag, answers.failure(item.id, item))
+            whole.add(answers.failure(item.id, item))
         else:
-            receive_one(session, tag, item, resent, replay, members)
-
-
-def _lasting(batch: json.Batch) -> Iterator[json.Message]:
-    """Of a batch that another daemon has answered, what its effect on this one must be."""
-    return (item for item in batch.items if isinstance(item, json.Message) and item.method in LASTING)
+            receive_one(session, tag, item, resent, replay, Member(whole, item))
 
 
 def _checked(item: json.Message | MessageError) -> json.Message | MessageError:
@@ -115,10 +109,3 @@ def _checked(item: json.Message | MessageError) -> json.Message | MessageError:
 def _is_modern(message: json.Message) -> bool:
     meta = values.members(values.members(message.fields.get("params")).get("_meta"))
     return eras.PROTOCOL_VERSION_KEY in meta
-
-
-def _key(keeps: dict[str, None]) -> str | None:
-    if len(keeps) < 2:
-        return next(iter(keeps), None)
-    # Any number of keys of any length; that of a frame's header has little room.
-    return f"batch:{hashlib.blake2s(json.dumps(sorted(keeps))).hexdigest()}"

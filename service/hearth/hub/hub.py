@@ -1,12 +1,13 @@
 """The hub: the one object that the daemon talks to. It owns sessions, servers and what is between, and no socket."""
 
 import asyncio
+import functools
 import os
 
 from hearth import __version__
 from hearth.config import Config
 from hearth.errors import HearthError, Refused
-from hearth.hub import consent
+from hearth.hub import batches, consent
 from hearth.hub.binding import Binding
 from hearth.hub.deadlines import Deadlines
 from hearth.hub.forwarding import Forwarding
@@ -70,6 +71,7 @@ class Hub:
         )
         # One message of a session's client. Not a method of its own: it is the hottest path there is.
         self.receive = self._router.receive
+        self.receive_batch = functools.partial(batches.receive, self._router.receive)
         self._adopt(config)
 
     # --- sessions

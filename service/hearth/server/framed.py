@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Raw
 
 from hearth import __version__
-from hearth.errors import FrameError, HearthError, MessageError, Refused, WireError
+from hearth.errors import FrameError, HearthError, Refused, WireError
 from hearth.faults import SEAMS
 from hearth.hub.sessions import Session
 from hearth.mcp import answers
@@ -151,7 +151,7 @@ class FramedWire(asyncio.Protocol):
             if isinstance(item, json.Message):
                 self._steward.hub.receive(self.session, seq, item, resent, replay)
             elif isinstance(item, json.Batch):
-                self.answer(seq, _failure(MessageError("batches are not supported: send one message per line")))
+                self._steward.hub.receive_batch(self.session, seq, item, resent, replay)
             else:
                 self.answer(seq, _failure(item))
 
@@ -212,10 +212,7 @@ class FramedWire(asyncio.Protocol):
             self._forget_drop(keep)
             self._send({"type": "mcp", "re": tag, "keep": keep}, payload)
         if drop is not None:
-            # An answer has no room for it; the next acknowledgement has.
-            self._ack.setdefault("drop", []).append(drop)
-            if not self._receiving:
-                self._flush_ack()
+            self.drop_line(drop)
         if self._leaving:
             self._close_when_done()
 
@@ -259,6 +256,12 @@ class FramedWire(asyncio.Protocol):
     def keep_line(self, tag: int, key: str, line: bytes) -> None:
         self._forget_drop(key)
         self._send({"type": "keep", "seq": tag, "key": key}, line)
+
+    def drop_line(self, key: str) -> None:
+        # An answer has no room for it; the next acknowledgement has.
+        self._ack.setdefault("drop", []).append(key)
+        if not self._receiving:
+            self._flush_ack()
 
     def _forget_drop(self, key: str) -> None:
         """What is kept anew is not dropped behind it: the bridge takes `drop` last, and an acknowledgement may wait."""

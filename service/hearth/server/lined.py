@@ -44,8 +44,7 @@ class LinedWire(asyncio.Protocol):
             if isinstance(item, json.Message):
                 self._steward.hub.receive(self.session, 0, item, resent=False, replay=False)
             elif isinstance(item, json.Batch):
-                problem = MessageError("batches are not supported: send one message per line")
-                self.answer(0, answers.failure(None, problem))
+                self._steward.hub.receive_batch(self.session, 0, item, resent=False, replay=False)
             else:
                 self.answer(0, answers.failure(getattr(item, "id", None), item))
 
@@ -94,6 +93,9 @@ class LinedWire(asyncio.Protocol):
         pass
 
     def keep_line(self, tag: int, key: str, line: bytes) -> None:
+        pass
+
+    def drop_line(self, key: str) -> None:
         pass
 
     def owner_changed(self, owner: str, is_owner: bool) -> None:

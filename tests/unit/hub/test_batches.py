@@ -1,4 +1,4 @@
-"""A batch has one answer, whatever becomes of its members, and keeps what they would have kept."""
+"""A batch has one answer, whatever becomes of its members; each of them is kept, and dropped, by itself."""
 
 import json as standard
 from typing import Any
@@ -7,8 +7,7 @@ import pytest
 from outlets import Kept, session
 
 from hearth.hub import batches
-from hearth.hub.batches import Batch
-from hearth.hub.sessions import Nobody, Session
+from hearth.hub.sessions import Nobody, Replies, Session
 from hearth.mcp import eras
 from hearth.wire import json
 
@@ -22,11 +21,17 @@ LEVEL = b'{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":
 class Answers(Kept):
     """An outlet that keeps the keys, too."""
 
-    def answer(self, tag: int, payload: bytes, keep: str | None = None) -> None:
+    def answer(self, tag: int, payload: bytes, keep: str | None = None, drop: str | None = None) -> None:
         self.said.append(("answer", tag, payload, keep))
 
     def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None:
         self.said.append(("finish", tag, keep, drop))
+
+    def drop_line(self, key: str) -> None:
+        self.said.append(("drop", key))
+
+    def keep_line(self, tag: int, key: str, line: bytes) -> None:
+        self.said.append(("keep", tag, key, line))
 
 
 class Desk:
@@ -34,14 +39,14 @@ class Desk:
 
     def __init__(self) -> None:
         self.taken: list[tuple[json.Message, bool, bool]] = []
-        self.batches: list[Batch] = []
+        self.members: list[Replies] = []
 
     def receive(
-        self, session: Session, tag: int, message: json.Message, resent: bool, replay: bool, batch: Batch
+        self, session: Session, tag: int, message: json.Message, resent: bool, replay: bool, batch: Replies
     ) -> None:
         assert tag == 7
         self.taken.append((message, resent, replay))
-        self.batches.append(batch)
+        self.members.append(batch)
 
     @property
     def methods(self) -> list[str | None]:
@@ -76,26 +81,25 @@ def test_members_go_their_own_ways_in_order() -> None:
     desk = received(member, CALL, NOTICE, RESPONSE, PING, resent=True)
     assert desk.methods == ["tools/call", "notifications/initialized", None, "ping"]
     assert [(resent, replay) for _, resent, replay in desk.taken] == [(True, False)] * 4
-    assert len(set(map(id, desk.batches))) == 1
+    assert len(set(map(id, desk.members))) == 4
     assert outlet.said == []
 
 
 def test_one_array_is_given_when_the_last_member_is_done() -> None:
     member, outlet = opened()
-    batch = Batch(member, 7, 4)
-    batch.answer(7, b'{"id":2}')
-    batch.finish(7)
-    batch.answer(7, b'{"id":1}')
+    first, notice, response, last = received(member, CALL, NOTICE, RESPONSE, PING).members
+    last.answer(7, b'{"id":2}')
+    notice.finish(7)
+    first.answer(7, b'{"id":1}')
     assert outlet.said == []
-    batch.finish(7)
+    response.finish(7)
     assert outlet.said == [("answer", 7, b'[{"id":2},{"id":1}]', None)]
 
 
 def test_a_batch_without_answers_is_finished_without_one() -> None:
     member, outlet = opened()
-    batch = Batch(member, 7, 2)
-    batch.finish(7)
-    batch.finish(7)
+    for one in received(member, NOTICE, CALL).members:
+        one.finish(7)
     assert outlet.said == [("finish", 7, None, None)]
 
 
@@ -112,7 +116,7 @@ def test_what_is_no_message_spoils_only_itself() -> None:
     member, outlet = opened()
     desk = received(member, b"{}", CALL)
     assert desk.methods == ["tools/call"]
-    desk.batches[0].answer(7, b'{"id":1}')
+    desk.members[0].answer(7, b'{"id":1}')
     assert [error.get("id") for error in answered(outlet)] == [None, 1]
 
 
@@ -120,7 +124,7 @@ def test_initialize_in_a_batch_is_refused_and_the_rest_is_not() -> None:
     member, outlet = opened()
     desk = received(member, b'{"jsonrpc":"2.0","id":"i","method":"initialize","params":{}}', NOTICE)
     assert desk.methods == ["notifications/initialized"]
-    desk.batches[0].finish(7)
+    desk.members[0].finish(7)
     (error,) = answered(outlet)
     assert (error["id"], error["error"]["code"]) == ("i", -32600)
     assert "initialize" in error["error"]["message"]
@@ -158,81 +162,40 @@ def test_a_session_of_another_revision_gets_one_error_without_an_id(era: str | N
 
 def test_a_session_that_was_closed_meanwhile_hears_nothing() -> None:
     member, outlet = opened()
-    batch = Batch(member, 7, 2)
-    batch.answer(7, b"{}", keep="level")
+    first, second = received(member, LEVEL, CALL).members
+    first.answer(7, b"{}")
     member.outlet = Nobody()
-    batch.finish(7)
+    second.answer(7, b"{}", keep="level")
     assert outlet.said == []
 
 
 # --- what is kept
 
 
-def test_one_kept_member_lends_the_batch_its_key() -> None:
+def test_a_member_is_kept_by_itself_before_its_batch_is_answered() -> None:
     member, outlet = opened()
-    batch = Batch(member, 7, 3)
-    batch.answer(7, b"{}", keep="level")
-    batch.finish(7)
-    batch.answer(7, b"{}", keep="level")
-    assert outlet.said == [("answer", 7, b"[{},{}]", "level")]
+    level, call, notice = received(member, LEVEL, CALL, NOTICE).members
+    notice.finish(7, keep="initialized")
+    level.answer(7, b"{}", keep="level")
+    assert outlet.said == [("keep", 7, "initialized", NOTICE), ("keep", 7, "level", LEVEL)]
+    call.answer(7, b"[]")
+    assert outlet.said[2:] == [("answer", 7, b"[{},[]]", None)]
 
 
-def test_a_batch_without_an_answer_is_kept_all_the_same() -> None:
+def test_what_a_member_drops_is_dropped_at_once() -> None:
     member, outlet = opened()
-    Batch(member, 7, 1).finish(7, keep="initialized")
-    assert outlet.said == [("finish", 7, "initialized", None)]
+    first, second = received(member, CALL, NOTICE).members
+    first.answer(7, b"{}", drop="a")
+    assert outlet.said == [("drop", "a")]
+    second.finish(7, drop="b")
+    assert outlet.said[1:] == [("drop", "b"), ("answer", 7, b"[{}]", None)]
 
 
-def kept_under(*keys: str) -> object:
+def test_a_line_of_a_batch_that_was_spread_is_kept_on_one_line() -> None:
     member, outlet = opened()
-    batch = Batch(member, 7, len(keys))
-    for key in keys:
-        batch.answer(7, b"{}", keep=key)
-    return outlet.said[0][3]
-
-
-def test_several_kept_members_give_the_batch_a_key_of_their_own() -> None:
-    keys = {kept_under("a", "b"), kept_under("b", "a"), kept_under("a", "c"), kept_under("a,b", "c"), kept_under("a")}
-    assert len(keys) == 4
-    long = kept_under(*(f"subscribe:{'x' * 200}{number}" for number in range(1000)))
-    assert isinstance(long, str) and len(long) < 100
-
-
-def test_every_key_that_is_dropped_is_told() -> None:
-    member, outlet = opened()
-    batch = Batch(member, 7, 3)
-    for drop in ("a", "b", "c"):
-        batch.finish(7, drop=drop)
-    assert outlet.said[0][0:3] == ("finish", 7, None)
-    assert {item[3] for item in outlet.said} == {"a", "b", "c"}
-    member, outlet = opened()
-    batch = Batch(member, 7, 2)
-    batch.finish(7, drop="a")
-    batch.answer(7, b"{}", keep="b")
-    assert outlet.said == [("answer", 7, b"[{}]", "b"), ("finish", 7, None, "a")]
-
-
-def test_what_is_kept_and_dropped_in_one_batch_is_what_it_was_last() -> None:
-    member, outlet = opened()
-    batch = Batch(member, 7, 4)
-    batch.finish(7, keep="a")
-    batch.finish(7, drop="a")
-    batch.finish(7, drop="b")
-    batch.finish(7, keep="b")
-    assert outlet.said == [("finish", 7, "b", "a")]
-
-
-def test_of_a_replayed_batch_only_what_lasts_is_carried_out() -> None:
-    member, outlet = opened()
-    desk = received(member, CALL, LEVEL, b"1", RESPONSE, NOTICE, PING, replay=True)
-    assert desk.methods == ["logging/setLevel", "notifications/initialized"]
-    desk.batches[0].answer(7, b"{}", keep="level")
-    desk.batches[0].finish(7, keep="initialized")
-    ((what, _, _, keep),) = outlet.said
-    assert (what, keep) == ("answer", kept_under("initialized", "level"))
-
-
-def test_a_replayed_batch_of_which_nothing_lasts_is_finished() -> None:
-    member, outlet = opened()
-    assert received(member, CALL, replay=True).taken == []
-    assert outlet.said == [("finish", 7, None, None)]
+    (level,) = received(member, LEVEL.replace(b",", b",\n")).members
+    level.answer(7, b"{}", keep="level")
+    kept = outlet.heard("keep")[0][3]
+    assert isinstance(kept, bytes)
+    assert b"\n" not in kept
+    assert json.loads(kept) == json.loads(LEVEL)

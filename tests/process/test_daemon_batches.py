@@ -1,0 +1,418 @@
+"""Batches of messages, which revision 2025-03-26 has: one line, and one array of answers."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from process.clients import Client, Closed, Message, modern, text_of
+from process.daemon import Scratch, server
+from process.kernel import is_gone, pids_at_home, until
+from process.scripted_daemon import BridgeProcess
+
+REVISION = "2025-03-26"
+LIMIT = 1000
+WIRES = pytest.mark.parametrize("wire", ["lines", "bridge"])
+
+
+class Bridged(Client):
+    """A client that has started a bridge."""
+
+    def __init__(self, scratch: Scratch) -> None:
+        self.process = BridgeProcess(scratch.home, environment=scratch.environment())
+        self.aside = []
+        self._last_id = 0
+
+    def send_line(self, line: bytes) -> None:
+        self.process.write(line + b"\n")
+
+    def receive_line(self) -> bytes:
+        return self.process.read_raw()
+
+    def close(self) -> None:
+        self.process.close()
+
+
+@pytest.fixture(scope="module")
+def serving(shared: Scratch) -> Scratch:
+    """A daemon with servers that answer, that do not, and that keep what they were sent."""
+    shared.configure(
+        {"count": server("counting", shared.home / "ledger"), "rec": server("recording", shared.home / "record")}
+        | {"echo": server("echo"), "array": server("batching")}
+    )
+    shared.start()
+    with shared.lines() as client:
+        client.tools()
+    return shared
+
+
+@pytest.fixture
+def client(serving: Scratch, wire: str) -> Iterator[Client]:
+    """A client of the revision, its handshake done."""
+    with ExitStack() as stack:
+        opened = stack.enter_context(Bridged(serving) if wire == "bridge" else serving.lines())
+        opened.initialize(REVISION)
+        yield opened
+
+
+def request(id: object, method: str, **params: object) -> Message:
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+
+
+def call(id: object, tool: str, **arguments: object) -> Message:
+    return request(id, "tools/call", name=tool, arguments=arguments)
+
+
+def notice(method: str, **params: object) -> Message:
+    return {"jsonrpc": "2.0", "method": method, "params": params}
+
+
+def send(client: Client, *members: object) -> None:
+    client.send_line(json.dumps(members).encode())
+
+
+def received(client: Client) -> dict[Any, Message]:
+    """The members of the array that must come next, by their ids; None for those without one."""
+    found = json.loads(client.receive_line())
+    assert isinstance(found, list), found
+    by_id = {member.get("id"): member for member in found}
+    assert len(by_id) == len(found)
+    return by_id
+
+
+def ledger(scratch: Scratch) -> list[str]:
+    path = scratch.home / "ledger"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+@WIRES
+def test_a_batch_gets_one_array_with_an_answer_to_each_request_and_to_what_is_no_message(client: Client) -> None:
+    send(
+        client,
+        request(1, "tools/list"),
+        call("two", "echo__echo", text="heard"),
+        notice("notifications/roots/list_changed"),
+        7,
+        {"jsonrpc": "2.0", "id": 3, "method": "no/such"},
+    )
+    answers = received(client)
+    assert set(answers) == {1, "two", None, 3}
+    assert "echo__echo" in [tool["name"] for tool in answers[1]["result"]["tools"]]
+    assert text_of(answers["two"]) == "heard"
+    assert answers[None]["error"]["code"] == -32600
+    assert "id" not in answers[None]
+    assert answers[3]["error"]["code"] == -32601
+    # Nothing else came of it.
+    assert client.ask("ping", id="end")["result"] == {}
+    assert client.aside == []
+
+
+@WIRES
+def test_members_run_at_the_same_time_and_progress_comes_before_their_array(client: Client) -> None:
+    slow = call(1, "count__read", key="slow", delay=400, steps=2)
+    slow["params"]["_meta"] = {"progressToken": "t"}
+    send(client, slow, call(2, "count__read", key="quick"))
+    notices = [client.receive(), client.receive()]
+    assert [(item["method"], item["params"]["progressToken"]) for item in notices] == [
+        ("notifications/progress", "t")
+    ] * 2
+    answers = received(client)
+    assert (text_of(answers[1]), text_of(answers[2])) == ("read slow", "read quick")
+
+
+@WIRES
+def test_a_batch_that_wants_no_answer_gets_none(client: Client) -> None:
+    send(client, notice("notifications/roots/list_changed"), {"jsonrpc": "2.0", "id": "hearth-x-1", "result": {}})
+    assert client.ask("ping", id="end")["result"] == {}
+    assert client.aside == []
+
+
+def test_a_bridge_owes_nothing_for_a_batch_that_is_done(serving: Scratch) -> None:
+    with Bridged(serving) as client:
+        client.initialize(REVISION)
+        send(client, notice("notifications/roots/list_changed"))
+        send(client, request(1, "ping"))
+        client.process.end_input()
+        rest: list[Any] = [*client.process.read_rest()]
+        assert rest == [[{"jsonrpc": "2.0", "id": 1, "result": {}}]]
+        assert (client.process.wait(), client.process.stderr()) == (0, "")
+
+
+@WIRES
+@pytest.mark.parametrize("indent", [1, 4])
+def test_a_batch_may_be_pretty_printed(client: Client, indent: int) -> None:
+    client.send_line(json.dumps([request(1, "ping"), request(2, "ping")], indent=indent).encode())
+    assert set(received(client)) == {1, 2}
+
+
+@WIRES
+def test_a_batch_may_have_a_message_on_each_line(client: Client) -> None:
+    for line in ("[", json.dumps(request(1, "ping")) + ",", json.dumps(request(2, "ping")), "]"):
+        client.send_line(line.encode())
+    assert set(received(client)) == {1, 2}
+
+
+def test_frames_carry_one_answer_to_the_batch_s_line(serving: Scratch) -> None:
+    client = serving.frames()
+    client.initialize(REVISION)
+    send(client, request("a", "ping"), call("b", "echo__echo", text="heard"), notice("notifications/x"))
+    seq = client.seq
+    assert set(received(client)) == {"a", "b"}
+    send(client, notice("notifications/x"))
+    client.ask("ping", id="end")
+    while not any(seq + 1 in header.get("done", ()) for header in client.headers):
+        client.receive_frame()
+    assert [header for header in client.headers if header.get("re") == seq] == [{"type": "mcp", "re": seq}]
+    assert not any(seq in header.get("done", ()) for header in client.headers)
+
+
+# --- refusals
+
+
+@WIRES
+@pytest.mark.parametrize("version", [None, "2024-11-05", "2025-06-18", "2025-11-25"])
+def test_a_session_of_another_revision_is_told_once_that_it_has_no_batches(
+    serving: Scratch, wire: str, version: str | None
+) -> None:
+    with Bridged(serving) if wire == "bridge" else serving.lines() as client:
+        if version:
+            client.initialize(version)
+        else:
+            client.ask("ping")
+        send(client, request("b", "ping"), call("c", "count__once", key=f"refused {wire} {version}"))
+        refused = client.receive()
+        assert set(refused) == {"jsonrpc", "error"}
+        assert refused["error"]["code"] == -32600
+        assert "only in revision 2025-03-26" in refused["error"]["message"]
+        assert client.ask("ping", id="end")["result"] == {}
+        assert client.aside == []
+    assert f"once refused {wire} {version}" not in ledger(serving)
+
+
+def test_a_modern_session_has_no_batches_and_a_batch_has_no_modern_requests(serving: Scratch) -> None:
+    client = serving.frames()
+    client.ask("server/discover", modern())
+    send(client, request("b", "tools/list", **modern()))
+    assert "only in revision 2025-03-26" in client.receive()["error"]["message"]
+    client.initialize(REVISION)
+    send(client, request("b", "tools/list", **modern()), request("p", "ping"))
+    answers = received(client)
+    assert answers["b"]["error"]["code"] == -32600
+    assert answers["p"]["result"] == {}
+
+
+@WIRES
+def test_initialize_is_refused_in_a_batch_and_changes_nothing(client: Client) -> None:
+    opening = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    send(client, request("i", "initialize", **opening), request("p", "ping"))
+    answers = received(client)
+    assert answers["i"]["error"]["code"] == -32600
+    assert "initialize" in answers["i"]["error"]["message"]
+    assert answers["p"]["result"] == {}
+    # Still a session that may send batches.
+    send(client, request(1, "ping"))
+    assert set(received(client)) == {1}
+
+
+@WIRES
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        pytest.param(b"[]", -32600, "at least one message", id="empty"),
+        pytest.param(b"[" + b"1," * LIMIT + b"1]", -32600, f"at most {LIMIT} messages", id="too many"),
+        pytest.param(b'[{"jsonrpc":"2.0","id":1,"method":"ping"},]', -32700, "not JSON", id="no JSON"),
+    ],
+)
+def test_what_is_no_batch_is_refused_as_a_whole(client: Client, line: bytes, code: int, words: str) -> None:
+    client.send_line(line)
+    refused = client.receive()
+    assert set(refused) == {"jsonrpc", "error"}
+    assert refused["error"]["code"] == code
+    assert words in refused["error"]["message"]
+    assert client.ask("ping", id="end")["result"] == {}
+
+
+@WIRES
+def test_a_batch_of_batches_and_of_an_id_twice_spoils_only_those(client: Client) -> None:
+    send(client, [request(1, "ping")], call(2, "count__read", key="first", delay=100), request(2, "ping"))
+    found = json.loads(client.receive_line())
+    assert sorted((member.get("id") or 0, member.get("error", {}).get("code", 0)) for member in found) == [
+        (0, -32600), (2, -32600), (2, 0),
+    ]  # fmt: skip
+
+
+@WIRES
+def test_the_largest_batch_is_answered_in_full(client: Client) -> None:
+    send(client, *(request(number, "ping") for number in range(LIMIT)))
+    assert sorted(received(client)) == list(range(LIMIT))
+
+
+# --- cancellation, and the end
+
+
+@WIRES
+def test_a_member_may_be_cancelled_by_a_later_line(serving: Scratch, client: Client, wire: str) -> None:
+    send(client, call("h", "rec__hold", mark=wire), call("e", "echo__echo", text="heard"))
+    record = serving.home / "record"
+    until(lambda: f'"mark":"{wire}"' in record.read_text().replace(": ", ":"), "the server has the call")
+    client.notify("notifications/cancelled", {"requestId": "h"})
+    assert set(received(client)) == {"e"}
+    until(lambda: "notifications/cancelled" in record.read_text().splitlines()[-1], "the server is told")
+    assert client.ask("ping", id="h")["result"] == {}
+
+
+@WIRES
+def test_a_batch_whose_members_were_all_cancelled_has_no_answer(client: Client) -> None:
+    send(client, call(1, "rec__hold"), call(2, "rec__hold"), notice("notifications/cancelled", requestId=1))
+    client.notify("notifications/cancelled", {"requestId": 2})
+    assert client.ask("ping", id="end")["result"] == {}
+    assert client.aside == []
+
+
+@WIRES
+def test_a_session_that_ends_in_the_middle_of_a_batch_leaves_nothing(
+    serving: Scratch, client: Client, wire: str
+) -> None:
+    other = serving.lines()
+    other.ask("ping")
+    key = f"left {wire}"
+    send(client, call(1, "count__read", key=key, delay=600_000), request(2, "ping"))
+    until(lambda: f"read {key}" in ledger(serving), "the call runs")
+    client.close()
+    until(lambda: f"cancelled {key}" in ledger(serving), "the call is withdrawn")
+
+    until(lambda: all(session["inFlight"] == 0 for session in serving.status()["sessions"]), "nothing is in flight")
+    assert other.ask("ping")["result"] == {}
+    assert "Traceback" not in serving.logged()
+
+
+@WIRES
+def test_a_batch_is_answered_after_the_client_has_said_everything(client: Client) -> None:
+    send(client, call(1, "count__read", key="late", delay=200), request(2, "ping"))
+    if isinstance(client, Bridged):
+        client.process.end_input()
+        rest: list[Any] = [*client.process.read_rest()]
+        assert [{member["id"] for member in batch} for batch in rest] == [{1, 2}]
+        assert client.process.wait() == 0
+    else:
+        client.stream.end_input()
+        assert set(received(client)) == {1, 2}
+        with pytest.raises(Closed):
+            client.receive()
+
+
+def test_a_daemon_that_is_going_out_refuses_the_requests_of_a_batch_and_takes_the_rest(scratch: Scratch) -> None:
+    scratch.configure({"count": server("counting", scratch.home / "ledger")}, drain_timeout=30)
+    daemon = scratch.start()
+    client = scratch.lines()
+    client.initialize(REVISION)
+    client.begin_call("count__read", id="held", key="held", delay=600_000)
+    until(lambda: "read held" in ledger(scratch), "the call runs")
+    daemon.signal(signal.SIGTERM)
+    until(lambda: "going out" in scratch.logged(), "it drains")
+    send(client, request(1, "ping"), notice("notifications/cancelled", requestId="held"))
+    answers = received(client)
+    assert answers[1]["error"]["code"] == -32603
+    assert "going out" in answers[1]["error"]["message"]
+    # Nothing is in flight any longer.
+    assert daemon.wait() == 0
+
+
+# --- from daemon to daemon
+
+
+@pytest.fixture
+def counted(scratch: Scratch) -> Scratch:
+    """A daemon with a server that keeps the count, over all daemons of this home."""
+    scratch.configure({"count": server("counting", scratch.home / "ledger")})
+    scratch.start()
+    return scratch
+
+
+@pytest.fixture
+def survivor(counted: Scratch) -> Iterator[Bridged]:
+    """A client of a bridge; the daemons that this starts go with it."""
+    with Bridged(counted) as opened:
+        yield opened
+    if pids_at_home(str(counted.home)):
+        counted.control().control("shutdown")
+        until(lambda: not pids_at_home(str(counted.home)), "the last daemon has gone")
+
+
+def kill_daemon(scratch: Scratch) -> None:
+    pid = scratch.status()["pid"]
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: is_gone(pid), "the daemon is dead")
+
+
+def received_after_changes(client: Client) -> dict[Any, Message]:
+    """The array; a session that has met another daemon may be told before that all its lists are others."""
+    while isinstance(found := json.loads(client.receive_line()), dict):
+        assert found["method"].endswith("/list_changed")
+    return {member["id"]: member for member in found}
+
+
+def test_members_that_a_dead_daemon_may_have_run_are_run_again_only_where_that_is_safe(
+    counted: Scratch, survivor: Bridged
+) -> None:
+    survivor.initialize(REVISION)
+    send(
+        survivor,
+        call(1, "count__read", key="r", delay=2000),
+        call(2, "count__once", key="o", delay=600_000),
+        request(3, "ping"),
+    )
+    until(lambda: {"read r", "once o"} <= set(ledger(counted)), "both run")
+    kill_daemon(counted)
+    answers = received_after_changes(survivor)
+    assert text_of(answers[1]) == "read r"
+    assert "may or may not have run" in answers[2]["error"]["message"]
+    assert answers[3]["result"] == {}
+    runs = [line for line in ledger(counted) if not line.startswith("started")]
+    assert sorted(runs) == ["once o", "read r", "read r"]
+    assert survivor.ask("ping", id="end")["result"] == {}
+
+
+def test_what_lasts_of_a_batch_is_replayed_and_nothing_else_of_it(counted: Scratch, survivor: Bridged) -> None:
+    opening = {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    survivor.ask("initialize", opening)
+    send(survivor, notice("notifications/initialized"), call(1, "count__read", key="r"))
+    assert set(received(survivor)) == {1}
+    kill_daemon(counted)
+    # Only a session that is known to be initialized is told; and its revision is still known.
+    assert survivor.receive()["method"] == "notifications/tools/list_changed"
+    send(survivor, request(2, "ping"))
+    assert set(received_after_changes(survivor)) == {2}
+    assert [line for line in ledger(counted) if line.startswith("read")] == ["read r"]
+
+
+def test_members_are_kept_by_themselves_before_their_batch_is_answered(counted: Scratch) -> None:
+    client = counted.frames()
+    client.initialize(REVISION)
+    level = request("l", "logging/setLevel", level="error")
+    send(client, level, request("p", "ping"), notice("notifications/initialized"))
+    kept = {}
+    for _ in range(2):
+        header, payload = client.receive_type("keep")
+        assert header["seq"] == client.seq
+        kept[header["key"]] = json.loads(payload)
+    assert kept == {"logLevel": level, "initialized": notice("notifications/initialized")}
+    assert set(received(client)) == {"l", "p"}
+    assert client.headers[-1] == {"type": "mcp", "re": client.seq}
+
+
+# --- servers
+
+
+def test_a_server_may_answer_in_arrays(serving: Scratch) -> None:
+    client = serving.lines()
+    client.initialize("2025-11-25")
+    answer = client.call("array__say", meta={"progressToken": "t"}, text="heard")
+    assert text_of(answer) == "heard"
+    assert [message["params"]["progressToken"] for message in client.aside] == ["t"]
+    ids = [client.begin_call("array__pair", text=str(number)) for number in range(2)]
+    assert [text_of(client.answer_to(id)) for id in ids] == ["0", "1"]
