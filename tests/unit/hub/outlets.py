@@ -1,6 +1,9 @@
 """An outlet that keeps what it was given, for tests of the hub without a socket."""
 
+from typing import Any
+
 from hearth.hub.sessions import Session
+from hearth.wire import json
 
 
 class Kept:
@@ -8,12 +11,27 @@ class Kept:
 
     def __init__(self) -> None:
         self.said: list[tuple[object, ...]] = []
+        # The keys of what the bridge is to keep, and no longer.
+        self.kept: list[str] = []
+        self.dropped: list[str] = []
 
-    def answer(self, tag: int, payload: bytes, keep: str | None = None) -> None:
+    def answer(self, tag: int, payload: bytes, keep: str | None = None, drop: str | None = None) -> None:
         self.said.append(("answer", tag, payload))
+        self._note(keep, drop)
 
     def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None:
         self.said.append(("finish", tag))
+        self._note(keep, drop)
+
+    def keep_line(self, tag: int, key: str, line: bytes) -> None:
+        self._note(key, None)
+
+    def drop_line(self, key: str) -> None:
+        self._note(None, key)
+
+    def _note(self, keep: str | None, drop: str | None) -> None:
+        self.kept += [keep] if keep is not None else []
+        self.dropped += [drop] if drop is not None else []
 
     def notify(self, payload: bytes, topic: str | None = None) -> None:
         self.said.append(("notify", payload, topic))
@@ -38,6 +56,11 @@ class Kept:
 
     def heard(self, what: str) -> list[tuple[object, ...]]:
         return [item for item in self.said if item[0] == what]
+
+    def messages(self, what: str) -> list[dict[str, Any]]:
+        """The payloads of that sort, parsed."""
+        places = {"answer": 2, "ask": 2}
+        return [json.loads(item[places.get(what, 1)]) for item in self.heard(what)]  # type: ignore[arg-type]
 
 
 def session() -> tuple[Session, Kept]:

@@ -1,131 +1,345 @@
 """One request, one answer: whatever comes first, and nothing after it."""
 
-from outlets import Kept, session
+import asyncio
+from typing import Any
+
+import pytest
 
 from hearth.errors import UpstreamError
-from hearth.hub.calls import Call, Listen, unrepeatable
-from hearth.hub.sessions import Session
+from hearth.hub.calls import Call, unrepeatable
+from hearth.hub.views import View
 from hearth.mcp import eras
 from hearth.wire import json
 from hearth.wire.json import Raw
+from unit.conversations import run
+from unit.hub.outlets import Kept
+from unit.hub.stage import Desk, client, instance, offering, opened, sent, server
 
 
-def opened(id: bytes = b"1") -> tuple[Call, Session, Kept]:
-    member, outlet = session()
-    call = Call(member, 7, id, json.id_key(id), resent=False)
-    # As `send` notes it.
-    call._upstream_era = eras.LEGACY
-    member.open[call.key] = call
-    return call, member, outlet
+class Stage:
+    """A call of a client of one era on a server of one, sent."""
 
+    def __init__(
+        self,
+        era: str = eras.LEGACY,
+        server_era: str = eras.LEGACY,
+        id: bytes = b"1",
+        desk: Desk | None = None,
+        version: str = "2025-11-25",
+    ) -> None:
+        self.desk = desk or Desk()
+        self.server = server()
+        self.instance, self.connection = instance(self.server, offering(era=server_era))
+        self.member, self.outlet = client(era, version)
+        self.call = sent(self.member, self.server, self.instance, id, desk=self.desk)
 
-def answer(body: bytes) -> json.Message:
-    return json.parse(b'{"jsonrpc":"2.0","id":3,%b}' % body)
+    def answers(self) -> list[dict[str, Any]]:
+        return self.outlet.messages("answer")
 
 
 def test_the_first_answer_is_given_and_later_ones_are_dropped() -> None:
-    call, member, outlet = opened()
-    call.answered(answer(b'"result":{"a":1}'))
-    call.answered(answer(b'"result":{"a":2}'))
-    call.failed(UpstreamError("late"))
-    assert outlet.said == [("answer", 7, b'{"jsonrpc":"2.0","id":1,"result":{"a":1}}')]
-    assert member.open == {}
+    async def body() -> None:
+        stage = Stage()
+        answer = json.parse(b'{"jsonrpc":"2.0","id":1,"result":{"a": 1}}')
+        stage.call.answered(answer)
+        stage.call.answered(json.parse(b'{"jsonrpc":"2.0","id":1,"result":{"a":2}}'))
+        stage.call.failed(UpstreamError("late"))
+        assert stage.outlet.said == [("answer", 7, b'{"jsonrpc":"2.0","id":1,"result":{"a": 1}}')]
+        assert stage.member.open == {}
+
+    run(body())
 
 
-def test_a_cancelled_call_has_no_answer() -> None:
-    call, _, outlet = opened()
-    call.cancel()
-    call.answered(answer(b'"result":{}'))
-    assert outlet.said == [("finish", 7)]
-    assert not call.is_open
+def test_a_cancelled_call_has_no_answer_and_is_withdrawn_upstream() -> None:
+    async def body() -> None:
+        stage = Stage()
+        stage.call.cancel(b'"not needed"')
+        stage.connection.give(1, {})
+        assert stage.outlet.said == [("finish", 7)]
+        assert not stage.call.is_open
+        assert [item["params"] for item in stage.connection.notified] == [{"requestId": 1, "reason": "not needed"}]
+
+    run(body())
 
 
 def test_a_cancel_after_the_answer_does_nothing() -> None:
-    call, _, outlet = opened()
-    call.close(b"{}")
-    call.cancel()
-    assert outlet.said == [("answer", 7, b"{}")]
+    async def body() -> None:
+        stage = Stage()
+        stage.connection.give(1, {})
+        stage.call.cancel()
+        assert len(stage.outlet.said) == 1
+        assert stage.connection.notified == []
+
+    run(body())
+
+
+def test_a_call_that_was_never_sent_can_be_cancelled() -> None:
+    async def body() -> None:
+        member, outlet = client()
+        opened(member).cancel()
+        assert outlet.said == [("finish", 7)]
+
+    run(body())
 
 
 def test_a_second_call_under_the_same_id_is_not_closed_by_the_first_one_s_answer() -> None:
-    first, member, outlet = opened()
-    first.cancel()
-    second = Call(member, 8, b"1", 1, resent=False)
-    member.open[second.key] = second
-    first.answered(answer(b'"result":{}'))
-    assert second.is_open
-    assert outlet.heard("answer") == []
+    async def body() -> None:
+        stage = Stage()
+        stage.call.cancel()
+        second = opened(stage.member)
+        stage.call.answered(json.parse(b'{"jsonrpc":"2.0","id":1,"result":{}}'))
+        assert second.is_open
+        assert stage.answers() == []
+
+    run(body())
 
 
-def test_an_error_of_the_server_is_relayed_with_the_client_s_id() -> None:
-    call, _, outlet = opened(b'"x"')
-    call.answered(answer(b'"error":{"code":-32602,"message":"no","data":{"k":1}}'))
-    ((_, _, payload),) = outlet.said
-    assert payload == b'{"jsonrpc":"2.0","id":"x","error":{"code":-32602,"message":"no","data":{"k":1}}}'
+def test_what_is_kept_and_dropped_goes_with_the_answer() -> None:
+    async def body() -> None:
+        member, outlet = client()
+        opened(member).close(b"{}", keep="this", drop="that")
+        assert (outlet.kept, outlet.dropped) == (["this"], ["that"])
+
+    run(body())
+
+
+def test_a_batch_takes_the_answer_in_the_session_s_stead() -> None:
+    async def body() -> None:
+        (member, outlet), batch = client(), Kept()
+        for id, end in ((b"1", "close"), (b"2", "cancel")):
+            call = Call(Desk(), member, 7, id, json.id_key(id), batch=batch)
+            member.open[call.key] = call
+            call.close(b"{}") if end == "close" else call.cancel()
+        assert batch.said == [("answer", 7, b"{}"), ("finish", 7)]
+        assert outlet.said == []
+
+    run(body())
+
+
+def test_an_error_of_the_server_is_relayed_with_the_client_s_id_byte_for_byte() -> None:
+    async def body() -> None:
+        stage = Stage(id=b'"x"')
+        stage.call.answered(
+            json.parse(b'{"jsonrpc":"2.0","id":1,"error":{"code":-32602, "message":"no","data":{"k":1}}}')
+        )
+        ((_, _, payload),) = stage.outlet.said
+        assert payload == b'{"jsonrpc":"2.0","id":"x","error":{"code":-32602, "message":"no","data":{"k":1}}}'
+
+    run(body())
 
 
 def test_a_result_that_cannot_be_translated_is_an_error() -> None:
-    call, _, outlet = opened()
-    call._upstream_era = eras.MODERN
-    call.answered(answer(b'"result":{"resultType":"input_required"}'))
-    ((_, _, payload),) = outlet.said
-    assert isinstance(payload, bytes)
-    assert json.loads(payload)["error"]["code"] == -32603
+    async def body() -> None:
+        stage = Stage(server_era=eras.MODERN)
+        stage.connection.give(1, {"resultType": "task"})
+        (answer,) = stage.answers()
+        assert answer["error"]["code"] == -32603
+        assert "'task'" in answer["error"]["message"]
+
+    run(body())
+
+
+# --- what is not the end of it
+
+
+@pytest.mark.parametrize(
+    ("era", "server_era", "is_taken"),
+    [(eras.LEGACY, eras.MODERN, True), (eras.MODERN, eras.MODERN, False), (eras.LEGACY, eras.LEGACY, False)],
+)
+def test_required_input_is_a_legacy_client_s_call_going_on_and_a_modern_one_s_answer(
+    era: str, server_era: str, is_taken: bool
+) -> None:
+    async def body() -> None:
+        stage = Stage(era, server_era)
+        stage.connection.give(1, {"resultType": "input_required", "requestState": "s"})
+        assert bool(stage.desk.required) is stage.call.is_open is is_taken
+        assert bool(stage.answers()) is not is_taken
+
+    run(body())
+
+
+@pytest.mark.parametrize("takes", [True, False])
+def test_a_demand_for_urls_may_be_taken_care_of_and_is_an_error_otherwise(takes: bool) -> None:
+    async def body() -> None:
+        stage = Stage(eras.MODERN, eras.LEGACY, desk=Desk(takes_urls=takes))
+        stage.connection.refuse(1, -32042, "visit", {"elicitations": []})
+        assert len(stage.desk.demands) == 1
+        assert stage.call.is_open is takes
+        # A modern client never sees the legacy code.
+        assert [answer["error"]["code"] for answer in stage.answers()] == ([] if takes else [-32603])
+
+    run(body())
+
+
+def test_a_demand_for_urls_between_two_of_one_era_is_relayed_as_it_is() -> None:
+    async def body() -> None:
+        stage = Stage(desk=Desk(takes_urls=True))
+        stage.connection.refuse(1, -32042, "visit", {"elicitations": []})
+        assert stage.desk.demands == []
+        assert stage.answers()[0]["error"]["code"] == -32042
+
+    run(body())
+
+
+# --- results
+
+
+@pytest.mark.parametrize(
+    ("era", "server_era", "version", "plain"),
+    [
+        (eras.LEGACY, eras.LEGACY, "2025-06-18", True),
+        (eras.LEGACY, eras.LEGACY, "2025-03-26", False),
+        (eras.MODERN, eras.MODERN, "", True),
+        (eras.MODERN, eras.LEGACY, "", False),
+        (eras.LEGACY, eras.MODERN, "2025-11-25", False),
+    ],
+)
+def test_a_result_is_looked_at_only_where_something_in_it_may_have_to_change(
+    era: str, server_era: str, version: str, plain: bool
+) -> None:
+    async def body() -> None:
+        assert Stage(era, server_era, version=version).call.plain is plain
+
+    run(body())
+
+
+def test_where_several_servers_have_resources_every_result_is_looked_at_for_uris() -> None:
+    async def body() -> None:
+        first, second = server("a"), server("b")
+        listed = {"resources": ["r:1"]}
+        view = View([(first, offering("a", **listed)), (second, offering("b", **listed))], False)
+        on, connection = instance(second)
+        member, outlet = client()
+        sent(member, second, on, view=view)
+        connection.give(1, {"content": [{"type": "resource_link", "name": "n", "uri": "r:1"}]})
+        (answer,) = outlet.messages("answer")
+        assert answer["result"]["content"][0]["uri"] == "hearth:b:r:1"
+
+    run(body())
+
+
+def test_the_revision_of_an_answer_is_the_session_s_or_the_modern_one() -> None:
+    async def body() -> None:
+        member, _ = client(version="2025-03-26")
+        assert opened(member).version == "2025-03-26"
+        assert opened(member, b"2", eras.MODERN).version == eras.NEWEST_MODERN
+        member.version = None
+        assert opened(member, b"3").version == eras.NEWEST_LEGACY
+
+    run(body())
+
+
+# --- progress
 
 
 def test_progress_goes_out_under_the_client_s_token_while_the_call_is_open() -> None:
-    call, _, outlet = opened()
-    call.progressed({"progressToken": Raw(b"9"), "progress": Raw(b"1")})
-    assert outlet.said == []
-    call.progress_token = Raw(b'"mine"')
-    call.progressed({"progressToken": Raw(b"9"), "progress": Raw(b"0.5")})
-    ((_, payload, topic),) = outlet.said
-    assert isinstance(payload, bytes)
-    assert (json.loads(payload)["params"], topic) == ({"progressToken": "mine", "progress": 0.5}, None)
-    call.close(b"{}")
-    call.progressed({"progressToken": Raw(b"9"), "progress": Raw(b"1")})
-    assert len(outlet.said) == 2
+    async def body() -> None:
+        stage = Stage()
+        stage.connection.say("notifications/progress", {"progressToken": 1, "progress": 1})
+        assert stage.outlet.said == []
+        stage.call.progress_token = Raw(b'"mine"')
+        stage.connection.say("notifications/progress", {"progressToken": 1, "progress": 0.5})
+        ((_, _, topic),) = stage.outlet.said
+        (notice,) = stage.outlet.messages("notify")
+        assert (notice["params"], topic) == ({"progressToken": "mine", "progress": 0.5}, None)
+        stage.call.close(b"{}")
+        stage.call.progressed({"progressToken": Raw(b"1"), "progress": Raw(b"1")})
+        assert len(stage.outlet.said) == 2
+
+    run(body())
 
 
-def test_a_subscription_tags_everything_with_its_id() -> None:
-    member, outlet = session()
-    listen = Listen(member, b'"s1"', tools=True)
-    listen.acknowledge()
-    listen.tools_changed()
-    listen.complete()
-    payloads = [item[1] for item in outlet.said]
-    found = [json.loads(payload) for payload in payloads if isinstance(payload, bytes)]
-    assert [message.get("method") for message in found] == [
-        "notifications/subscriptions/acknowledged",
-        "notifications/tools/list_changed",
-        None,
-    ]
-    metas = [(message.get("params") or message["result"])["_meta"] for message in found]
-    assert metas == [{eras.SUBSCRIPTION_ID_KEY: "s1"}] * 3
-    assert found[2]["id"] == "s1"
+def test_progress_counts_as_a_sign_of_life_whether_or_not_the_client_hears_of_it() -> None:
+    async def body() -> None:
+        stage = Stage()
+        stage.call.touched = 0.0
+        stage.connection.say("notifications/progress", {"progressToken": 1, "progress": 1})
+        assert stage.call.touched > 0.0
+
+    run(body())
 
 
-def test_notices_of_different_subscriptions_are_different_topics() -> None:
-    member, outlet = session()
-    for id in (b"1", b'"1"'):
-        Listen(member, id, tools=True).tools_changed()
-    assert len({item[2] for item in outlet.said}) == 2
+# --- questions that it waits for
 
 
-def test_a_subscription_that_did_not_ask_for_tools_hears_nothing_of_them() -> None:
-    member, outlet = session()
-    Listen(member, b"1", tools=False).tools_changed()
-    assert outlet.said == []
+async def never() -> None:
+    await asyncio.Event().wait()
+
+
+def test_a_question_ends_with_its_call() -> None:
+    async def body() -> None:
+        for end in (Call.cancel, lambda call: call.close(b"{}")):
+            member, _ = client()
+            call, task = opened(member), asyncio.create_task(never())
+            call.attach(task)
+            assert call.waits_for_client
+            end(call)
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert not call.waits_for_client
+
+    run(body())
+
+
+def test_whoever_asks_may_end_the_call_without_ending_itself() -> None:
+    async def body() -> None:
+        member, outlet = client()
+        call = opened(member)
+
+        async def ask() -> None:
+            call.close(b"{}")
+            await asyncio.sleep(0)
+            outlet.said.append(("went on",))
+
+        task = asyncio.create_task(ask())
+        call.attach(task)
+        await task
+        assert outlet.said == [("answer", 7, b"{}"), ("went on",)]
+
+    run(body())
+
+
+def test_an_answered_question_starts_the_call_s_time_anew() -> None:
+    async def body() -> None:
+        stage = Stage()
+        stage.call.touched = 0.0
+        task = asyncio.create_task(asyncio.sleep(0))
+        stage.call.attach(task)
+        await task
+        await asyncio.sleep(0)
+        assert not stage.call.waits_for_client
+        assert stage.call.touched > 0.0
+
+    run(body())
+
+
+def test_a_call_is_sent_again_under_a_new_number_and_withdrawn_under_that_one() -> None:
+    async def body() -> None:
+        stage = Stage()
+        stage.connection.forget(1)
+        stage.call.send_again(b'{"name":"t","requestState":"s"}')
+        again = stage.connection.sent[1]
+        assert (again["id"], again["method"], again["params"]["requestState"]) == (2, "tools/call", "s")
+        stage.call.cancel()
+        assert stage.connection.cancelled() == [2]
+
+    run(body())
+
+
+def test_a_server_that_takes_nothing_leaves_the_call_open() -> None:
+    async def body() -> None:
+        of = server()
+        on, connection = instance(of)
+        connection.broken = True
+        member, _ = client()
+        with pytest.raises(UpstreamError, match="takes nothing"):
+            sent(member, of, on)
+        assert len(member.open) == 1
+
+    run(body())
 
 
 def test_the_refusal_to_run_twice_names_the_tool_and_says_why() -> None:
     words = str(unrepeatable("pay"))
     assert "'pay'" in words
     assert "may or may not have run" in words
-
-
-def test_the_key_of_a_subscription_fits_into_a_header_whatever_its_client_calls_it() -> None:
-    member, _ = session()
-    keys = [Listen(member, b'"%b"' % (b"x" * size), tools=True).keep for size in (1, 5000, 5001)]
-    assert all(len(key) < 300 for key in keys)
-    assert len(set(keys)) == 3

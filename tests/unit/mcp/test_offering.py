@@ -1,31 +1,54 @@
-"""Definitions of tools: kept as they came, understood only where Hearth decides by them."""
+"""Definitions on servers' lists: kept as they came, understood only where Hearth decides by them."""
 
 import pytest
 
 from hearth.errors import MessageError
 from hearth.mcp import eras
-from hearth.mcp.tools import Tool, from_page
+from hearth.mcp.offering import (
+    CHANGES,
+    KINDS,
+    PROMPTS,
+    RESOURCES,
+    TEMPLATES,
+    TOOLS,
+    Item,
+    Kind,
+    Offering,
+    exposed_name,
+    from_page,
+)
 from hearth.wire import json
 
 
-def tool(definition: bytes) -> Tool:
-    return Tool("s", json.split(definition))
+def tool(definition: bytes, server: str = "s") -> Item:
+    return Item(TOOLS, server, json.split(definition))
 
 
-def test_a_definition_is_rendered_under_its_exposed_or_its_own_name_and_otherwise_untouched() -> None:
-    definition = rb'{"name":"t","title":"\ud800","inputSchema":{"x":123456789012345678901},"later":[1, 2]}'
-    found = tool(definition)
-    assert found.render(eras.MODERN, exposed=False) == definition
-    assert found.render(eras.MODERN, exposed=True) == definition.replace(b'"t"', b'"s__t"')
+def offering(capabilities: bytes = b"{}") -> Offering:
+    return Offering(eras.LEGACY, "2025-11-25", json.split(capabilities), None)
 
 
-@pytest.mark.parametrize(
-    ("schema", "shown"), [(b'{"type":"object"}', True), (b'{"type":"array"}', False), (b"{}", False), (b"7", False)]
-)
-def test_legacy_clients_see_output_schemas_of_objects_only(schema: bytes, shown: bool) -> None:
-    found = tool(b'{"name":"t","inputSchema":{},"outputSchema":%b}' % schema)
-    assert (b"outputSchema" in found.render(eras.LEGACY, exposed=True)) is shown
-    assert b"outputSchema" in found.render(eras.MODERN, exposed=True)
+# --- items
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_definition_is_rendered_under_its_exposed_or_its_own_name_and_otherwise_untouched(kind: Kind) -> None:
+    definition = rb'{"%b":"t","title":"\ud800","inputSchema":{"x":123456789012345678901},"later":[1, 2]}'
+    definition = definition.replace(b"%b", kind.key.encode())
+    found = Item(kind, "s", json.split(definition))
+    assert json.join(found.render()) == json.join(found.render("t")) == definition
+    assert json.join(found.render("s__t")) == definition.replace(b'"t"', b'"s__t"')
+
+
+def test_a_definition_that_was_rendered_can_be_changed_without_changing_the_item() -> None:
+    found = tool(b'{"name":"t"}')
+    found.render()["name"] = b'"other"'
+    assert found.render() == {"name": b'"t"'}
+
+
+def test_what_is_kept_of_a_page_does_not_hold_the_page() -> None:
+    found = tool(b'{"name":"t","description":"d"}')
+    assert all(type(value) is bytes for value in (*found.definition.values(), found.wire_name))
 
 
 @pytest.mark.parametrize(
@@ -45,23 +68,40 @@ def test_a_tool_is_safe_to_repeat_only_if_it_says_so(annotations: bytes, safe: b
     assert tool(b'{"name":"t","annotations":%b}' % annotations).safe_to_repeat is safe
 
 
-def test_a_page_gives_its_tools_and_the_raw_cursor() -> None:
-    found, cursor = from_page("s", rb'{"tools":[{"name":"a"},{"name":"b"}],"nextCursor":"\u0041"}')
-    assert [item.name for item in found] == ["a", "b"]
+@pytest.mark.parametrize("kind", [PROMPTS, RESOURCES, TEMPLATES])
+def test_whatever_is_no_tool_is_safe_to_repeat(kind: Kind) -> None:
+    assert Item(kind, "s", json.split(json.dumps({kind.key: "x"}))).safe_to_repeat is True
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_item_without_what_it_is_addressed_by_is_refused(kind: Kind) -> None:
+    with pytest.raises(ValueError, match=f"without a {kind.key}"):
+        Item(kind, "s", json.split(b'{"title":"x"}'))
+
+
+# --- pages
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_gives_its_items_and_the_raw_cursor(kind: Kind) -> None:
+    page = b'{"%b":[{"%b":"a"},{"%b":"b"}],"nextCursor":"\\u0041"}'
+    found, cursor = from_page(kind, "s", page % (kind.member.encode(), kind.key.encode(), kind.key.encode()))
+    assert [(item.name, item.kind, item.server) for item in found] == [("a", kind, "s"), ("b", kind, "s")]
     assert cursor == rb'"\u0041"'
 
 
 @pytest.mark.parametrize("rest", [b"", b',"nextCursor":null'])
 def test_the_last_page_has_no_cursor(rest: bytes) -> None:
-    assert from_page("s", b'{"tools":[]%b}' % rest) == ([], None)
+    assert from_page(TOOLS, "s", b'{"tools":[]%b}' % rest) == ([], None)
 
 
 def test_an_empty_cursor_is_a_cursor() -> None:
-    assert from_page("s", b'{"tools":[],"nextCursor":""}')[1] == b'""'
+    assert from_page(TOOLS, "s", b'{"tools":[],"nextCursor":""}')[1] == b'""'
 
 
 def test_nameless_tools_and_those_that_only_run_as_tasks_are_left_out() -> None:
     found, _ = from_page(
+        TOOLS,
         "s",
         b'{"tools":[{},{"name":7},7,{"name":"task","execution":{"taskSupport":"required"}},'
         b'{"name":"may","execution":{"taskSupport":"optional"}}]}',
@@ -72,9 +112,58 @@ def test_nameless_tools_and_those_that_only_run_as_tasks_are_left_out() -> None:
 @pytest.mark.parametrize("result", [b"[]", b"7", b'{"tools":{}}', b'{"tools":7}'])
 def test_what_is_no_list_is_an_error_and_not_an_empty_list(result: bytes) -> None:
     with pytest.raises(MessageError):
-        from_page("s", result)
+        from_page(TOOLS, "s", result)
 
 
-def test_a_tool_without_a_name_is_refused() -> None:
-    with pytest.raises(ValueError, match="without a name"):
-        tool(b"{}")
+# --- offerings
+
+
+def test_a_list_is_in_the_order_of_names_and_the_first_of_a_name_counts() -> None:
+    found = offering()
+    found.take(TOOLS, [tool(b'{"name":"b"}'), tool(b'{"name":"a","title":"first"}'), tool(b'{"name":"a","title":"2"}')])
+    assert found.content(TOOLS) == ({"name": b'"a"', "title": b'"first"'}, {"name": b'"b"'})
+    assert list(found.lists[TOOLS]) == ["a", "b"]
+    assert found.content(PROMPTS) == ()
+    found.take(TOOLS, [tool(b'{"name":"c"}')])
+    assert list(found.lists[TOOLS]) == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "has_tools", "announces"),
+    [
+        (b'{"tools":{"listChanged":true}}', True, True),
+        (b'{"tools":{}}', True, False),
+        (b'{"tools":{"listChanged":"yes"}}', True, False),
+        (b'{"prompts":{}}', False, False),
+        # Decided by an error, or a server that says nothing of itself: asking costs nothing, not asking may.
+        (b"{}", True, True),
+    ],
+)
+def test_a_list_is_asked_for_unless_the_server_says_that_it_has_none(
+    capabilities: bytes, has_tools: bool, announces: bool
+) -> None:
+    found = offering(capabilities)
+    assert (found.has(TOOLS.capability), found.announces(TOOLS)) == (has_tools, announces)
+
+
+def test_templates_come_with_the_resources() -> None:
+    found = offering(b'{"resources":{"listChanged":true}}')
+    assert found.has(TEMPLATES.capability)
+    assert found.announces(TEMPLATES)
+    assert CHANGES["notifications/resources/list_changed"] == (RESOURCES, TEMPLATES)
+    assert {name: kinds[0].listen for name, kinds in CHANGES.items()} == {
+        "notifications/tools/list_changed": "toolsListChanged",
+        "notifications/prompts/list_changed": "promptsListChanged",
+        "notifications/resources/list_changed": "resourcesListChanged",
+    }
+
+
+# --- names
+
+
+def test_an_exposed_name_that_is_taken_gets_a_hash() -> None:
+    found = tool(b'{"name":"b__c"}', "a")
+    assert exposed_name(found, ()) == "a__b__c"
+    other = exposed_name(tool(b'{"name":"c"}', "a__b"), {"a__b__c"})
+    assert other.startswith("a__b__c_")
+    assert other == exposed_name(tool(b'{"name":"c"}', "a__b"), {"a__b__c", "x"})

@@ -52,15 +52,23 @@ def test_two_refusals_are_an_error_that_quotes_both() -> None:
 
 
 @pytest.mark.parametrize(
-    ("era", "openings"), [("auto", (DISCOVER, INITIALIZE)), ("legacy", (INITIALIZE,)), ("modern", (DISCOVER,))]
+    ("era", "only", "openings"),
+    [
+        ("modern", False, (DISCOVER, INITIALIZE)),
+        ("legacy", False, (INITIALIZE, DISCOVER)),
+        ("modern", True, (DISCOVER,)),
+        ("legacy", True, (INITIALIZE,)),
+    ],
 )
-def test_a_known_era_is_asked_in_its_own_way_only(era: str, openings: tuple[str, ...]) -> None:
-    assert Probe(era).openings == openings
+def test_the_wanted_era_is_asked_for_first_and_an_only_one_alone(
+    era: str, only: bool, openings: tuple[str, ...]
+) -> None:
+    assert Probe(era, only).openings == openings
 
 
-def test_a_known_era_that_is_refused_is_an_error() -> None:
-    with pytest.raises(UpstreamError):
-        Probe("legacy").receive_answer(INITIALIZE, json.parse(refusal(-32601)))
+def test_an_only_era_that_is_refused_is_an_error() -> None:
+    with pytest.raises(UpstreamError, match="initialize: no -32601"):
+        Probe("legacy", only=True).receive_answer(INITIALIZE, json.parse(refusal(-32601)))
 
 
 def test_the_deciding_result_is_kept() -> None:
@@ -70,12 +78,13 @@ def test_the_deciding_result_is_kept() -> None:
 
 
 def test_the_openings_carry_what_their_era_wants() -> None:
-    legacy = json.loads(probe.opening_params(INITIALIZE, "1"))
+    legacy = json.loads(probe.opening_params(INITIALIZE, "1", b'{"roots":{}}'))
     assert legacy == {
         "protocolVersion": "2025-11-25",
-        "capabilities": {},
+        "capabilities": {"roots": {}},
         "clientInfo": {"name": "hearth", "version": "1"},
     }
-    meta = json.loads(probe.opening_params(DISCOVER, "1"))["_meta"]
+    meta = json.loads(probe.opening_params(DISCOVER, "1", b'{"roots":{}}'))["_meta"]
     assert meta[eras.PROTOCOL_VERSION_KEY] == "2026-07-28"
+    # Hearth's own questions are answered by nobody's client.
     assert meta[eras.CLIENT_CAPABILITIES_KEY] == {}

@@ -1,0 +1,123 @@
+"""Servers, instances and calls as the hub has them, with conversations whose other end is the test."""
+
+from hearth.config import Config, ServerSpec
+from hearth.hub.calls import Call
+from hearth.hub.sessions import Session
+from hearth.hub.views import View
+from hearth.mcp import capabilities, eras, isolation
+from hearth.mcp.offering import KINDS, Item, Kind, Offering
+from hearth.upstreams.connection import Owner
+from hearth.upstreams.instance import READY, Instance
+from hearth.upstreams.learned import Learned
+from hearth.upstreams.server import Key, Server
+from hearth.upstreams.tenancy import Tenant
+from hearth.wire import json
+from hearth.wire.values import RawBytes
+from unit.conversations import Audience, Recorded
+from unit.hub.outlets import Kept
+
+# Read, and never written: what a test lets servers learn goes elsewhere.
+NO_FILE = "/nowhere/learned.json"
+
+
+def server(name: str = "s", learned: Learned | None = None, **keys: object) -> Server:
+    """A server by its config; nothing of it runs."""
+    spec = ServerSpec(name=name, **{"command": "true", **keys})  # type: ignore[arg-type]
+    return Server(spec, Config(), learned or Learned(NO_FILE), Audience(), lambda instance, seconds: None)
+
+
+def offering(
+    server_name: str = "s",
+    era: str = eras.LEGACY,
+    declared: bytes = b'{"tools":{},"prompts":{},"resources":{},"logging":{}}',
+    instructions: str | None = None,
+    **lists: list[object],
+) -> Offering:
+    """What a server offers; lists by their names in MCP, each item by its name, or as a whole definition."""
+    version = eras.NEWEST_LEGACY if era == eras.LEGACY else eras.NEWEST_MODERN
+    found = Offering(era, version, json.split(declared), instructions)
+    for kind in KINDS:
+        found.take(kind, [item(kind, server_name, each) for each in lists.get(kind.member, [])])
+    return found
+
+
+def item(kind: Kind, server_name: str, definition: object) -> Item:
+    fields = definition if isinstance(definition, dict) else {kind.key: definition}
+    return Item(kind, server_name, json.split(json.dumps(fields)))
+
+
+def instance(
+    of: Server, offered: Offering | None = None, mode: str = isolation.SHARED, session: Session | None = None
+) -> tuple[Instance, Recorded]:
+    """An instance of the server that is ready, in the place of the one that would have been started."""
+    offered = offered or offering(of.name)
+    tenant = session.tenant(offered.era) if session else Tenant("nobody", offered.era)
+    found = Instance(
+        of.spec, mode, tenant, offered.era, lambda owner, _: Recorded(owner), capabilities.FULL, Audience()
+    )
+    connection = Recorded(found, of.name)
+    found.connection, found.offering, found.era = connection, offered, offered.era
+    found.state, found.open = READY, True
+    found.watch.connected(connection, offered.era)
+    of.instances[Key(offered.era, mode, session.id if session else "")] = found
+    return found, connection
+
+
+def _connect(owner: Owner, tenant: Tenant) -> Recorded:
+    return Recorded(owner)
+
+
+class Desk:
+    """Takes what is not the end of a call, and keeps it."""
+
+    def __init__(self, takes_urls: bool = False) -> None:
+        self.required: list[bytes] = []
+        self.demands: list[json.Message] = []
+        self._takes_urls = takes_urls
+
+    def input_required(self, call: Call, result: RawBytes) -> None:
+        self.required.append(bytes(result))
+
+    def urls_demanded(self, call: Call, message: json.Message) -> bool:
+        self.demands.append(message)
+        return self._takes_urls
+
+
+def client(
+    era: str = eras.LEGACY, version: str = "2025-11-25", declared: bytes = b"{}", id: str | None = None
+) -> tuple[Session, Kept]:
+    """A session whose client has opened the conversation, and its outlet."""
+    outlet = Kept()
+    member = Session(outlet, "lines", id)
+    member.era = era
+    member.version = version if era == eras.LEGACY else eras.NEWEST_MODERN
+    member.capabilities = json.split(declared)
+    member.caller.capabilities = declared
+    member.initialized = era == eras.LEGACY
+    return member, outlet
+
+
+def opened(member: Session, id: bytes = b"1", era: str | None = None, desk: Desk | None = None, tag: int = 7) -> Call:
+    """A request of that session's client that has arrived and was not sent yet."""
+    call = Call(desk or Desk(), member, tag, id, json.id_key(id))
+    call.era = era or member.era or eras.LEGACY
+    member.open[call.key] = call
+    return call
+
+
+def sent(
+    member: Session,
+    of: Server,
+    on: Instance,
+    id: bytes = b"1",
+    era: str | None = None,
+    desk: Desk | None = None,
+    method: str = "tools/call",
+    params: bytes = b'{"name":"t"}',
+    view: View | None = None,
+) -> Call:
+    """A request that its server has."""
+    call = opened(member, id, era, desk)
+    assert on.connection is not None
+    call.send(of, on, on.connection, method, json.dumps(method), params, view or View([], False))
+    return call

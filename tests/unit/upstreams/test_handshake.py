@@ -1,0 +1,256 @@
+"""Opening a conversation, and what is taken from a server's answers to that and to the questions for its lists."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from hearth.errors import MessageError, UpstreamError
+from hearth.mcp import eras
+from hearth.mcp.offering import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS, Offering
+from hearth.upstreams import handshake
+from hearth.upstreams.handshake import PAGES_LIMIT, greet, own_params, read_list, read_lists
+from hearth.wire import json
+from unit.conversations import LEGACY_INITIALIZED, MODERN_DISCOVERED, Recorded, Scripted, run, until
+
+SCRIPTS: dict[str, dict[str, object]] = {
+    "legacy": {"initialize": LEGACY_INITIALIZED, "server/discover": -32601},
+    "modern": {"initialize": -32022, "server/discover": MODERN_DISCOVERED},
+    "both": {"initialize": LEGACY_INITIALIZED, "server/discover": MODERN_DISCOVERED},
+    "silent": {"initialize": LEGACY_INITIALIZED},
+}
+
+
+class Greeted(Scripted):
+    """Notes what it is told about the other end."""
+
+    spoken: tuple[str, str] | None = None
+
+    def greeted(self, era: str, version: str) -> None:
+        self.spoken = (era, version)
+
+
+@pytest.mark.parametrize(
+    ("script", "wanted", "era"),
+    [
+        ("legacy", "modern", "legacy"),
+        ("legacy", "legacy", "legacy"),
+        ("modern", "modern", "modern"),
+        ("modern", "legacy", "modern"),
+        ("both", "modern", "modern"),
+        ("both", "legacy", "legacy"),
+        # It never says anything to what it does not know.
+        ("silent", "modern", "legacy"),
+    ],
+)
+def test_the_wanted_era_is_asked_for_first_and_the_server_decides(script: str, wanted: str, era: str) -> None:
+    async def body() -> None:
+        connection = Greeted(None, SCRIPTS[script])
+        found = await greet(connection, wanted, only=False, capabilities=b'{"roots":{}}')
+        first = "server/discover" if wanted == "modern" else "initialize"
+        assert sorted(connection.methods()) == ["initialize", "server/discover"]
+        assert connection.methods()[0] == first
+        assert found.era == era
+        assert connection.spoken == (era, "2025-11-25" if era == "legacy" else eras.NEWEST_MODERN)
+        # The losing opening is of no interest, and does not count as a call in flight.
+        assert connection.in_flight == 0
+
+    run(body())
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_an_era_that_is_the_only_one_wanted_is_the_only_one_asked_for(era: str) -> None:
+    async def body() -> None:
+        connection = Scripted(None, SCRIPTS["both"])
+        assert (await greet(connection, era, only=True, capabilities=b"{}")).era == era
+        assert connection.methods() == ["initialize" if era == "legacy" else "server/discover"]
+
+    run(body())
+
+
+def test_a_legacy_server_is_told_what_clients_can_be_asked_and_that_the_handshake_is_done() -> None:
+    async def body() -> None:
+        connection = Scripted(None, SCRIPTS["legacy"])
+        await greet(connection, "legacy", only=True, capabilities=b'{"roots":{"listChanged":true}}')
+        params = connection.sent[0]["params"]
+        assert params["capabilities"] == {"roots": {"listChanged": True}}
+        assert params["protocolVersion"] == "2025-11-25"
+        assert connection.notified == [{"method": "notifications/initialized", "params": None}]
+
+    run(body())
+
+
+def test_a_modern_server_is_told_nothing_besides() -> None:
+    async def body() -> None:
+        connection = Scripted(None, SCRIPTS["modern"])
+        await greet(connection, "modern", only=False, capabilities=b"{}")
+        assert connection.notified == []
+
+    run(body())
+
+
+def test_what_the_server_says_of_itself_is_kept() -> None:
+    async def body() -> None:
+        result = {"protocolVersion": "2025-03-26", "capabilities": {"tools": {}}, "instructions": "be kind"}
+        found = await greet(Scripted(None, {"initialize": result}), "legacy", only=True, capabilities=b"{}")
+        assert (found.version, found.instructions) == ("2025-03-26", "be kind")
+        assert {key: bytes(value) for key, value in found.capabilities.items()} == {"tools": b"{}"}
+
+    run(body())
+
+
+def test_a_server_that_proves_its_era_by_an_error_has_said_nothing_of_itself() -> None:
+    async def body() -> None:
+        script: dict[str, object] = {"initialize": -32022, "server/discover": -32021}
+        found = await greet(Scripted(None, script), "legacy", only=False, capabilities=b"{}")
+        assert (found.era, found.version, found.capabilities) == ("modern", eras.NEWEST_MODERN, {})
+
+    run(body())
+
+
+def test_a_server_that_refuses_every_opening_is_none() -> None:
+    async def body() -> None:
+        script: dict[str, object] = {"initialize": -32600, "server/discover": -32601}
+        with pytest.raises(UpstreamError, match="refused every way"):
+            await greet(Scripted(None, script), "modern", only=False, capabilities=b"{}")
+
+    run(body())
+
+
+def test_a_server_that_takes_nothing_any_more_says_why() -> None:
+    async def body() -> None:
+        connection = Recorded()
+        connection.broken = True
+        with pytest.raises(UpstreamError, match="it is gone"):
+            await greet(connection, "modern", only=False, capabilities=b"{}")
+
+    run(body())
+
+
+# --- lists
+
+
+def page(kind: Any, *names: str, cursor: str | None = None) -> dict[str, object]:
+    return {kind.member: [{kind.key: name} for name in names]} | ({} if cursor is None else {"nextCursor": cursor})
+
+
+def offered(capabilities: bytes = b'{"tools":{},"resources":{}}', era: str = eras.LEGACY) -> Offering:
+    return Offering(era, "2025-11-25", json.split(capabilities), None)
+
+
+def test_every_list_that_a_server_declares_is_read_and_no_other() -> None:
+    async def body() -> None:
+        connection = Scripted(
+            None,
+            {
+                "tools/list": page(TOOLS, "t"),
+                "resources/list": page(RESOURCES, "r:1"),
+                "resources/templates/list": page(TEMPLATES, "r:{n}"),
+            },
+        )
+        found = offered()
+        await read_lists(connection, found)
+        assert sorted(connection.methods()) == ["resources/list", "resources/templates/list", "tools/list"]
+        assert [list(found.lists[kind]) for kind in (TOOLS, PROMPTS, RESOURCES, TEMPLATES)] == [
+            ["t"], [], ["r:1"], ["r:{n}"],
+        ]  # fmt: skip
+
+    run(body())
+
+
+def test_only_the_lists_that_are_wanted_anew_are_read_anew() -> None:
+    async def body() -> None:
+        connection = Scripted(None, {"resources/list": page(RESOURCES, "r:2")})
+        found = offered()
+        found.take(TOOLS, [])
+        await read_lists(connection, found, [RESOURCES, PROMPTS])
+        assert connection.methods() == ["resources/list"]
+        assert list(found.lists[RESOURCES]) == ["r:2"]
+
+    run(body())
+
+
+def test_a_refused_list_withholds_nothing_else_unless_it_is_that_of_declared_tools() -> None:
+    async def body() -> None:
+        script: dict[str, object] = {
+            "tools/list": page(TOOLS, "t"),
+            "resources/list": page(RESOURCES, "r:1"),
+            "resources/templates/list": -32601,
+        }
+        found = offered()
+        await read_lists(Scripted(None, script), found)
+        assert (list(found.lists[TOOLS]), list(found.lists[RESOURCES])) == (["t"], ["r:1"])
+        with pytest.raises(UpstreamError, match="refused tools/list"):
+            await read_lists(Scripted(None, {**script, "tools/list": -32603}), offered())
+
+    run(body())
+
+
+def test_a_server_that_declared_nothing_may_refuse_every_list() -> None:
+    async def body() -> None:
+        script: dict[str, object] = {kind.method: -32601 for kind in KINDS}
+        found = offered(b"{}")
+        connection = Scripted(None, script)
+        await read_lists(connection, found)
+        assert len(connection.sent) == len(KINDS)
+        assert all(found.lists[kind] == {} for kind in KINDS)
+
+    run(body())
+
+
+def test_all_pages_are_read_with_the_cursor_as_it_came() -> None:
+    async def body() -> None:
+        connection = Recorded()
+        reading = asyncio.create_task(read_list(connection, eras.LEGACY, TOOLS))
+        for number, (names, cursor) in enumerate([(("a", "b"), ""), (("c",), None)], 1):
+            await until(lambda number=number: len(connection.sent) == number, "a page is asked for")
+            connection.give(number, page(TOOLS, *names, cursor=cursor))
+        assert [item.name for item in await reading] == ["a", "b", "c"]
+        assert [request["params"] for request in connection.sent] == [{}, {"cursor": ""}]
+
+    run(body())
+
+
+def test_a_circle_of_cursors_and_pages_without_end_are_cut_off() -> None:
+    class Endless(Scripted):
+        def _reply(self, number: int, reply: object) -> None:
+            super()._reply(number, page(TOOLS, f"t{number}", cursor=f"c{number}"))
+
+    async def body() -> None:
+        circle = Scripted(None, {"tools/list": page(TOOLS, "t", cursor="c")})
+        await read_list(circle, eras.LEGACY, TOOLS)
+        assert len(circle.sent) == 2
+        endless = Endless(None, {"tools/list": None})
+        assert len(await read_list(endless, eras.LEGACY, TOOLS)) == PAGES_LIMIT
+
+    run(body())
+
+
+def test_a_list_that_is_none_is_the_server_s_fault() -> None:
+    async def body() -> None:
+        with pytest.raises(UpstreamError, match="list of tools that is none") as caught:
+            await read_list(Scripted(None, {"tools/list": {"tools": 7}}), eras.LEGACY, TOOLS)
+        assert isinstance(caught.value.__cause__, MessageError)
+
+    run(body())
+
+
+def test_a_question_that_is_given_up_is_no_longer_in_flight() -> None:
+    async def body() -> None:
+        connection = Recorded()
+        asking = asyncio.create_task(handshake.ask(connection, eras.LEGACY, "tools/list"))
+        await until(lambda: connection.in_flight == 1, "it was asked")
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert connection.in_flight == 0
+
+    run(body())
+
+
+def test_hearth_s_own_requests_have_the_envelope_where_the_era_wants_it() -> None:
+    assert own_params(eras.LEGACY, cursor=None) == b"{}"
+    meta = json.loads(own_params(eras.MODERN, cursor=b'"c"'))
+    assert meta["cursor"] == "c"
+    assert meta["_meta"][eras.PROTOCOL_VERSION_KEY] == eras.NEWEST_MODERN
+    assert meta["_meta"][eras.CLIENT_CAPABILITIES_KEY] == {}
