@@ -120,7 +120,7 @@ class Forwarding:
         """Send it to an instance that is ready. Raises UpstreamError."""
         if (call.resent or call.replayed) and target.unrepeatable is not None:
             raise unrepeatable(target.unrepeatable)
-        if instance.full:
+        if instance.limited and instance.full:
             instance.queue(_Turn(self, call, method, params, meta, view, target, instance))
             return
         connection, era = instance.connection, instance.era

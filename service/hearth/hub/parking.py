@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable
+from time import monotonic
 
 from hearth.errors import HearthError, MessageError, Refused
 from hearth.hub.calls import Call
@@ -102,7 +103,7 @@ class ParkedCall:
         call.server, call.instance, call.connection = template.server, template.instance, self._connection
         call.number, call.method, call.params, call.view = self._number, self._method, self._params, template.view
         call.plain = False
-        call.started, call.touched = template.started, _now()
+        call.started, call.touched = template.started, monotonic()
         call.uri = template.uri
         call.parked = self
         self.call = call
@@ -287,4 +288,4 @@ def _problem_for(call: Call) -> Callable[[Question], str | None]:
 
 
 def _now() -> float:
-    return asyncio.get_running_loop().time()
+    return monotonic()

@@ -91,6 +91,7 @@ class Instance:
         self.watch = Watch(spec.name)
         self.log_level: str | None = None
         # Calls above max_concurrency.
+        self.limited = spec.max_concurrency is not None
         self._queue: deque[Queued] = deque()
         self._connect = connect
         self._audience = audience
