@@ -16,7 +16,7 @@ from hearth.wire import json
 from hearth.wire.values import RawBytes
 
 if TYPE_CHECKING:
-    from hearth.hub.parking import ParkedCall
+    from hearth.hub.parked_calls import ParkedCall
     from hearth.hub.views import View
 
 

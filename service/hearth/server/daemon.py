@@ -22,7 +22,6 @@ from hearth.server.claim import Claim
 from hearth.server.entry import Start, signature
 from hearth.server.reception import Reception
 from hearth.server.steward import Wire
-from hearth.upstreams.learned import Learned
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +103,7 @@ class Daemon:
         """Serve until something ends it, then shut down."""
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
-        self.hub = Hub(self._settings, Learned(self._places.learned))
+        self.hub = Hub(self._settings, self._places.learned)
         self._reception = Reception(self, self._listener)
         self._claim.register(self.hub.daemon_id, self._settings.hash)
         self._watch_signals()
