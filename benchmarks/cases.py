@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter_ns
 
-from chain import ECHO, PYTHON, SWIFT, HearthChain, SocatChain
+from chain import ECHO, MODERN, PYTHON, SWIFT, HearthChain, SocatChain
 from client import INITIALIZE, ChainError, request
 from measure import Action, Group, Line, milliseconds
 from stage import Child, Stage, resident_mb
@@ -25,6 +25,7 @@ LINES = [
     Line("one call after another, p50", "call", "hearth", "socat", 2.0),
     Line("pipelined calls", "pipeline", "hearth", "socat", 0.4, at_most=False),
     Line("pipelined calls, upstream that costs almost nothing", "swift", "hearth", "socat", None),
+    Line("legacy client, modern server, p50", "eras", "translated", "same era", 1.5),
     Line("bridge, resident", "memory", "bridge", None, 11.0),
     Line(f"daemon, resident, 1 upstream, {SESSIONS} sessions", "memory", "daemon", None, 45.0),
 ]
@@ -44,6 +45,7 @@ def groups(stage: Stage) -> dict[str, Group]:
         "call": Group("µs", {name: caller(end) for name, end in plain.items()}, CALL_ROUNDS, WARMUP_ROUNDS),
         "pipeline": Group("calls/s", {name: piper(end) for name, end in plain.items()}, PIPELINE_ROUNDS, WARMUP_ROUNDS),
         "swift": Group("calls/s", {name: piper(end) for name, end in swift.items()}, PIPELINE_ROUNDS, WARMUP_ROUNDS),
+        "eras": Group("µs", era_actions(HearthChain(stage, "eras", MODERN)), CALL_ROUNDS, WARMUP_ROUNDS),
         "memory": Group("MB", memory_actions(stage), rounds=3, warmup=0),
     }
 
@@ -74,6 +76,15 @@ def caller(end: End) -> Action:
 def piper(end: End) -> Action:
     """Calls in bulk."""
     return lambda: end.child.client.calls_per_second(end.tool, PIPELINED_CALLS)
+
+
+def era_actions(chain: HearthChain) -> dict[str, Action]:
+    """One call after another on one server of the modern era, by a client of each era."""
+    legacy, modern = attached(chain), attached(chain)
+    return {
+        "translated": caller(legacy),
+        "same era": lambda: modern.child.client.median_call_us(modern.tool, CALLS_PER_ROUND, modern=True),
+    }
 
 
 def start_actions(stage: Stage, warm: HearthChain, cold: HearthChain) -> dict[str, Action]:

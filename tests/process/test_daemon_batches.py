@@ -1,40 +1,19 @@
 """Batches of messages, which revision 2025-03-26 has: one line, and one array of answers."""
 
 import json
-import os
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
-from process.clients import Client, Closed, Message, modern, text_of
+from process.batches import REVISION, Bridged, call, ledger, notice, received, request, send
+from process.clients import Client, Closed, modern, text_of
 from process.daemon import Scratch, server
-from process.kernel import is_gone, pids_at_home, until
-from process.scripted_daemon import BridgeProcess
+from process.kernel import until
 
-REVISION = "2025-03-26"
 LIMIT = 1000
 WIRES = pytest.mark.parametrize("wire", ["lines", "bridge"])
-
-
-class Bridged(Client):
-    """A client that has started a bridge."""
-
-    def __init__(self, scratch: Scratch) -> None:
-        self.process = BridgeProcess(scratch.home, environment=scratch.environment())
-        self.aside = []
-        self._last_id = 0
-
-    def send_line(self, line: bytes) -> None:
-        self.process.write(line + b"\n")
-
-    def receive_line(self) -> bytes:
-        return self.process.read_raw()
-
-    def close(self) -> None:
-        self.process.close()
 
 
 @pytest.fixture(scope="module")
@@ -53,40 +32,9 @@ def serving(shared: Scratch) -> Scratch:
 @pytest.fixture
 def client(serving: Scratch, wire: str) -> Iterator[Client]:
     """A client of the revision, its handshake done."""
-    with ExitStack() as stack:
-        opened = stack.enter_context(Bridged(serving) if wire == "bridge" else serving.lines())
+    with Bridged(serving) if wire == "bridge" else serving.lines() as opened:
         opened.initialize(REVISION)
         yield opened
-
-
-def request(id: object, method: str, **params: object) -> Message:
-    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
-
-
-def call(id: object, tool: str, **arguments: object) -> Message:
-    return request(id, "tools/call", name=tool, arguments=arguments)
-
-
-def notice(method: str, **params: object) -> Message:
-    return {"jsonrpc": "2.0", "method": method, "params": params}
-
-
-def send(client: Client, *members: object) -> None:
-    client.send_line(json.dumps(members).encode())
-
-
-def received(client: Client) -> dict[Any, Message]:
-    """The members of the array that must come next, by their ids; None for those without one."""
-    found = json.loads(client.receive_line())
-    assert isinstance(found, list), found
-    by_id = {member.get("id"): member for member in found}
-    assert len(by_id) == len(found)
-    return by_id
-
-
-def ledger(scratch: Scratch) -> list[str]:
-    path = scratch.home / "ledger"
-    return path.read_text().splitlines() if path.exists() else []
 
 
 @WIRES
@@ -320,89 +268,6 @@ def test_a_daemon_that_is_going_out_refuses_the_requests_of_a_batch_and_takes_th
     assert "going out" in answers[1]["error"]["message"]
     # Nothing is in flight any longer.
     assert daemon.wait() == 0
-
-
-# --- from daemon to daemon
-
-
-@pytest.fixture
-def counted(scratch: Scratch) -> Scratch:
-    """A daemon with a server that keeps the count, over all daemons of this home."""
-    scratch.configure({"count": server("counting", scratch.home / "ledger")})
-    scratch.start()
-    return scratch
-
-
-@pytest.fixture
-def survivor(counted: Scratch) -> Iterator[Bridged]:
-    """A client of a bridge; the daemons that this starts go with it."""
-    with Bridged(counted) as opened:
-        yield opened
-    if pids_at_home(str(counted.home)):
-        counted.control().control("shutdown")
-        until(lambda: not pids_at_home(str(counted.home)), "the last daemon has gone")
-
-
-def kill_daemon(scratch: Scratch) -> None:
-    pid = scratch.status()["pid"]
-    os.kill(pid, signal.SIGKILL)
-    until(lambda: is_gone(pid), "the daemon is dead")
-
-
-def received_after_changes(client: Client) -> dict[Any, Message]:
-    """The array; a session that has met another daemon may be told before that all its lists are others."""
-    while isinstance(found := json.loads(client.receive_line()), dict):
-        assert found["method"].endswith("/list_changed")
-    return {member["id"]: member for member in found}
-
-
-def test_members_that_a_dead_daemon_may_have_run_are_run_again_only_where_that_is_safe(
-    counted: Scratch, survivor: Bridged
-) -> None:
-    survivor.initialize(REVISION)
-    send(
-        survivor,
-        call(1, "count__read", key="r", delay=2000),
-        call(2, "count__once", key="o", delay=600_000),
-        request(3, "ping"),
-    )
-    until(lambda: {"read r", "once o"} <= set(ledger(counted)), "both run")
-    kill_daemon(counted)
-    answers = received_after_changes(survivor)
-    assert text_of(answers[1]) == "read r"
-    assert "may or may not have run" in answers[2]["error"]["message"]
-    assert answers[3]["result"] == {}
-    runs = [line for line in ledger(counted) if not line.startswith("started")]
-    assert sorted(runs) == ["once o", "read r", "read r"]
-    assert survivor.ask("ping", id="end")["result"] == {}
-
-
-def test_what_lasts_of_a_batch_is_replayed_and_nothing_else_of_it(counted: Scratch, survivor: Bridged) -> None:
-    opening = {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
-    survivor.ask("initialize", opening)
-    send(survivor, notice("notifications/initialized"), call(1, "count__read", key="r"))
-    assert set(received(survivor)) == {1}
-    kill_daemon(counted)
-    # Only a session that is known to be initialized is told; and its revision is still known.
-    assert survivor.receive()["method"] == "notifications/tools/list_changed"
-    send(survivor, request(2, "ping"))
-    assert set(received_after_changes(survivor)) == {2}
-    assert [line for line in ledger(counted) if line.startswith("read")] == ["read r"]
-
-
-def test_members_are_kept_by_themselves_before_their_batch_is_answered(counted: Scratch) -> None:
-    client = counted.frames()
-    client.initialize(REVISION)
-    level = request("l", "logging/setLevel", level="error")
-    send(client, level, request("p", "ping"), notice("notifications/initialized"))
-    kept = {}
-    for _ in range(2):
-        header, payload = client.receive_type("keep")
-        assert header["seq"] == client.seq
-        kept[header["key"]] = json.loads(payload)
-    assert kept == {"logLevel": level, "initialized": notice("notifications/initialized")}
-    assert set(received(client)) == {"l", "p"}
-    assert client.headers[-1] == {"type": "mcp", "re": client.seq}
 
 
 # --- servers

@@ -5,20 +5,28 @@ flight on that instance, or if nobody else has ever used it. Over HTTP the strea
 ambiguous, and never guessed.
 """
 
+from typing import TYPE_CHECKING
+
 from hearth.hub.calls import Call
-from hearth.hub.parking import ParkedCall
 from hearth.hub.sessions import Session
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.instance import Instance
 
+if TYPE_CHECKING:
+    from hearth.hub.parked_calls import ParkedCall
 
-def causing_call(connection: Connection, cause: int | None) -> Call | ParkedCall | None:
+
+def causing_call(connection: Connection, cause: int | None) -> "Call | ParkedCall | None":
     """The one call that a message can belong to: of several of one session, the oldest."""
     if cause is not None:
-        waiter = connection.waiter(cause)
-        return waiter if isinstance(waiter, Call | ParkedCall) else None
-    calls = [waiter for waiter in connection.waiters() if isinstance(waiter, Call | ParkedCall)]
+        return _call(connection.waiter(cause))
+    calls = [call for waiter in connection.waiters() if (call := _call(waiter))]
     return calls[0] if calls and all(call.session is calls[0].session for call in calls) else None
+
+
+def _call(waiter: object) -> "Call | ParkedCall | None":
+    """A client's call, parked or not; Hearth's own requests are nobody's."""
+    return waiter if getattr(waiter, "session", None) else None  # type: ignore[return-value]  # no others have one
 
 
 def sole_session(instance: Instance) -> Session | None:

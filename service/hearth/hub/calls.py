@@ -1,6 +1,7 @@
 """What a client waits for: one request, from its arrival to its one answer."""
 
 import asyncio
+from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from hearth.errors import HearthError, UpstreamError
@@ -15,7 +16,7 @@ from hearth.wire import json
 from hearth.wire.values import RawBytes
 
 if TYPE_CHECKING:
-    from hearth.hub.parking import ParkedCall
+    from hearth.hub.parked_calls import ParkedCall
     from hearth.hub.views import View
 
 
@@ -114,7 +115,7 @@ class Call:
         )
         self.number = connection.request(raw_method, params, self)
         self.connection = connection
-        self.started = self.touched = asyncio.get_running_loop().time()
+        self.started = self.touched = monotonic()
 
     def send_again(self, params: bytes, waiter: Waiter | None = None) -> None:
         """The same request once more, with other params. Raises UpstreamError."""
@@ -160,7 +161,7 @@ class Call:
 
     def progressed(self, params: json.Fields) -> None:
         """Progress goes to the one session whose call it is, under the token that its client chose."""
-        self.touched = asyncio.get_running_loop().time()
+        self.touched = monotonic()
         if self.progress_token is None or not self.is_open:
             return
         body = translate.notification_params(params, progress_token=self.progress_token)
@@ -209,7 +210,7 @@ class Call:
     def _detach(self, task: "asyncio.Task[None]") -> None:
         if self.tasks:
             self.tasks.discard(task)
-        self.touched = asyncio.get_running_loop().time()
+        self.touched = monotonic()
 
     def _withdraw_questions(self) -> None:
         tasks, self.tasks = self.tasks, None

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from time import monotonic
 
 from hearth.errors import UpstreamError
 from hearth.hub.calls import Call
@@ -25,7 +26,7 @@ class Deadlines:
 
     def _look(self) -> None:
         self.armed = False
-        now = asyncio.get_running_loop().time()
+        now = monotonic()
         for server in self._servers():
             for instance in list(server.instances.values()):
                 for waiter in instance.connection.waiters() if instance.connection else ():

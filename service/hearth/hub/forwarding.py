@@ -14,7 +14,6 @@ from hearth.hub.deadlines import Deadlines
 from hearth.hub.levels import Levels
 from hearth.hub.views import Catalogue, Target, View
 from hearth.mcp import eras, translate
-from hearth.mcp.request_state import EXPIRED, StateRefused
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
@@ -120,7 +119,7 @@ class Forwarding:
         """Send it to an instance that is ready. Raises UpstreamError."""
         if (call.resent or call.replayed) and target.unrepeatable is not None:
             raise unrepeatable(target.unrepeatable)
-        if instance.full:
+        if instance.limited and instance.full:
             instance.queue(_Turn(self, call, method, params, meta, view, target, instance))
             return
         connection, era = instance.connection, instance.era
@@ -128,6 +127,8 @@ class Forwarding:
             raise UpstreamError(f"server {instance.name!r} has just ended; call again")
         if call.era == eras.MODERN != era:
             if "requestState" in params:
+                from hearth.mcp.request_state import EXPIRED, StateRefused
+
                 # Not Hearth's own, or of a daemon that is gone; and a legacy server gives none.
                 raise StateRefused(EXPIRED)
             call.asked = dict(params)

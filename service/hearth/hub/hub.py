@@ -35,16 +35,14 @@ SERVERS_STOP_SECONDS = EOF_GRACE_SECONDS + TERM_GRACE_SECONDS
 
 
 class Hub:
-    """Everything that is shared, for one daemon's life. It is the audience of every instance.
-
-    `learned` is the file of what was learned of servers.
-    """
+    """Everything that is shared, for one daemon's life. It is the audience of every instance."""
 
     def __init__(self, config: Config, learned: str, daemon_id: str | None = None) -> None:
         self.config = config
         self.daemon_id = daemon_id or os.urandom(6).hex()
         self.sessions = Sessions()
         self.servers: dict[str, Server] = {}
+        # What was learned of servers by daemons before, and the file where it is kept.
         self._learned = Learned(learned)
         self._retiring: dict[Instance, asyncio.Task[None]] = {}
         identity = answers.Identity(__version__, self.daemon_id)

@@ -1,237 +1,53 @@
-"""Calls of modern clients on legacy servers that ask something: the shell around the state machine in `mcp.parked`."""
+"""Calls of modern clients on legacy servers that ask something: which of them wait for their client.
 
-import asyncio
+What one of them does is in `parked_calls`, which is loaded with the first: few servers ask.
+"""
+
 import os
 from collections.abc import Callable
+from time import monotonic
+from typing import TYPE_CHECKING
 
-from hearth.errors import HearthError, MessageError, Refused
+from hearth.errors import Refused
 from hearth.hub.calls import Call
 from hearth.hub.sessions import Session
-from hearth.mcp import answers, capabilities, eras, inputs, parked, questions, request_state, translate
-from hearth.mcp.parked import Parked
-from hearth.mcp.questions import Question
-from hearth.mcp.request_state import Seal, StateRefused
 from hearth.upstreams.connection import Connection
 from hearth.wire import json, values
 
-# Visited URLs may be complete without anybody having said so.
-VISIT_SECONDS = 60.0
-
-Payload = json.Message | HearthError
-
-
-class MissingCapability(MessageError):
-    """The client did not declare what the server needs of it."""
-
-    def __init__(self, reason: str, question: Question) -> None:
-        super().__init__(reason, eras.MISSING_CAPABILITY)
-        self.data = {
-            "requiredCapabilities": capabilities.required(question.method, values.members(json.Raw(question.params)))
-        }
-
-
-class ParkedCall:
-    """One of them: the server's waiter in the place of the client's request, which comes and goes."""
-
-    def __init__(self, parking: "Parking", call: Call, patience: float) -> None:
-        assert call.connection is not None
-        self.session = call.session
-        self.call: Call | None = call
-        self.token = os.urandom(12).hex()
-        self._parking = parking
-        self._connection = call.connection
-        self._number = call.number
-        self._method = call.method
-        self._params = call.params
-        self._digest = call_digest(call)
-        self._machine: Parked[Payload] = Parked(patience, _problem_for(call))
-        self._timer: asyncio.TimerHandle | None = None
-        self._template = call
-        self._settled: dict[bytes, Callable[[], object]] = {}
-        call.parked = self
-
-    # --- from the server
-
-    def answered(self, message: json.Message) -> None:
-        """The server's call has ended."""
-        urls = inputs.url_elicitations(values.members(message.fields.get("error")))
-        if urls:
-            self._perform(self._machine.demanded(urls, _now()))
-        else:
-            self._perform(self._machine.finished(message))
-
-    def failed(self, problem: HearthError) -> None:
-        """The server is gone."""
-        self._perform(self._machine.finished(problem))
-
-    def progressed(self, params: json.Fields) -> None:
-        """Progress reaches the client while it is attached."""
-        if self.call:
-            self.call.progressed(params)
-
-    def question(self, message: json.Message, settled: Callable[[], object]) -> None:
-        """The server asks; `settled` is called when it has its answer, or needs none."""
-        assert message.id is not None and message.method is not None
-        self._settled[message.id] = settled
-        asked = Question(message.method, message.params or b"{}")
-        self._perform(self._machine.question(message.id, asked, _now()))
-
-    def demanded(self, urls: list[Question]) -> None:
-        """The server wants URLs to be visited before the call."""
-        self._perform(self._machine.demanded(urls, _now()))
-
-    def withdrawn(self, id: bytes) -> None:
-        """The server no longer wants to know."""
-        self._settle(id)
-        self._perform(self._machine.withdrawn(id))
-
-    def is_on(self, connection: Connection | None) -> bool:
-        """Whether its server is the one at the other end."""
-        return self._connection is connection
-
-    def completed(self, elicitation: str) -> None:
-        """Somebody has been at the URL."""
-        self._perform(self._machine.completed(elicitation))
-
-    # --- from the client
-
-    def retry(self, call: Call, round: int, params: json.Fields) -> None:
-        """The client calls again. Raises StateRefused or MessageError, and the call is not attached then."""
-        instructions = self._machine.retry(round, inputs.responses(params), _now(), _problem_for(call))
-        template = self._template
-        call.server, call.instance, call.connection = template.server, template.instance, self._connection
-        call.number, call.method, call.params, call.view = self._number, self._method, self._params, template.view
-        call.plain = False
-        call.started, call.touched = template.started, _now()
-        call.uri = template.uri
-        call.parked = self
-        self.call = call
-        self._perform(instructions)
-
-    def cancelled(self) -> None:
-        """The client does not want it any more."""
-        self.call = None
-        self._perform(self._machine.cancelled())
-        self._end()
-
-    # --- what the machine wants done
-
-    def _perform(self, instructions: list[parked.Instruction[Payload]]) -> None:
-        for instruction in instructions:
-            match instruction:
-                case parked.Park():
-                    self._park(instruction)
-                case parked.Deliver():
-                    self._deliver(instruction)
-                case parked.Refuse(id, reason):
-                    self._settle(id)
-                    self._connection.answer(answers.error(id, eras.INTERNAL_ERROR, reason), self._number)
-                case parked.Answer(payload):
-                    self._answer(payload)
-                case parked.Fail(reason, missing):
-                    self._fail(MissingCapability(reason, missing) if missing else Refused(reason))
-                case parked.CallAgain():
-                    self._call_again()
-                case parked.Cancel():
-                    self._connection.cancel(self._number)
-        if self._machine.state is parked.State.WAITING:
-            self._set_timer(VISIT_SECONDS, self._waited_long)
-
-    def _park(self, instruction: parked.Park) -> None:
-        call, self.call = self.call, None
-        self._parking.keep(self)
-        seal = self._parking.seal.seal(
-            f"{self.token}.{instruction.round}", self.session.id, self._method, self._digest, instruction.expires
-        )
-        self._set_timer(instruction.expires - _now(), self._expire)
-        if call:
-            result = inputs.required_result(instruction.questions, seal, translate.SERVER_INFO)
-            call.close(answers.result(call.id, result))
-
-    def _deliver(self, instruction: parked.Deliver) -> None:
-        version = self._template.instance.offering.version if self._template.instance.offering else eras.NEWEST_LEGACY
-        try:
-            result = questions.legacy_result(instruction.method, instruction.result, version)
-        except HearthError as problem:
-            payload = answers.failure(instruction.id, problem)
-        else:
-            payload = answers.result(instruction.id, result)
-        self._settle(instruction.id)
-        self._connection.answer(payload, self._number)
-
-    def _settle(self, id: bytes) -> None:
-        settled = self._settled.pop(id, None)
-        if settled:
-            settled()
-
-    def _answer(self, payload: Payload) -> None:
-        call = self._end()
-        if call is None:
-            return
-        call.parked = None
-        if isinstance(payload, HearthError):
-            call.failed(payload)
-        else:
-            call.answered(payload)
-
-    def _fail(self, problem: HearthError) -> None:
-        call = self._end()
-        if call:
-            call.failed(problem)
-
-    def _call_again(self) -> None:
-        if self.call is None:
-            return
-        try:
-            self._number = self._connection.request(json.dumps(self._method), self._params, self)
-        except HearthError as problem:
-            self._perform(self._machine.finished(problem))
-
-    def _end(self) -> Call | None:
-        call, self.call = self.call, None
-        for id in list(self._settled):
-            self._settle(id)
-        self._parking.remove(self)
-        if self._timer:
-            self._timer.cancel()
-        return call
-
-    # --- the clock
-
-    def _set_timer(self, seconds: float, act: Callable[[], None]) -> None:
-        if self._timer:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(max(0.0, seconds), act)
-
-    def _expire(self) -> None:
-        # A little later than the time that was promised: clocks and timers round differently.
-        instructions = self._machine.expired(max(_now(), self._machine.expires))
-        self._perform(instructions)
-        if self._machine.state is parked.State.DONE:
-            self._end()
-
-    def _waited_long(self) -> None:
-        self._perform(self._machine.waited_long())
+if TYPE_CHECKING:
+    from hearth.hub.parked_calls import ParkedCall
+    from hearth.mcp.request_state import Seal
 
 
 class Parking:
     """All parked calls of this daemon. `patience` and `limit` are the config's."""
 
     def __init__(self, patience: Callable[[], float], limit: Callable[[], int]) -> None:
-        self.seal = Seal(os.urandom(request_state.KEY_BYTES))
+        self._seal: Seal | None = None
         self._patience = patience
         self._limit = limit
         self._parked: dict[str, ParkedCall] = {}
 
+    @property
+    def seal(self) -> "Seal":
+        """What tells Hearth's own states from others'."""
+        if self._seal is None:
+            from hearth.mcp.request_state import KEY_BYTES, Seal
+
+            self._seal = Seal(os.urandom(KEY_BYTES))
+        return self._seal
+
     def __len__(self) -> int:
         return len(self._parked)
 
-    def take(self, call: Call) -> ParkedCall:
+    def take(self, call: Call) -> "ParkedCall":
         """The call as one that may be parked. Raises Refused when its client has too many parked already."""
         if call.parked:
             return call.parked
         if sum(held.session is call.session for held in self._parked.values()) >= self._limit():
             raise Refused(f"{self._limit()} calls wait for this client's input already (parked_limit)")
+        from hearth.hub.parked_calls import ParkedCall
+
         parked_call = ParkedCall(self, call, self._patience())
         assert call.connection is not None
         call.connection.replace(call.number, parked_call)
@@ -242,22 +58,24 @@ class Parking:
         state = values.text(params.get("requestState"))
         if state is None:
             return False
+        from hearth.mcp import request_state
+
         digest = request_state.digest(method, params)
-        token = self.seal.open(state, call.session.id, method, digest, _now())
+        token = self.seal.open(state, call.session.id, method, digest, monotonic())
         if token is None:
             return False
         key, _, round = token.rpartition(".")
         held = self._parked.get(key)
         if held is None:
-            raise StateRefused(request_state.SPENT)
+            raise request_state.StateRefused(request_state.SPENT)
         held.retry(call, int(round), params)
         return True
 
-    def keep(self, parked_call: ParkedCall) -> None:
+    def keep(self, parked_call: "ParkedCall") -> None:
         """It waits for its client."""
         self._parked[parked_call.token] = parked_call
 
-    def remove(self, parked_call: ParkedCall) -> None:
+    def remove(self, parked_call: "ParkedCall") -> None:
         """It is over."""
         self._parked.pop(parked_call.token, None)
 
@@ -271,20 +89,3 @@ class Parking:
         for held in list(self._parked.values()):
             if held.is_on(connection):
                 held.completed(elicitation)
-
-
-def call_digest(call: Call) -> bytes:
-    """What a retry of the call must have in common with it."""
-    assert call.asked is not None
-    return request_state.digest(call.method, call.asked)
-
-
-def _problem_for(call: Call) -> Callable[[Question], str | None]:
-    declared = values.members(call.declared)
-    return lambda question: capabilities.problem(
-        question.method, values.members(question.params), declared, eras.NEWEST_MODERN
-    )
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

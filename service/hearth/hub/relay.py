@@ -7,12 +7,13 @@ server, so that it can go on without.
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from hearth.errors import HearthError
 from hearth.hub import levels
 from hearth.hub.attribution import causing_call, sole_session
 from hearth.hub.calls import Call
-from hearth.hub.parking import ParkedCall, Parking
+from hearth.hub.parking import Parking
 from hearth.hub.questions import Questions
 from hearth.hub.sessions import Session
 from hearth.mcp import answers, capabilities, eras, inputs, isolation, questions, translate
@@ -21,6 +22,9 @@ from hearth.upstreams.connection import Connection, refusal
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
+
+if TYPE_CHECKING:
+    from hearth.hub.parked_calls import ParkedCall
 
 log = logging.getLogger(__name__)
 
@@ -67,10 +71,10 @@ class Relay:
             connection.answer(answers.result(message.id, instance.tenant.root_list()), cause)
             return
         call = causing_call(connection, cause)
-        if call is not None and (isinstance(call, ParkedCall) or call.era == eras.MODERN):
-            self._park(key, connection, call, message, cause)
-        else:
+        if call is None or (isinstance(call, Call) and call.era == eras.LEGACY):
             self._put(key, instance, connection, call, message, cause)
+        else:
+            self._park(key, connection, call, message, cause)
 
     def _learn(self, instance: Instance, method: str, cause: int | None) -> None:
         """A server that asks is shared more narrowly from now on, unless its transport tells whom it means."""
@@ -86,7 +90,7 @@ class Relay:
         self,
         key: tuple[Connection, object],
         connection: Connection,
-        call: Call | ParkedCall,
+        call: "Call | ParkedCall",
         message: json.Message,
         cause: int | None,
     ) -> None:
@@ -175,7 +179,7 @@ class Relay:
     def _log(self, instance: Instance, params: json.Fields, cause: int | None) -> None:
         level = values.text(params.get("level"))
         call = causing_call(instance.connection, cause) if instance.connection else None
-        if isinstance(call, ParkedCall):
+        if call is not None and not isinstance(call, Call):
             call = call.call
             if call is None:
                 return
@@ -196,10 +200,10 @@ class Relay:
             return
         id = bytes(params["requestId"])
         held = self._open.get((instance.connection, json.id_key(id)))
-        if isinstance(held, ParkedCall):
-            held.withdrawn(id)
-        elif held:
+        if isinstance(held, asyncio.Task):
             held.cancel()
+        elif held:
+            held.withdrawn(id)
 
     def _visited(self, instance: Instance, params: json.Fields) -> None:
         elicitation = inputs.elicitation_id(params)

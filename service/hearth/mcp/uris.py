@@ -9,7 +9,6 @@ import functools
 import re
 from collections.abc import Callable
 from typing import NamedTuple
-from urllib.parse import quote, unquote
 
 from hearth.errors import MessageError
 from hearth.wire import json, values
@@ -145,6 +144,9 @@ class _Places:
 
 def prefixed(server: str, uri: str) -> str:
     """The name of a server's resource (or template) whose own name another server has, too."""
+    # Needed where servers collide, which is seldom, and 3 ms to import.
+    from urllib.parse import quote
+
     return f"hearth:{quote(server, safe='', errors='surrogatepass')}:{uri}"
 
 
@@ -154,7 +156,11 @@ def unprefixed(uri: str) -> tuple[str, str] | None:
     A server's own URI for which this is not None has to be prefixed as well, or it would be taken for another's.
     """
     found = _PREFIXED.fullmatch(uri)
-    return (unquote(found[1], errors="surrogatepass"), found[2]) if found else None
+    if found is None:
+        return None
+    from urllib.parse import unquote
+
+    return unquote(found[1], errors="surrogatepass"), found[2]
 
 
 # --- URIs in results

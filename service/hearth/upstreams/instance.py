@@ -91,6 +91,7 @@ class Instance:
         self.watch = Watch(spec.name)
         self.log_level: str | None = None
         # Calls above max_concurrency.
+        self.limited = spec.max_concurrency is not None
         self._queue: deque[Queued] = deque()
         self._connect = connect
         self._audience = audience
@@ -245,7 +246,7 @@ class Instance:
             connection.stand(b'"subscriptions/listen"', params, Quiet(self.name, lambda: self._unheard(connection)))
 
     def _unheard(self, connection: Connection) -> None:
-        """The server has ended the stream of its notices: it is asked again, and for what it may have told meanwhile."""
+        """The server has ended the stream of its notices: it is asked again, also for what it has told meanwhile."""
         if connection is self.connection and self.state == READY:
             asyncio.get_running_loop().call_later(RELISTEN_SECONDS, self._listen_again, connection)
 

@@ -1,7 +1,6 @@
 """Who uses an instance, as far as the choice of one depends on it. Knows nothing of sessions."""
 
 import os
-from pathlib import Path
 from typing import NamedTuple
 
 from hearth.mcp import eras
@@ -35,4 +34,6 @@ class Tenant(NamedTuple):
 
 
 def _root(folder: str) -> bytes:
+    from pathlib import Path
+
     return json.dumps({"uri": Path(folder).as_uri(), "name": os.path.basename(folder) or folder})

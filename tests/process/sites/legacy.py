@@ -23,7 +23,7 @@ from typing import Any
 
 from process.sites.web import Reply, Request, Site
 
-TOOLS = "echo report ask hang drop poll lose linger batch garbage spell answer refuse page silent".split()
+TOOLS = ("echo", "report", "ask", "hang", "drop", "poll", "lose", "linger", "batch", "garbage", "spell")
 LOG = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "at it"}}
 
 

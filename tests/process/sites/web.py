@@ -112,6 +112,10 @@ class Site:
         """Answer a request."""
         raise NotImplementedError
 
+    async def receive(self, reader: asyncio.StreamReader) -> Request:
+        """The next request of a connection."""
+        return await read_request(reader)
+
     @property
     def url(self) -> str:
         """The address for a server's entry."""
@@ -172,7 +176,7 @@ class Site:
         self._handlers.add(task)
         self._writers.add(writer)
         try:
-            while request := await _read(reader):
+            while request := await self.receive(reader):
                 self.requests.append(request)
                 if not await self._answer(request, reader, writer):
                     break
@@ -208,7 +212,8 @@ async def _watch(reader: asyncio.StreamReader, gone: asyncio.Event) -> None:
     gone.set()
 
 
-async def _read(reader: asyncio.StreamReader) -> Request | None:
+async def read_request(reader: asyncio.StreamReader) -> Request:
+    """One request, from a connection on which it may take its time."""
     head = await reader.readuntil(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")[:-2]
     method, target, _ = first.split(" ")

@@ -205,6 +205,8 @@ def _describe(exc: Exception, origin: str, sent: bool) -> str:
     if isinstance(exc, httpx.LocalProtocolError):
         # Its text would show the header's value.
         return "cannot be asked: a header of its entry has a character that HTTP cannot carry"
+    if isinstance(exc, httpx.RemoteProtocolError) and "location header" in reason:
+        return "redirects to something that is no address"
     if isinstance(exc, httpx.ProxyError):
         return f"at {origin} cannot be reached through the proxy ({reason}): check HTTP_PROXY and HTTPS_PROXY"
     if isinstance(exc, httpx.ConnectTimeout):
@@ -225,7 +227,9 @@ def _reason(exc: BaseException) -> str:
         if isinstance(found, ssl.SSLCertVerificationError):
             return f"CERTIFICATE_VERIFY_FAILED: {found.verify_message}"
         if isinstance(found, OSError) and found.strerror:
-            return found.strerror
+            # asyncio puts the address where the reason stands; names that do not resolve have codes of their own.
+            is_named = found.errno is None or isinstance(found, socket.gaierror)
+            return found.strerror if is_named else os.strerror(found.errno)
     return next((text for found in seen if (text := str(found).rstrip("."))), type(exc).__name__)
 
 

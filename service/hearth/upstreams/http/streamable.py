@@ -104,7 +104,7 @@ class StreamableCarrier:
         self._era = era
         if era == eras.MODERN:
             self._version = version or self._version
-            self._give_back(self.session.id)
+            self._give_back(self.session.headers())
             self.session = Session()
 
     def learn_headers(self, indexes: Mapping[str, headers.Index]) -> None:
@@ -114,7 +114,8 @@ class StreamableCarrier:
 
     async def say_goodbye(self) -> None:
         """End the session."""
-        await self._delete(self.session.headers())
+        if self.session.id:
+            await self._delete(self.session.headers())
 
     # --- asking
 
@@ -164,7 +165,7 @@ class StreamableCarrier:
         async with response:
             if request.method == DISCOVER:
                 # Some servers of the legacy era give a session to whoever says anything.
-                self._give_back(response.header(SESSION_HEADER))
+                self._give_back({SESSION_HEADER: response.header(SESSION_HEADER) or ""})
             if 200 <= response.status < 300:
                 await self._receive(request, response)
                 return False
@@ -363,13 +364,11 @@ class StreamableCarrier:
             self._connection.finished(request)
         return await reply.future
 
-    def _give_back(self, id: str | None) -> None:
-        if id:
-            self._connection.spawn(self._delete({SESSION_HEADER: id}))
+    def _give_back(self, session: Mapping[str, str]) -> None:
+        if session.get(SESSION_HEADER):
+            self._connection.spawn(self._delete(session))
 
     async def _delete(self, session: Mapping[str, str]) -> None:
-        if SESSION_HEADER not in session:
-            return
         try:
             async with await self._connection.pool.send("DELETE", session):
                 pass  # 405 means that sessions end by themselves there

@@ -1,0 +1,293 @@
+"""Servers behind a url, modern era: no session, headers that repeat the body, cancelling by closing."""
+
+import asyncio
+import json
+
+import pytest
+
+from hearth.errors import UpstreamError
+from hearth.mcp import headers
+from process.http_talk import META, Answer, Talk, as_bytes, bounded, run, talking, text_of, until
+from process.sites.legacy import LegacySite
+from process.sites.modern import ModernSite
+
+LOGGED = {"level": "info", "data": "at it"}
+
+
+def learn(talk: Talk, tools: list[dict[str, object]]) -> None:
+    """What an owner does with every list of tools."""
+    talk.connection.learn_headers({str(tool["name"]): headers.index(as_bytes(tool["inputSchema"])) for tool in tools})
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("dual", [True, False])
+def test_a_server_is_greeted_called_and_left_without_a_session(streams: bool, dual: bool) -> None:
+    async def body() -> None:
+        async with talking(site.url) as talk:
+            assert talk.era == "modern"
+            assert await talk.call("echo", text="é\n") == "é\n"
+            assert (await talk.ask("resources/read", uri="file:///ä b"))["contents"][0]["text"] == "read"
+
+    with ModernSite(streams=streams, dual=dual) as site:
+        run(body())
+        # Nobody asked for a session: the answer to the first question was enough.
+        assert site.seen("initialize") == []
+        assert site.seen("DELETE") == []
+
+
+def test_a_session_that_was_given_while_the_modern_answer_was_on_its_way_is_given_back() -> None:
+    class Slow(ModernSite):
+        async def _server_discover(self, request, message, reply):  # type: ignore[no-untyped-def]
+            while not self.sessions:
+                await asyncio.sleep(0.005)
+            await super()._server_discover(request, message, reply)
+
+    async def body() -> None:
+        async with talking(site.url, start_timeout=0.2) as talk:
+            assert talk.era == "modern"
+            await until(lambda: site.deleted, "the session is ended")
+            assert await talk.call("echo", text="x") == "x"
+
+    with Slow(dual=True) as site:
+        run(body())
+        assert site.deleted == ["session-1"]
+
+
+def test_a_server_of_both_eras_is_used_in_the_one_that_is_asked_for() -> None:
+    async def body() -> None:
+        async with talking(site.url, era="legacy") as talk:
+            assert talk.era == "legacy"
+            assert await talk.call("echo", text="x") == "x"
+
+    with ModernSite(dual=True) as site:
+        run(body())
+        assert site.deleted == ["session-1"]
+
+
+def test_an_error_of_the_modern_era_proves_it() -> None:
+    async def body() -> None:
+        talk = Talk(site.url)
+        await talk.connection.open()
+        _, answer = talk.request("server/discover")
+        message = await bounded(answer.future)
+        assert json.loads(message.error or b"")["code"] == -32022
+        await talk.connection.stop()
+
+    with ModernSite(supported=("2027-01-01",)) as site:
+        run(body())
+
+
+def test_what_comes_on_a_requests_stream_is_known_to_be_caused_by_it() -> None:
+    async def body() -> None:
+        async with talking(site.url) as talk:
+            number, answer = talk.begin("report")
+            assert text_of(await answer.future) == "reported"
+            assert answer.progress == [1]
+            assert talk.notices == [("notifications/message", LOGGED, number)]
+
+    with ModernSite() as site:
+        run(body())
+
+
+def test_cancelling_closes_the_stream_and_says_nothing() -> None:
+    async def body() -> None:
+        async with talking(site.url) as talk:
+            number, answer = talk.begin("hang")
+            await until(lambda: talk.notices, "the call is under way")
+            talk.connection.cancel(number, b'"enough"')
+            await until(lambda: site.closed, "the stream is closed")
+            assert answer.times == 0
+            assert site.seen("notifications/cancelled") == []
+            assert await talk.call("echo", text="on") == "on"
+
+    with ModernSite() as site:
+        run(body())
+
+
+def test_stopping_closes_every_stream() -> None:
+    async def body() -> None:
+        async with talking(site.url) as talk:
+            calls = [talk.begin("hang") for _ in range(3)]
+            await until(lambda: len(talk.notices) == 3, "the calls are under way")
+        for _, answer in calls:
+            with pytest.raises(UpstreamError, match="was stopped"):
+                await answer.future
+
+    with ModernSite() as site:
+        run(body())
+
+
+def test_no_notification_is_sent_at_all() -> None:
+    async def body() -> None:
+        async with talking(site.url) as talk:
+            talk.connection.notify("notifications/roots/list_changed")
+            assert await talk.call("echo", text="x") == "x"
+
+    with ModernSite() as site:
+        run(body())
+        assert {request.message["method"] for request in site.requests} == {"server/discover", "tools/call"}
+
+
+# --- headers
+
+
+def test_arguments_go_into_headers_where_the_tool_asks_for_it() -> None:
+    async def body() -> None:
+        async with talking(site.url) as talk:
+            learn(talk, (await talk.ask("tools/list"))["tools"])
+            assert await talk.call("locate", region="us-west1") == "us-west1"
+            assert await talk.call("locate", region="Zürich, ∀") == "Zürich, ∀"
+            assert await talk.call("locate") == "None"
+            assert len(site.seen("tools/call")) == 3
+
+    with ModernSite() as site:
+        run(body())
+
+
+def test_a_header_that_the_server_misses_is_learned_and_the_call_repeated_once() -> None:
+    async def body() -> None:
+        async with talking(site.url) as talk:
+
+            def refresh(method: str) -> None:
+                assert method == "notifications/tools/list_changed"
+                _, answer = talk.request("tools/list")
+                answer.future.add_done_callback(lambda done: learn(talk, json.loads(done.result().result)["tools"]))
+
+            learn(talk, (await talk.ask("tools/list"))["tools"])
+            talk.on_notice = refresh
+            site.header = "Place"
+            number, answer = talk.begin("locate", region="here")
+            assert text_of(await bounded(answer.future)) == "here"
+            assert answer.times == 1
+            assert [found.message["id"] for found in site.seen("tools/call")] == [number, number]
+
+    with ModernSite() as site:
+        run(body())
+
+
+def test_a_header_that_the_server_misses_for_ever_is_the_callers_error() -> None:
+    async def body() -> None:
+        async with talking(site.url) as talk:
+            talk.on_notice = lambda method: talk.connection.learn_headers({})
+            message = await bounded(talk.begin("locate", region="here")[1].future)
+            assert json.loads(message.error or b"")["code"] == -32020
+            assert len(site.seen("tools/call")) == 2
+            assert talk.lost_count == 0
+
+    with ModernSite() as site:
+        run(body())
+
+
+# --- streams that stay open
+
+
+def listen(talk: Talk) -> tuple[int, Answer]:
+    answer = Answer()
+    params = {"_meta": META, "notifications": {"toolsListChanged": True}}
+    return talk.connection.stand(b'"subscriptions/listen"', as_bytes(params), answer), answer
+
+
+def test_a_subscription_is_a_stream_that_stays_open() -> None:
+    async def body() -> None:
+        async with talking(site.url) as talk:
+            number, answer = listen(talk)
+            await until(lambda: talk.notices, "it is acknowledged")
+            site.tell("notifications/tools/list_changed")
+            await until(lambda: len(talk.notices) == 2, "the notice is there")
+            assert talk.notices[1] == ("notifications/tools/list_changed", {}, number)
+            assert talk.connection.in_flight == 0
+            talk.connection.cancel(number)
+            await until(lambda: site.closed, "the stream is closed")
+            assert answer.times == 0
+
+    with ModernSite() as site:
+        run(body())
+
+
+def test_a_subscription_that_ends_is_answered_or_fails() -> None:
+    async def body() -> None:
+        async with talking(site.url) as talk:
+            _, first = listen(talk)
+            await until(lambda: site.listens, "it listens")
+            site.hang_up(properly=True)
+            assert (await bounded(first.future)).result is not None
+            _, second = listen(talk)
+            await until(lambda: site.listens, "it listens again")
+            site.hang_up(properly=False)
+            with pytest.raises(UpstreamError, match="broke the connection"):
+                await bounded(second.future)
+
+    with ModernSite() as site:
+        run(body())
+
+
+def test_a_broken_stream_is_not_taken_up_again() -> None:
+    async def body() -> None:
+        async with talking(site.url) as talk:
+            assert "may or may not have been done" in await talk.problem("lose")
+            assert await talk.call("echo", text="on") == "on"
+
+    with ModernSite() as site:
+        run(body())
+        assert site.seen("GET") == []
+
+
+# --- another server in its place
+
+
+def test_an_unknown_method_is_answered_and_the_conversation_goes_on() -> None:
+    async def body() -> None:
+        async with talking(site.url) as talk:
+            message = await bounded(talk.request("tasks/list")[1].future)
+            assert json.loads(message.error or b"")["code"] == -32601
+            assert await talk.call("echo", text="on") == "on"
+            assert talk.lost_count == 0
+
+    with ModernSite() as site:
+        run(body())
+
+
+@pytest.mark.parametrize(("tool", "status"), [("answer", 404), ("answer", 400), ("forbid", 400)])
+def test_a_server_that_no_longer_knows_the_modern_era_is_lost(tool: str, status: int) -> None:
+    async def body() -> None:
+        async with talking(site.url) as talk:
+            _, answer = talk.begin(tool, status=status)
+            await until(lambda: talk.endings, "the conversation is over")
+            assert answer.times == 1
+            assert talk.lost_count == 1
+            with pytest.raises(UpstreamError):
+                talk.begin("echo")
+
+    with ModernSite() as site:
+        run(body())
+
+
+def test_a_modern_server_in_the_place_of_a_legacy_one_is_noticed() -> None:
+    async def body() -> None:
+        async with talking(f"http://127.0.0.1:{port}/mcp") as talk:
+            assert talk.era == "legacy"
+            legacy.close()
+            modern.port = port
+            modern.open()
+            _, answer = talk.begin("echo", text="x")
+            await until(lambda: talk.endings, "the conversation is over")
+            assert answer.times == 1
+
+    class Modern(ModernSite):
+        def __enter__(self):  # type: ignore[no-untyped-def]
+            self._thread.start()
+            return self
+
+        def _check(self, request, message, meta):  # type: ignore[no-untyped-def]
+            # A legacy request has none of the headers.
+            return -32020, "no headers"
+
+        async def serve(self, request, reply):  # type: ignore[no-untyped-def]
+            if request.method == "POST" and "id" in request.message:
+                await self._serve(request, request.message, reply)
+            else:
+                await reply.send(405)
+
+    with LegacySite(listens=False) as legacy, Modern() as modern:
+        port = legacy.port
+        run(body())
