@@ -70,15 +70,22 @@ def upstream_lines(upstreams: list[Document], width: int) -> list[str]:
         (
             str(each.get("name")),
             str(each.get("state")),
-            str(each.get("era") or "-"),
+            _eras(each),
+            str(each.get("isolation") or "-"),
             " ".join(map(str, each.get("pids") or [])) or "-",
             "-" if each.get("tools") is None else str(each.get("tools")),
             str(each.get("restarts") or 0),
         )
         for each in upstreams
     ]
-    lines = columns(("SERVER", "STATE", "ERA", "PIDS", "TOOLS", "RESTARTS"), rows, width)
+    lines = columns(("SERVER", "STATE", "ERA", "ISOLATION", "PIDS", "TOOLS", "RESTARTS"), rows, width)
     return lines + [clean(f"{each.get('name')}: {each['error']}") for each in upstreams if each.get("error")]
+
+
+def _eras(upstream: Document) -> str:
+    """A server that speaks both eras may have an instance of each."""
+    spoken = sorted({str(each.get("era")) for each in upstream.get("instances") or [] if each.get("state") == "ready"})
+    return "+".join(spoken) or str(upstream.get("era") or "-")
 
 
 def session_lines(sessions: list[Document], now: float, width: int) -> list[str]:
