@@ -54,6 +54,8 @@ def config_text(servers: Mapping[str, Sequence[str]]) -> str:
         # A JSON string is a TOML string as long as it is not escaped beyond ASCII.
         quoted = [json.dumps(word, ensure_ascii=False) for word in (command, *arguments)]
         lines += [f"[mcpServers.{name}]", f"command = {quoted[0]}", f"args = [{', '.join(quoted[1:])}]"]
+        # One process for agents of both eras: a server that speaks both would else get one for each.
+        lines += ['isolation = "shared"']
     return "\n".join([*lines, ""])
 
 
