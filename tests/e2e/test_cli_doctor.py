@@ -75,9 +75,16 @@ def test_a_reference_that_leads_nowhere_is_named(home: Home) -> None:
     assert "NO_SUCH_VARIABLE" in broken(home)["server s"]["message"]
 
 
-def test_a_server_by_url_is_told_to_be_for_later(home: Home) -> None:
-    home.write_config('[mcpServers.far]\nurl = "https://example.org/mcp"\n')
-    assert findings(home, 0)["server far"]["state"] == "note"
+def test_a_server_by_url_is_named_as_it_was_written_and_not_tried(home: Home) -> None:
+    home.write_config('[mcpServers.far]\nurl = "https://example.org/mcp?key=${HOME}"\n')
+    found = findings(home, 0)["server far"]
+    assert found["state"] == "ok"
+    assert found["message"].startswith("https://example.org/mcp?key=${HOME}")
+
+
+def test_a_reference_in_a_url_that_leads_nowhere_is_named(home: Home) -> None:
+    home.write_config('[mcpServers.far]\nurl = "https://example.org/mcp?key=${NO_SUCH_VARIABLE}"\n')
+    assert "NO_SUCH_VARIABLE" in broken(home)["server far"]["message"]
 
 
 def test_a_disabled_server_is_not_looked_for(home: Home) -> None:
