@@ -20,7 +20,9 @@ def serve_both(scratch: Scratch) -> None:
     scratch.configure(
         {"old": server("recording", scratch.home / "old"), "new": server("modern", scratch.home / "new")}
         | {"count": server("counting", scratch.home / "ledger"), "change": server("changing")}
-        | {"ask": server("asking"), "page": server("paging", 5), "loop": server("paging", 5, "--loop")}
+        # Never shared more narrowly because of what it asks, so that each question goes the same way.
+        | {"ask": server("asking", isolation="shared")}
+        | {"page": server("paging", 5), "loop": server("paging", 5, "--loop")}
     )
     scratch.start()
     with scratch.lines() as client:

@@ -12,6 +12,24 @@ from process.daemon import Scratch, server
 from process.eras import CHANGED, CLIENTS, WIRES, Speaker, opened, received, serve_both
 
 LEGACY_VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
+# Declared once and for all, whatever the servers of the moment have.
+EVERYTHING = {
+    "tools": {"listChanged": True},
+    "prompts": {"listChanged": True},
+    "resources": {"listChanged": True, "subscribe": True},
+    "logging": {},
+    "completions": {},
+}
+# A question to a client, what it must have declared to be asked, and an answer to it.
+QUESTIONS = [
+    ("roots/list", "roots", {"roots": [{"uri": "file:///here"}]}),
+    (
+        "sampling/createMessage",
+        "sampling",
+        {"role": "assistant", "content": {"type": "text", "text": "hm"}, "model": "m"},
+    ),
+    ("elicitation/create", "elicitation", {"action": "decline"}),
+]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +52,7 @@ def speaker(both: Scratch, era: str) -> Speaker:
 def test_initialize_echoes_a_known_version(both: Scratch, wire: str, version: str) -> None:
     result = opened(both, wire).initialize(version)
     assert result["protocolVersion"] == version
-    assert result["capabilities"] == {"tools": {"listChanged": True}}
+    assert result["capabilities"] == EVERYTHING
     assert result["serverInfo"]["name"] == "hearth"
     assert result["serverInfo"]["version"]
     assert result["_meta"]["hearth/daemonId"] == both.status()["daemonId"]
@@ -57,7 +75,7 @@ def test_discover_says_what_a_modern_client_must_know(both: Scratch, wire: str) 
     result = opened(both, wire).ask("server/discover", modern())["result"]
     assert result["resultType"] == "complete"
     assert result["supportedVersions"] == [MODERN]
-    assert result["capabilities"] == {"tools": {"listChanged": True}}
+    assert result["capabilities"] == EVERYTHING
     assert result["ttlMs"] >= 0
     assert result["cacheScope"] in ("private", "public")
     assert result["_meta"][f"{PREFIX}serverInfo"]["name"] == "hearth"
@@ -226,22 +244,41 @@ def test_structured_content_that_is_no_object_reaches_modern_clients_only(speake
 
 
 @CLIENTS
-def test_a_wish_for_input_reaches_modern_clients_and_is_an_error_for_others(speaker: Speaker) -> None:
+def test_a_wish_for_input_reaches_modern_clients_and_is_an_error_for_those_that_cannot_be_asked(
+    speaker: Speaker,
+) -> None:
     answer = speaker.call("new__ask")
     if speaker.era == "modern":
         assert answer["result"]["resultType"] == "input_required"
     else:
-        assert answer["error"]["code"] == -32603
-        assert "'input_required'" in answer["error"]["message"]
+        assert answer["error"]["code"] == -32602
+        assert "server 'new' asks" in answer["error"]["message"]
+        assert "the client has not declared elicitation" in answer["error"]["message"]
+    assert speaker.client.aside == []
 
 
-def test_a_modern_server_is_told_the_legacy_client_s_name(both: Scratch) -> None:
+@WIRES
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
+def test_a_wish_for_input_is_put_to_a_legacy_client_that_can_be_asked(both: Scratch, wire: str, version: str) -> None:
+    client = opened(both, wire)
+    client.initialize(version, {"elicitation": {}})
+    call = client.begin_call("new__ask")
+    question = client.next_called("elicitation/create")
+    assert question["params"]["message"] == "Really?"
+    given = {"action": "accept", "content": {"sure": True}}
+    client.send({"jsonrpc": "2.0", "id": question["id"], "result": given})
+    answer = client.answer_to(call)
+    assert json.loads(text_of(answer)) == {"q": given}
+    assert "resultType" not in answer["result"]
+
+
+def test_a_modern_server_is_told_the_legacy_client_s_name_and_what_it_can_be_asked(both: Scratch) -> None:
     client = both.lines()
     client.initialize(capabilities={"elicitation": {}})
     meta = json.loads(text_of(client.call("new__whoami", meta={"vendor/key": 1})))
     assert meta[f"{PREFIX}protocolVersion"] == MODERN
     assert meta[f"{PREFIX}clientInfo"] == {"name": "test-client", "version": "1"}
-    assert meta[f"{PREFIX}clientCapabilities"] == {}
+    assert meta[f"{PREFIX}clientCapabilities"] == {"elicitation": {}}
     assert meta["vendor/key"] == 1
 
 
@@ -265,12 +302,41 @@ def test_a_legacy_server_sees_nothing_of_the_modern_envelope(both: Scratch) -> N
     assert received(both, "old")[-1]["params"] == {"name": "echo"}
 
 
-@pytest.mark.parametrize("method", ["roots/list", "sampling/createMessage", "elicitation/create"])
-def test_a_server_that_asks_for_what_nobody_declared_is_refused_by_hearth_itself(both: Scratch, method: str) -> None:
+@pytest.mark.parametrize(("method", "capability", "result"), QUESTIONS)
+def test_a_server_that_asks_for_what_the_client_did_not_declare_gets_an_error_and_the_client_no_question(
+    both: Scratch, method: str, capability: str, result: Message
+) -> None:
+    others = {other: {} for _, other, _ in QUESTIONS if other != capability}
+    client = both.lines()
+    client.initialize(capabilities=others)
+    reply = json.loads(text_of(client.call("ask__ask", method=method)))
+    assert reply["error"]["code"] == -32603
+    assert "the client has not declared" in reply["error"]["message"]
+    assert client.aside == []
+
+
+@WIRES
+@pytest.mark.parametrize(("method", "capability", "result"), QUESTIONS)
+def test_a_server_that_asks_for_what_the_client_declared_gets_the_client_s_answer(
+    both: Scratch, wire: str, method: str, capability: str, result: Message
+) -> None:
+    client, other = opened(both, wire), both.lines()
+    for one in (client, other):
+        one.initialize(capabilities={capability: {}})
+    call = client.begin_call("ask__ask", method=method)
+    question = client.next_called(method)
+    client.send({"jsonrpc": "2.0", "id": question["id"], "result": result})
+    assert json.loads(text_of(client.answer_to(call)))["result"] == result
+    assert other.ask("ping")["result"] == {}
+    assert other.aside == []
+
+
+def test_a_server_is_refused_what_no_client_can_be_asked_for(both: Scratch) -> None:
     client = both.lines()
     client.initialize(capabilities={"roots": {}, "sampling": {}, "elicitation": {}})
-    reply = json.loads(text_of(client.call("ask__ask", method=method)))
+    reply = json.loads(text_of(client.call("ask__ask", method="made/up")))
     assert reply["error"]["code"] == -32601
+    assert "made/up" in reply["error"]["message"]
     assert client.aside == []
 
 

@@ -172,12 +172,24 @@ def test_each_subscription_gets_its_own_notice_and_a_cancelled_one_gets_none(bot
     assert client.aside == []
 
 
-def test_what_was_not_asked_for_is_not_honoured_and_not_told(both: Scratch) -> None:
+@pytest.mark.parametrize(
+    ("wanted", "honoured"),
+    [
+        ({"promptsListChanged": True}, {"promptsListChanged": True}),
+        ({"resourcesListChanged": True, "madeUp": True}, {"resourcesListChanged": True}),
+        ({"madeUp": True}, {}),
+        ({"toolsListChanged": False}, {}),
+    ],
+)
+def test_what_was_not_asked_for_is_not_honoured_and_not_told(both: Scratch, wanted: Message, honoured: Message) -> None:
     client, other = both.lines(), both.lines()
     client.ask("tools/list", modern())
-    client.begin("subscriptions/listen", modern(notifications={"promptsListChanged": True}), id=1)
-    assert client.next_called(ACKNOWLEDGED)["params"]["notifications"] == {}
-    grow(other, "old", "root")
+    client.begin("subscriptions/listen", modern(notifications=wanted), id=1)
+    assert client.next_called(ACKNOWLEDGED)["params"]["notifications"] == honoured
+    other.begin("subscriptions/listen", modern(notifications={"toolsListChanged": True}), id="witness")
+    other.next_called(ACKNOWLEDGED)
+    grow(other, "old", f"root-{len(wanted)}-{next(iter(wanted))}")
+    other.next_called(CHANGED)
     assert client.ask("server/discover", modern(), id="end")["result"]
     assert client.aside == []
 

@@ -81,12 +81,17 @@ def test_a_reference_that_leads_nowhere_is_an_error_that_names_server_and_variab
     assert "NOT_SET_ANYWHERE" in message
 
 
-def test_a_server_by_url_is_said_to_be_for_a_later_version(scratch: Scratch) -> None:
-    scratch.configure({"far": {"url": "https://example.org/mcp"}, "echo": server("echo")})
+def test_a_server_by_url_that_is_not_there_costs_its_own_callers_an_error_and_nobody_else_anything(
+    scratch: Scratch,
+) -> None:
+    scratch.configure({"far": {"url": f"unix:{scratch.home}/nobody.sock"}, "echo": server("echo")})
     scratch.start()
     client = scratch.lines()
-    assert "reached by url" in client.call("far__x")["error"]["message"]
+    error = client.call("far__x")["error"]
+    assert error["code"] == -32603
+    assert "server 'far' could not be started" in error["message"]
     assert client.tools() == ["echo__add", "echo__echo"]
+    assert text_of(client.call("echo__echo", text="heard")) == "heard"
 
 
 def test_a_failing_server_is_not_started_at_every_call(scratch: Scratch) -> None:

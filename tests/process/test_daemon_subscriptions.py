@@ -46,7 +46,7 @@ def test_a_replayed_subscription_is_told_of_a_change_at_once_and_not_acknowledge
 
 def test_a_replayed_subscription_to_nothing_is_told_nothing(started: Scratch) -> None:
     client = started.frames()
-    client.send_line(json.dumps(listen(promptsListChanged=True)).encode(), replay=True)
+    client.send_line(json.dumps(listen(madeUp=True)).encode(), replay=True)
     assert client.ask("server/discover", modern(), id="end")["result"]
     assert client.aside == []
 

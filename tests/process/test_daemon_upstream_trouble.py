@@ -177,7 +177,7 @@ def test_a_list_that_never_comes_does_not_keep_later_ones_away(scratch: Scratch,
     client.tools()
     client.call("wilful__grow", name="one")
     if noticed == "after the wait":
-        until(lambda: "its tools could not be listed again" in scratch.logged(), "the wait is over")
+        until(lambda: "its lists could not be read again" in scratch.logged(), "the wait is over")
     client.call("wilful__grow", name="two")
     client.next_called(CHANGED)
     assert client.tools() == [f"wilful__{name}" for name in ("echo", "grow", "one", "raw", "two")]
@@ -195,7 +195,7 @@ def test_a_server_is_retired_at_once_although_it_owes_hearth_an_answer(scratch: 
     client = scratch.lines()
     client.call("wilful__grow", name="one")
     if method != "server/discover":
-        until(lambda: "its tools could not be listed again" in scratch.logged(), "the wait is over")
+        until(lambda: "its lists could not be read again" in scratch.logged(), "the wait is over")
     (pid,) = pids_of(scratch, "wilful")
     scratch.configure(drain_timeout=300)
     reload(scratch)

@@ -1,4 +1,4 @@
-"""A legacy server that asks back, although nobody declared that it may.
+"""A legacy server that asks back, whatever clients have declared.
 
 Tool: `ask` {method} sends a request of that method and answers with what came back, as JSON text.
 """

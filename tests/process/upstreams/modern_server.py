@@ -5,8 +5,8 @@
 FILE gets every line that was received. With --backwards the first two requests are answered in reverse.
 Tools: `echo` {text} (read-only), `grow` (adds a tool and tells the subscribers), `whoami` (the `_meta` that
 came with the call, as text), `wait` (with a progress token: one progress notice; never answers: for
-cancellation), `shape` (its output is an array, which no legacy client may see), `ask` (wants input first,
-which no legacy client can give). `initialize` is refused with -32022.
+cancellation), `shape` (its output is an array, which no legacy client may see), `ask` (wants input first, and answers
+with what it was given, as JSON text). `initialize` is refused with -32022.
 """
 
 import json
@@ -82,14 +82,16 @@ class Server:
         if name == "shape":
             stdio.send(complete(request, {**stdio.text("[1,2]"), "structuredContent": [1, 2]}))
             return
-        if name == "ask":
-            question = {"method": "elicitation/create", "params": {"message": "Really?"}}
+        if name == "ask" and "inputResponses" not in params:
+            asked = {"message": "Really?", "requestedSchema": {"type": "object", "properties": {}}}
+            question = {"method": "elicitation/create", "params": asked}
             stdio.send(stdio.result(request, {"resultType": "input_required", "inputRequests": {"q": question}}))
             return
         words = {
             "echo": str(given.get("text", "")),
             "grow": "grown",
             "whoami": json.dumps(params["_meta"]),
+            "ask": json.dumps(params.get("inputResponses")),
         }.get(str(name))
         if words is None and any(tool["name"] == name for tool in self.tools):
             words = str(name)
