@@ -236,7 +236,8 @@ class StreamableCarrier:
         if request.is_opening:
             self._openings.answered(answer)
         self._connection.take([answer], request.number)
-        self._doubt(code, is_answer)
+        if not request.is_opening:
+            self._doubt(code, is_answer)
         return False
 
     def _is_mendable(self, status: int, code: int | None, is_answer: bool) -> bool:
