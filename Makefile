@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test slow real coverage lint bench fuzz chaos clean
+.PHONY: install demo test slow real matrix coverage lint bench fuzz chaos clean
 
 install: $(STAMP)
 
@@ -29,6 +29,10 @@ slow: $(STAMP)
 real: $(STAMP)
 	$(BIN)/python tests/real/install.py
 	$(BIN)/python -m pytest -m real $(PYTEST_ARGS) tests/real
+
+# Writes docs/matrix.md anew; `make test` fails when it finds anything else.
+matrix: $(STAMP)
+	HEARTH_WRITE_MATRIX=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests/conformance/test_matrix.py
 
 # Branch coverage, daemons included; the bridge runs without site-packages and is counted by its unit tests only.
 coverage: $(STAMP)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from hearth.config import ServerSpec
 from hearth.errors import HearthError, UpstreamError
 from hearth.mcp import eras
+from hearth.upstreams import handshake
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.http import connect
 from hearth.wire.json import Fields, Message
@@ -57,7 +58,7 @@ class Talk:
         self.lost_count = 0
         self.endings: list[str] = []
         self.era = ""
-        self.greeting: Any = None
+        self.version = ""
         self.on_notice: Callable[[str], None] = lambda method: None
 
     # --- as an owner
@@ -80,33 +81,11 @@ class Talk:
     # --- as a client
 
     async def open(self, era: str = "auto") -> None:
-        """Connect and greet: both openings back to back, unless an era is given."""
+        """Connect and greet, in that era or, with a word before it as in "any legacy", in that era first."""
         await self.connection.open()
-        openings = [eras.MODERN, eras.LEGACY] if era == "auto" else [era]
-        answers = {era: self._opening(era) for era in openings}
-        if eras.MODERN in answers:
-            message = await answers[eras.MODERN][1].future
-            if message.result is not None:
-                self._greeted(eras.MODERN, message)
-        if not self.era:
-            self._greeted(eras.LEGACY, await answers[eras.LEGACY][1].future)
-        for number, answer in answers.values():
-            if not answer.future.done():
-                self.connection.forget(number)
-
-    def _opening(self, era: str) -> tuple[int, Answer]:
-        if era == eras.MODERN:
-            return self.request("server/discover")
-        return self.request("initialize", protocolVersion=eras.NEWEST_LEGACY, capabilities={}, clientInfo=INFO)
-
-    def _greeted(self, era: str, message: Message) -> None:
-        if message.result is None:
-            raise UpstreamError(f"refused: {json.loads(message.error or b'')['message']}")
-        self.era = era
-        self.greeting = json.loads(message.result)
-        if era == eras.LEGACY:
-            self.connection.notify("notifications/initialized")
-        self.connection.greeted(era, self.greeting.get("protocolVersion", eras.NEWEST_MODERN))
+        first = eras.LEGACY if eras.LEGACY in era else eras.MODERN
+        found = await handshake.greet(self.connection, first, era == first, b"{}")
+        self.era, self.version = found.era, found.version
 
     def request(self, method: str, **params: Any) -> tuple[int, Answer]:
         """Ask. Returns the id, and what waits for the answer."""

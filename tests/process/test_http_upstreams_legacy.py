@@ -11,11 +11,12 @@ from process.sites.legacy import LegacySite, Session, told
 LOGGED = {"level": "info", "data": "at it"}
 
 
+@pytest.mark.parametrize("era", ["any modern", "any legacy", "legacy"])
 @pytest.mark.parametrize("streams", [True, False])
 @pytest.mark.parametrize("gives_sessions", [True, False])
-def test_a_server_is_greeted_listed_called_and_left(streams: bool, gives_sessions: bool) -> None:
+def test_a_server_is_greeted_listed_called_and_left(era: str, streams: bool, gives_sessions: bool) -> None:
     async def body() -> None:
-        async with talking(site.url) as talk:
+        async with talking(site.url, era) as talk:
             assert talk.era == "legacy"
             assert len((await talk.ask("tools/list"))["tools"]) > 5
             assert await talk.call("echo", text="é\n") == "é\n"

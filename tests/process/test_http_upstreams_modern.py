@@ -35,33 +35,60 @@ def test_a_server_is_greeted_called_and_left_without_a_session(streams: bool, du
         assert site.seen("DELETE") == []
 
 
-def test_a_session_that_was_given_while_the_modern_answer_was_on_its_way_is_given_back() -> None:
+def test_a_session_that_comes_behind_the_modern_answer_is_given_back() -> None:
     class Slow(ModernSite):
         async def _server_discover(self, request, message, reply):  # type: ignore[no-untyped-def]
-            while not self.sessions:
+            while not self.seen("initialize"):
                 await asyncio.sleep(0.005)
             await super()._server_discover(request, message, reply)
+
+        async def _initialize(self, request, reply):  # type: ignore[no-untyped-def]
+            while not self.seen("tools/call"):
+                await asyncio.sleep(0.005)
+            await super()._initialize(request, reply)
 
     async def body() -> None:
         async with talking(site.url, start_timeout=0.2) as talk:
             assert talk.era == "modern"
-            await until(lambda: site.deleted, "the session is ended")
             assert await talk.call("echo", text="x") == "x"
+            await until(lambda: site.deleted, "the session is ended")
 
     with Slow(dual=True) as site:
         run(body())
         assert site.deleted == ["session-1"]
 
 
-def test_a_server_of_both_eras_is_used_in_the_one_that_is_asked_for() -> None:
+@pytest.mark.parametrize("era", ["legacy", "any legacy"])
+def test_a_server_of_both_eras_is_used_in_the_one_that_is_asked_for(era: str) -> None:
     async def body() -> None:
-        async with talking(site.url, era="legacy") as talk:
+        async with talking(site.url, era) as talk:
             assert talk.era == "legacy"
             assert await talk.call("echo", text="x") == "x"
 
     with ModernSite(dual=True) as site:
         run(body())
         assert site.deleted == ["session-1"]
+        assert site.seen("server/discover") == []
+
+
+@pytest.mark.parametrize("echoes", [True, False])
+def test_a_server_that_is_greeted_in_the_wrong_era_first_is_understood(echoes: bool) -> None:
+    class Absent(ModernSite):
+        async def _error(self, reply, message, *problem):  # type: ignore[no-untyped-def]
+            await super()._error(reply, message if echoes else {"id": None}, *problem)
+
+    async def body() -> None:
+        async with talking(site.url, "any legacy") as talk:
+            assert talk.era == "modern"
+            assert await talk.call("echo", text="x") == "x"
+
+    with Absent() as site:
+        run(body())
+        assert [request.message["method"] for request in site.requests] == [
+            "initialize",
+            "server/discover",
+            "tools/call",
+        ]
 
 
 def test_an_error_of_the_modern_era_proves_it() -> None:

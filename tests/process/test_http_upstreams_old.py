@@ -10,12 +10,12 @@ TRANSPORTS = pytest.mark.parametrize("transport", ["auto", "sse"])
 
 
 @TRANSPORTS
-@pytest.mark.parametrize("era", ["auto", "legacy"])
+@pytest.mark.parametrize("era", ["auto", "any legacy", "legacy"])
 def test_a_server_is_greeted_listed_called_and_left(transport: str, era: str) -> None:
     async def body() -> None:
         async with talking(site.url, era, transport=transport) as talk:
             assert talk.era == "legacy"
-            assert talk.greeting["protocolVersion"] == "2024-11-05"
+            assert talk.version == "2024-11-05"
             assert len((await talk.ask("tools/list"))["tools"]) > 5
             calls = [talk.begin("echo", text=str(turn)) for turn in range(30)]
             assert [text_of(await answer.future) for _, answer in calls] == [str(turn) for turn in range(30)]

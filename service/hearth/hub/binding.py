@@ -2,7 +2,7 @@
 
 from collections.abc import Set
 
-from hearth.errors import HearthError, Refused
+from hearth.errors import HearthError, Refused, UpstreamError
 from hearth.hub.levels import Levels
 from hearth.hub.questions import Questions
 from hearth.hub.sessions import Session
@@ -33,6 +33,9 @@ class Binding:
         if server.mode == isolation.WORKSPACE and instance.mode != isolation.WORKSPACE:
             # It has turned out to want roots while it was being started.
             return await self.bind(session, era, server, declared)
+        if session.left:
+            # It would never let go.
+            raise UpstreamError(f"the client has left before server {server.name!r} was ready")
         self._hold(session, era, server, instance)
         return instance
 

@@ -100,6 +100,7 @@ class Hub:
     def close_session(self, session: Session) -> None:
         """End a session: its calls are withdrawn, its questions die, the ownership moves on."""
         session.outlet = Nobody()
+        session.left = True
         self.sessions.remove(session)
         self._questions.session_left(session)
         for call in list(session.open.values()):

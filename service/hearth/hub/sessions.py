@@ -110,6 +110,8 @@ class Session:
         self.pid: int | None = None
         self.connected_at = time.time()
         self.active = True
+        # Its connection has ended; what still runs for it holds nothing any more.
+        self.left = False
         self.initialized = False
         # What the client is offered, and which state of the catalogue that was made from.
         self.view: View | None = None

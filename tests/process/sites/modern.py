@@ -46,14 +46,14 @@ class ModernSite(LegacySite):
             await reply.event({"jsonrpc": "2.0", "method": method, "params": params})
 
     async def _hang_up(self, properly: bool) -> None:
-        for reply in self.listens:
+        listens, self.listens = self.listens, []
+        for reply in listens:
             if properly:
                 await reply.event({"jsonrpc": "2.0", "id": reply.number, "result": {"resultType": "complete"}})  # type: ignore[attr-defined]
                 await reply.end()
             else:
                 reply.break_off()
             reply.gone.set()
-        self.listens.clear()
 
     async def serve(self, request: Request, reply: Reply) -> None:
         message = request.message if request.method == "POST" else {}

@@ -16,7 +16,7 @@ from hearth.mcp import answers
 from hearth.mcp.headers import Index
 from hearth.turns import TURN
 from hearth.upstreams.connection import GARBAGE_REPORTS, Connection, Owner, Waiter
-from hearth.upstreams.http.outgoing import Outgoing
+from hearth.upstreams.http.outgoing import INITIALIZE, Outgoing
 from hearth.upstreams.http.sse_carrier import SseCarrier
 from hearth.upstreams.http.streamable import StreamableCarrier
 from hearth.wire import json
@@ -127,7 +127,8 @@ class HttpConnection(Connection):
         was_waiting = number in self._waiting
         super().forget(number)
         request = self._asked.get(number)
-        if request and was_waiting:
+        # Of a session that is being given, the id has to be known, to give it back.
+        if request and was_waiting and not (request.sent and request.method == INITIALIZE):
             request.drop()
 
     def _send(self, number: int, method: bytes, params: RawBytes) -> None:
@@ -214,6 +215,8 @@ class HttpConnection(Connection):
         waiter = self._waiting.pop(number, None)
         if waiter:
             waiter.failed(problem)
+            if self.on_free:
+                self.on_free()
 
     def complain(self, problem: HearthError) -> None:
         """Something is wrong that nobody waits for."""

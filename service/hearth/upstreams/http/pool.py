@@ -228,8 +228,8 @@ def _reason(exc: BaseException) -> str:
             return f"CERTIFICATE_VERIFY_FAILED: {found.verify_message}"
         if isinstance(found, OSError) and found.strerror:
             # asyncio puts the address where the reason stands; names that do not resolve have codes of their own.
-            is_named = found.errno is None or isinstance(found, socket.gaierror)
-            return found.strerror if is_named else os.strerror(found.errno)
+            has_own_codes = isinstance(found, socket.gaierror | ssl.SSLError)
+            return found.strerror if has_own_codes or not found.errno else os.strerror(found.errno)
     return next((text for found in seen if (text := str(found).rstrip("."))), type(exc).__name__)
 
 

@@ -19,6 +19,7 @@ from hearth.errors import MessageError, UpstreamError
 from hearth.mcp import eras, headers
 from hearth.upstreams.handshake import Reply
 from hearth.upstreams.http import bodies, failures
+from hearth.upstreams.http.openings import Openings
 from hearth.upstreams.http.outgoing import DISCOVER, INITIALIZE, LISTEN, Outgoing
 from hearth.upstreams.http.session import SESSION_HEADER, VERSION_HEADER, Session
 from hearth.upstreams.http.streams import STREAM, Listener, RequestStream
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 # Requests that are asked at the same time, each on a connection of its own; others wait for their turn. Streams that
 # stay open on purpose and answers to the server do not count, or a server that asks back could never be answered.
 REQUESTS_AT_ONCE = 128
-# A server that says nothing at all to `server/discover` is asked in the old way after so long.
-DISCOVER_SECONDS = 5.0
+# A server that says nothing at all to one opening is asked in the other way after so long.
+OPENING_SECONDS = 5.0
 # For a notification or an answer to be taken.
 TELL_SECONDS = 30.0
 RENEWAL_SECONDS = 30.0
@@ -59,8 +60,7 @@ class StreamableCarrier:
         # Cleared while requests have to wait: for `initialized` to be taken, for a new session.
         self._ready = asyncio.Event()
         self._ready.set()
-        self._discovered = asyncio.Event()
-        self._discovered.set()
+        self._openings = Openings(min(OPENING_SECONDS, connection.spec.start_timeout / 2))
         self._lane = asyncio.Lock()
         self._renewing: asyncio.Task[None] | None = None
         self._indexes: Mapping[str, headers.Index] = {}
@@ -70,9 +70,9 @@ class StreamableCarrier:
 
     def ask(self, request: Outgoing) -> None:
         """Send a request."""
-        if request.method == DISCOVER:
-            self._discovered.clear()
-        elif request.method == INITIALIZE:
+        if request.is_opening:
+            self._openings.ask(request.method)
+        if request.method == INITIALIZE:
             self.session.opening = request.params
         self.session.note(request.method, request.params)
         request.task = self._connection.spawn(self._ask(request))
@@ -105,7 +105,6 @@ class StreamableCarrier:
         if era == eras.MODERN:
             self._version = version or self._version
             self._give_back(self.session.headers())
-            self.session = Session()
 
     def learn_headers(self, indexes: Mapping[str, headers.Index]) -> None:
         """Which arguments of which tools go into headers, too."""
@@ -114,7 +113,7 @@ class StreamableCarrier:
 
     async def say_goodbye(self) -> None:
         """End the session."""
-        if self.session.id:
+        if self.session.id and self._era != eras.MODERN:
             await self._delete(self.session.headers())
 
     # --- asking
@@ -122,8 +121,10 @@ class StreamableCarrier:
     async def _ask(self, request: Outgoing) -> None:
         connection = self._connection
         try:
-            await self._wait_for_turn(request)
-            if request.is_opening or request.method == LISTEN:
+            if request.is_opening:
+                await self._openings.wait_for_turn(request.method)
+                await self._post(request, is_last=True)
+            elif request.method == LISTEN:
                 await self._exchange(request)
             else:
                 async with self._places:
@@ -131,25 +132,14 @@ class StreamableCarrier:
         except UpstreamError as exc:
             connection.fail(request.number, exc)
         finally:
-            if request.method == DISCOVER:
-                self._discovered.set()
+            if request.is_opening:
+                self._openings.done()
             if request.task is asyncio.current_task():  # or else another carrier has it now
                 connection.finished(request)
 
-    async def _wait_for_turn(self, request: Outgoing) -> None:
-        if request.method == INITIALIZE:
-            # One session too many, otherwise, for a server that speaks both eras.
-            bound = min(DISCOVER_SECONDS, self._connection.spec.start_timeout / 2)
-            try:
-                async with asyncio.timeout(bound):
-                    await self._discovered.wait()
-            except TimeoutError:
-                pass
-        elif request.method != DISCOVER:
-            await self._ready.wait()
-
     async def _exchange(self, request: Outgoing) -> None:
         """Ask, and once more where the first answer said why it was none."""
+        await self._ready.wait()
         generation = self.session.generation
         if await self._post(request, is_last=False):
             if self._era == eras.MODERN:
@@ -217,10 +207,13 @@ class StreamableCarrier:
 
     def hand_over(self, request: Outgoing, items: list[Item], response: "Response") -> None:
         """What came for a request. With the answer to `initialize`, a session begins."""
-        if request.method == INITIALIZE:
-            for item in items:
-                if isinstance(item, json.Message) and item.method is None and item.result is not None:
+        for item in items if request.is_opening else ():
+            if isinstance(item, json.Message) and item.method is None:
+                self._openings.answered(item)
+                if request.method == INITIALIZE and item.result is not None:
                     self.session.begin(response.header(SESSION_HEADER), item.result)
+                    if self._era == eras.MODERN:
+                        self._give_back(self.session.headers())
         self._connection.take(items, request.number)
 
     async def _refused(self, request: Outgoing, status: int, body: bytes, is_last: bool) -> bool:
@@ -228,8 +221,7 @@ class StreamableCarrier:
         code = values.integer(values.members(error).get("code"))
         if not request.is_opening and not is_last and self._is_mendable(status, code, is_answer):
             return True
-        if request.method == INITIALIZE and not is_answer and self._may_fall_back and self._era is None:
-            await self._fall_back(request, status)
+        if request.method == INITIALIZE and not is_answer and await self._falls_back(request, status):
             return False
         if error is None and not request.is_opening:
             problem = failures.refused(self._connection.name, status)
@@ -241,8 +233,11 @@ class StreamableCarrier:
             answer = bodies.refusal(request.number, eras.METHOD_NOT_FOUND, text)
         else:
             answer = bodies.relabelled(request.number, error)
+        if request.is_opening:
+            self._openings.answered(answer)
         self._connection.take([answer], request.number)
-        self._doubt(code, is_answer)
+        if not request.is_opening:
+            self._doubt(code, is_answer)
         return False
 
     def _is_mendable(self, status: int, code: int | None, is_answer: bool) -> bool:
@@ -259,8 +254,14 @@ class StreamableCarrier:
             name = self._connection.name
             self._connection.over(UpstreamError(f"server {name!r} no longer speaks as it did when it was greeted"))
 
-    async def _fall_back(self, request: Outgoing, status: int) -> None:
+    async def _falls_back(self, request: Outgoing, status: int) -> bool:
+        """Try the old transport, if nothing newer is spoken. Returns whether it has the request now."""
         connection = self._connection
+        if not self._may_fall_back or self._era:
+            return False
+        await self._openings.wait_for_other()
+        if self._openings.decided:
+            return False
         try:
             await connection.fall_back()
         except UpstreamError as exc:
@@ -268,6 +269,7 @@ class StreamableCarrier:
                 f"{failures.refused(connection.name, status)}; nor is it the old HTTP+SSE: {exc}"
             ) from exc
         connection.ask_again(request)
+        return True
 
     async def _learn_anew(self) -> None:
         """The server misses a header: its tools have changed. The owner lists them, and tells `learn_headers`."""
@@ -302,7 +304,9 @@ class StreamableCarrier:
         try:
             async with asyncio.timeout(TELL_SECONDS):
                 async with await connection.pool.send("POST", {**_SENDING, **self.session.headers()}, payload) as taken:
-                    if not 200 <= taken.status < 300:
+                    # A session that is gone is the next request's to renew.
+                    is_expired = taken.status == 404 and self.session.id
+                    if not 200 <= taken.status < 300 and not is_expired:
                         connection.complain(failures.refused(connection.name, taken.status))
         except TimeoutError:
             connection.complain(UpstreamError(f"did not take a notification or an answer within {TELL_SECONDS:g} s"))
@@ -318,9 +322,9 @@ class StreamableCarrier:
 
     async def renew(self, generation: int) -> None:
         """Begin a new session, unless somebody has since that generation. Raises UpstreamError."""
-        if self.session.generation != generation:
-            return
         if self._renewing is None:
+            if self.session.generation != generation:
+                return
             self._renewing = self._connection.spawn(self._renew())
         # Shielded: one caller's cancellation must not take the session from the others.
         await asyncio.shield(self._renewing)
