@@ -155,7 +155,8 @@ class Connection:
     def forget(self, number: int) -> None:
         """Nobody is interested in that answer any longer; the server is not told."""
         self._standing.discard(number)
-        self._waiting.pop(number, None)
+        if self._waiting.pop(number, None) is not None and self.on_free:
+            self.on_free()
 
     def cancel(self, number: int, reason: RawBytes | None = None) -> None:
         """Nobody waits any longer, and the server is told so."""

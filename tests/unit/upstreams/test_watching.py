@@ -1,11 +1,11 @@
 """Who is told of which resource, and what the server is asked for on their behalf."""
 
 import pytest
-from unit.conversations import Recorded, run, until
 
 from hearth.mcp import eras
 from hearth.upstreams import watching
 from hearth.upstreams.watching import Watch
+from unit.conversations import Recorded, run, until
 
 
 def watched(era: str = eras.LEGACY) -> tuple[Watch, Recorded]:
