@@ -205,7 +205,8 @@ class Connection:
     def _take_unusable(self, problem: WireError) -> None:
         number = values.integer(problem.id) if isinstance(problem, MessageError) else None
         waiter = self._waiting.pop(number, None) if number is not None else None
-        if waiter:
+        if waiter and number is not None:
+            self._standing.discard(number)
             waiter.failed(UpstreamError(f"server {self.name!r} gave an unusable answer: {problem}"))
             if self.on_free:
                 self.on_free()

@@ -164,6 +164,14 @@ def test_an_unusable_answer_fails_its_waiter_and_nobody_else() -> None:
     assert other.told == []
 
 
+def test_an_unusable_answer_to_a_standing_request_leaves_the_count_of_the_others_right() -> None:
+    connection = Recorded()
+    connection.stand(b'"subscriptions/listen"', b"{}", Waiter())
+    asked(connection)
+    connection._take(MessageError("nonsense", id=b"1"))
+    assert connection.in_flight == 1
+
+
 def test_garbage_is_reported_a_few_times_and_then_no_more(caplog: pytest.LogCaptureFixture) -> None:
     connection = Recorded()
     with caplog.at_level(logging.WARNING):
