@@ -121,7 +121,20 @@ class Forwarding:
             raise unrepeatable(target.unrepeatable)
         if instance.limited and instance.full:
             instance.queue(_Turn(self, call, method, params, meta, view, target, instance))
-            return
+        else:
+            self.send(call, method, params, meta, view, target, instance)
+
+    def send(
+        self,
+        call: Call,
+        method: str,
+        params: json.Fields,
+        meta: json.Fields,
+        view: View,
+        target: Target,
+        instance: Instance,
+    ) -> None:
+        """Send it now, however many are in flight. Raises UpstreamError."""
         connection, era = instance.connection, instance.era
         if connection is None:
             raise UpstreamError(f"server {instance.name!r} has just ended; call again")
@@ -194,7 +207,7 @@ class _Turn(NamedTuple):
         if not self.call.is_open:
             return
         try:
-            self.forwarding.forward(
+            self.forwarding.send(
                 self.call, self.method, self.params, self.meta, self.view, self.target, self.instance
             )
         except HearthError as problem:
