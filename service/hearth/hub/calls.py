@@ -148,7 +148,9 @@ class Call:
         error = message.fields["error"]
         if self.era != self.instance.era and self.desk.urls_demanded(self, message):
             return
-        body = translate.error_object(error, self.era, self.instance.era, self.uri, self.method, self.known)
+        body = translate.error_object(
+            error, self.era, self.instance.era, self.uri, self.method, self.known, self.version
+        )
         self.close(answers.raw_error(self.id, body))
 
     def _translated(self, result: RawBytes) -> RawBytes:

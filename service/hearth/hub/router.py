@@ -204,7 +204,7 @@ class Router:
     def _submit_named(
         self, call: Call, method: str, kind: Kind, name: str, params: json.Fields, meta: json.Fields
     ) -> None:
-        def locate(view: View) -> Target | None:
+        def locate(view: View, settled: bool) -> Target | None:
             offer = view.offers[kind].get(name)
             return offer.target if offer else None
 
@@ -226,8 +226,8 @@ class Router:
             return
         call.uri = params["uri"]
 
-        def locate(view: View) -> Target | None:
-            found = view.locate(uri, call.session.links)
+        def locate(view: View, settled: bool) -> Target | None:
+            found = view.locate(uri, call.session.links, settled)
             return Target(found[0], {"uri": Raw(json.dumps(found[1]))}) if found else None
 
         self._forwarding.submit(
@@ -240,9 +240,9 @@ class Router:
         if name is None and uri is None:
             raise MessageError("params.ref must name a prompt or a resource template", eras.INVALID_PARAMS)
 
-        def locate(view: View) -> Target | None:
+        def locate(view: View, settled: bool) -> Target | None:
             if uri is not None:
-                found = view.locate_template(uri) or view.locate(uri, call.session.links)
+                found = view.locate_template(uri) or view.locate(uri, call.session.links, settled)
                 own = None if found is None else {**ref, "uri": Raw(json.dumps(found[1]))}
                 return Target(found[0], {"ref": Raw(json.join(own))}) if found and own else None
             offer = view.offers[PROMPTS].get(name or "")
@@ -262,9 +262,9 @@ class Router:
         server = servers[0]
         call.known = False
         # Nobody knows what it does, so it is not done twice.
-        self._forwarding.submit(
-            call, method, params, meta, lambda view: Target(server, {}, method), _anybody, f"unknown method: {method}"
-        )
+        target = Target(server, {}, method)
+        missing = f"unknown method: {method}"
+        self._forwarding.submit(call, method, params, meta, lambda view, settled: target, _anybody, missing)
 
     # --- input that is required in the middle of a call
 

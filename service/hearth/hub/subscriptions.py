@@ -127,13 +127,12 @@ class Subscriptions:
         """Whose the resource is; servers that have never said what they have are started for it."""
         tried: set[Server] = set()
         while True:
-            found = self._catalogue.view(session).locate(uri, session.links)
+            server = next((each for each in self._catalogue.unknown(session) if each not in tried), None)
+            found = self._catalogue.view(session).locate(uri, session.links, settled=server is None)
             if found:
                 return found
-            server = next((each for each in self._catalogue.unknown(session) if each not in tried), None)
             if server is None:
-                problem = MessageError(f"no server has the resource {uri}", eras.INVALID_PARAMS)
-                raise problem
+                raise MessageError(f"no server has the resource {uri}", eras.INVALID_PARAMS)
             tried.add(server)
             try:
                 await self._binding.bind(session, session.era or eras.MODERN, server)
