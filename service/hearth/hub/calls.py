@@ -194,7 +194,7 @@ class Call:
         if self.parked:
             self.parked.cancelled()
         elif self.connection:
-            self.connection.cancel(self.number, reason)
+            self.connection.cancel(self.number, reason, self.session.id)
 
     # --- what it waits for besides
 

@@ -70,7 +70,7 @@ class Relay:
         if message.method == capabilities.ROOTS and instance.mode == isolation.WORKSPACE:
             connection.answer(answers.result(message.id, instance.tenant.root_list()), cause)
             return
-        call = causing_call(connection, cause)
+        call = causing_call(instance, connection, cause)
         if call is None or (isinstance(call, Call) and call.era == eras.LEGACY):
             self._put(key, instance, connection, call, message, cause)
         else:
@@ -178,7 +178,7 @@ class Relay:
 
     def _log(self, instance: Instance, params: json.Fields, cause: int | None) -> None:
         level = values.text(params.get("level"))
-        call = causing_call(instance.connection, cause) if instance.connection else None
+        call = causing_call(instance, instance.connection, cause) if instance.connection else None
         if call is not None and not isinstance(call, Call):
             call = call.call
             if call is None:
