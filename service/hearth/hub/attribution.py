@@ -1,14 +1,15 @@
 """Who caused what a server says of its own accord.
 
 A legacy server on stdio names no request. What it says belongs to a session only if that session alone has requests in
-flight on that instance, or if nobody else has ever used it. Over HTTP the stream tells exactly. Anything else is
-ambiguous, and never guessed.
+flight on that instance, or if nobody else has ever used it. A call that was given up counts for as long as the server
+may go on with it all the same. Over HTTP the stream tells exactly. Anything else is ambiguous, and never guessed.
 """
 
 from typing import TYPE_CHECKING
 
 from hearth.hub.calls import Call
 from hearth.hub.sessions import Session
+from hearth.mcp import eras
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.instance import Instance
 
@@ -16,12 +17,15 @@ if TYPE_CHECKING:
     from hearth.hub.parked_calls import ParkedCall
 
 
-def causing_call(connection: Connection, cause: int | None) -> "Call | ParkedCall | None":
+def causing_call(instance: Instance, connection: Connection, cause: int | None) -> "Call | ParkedCall | None":
     """The one call that a message can belong to: of several of one session, the oldest."""
     if cause is not None:
         return _call(connection.waiter(cause))
     calls = [call for waiter in connection.waiters() if (call := _call(waiter))]
-    return calls[0] if calls and all(call.session is calls[0].session for call in calls) else None
+    if not calls or any(call.session is not calls[0].session for call in calls):
+        return None
+    given_up = connection.abandoned.owners(instance.era == eras.MODERN) if connection.abandoned else set()
+    return None if given_up - {calls[0].session.id} else calls[0]
 
 
 def _call(waiter: object) -> "Call | ParkedCall | None":

@@ -17,8 +17,11 @@ from hearth.hub.questions import Questions
 from hearth.hub.sessions import Replies, Session
 from hearth.hub.subscriptions import Subscriptions
 from hearth.hub.views import Catalogue, Target, View
+from hearth.hub.visits import Visits
 from hearth.mcp import answers, eras, inputs, names
+from hearth.mcp.capabilities import NEWER_QUESTIONS_SINCE
 from hearth.mcp.offering import KINDS, PROMPTS, TOOLS, Kind
+from hearth.mcp.questions import Question
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
@@ -41,6 +44,7 @@ class Router:
         parking: Parking,
         loop: InputLoop,
         levels: Levels,
+        visits: Visits,
     ) -> None:
         self._catalogue = catalogue
         self._binding = binding
@@ -50,6 +54,7 @@ class Router:
         self._parking = parking
         self._loop = loop
         self._levels = levels
+        self._visits = visits
         both: dict[str, Handler] = {
             "tools/call": self._call_tool,
             "prompts/get": self._get_prompt,
@@ -280,17 +285,25 @@ class Router:
         self._loop.go_round(call, result)
 
     def urls_demanded(self, call: Call, message: json.Message) -> bool:
-        """A legacy server may demand that a modern client visits URLs first; True when it is taken care of."""
-        if call.era != eras.MODERN:
-            return False
+        """A legacy server may demand that its client visits URLs first; True when it is taken care of."""
         urls = inputs.url_elicitations(values.members(message.fields.get("error")))
         if not urls:
+            return False
+        if call.era == eras.LEGACY:
+            # Its client knows what to do, and is told when the server is content.
+            self._note_visits(call, urls)
             return False
         try:
             self._parking.take(call).demanded(urls)
         except HearthError as problem:
             call.failed(problem)
         return True
+
+    def _note_visits(self, call: Call, urls: list[Question]) -> None:
+        for url in urls:
+            elicitation = inputs.elicitation_id(json.split(url.params))
+            if elicitation is not None and call.connection is not None and call.version >= NEWER_QUESTIONS_SINCE:
+                self._visits.begun(call.connection, elicitation, call.session)
 
 
 def _lister(listing: Listing, kind: Kind) -> Handler:

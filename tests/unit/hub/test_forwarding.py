@@ -283,7 +283,9 @@ def test_what_nobody_can_have_is_refused_with_the_sentence() -> None:
         stage.server._offerings[stage.instance.capabilities] = offering()
         member, outlet = client()
         call = opened(member)
-        stage.forwarding.submit(call, "tools/call", {}, {}, lambda view: None, lambda of: True, "unknown tool: x")
+        stage.forwarding.submit(
+            call, "tools/call", {}, {}, lambda view, settled: None, lambda of: True, "unknown tool: x"
+        )
         await until(lambda: outlet.heard("answer"), "it is answered")
         (answer,) = outlet.messages("answer")
         assert (answer["error"]["code"], answer["error"]["message"]) == (-32602, "unknown tool: x")
@@ -297,7 +299,7 @@ def test_bad_params_that_only_the_search_finds_are_the_client_s_error() -> None:
         stage = Stage()
         member, _ = client()
 
-        def locate(view: View) -> Target | None:
+        def locate(view: View, settled: bool) -> Target | None:
             raise MessageError("params.x must be a string", eras.INVALID_PARAMS)
 
         with pytest.raises(MessageError):
