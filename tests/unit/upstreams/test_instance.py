@@ -495,15 +495,16 @@ def test_a_retired_instance_ends_its_server_and_does_not_come_back() -> None:
     run(body())
 
 
-def test_who_waits_for_a_start_that_is_retired_is_told() -> None:
+@pytest.mark.parametrize("begun", [False, True])
+def test_who_waits_for_a_start_that_is_retired_is_told(begun: bool) -> None:
     async def body() -> None:
         stage = Stage({})
         starting = asyncio.create_task(stage.instance.ensure())
-        await until(lambda: stage.instance.state == STARTING, "it is being started")
+        await until(lambda: stage.connections if begun else stage.instance.state == STARTING, "it is being started")
         await stage.instance.retire()
         with pytest.raises(UpstreamError, match="was stopped while it was being started"):
             await starting
-        assert stage.connections[0].stopped
+        assert [connection.stopped for connection in stage.connections] == [True] * begun
 
     run(body())
 
