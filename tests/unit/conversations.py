@@ -135,7 +135,9 @@ class Scripted(Recorded):
 def legacy_script(**more: object) -> dict[str, object]:
     """A server that knows `initialize` only."""
     empty = {"resources/list": {"resources": []}, "resources/templates/list": {"resourceTemplates": []}}
-    return {"initialize": LEGACY_INITIALIZED, "server/discover": -32601, "tools/list": TOOL_LIST, **empty, **more}
+    taken: dict[str, object] = {"resources/subscribe": {}, "resources/unsubscribe": {}, "logging/setLevel": {}}
+    opened = {"initialize": LEGACY_INITIALIZED, "server/discover": -32601}
+    return {**opened, "tools/list": TOOL_LIST, **empty, **taken, **more}
 
 
 def modern_script(**more: object) -> dict[str, object]:
