@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 
 
 class Parking:
-    """All parked calls of this daemon. `patience` and `limit` are the config's."""
+    """All parked calls of this daemon. `patience` and `limit` are the config's; `attached` is told of every retry."""
 
-    def __init__(self, patience: Callable[[], float], limit: Callable[[], int]) -> None:
+    def __init__(
+        self, patience: Callable[[], float], limit: Callable[[], int], attached: Callable[[Call], None]
+    ) -> None:
+        self.attached = attached
         self._seal: Seal | None = None
         self._patience = patience
         self._limit = limit

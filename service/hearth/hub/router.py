@@ -275,13 +275,22 @@ class Router:
         note_modern(call, meta)
         return self._parking.retry(call, method, params)
 
+    def call_again(self, call: Call) -> None:
+        """What a legacy server demanded first is done: the retry is an ordinary call now."""
+        params = inputs.without_retry(call.asked or {})
+        call.parked = call.connection = None
+        try:
+            self._modern[call.method](call, params, values.members(params.get("_meta")))
+        except HearthError as problem:
+            call.failed(problem)
+
     def input_required(self, call: Call, result: RawBytes) -> None:
         """A modern server asks a legacy client something before it goes on."""
         self._loop.go_round(call, result)
 
     def urls_demanded(self, call: Call, message: json.Message) -> bool:
         """A legacy server may demand that a modern client visits URLs first; True when it is taken care of."""
-        if call.era != eras.MODERN:
+        if call.era != eras.MODERN or call.method not in inputs.MAY_REQUIRE:
             return False
         urls = inputs.url_elicitations(values.members(message.fields.get("error")))
         if not urls:
