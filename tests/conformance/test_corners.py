@@ -101,6 +101,24 @@ def test_a_demand_for_urls_reaches_a_client_that_knows_it_and_so_does_their_comp
     assert client.next_notice(COMPLETED)["params"] == {"elicitationId": "e-1"}
 
 
+def test_of_two_processes_of_a_server_each_announces_its_own_completions(corner: Corner) -> None:
+    server = corner.server(LEGACY_SERVER)
+    corner.start()
+    clients = [corner.client("2025-11-25", name) for name in ("first", "second")]
+    puppets = []
+    for client in clients:
+        id = act(client)
+        puppet, call = server.next("tools/call")
+        puppet.refuse(call, -32042, "Go there first.", {"elicitations": [PAGE]})
+        assert outcome(client, id).error["code"] == -32042
+        puppets.append(puppet)
+    assert puppets[0] is not puppets[1]
+    puppets[0].notify(COMPLETED, elicitationId="e-1")
+    assert clients[0].next_notice(COMPLETED)["params"] == {"elicitationId": "e-1"}
+    assert clients[1].ask("ping").result == {}
+    assert clients[1].notices == []
+
+
 @pytest.mark.parametrize("revision", LEGACY[:-1])
 def test_a_demand_for_urls_is_another_error_for_a_client_that_does_not_know_it(corner: Corner, revision: str) -> None:
     server = corner.server(LEGACY_SERVER)
@@ -455,3 +473,34 @@ def test_of_two_servers_with_one_uri_the_first_keeps_it_and_the_other_s_is_prefi
         puppet, call = server.next("tools/call")
         puppet.answer(call, content=[{"type": "resource_link", "uri": "same:thing", "name": "thing"}])
         assert outcome(client, id).result["content"][0]["uri"] == uri
+
+
+@ERAS
+def test_of_two_subscriptions_to_one_uri_of_two_servers_one_may_end_alone(corner: Corner, revision: str) -> None:
+    listed = [{"uri": "same:thing", "name": "thing"}]
+    first, second = (corner.server(LEGACY_SERVER, name, resources=listed) for name in ("first", "second"))
+    corner.start()
+    client = corner.client(revision)
+    uris = [item["uri"] for item in client.everything("resources/list", "resources")]
+    subscriptions = [client.subscribe(uri) for uri in uris]
+    puppets = [server.next("resources/subscribe")[0] for server in (first, second)]
+    client.unsubscribe(uris[0], subscriptions[0])
+    first.next("resources/unsubscribe")
+    puppets[1].notify(UPDATED, uri="same:thing")
+    assert client.next_notice(UPDATED)["params"]["uri"] == uris[1]
+
+
+def test_a_subscription_that_is_withdrawn_before_it_is_made_is_not_made(corner: Corner) -> None:
+    server = corner.server(LEGACY_SERVER, resources=[{"uri": "some:thing", "name": "thing"}])
+    corner.start()
+    client = corner.client(NEWEST_LEGACY)
+    ids = [client.begin(f"resources/{verb}", uri="some:thing") for verb in ("subscribe", "unsubscribe")]
+    # Both are answered, in whichever order.
+    answers = [client.wire.receive() for _ in ids]
+    assert {answer["id"]: answer["result"] for answer in answers} == {id: {} for id in ids}
+    id = act(client)
+    puppet, call = server.next("tools/call")
+    puppet.notify(UPDATED, uri="some:thing")
+    puppet.say(call, "said")
+    assert outcome(client, id).text == "said"
+    assert client.notices == []

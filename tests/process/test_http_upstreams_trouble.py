@@ -238,6 +238,53 @@ def test_a_server_that_does_not_read_is_busy() -> None:
         run(body())
 
 
+class Fickle(LegacySite):
+    """Takes the next request with that method, and hangs up without a word."""
+
+    fickle_about = ""
+
+    async def serve(self, request: Request, reply: Reply) -> None:
+        if request.method == "POST" and request.message.get("method") == self.fickle_about:
+            self.fickle_about = ""
+            reply.break_off()
+        else:
+            await super().serve(request, reply)
+
+
+@pytest.mark.parametrize("method", ["tools/list", "resources/subscribe"])
+def test_what_may_be_asked_twice_is_when_a_kept_connection_ends_under_it(method: str) -> None:
+    async def body() -> None:
+        async with talking(site.url) as talk:
+            site.fickle_about = method
+            await talk.ask(method, uri="a:b")
+            assert len(site.seen(method)) == 2
+
+    with Fickle() as site:
+        run(body())
+
+
+def test_what_is_told_is_told_again_when_a_kept_connection_ends_under_it() -> None:
+    async def body() -> None:
+        site.fickle_about = "notifications/initialized"
+        async with talking(site.url) as talk:
+            assert await talk.call("echo", text="x") == "x"
+            assert len(site.seen("notifications/initialized")) == 2
+
+    with Fickle() as site:
+        run(body())
+
+
+def test_a_tool_is_never_called_twice() -> None:
+    async def body() -> None:
+        async with talking(site.url) as talk:
+            site.fickle_about = "tools/call"
+            assert "may or may not have been done" in await talk.problem("echo", text="x")
+            assert len(site.seen("tools/call")) == 1
+
+    with Fickle() as site:
+        run(body())
+
+
 # --- redirects
 
 

@@ -1,8 +1,8 @@
 """Who caused what a server says of its own accord.
 
 A legacy server on stdio names no request. What it says belongs to a session only if that session alone has requests in
-flight on that instance, or if nobody else has ever used it. Over HTTP the stream tells exactly. Anything else is
-ambiguous, and never guessed.
+flight on that instance, or if nobody else has ever used it. A call that was given up counts for as long as the server
+may go on with it all the same. Over HTTP the stream tells exactly. Anything else is ambiguous, and never guessed.
 """
 
 from typing import TYPE_CHECKING
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from hearth.hub.parked_calls import ParkedCall
 
 
-def causing_call(connection: Connection, cause: int | None, asks: bool = False) -> "Call | ParkedCall | None":
+def causing_call(
+    instance: Instance, connection: Connection, cause: int | None, asks: bool = False
+) -> "Call | ParkedCall | None":
     """The one call that a message can belong to: of several of one session, the oldest.
 
     `asks`: the message is a question, so the oldest whose client can be asked something, if there is one.
@@ -26,6 +28,9 @@ def causing_call(connection: Connection, cause: int | None, asks: bool = False) 
         return _call(connection.waiter(cause))
     calls = [call for waiter in connection.waiters() if (call := _call(waiter))]
     if not calls or any(call.session is not calls[0].session for call in calls):
+        return None
+    given_up = connection.abandoned.owners(instance.era == eras.MODERN) if connection.abandoned else set()
+    if given_up - {calls[0].session.id}:
         return None
     return next(filter(may_be_asked, calls), calls[0]) if asks else calls[0]
 

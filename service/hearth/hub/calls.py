@@ -27,7 +27,7 @@ class Desk(Protocol):
         """A modern server asks a legacy client something before it goes on."""
 
     def urls_demanded(self, call: "Call", message: json.Message) -> bool:
-        """A legacy server's error may demand that a modern client visits URLs first; True when it is taken care of."""
+        """A legacy server's error may demand that its client visits URLs first; True when it is taken care of."""
 
     def call_again(self, call: "Call") -> None:
         """What was demanded is done, and the call is to be made afresh."""
@@ -149,9 +149,11 @@ class Call:
 
     def _take_error(self, message: json.Message) -> None:
         error = message.fields["error"]
-        if self.era != self.instance.era and self.desk.urls_demanded(self, message):
+        if self.instance.era == eras.LEGACY and self.desk.urls_demanded(self, message):
             return
-        body = translate.error_object(error, self.era, self.instance.era, self.uri, self.method, self.known)
+        body = translate.error_object(
+            error, self.era, self.instance.era, self.uri, self.method, self.known, self.version
+        )
         self.close(answers.raw_error(self.id, body))
 
     def _translated(self, result: RawBytes) -> RawBytes:
@@ -195,7 +197,7 @@ class Call:
         if self.parked:
             self.parked.cancelled()
         elif self.connection:
-            self.connection.cancel(self.number, reason)
+            self.connection.cancel(self.number, reason, self.session.id)
 
     # --- what it waits for besides
 

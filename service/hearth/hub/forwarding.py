@@ -18,8 +18,8 @@ from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
 
-# Finds the target of a request in what its client sees; None if it is not there. Raises MessageError for bad params.
-Locate = Callable[[View], Target | None]
+# Finds the target of a request in what its client sees, and whether that is all it will see; None if it is not there.
+Locate = Callable[[View, bool], Target | None]
 # Whether a server that has not said yet what it offers may be the one.
 MayHave = Callable[[Server], bool]
 
@@ -48,7 +48,7 @@ class Forwarding:
         """Forward a request. Raises HearthError when it is clear at once that it cannot be; later, the call fails."""
         session = call.session
         view = self._catalogue.view(session)
-        target = locate(view)
+        target = locate(view, False)
         if target is not None:
             instance = session.bound[call.era].get(target.server)
             if instance is not None and instance.open:
@@ -83,7 +83,7 @@ class Forwarding:
                 if not call.is_open:
                     return
                 view = self._catalogue.view(call.session)
-                self.forward(call, method, params, meta, view, locate(view) or target, instance)
+                self.forward(call, method, params, meta, view, locate(view, False) or target, instance)
                 return
         except HearthError as problem:
             call.failed(problem)
@@ -92,13 +92,17 @@ class Forwarding:
         failure: HearthError | None = None
         tried: set[Server] = set()
         while True:
-            target = locate(self._catalogue.view(call.session))
+            view = self._catalogue.view(call.session)
+            target = locate(view, False)
             if target:
                 return target
             # Looked up anew each time: a reload may have put others in their place meanwhile.
             untried = (server for server in self._catalogue.unknown(call.session) if server not in tried)
             server = next((server for server in untried if may_have(server)), None)
             if server is None:
+                target = locate(view, True)
+                if target:
+                    return target
                 raise failure or MessageError(missing, eras.INVALID_PARAMS)
             tried.add(server)
             try:
@@ -121,7 +125,20 @@ class Forwarding:
             raise unrepeatable(target.unrepeatable)
         if instance.limited and instance.full:
             instance.queue(_Turn(self, call, method, params, meta, view, target, instance))
-            return
+        else:
+            self.send(call, method, params, meta, view, target, instance)
+
+    def send(
+        self,
+        call: Call,
+        method: str,
+        params: json.Fields,
+        meta: json.Fields,
+        view: View,
+        target: Target,
+        instance: Instance,
+    ) -> None:
+        """Send it now, however many are in flight. Raises UpstreamError."""
         connection, era = instance.connection, instance.era
         if connection is None:
             raise UpstreamError(f"server {instance.name!r} has just ended; call again")
@@ -195,7 +212,7 @@ class _Turn(NamedTuple):
         if not self.call.is_open:
             return
         try:
-            self.forwarding.forward(
+            self.forwarding.send(
                 self.call, self.method, self.params, self.meta, self.view, self.target, self.instance
             )
         except HearthError as problem:

@@ -22,6 +22,7 @@ from hearth.hub.router import Router
 from hearth.hub.sessions import Nobody, Outlet, Session, Sessions
 from hearth.hub.subscriptions import Subscriptions
 from hearth.hub.views import Catalogue
+from hearth.hub.visits import Visits
 from hearth.mcp import answers
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.instance import Instance
@@ -57,7 +58,10 @@ class Hub:
             self._catalogue, self._binding, self._forwarding, identity.info, lambda: self.config.list_timeout
         )
         self._subscriptions = Subscriptions(self._catalogue, self._binding, self._forwarding.spawn)
-        self._relay = Relay(self._questions, self._parking, self.servers.get, lambda: self.config.question_timeout)
+        visits = Visits()
+        self._relay = Relay(
+            self._questions, self._parking, visits, self.servers.get, lambda: self.config.question_timeout
+        )
         self._router = Router(
             Openings(identity, self._catalogue),
             self._catalogue,
@@ -69,6 +73,7 @@ class Hub:
             self._parking,
             InputLoop(self._questions, lambda: self.config.question_timeout),
             levels,
+            visits,
         )
         # One message of a session's client. Not a method of its own: it is the hottest path there is.
         self.receive = self._router.receive

@@ -136,7 +136,7 @@ class ParkedCall:
                 case parked.CallAgain():
                     self._call_again()
                 case parked.Cancel():
-                    self._connection.cancel(self._number)
+                    self._connection.cancel(self._number, whose=self.session.id)
         if self._machine.state is parked.State.WAITING:
             self._set_timer(VISIT_SECONDS, self._waited_long)
 

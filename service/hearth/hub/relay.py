@@ -16,6 +16,7 @@ from hearth.hub.calls import Call
 from hearth.hub.parking import Parking
 from hearth.hub.questions import Questions
 from hearth.hub.sessions import Session
+from hearth.hub.visits import Visits
 from hearth.mcp import answers, capabilities, eras, inputs, isolation, questions, translate
 from hearth.mcp.questions import Question
 from hearth.upstreams.connection import Connection, refusal
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Elicitations by URL whose end may still be announced; above it the oldest are forgotten.
-VISITS_LIMIT = 1000
-
 _AMBIGUOUS = "several clients share this server and it is not certain which of them is meant"
 _NOBODY = "no client's request is in flight that this could belong to"
 
@@ -42,16 +40,17 @@ class Relay:
         self,
         asker: Questions,
         parking: Parking,
+        visits: Visits,
         servers: Callable[[str], Server | None],
         timeout: Callable[[], float],
     ) -> None:
         self._asker = asker
         self._parking = parking
+        self._visits = visits
         self._server = servers
         self._timeout = timeout
         # Questions of servers on their way to clients, by the connection and the server's id.
         self._open: dict[tuple[Connection, object], asyncio.Task[None] | ParkedCall] = {}
-        self._visits: dict[tuple[str, str], Session] = {}
 
     # --- questions
 
@@ -70,7 +69,7 @@ class Relay:
         if message.method == capabilities.ROOTS and instance.mode == isolation.WORKSPACE:
             connection.answer(answers.result(message.id, instance.tenant.root_list()), cause)
             return
-        call = causing_call(connection, cause, asks=True)
+        call = causing_call(instance, connection, cause, asks=True)
         if call is None or (isinstance(call, Call) and call.era == eras.LEGACY):
             self._put(key, instance, connection, call, message, cause)
         else:
@@ -144,7 +143,7 @@ class Relay:
                 Question(message.method, message.params or b"{}"), session.version or eras.NEWEST_LEGACY, visit
             )
             if visit:
-                self._remember_visit(instance.name, visit, session)
+                self._visits.begun(connection, visit, session)
             answer = await self._asker.put(session, asked.method, asked.params, self._timeout())
             if answer.result is None:
                 payload = answers.raw_error(message.id, answer.error or b"{}")
@@ -158,11 +157,6 @@ class Relay:
             connection.answer(answers.error(message.id, eras.INTERNAL_ERROR, "the call was withdrawn"), cause)
             raise
         connection.answer(payload, cause)
-
-    def _remember_visit(self, server: str, elicitation: str, session: Session) -> None:
-        if len(self._visits) >= VISITS_LIMIT:
-            del self._visits[next(iter(self._visits))]
-        self._visits[server, elicitation] = session
 
     # --- notices
 
@@ -180,7 +174,7 @@ class Relay:
 
     def _log(self, instance: Instance, params: json.Fields, cause: int | None) -> None:
         level = values.text(params.get("level"))
-        call = causing_call(instance.connection, cause) if instance.connection else None
+        call = causing_call(instance, instance.connection, cause) if instance.connection else None
         if call is not None and not isinstance(call, Call):
             call = call.call
             if call is None:
@@ -212,7 +206,7 @@ class Relay:
         if elicitation is None:
             return
         self._parking.completed(instance.connection, elicitation)
-        session = self._visits.pop((instance.name, elicitation), None)
+        session = self._visits.ended(instance.connection, elicitation)
         if session:
             body = translate.notification_params(params)
             session.outlet.notify(answers.notification("notifications/elicitation/complete", body))

@@ -17,8 +17,11 @@ from hearth.hub.questions import Questions
 from hearth.hub.sessions import Replies, Session
 from hearth.hub.subscriptions import Subscriptions
 from hearth.hub.views import Catalogue, Target, View
+from hearth.hub.visits import Visits
 from hearth.mcp import answers, eras, inputs, names
+from hearth.mcp.capabilities import NEWER_QUESTIONS_SINCE
 from hearth.mcp.offering import KINDS, PROMPTS, TOOLS, Kind
+from hearth.mcp.questions import Question
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
@@ -41,6 +44,7 @@ class Router:
         parking: Parking,
         loop: InputLoop,
         levels: Levels,
+        visits: Visits,
     ) -> None:
         self._catalogue = catalogue
         self._binding = binding
@@ -50,6 +54,7 @@ class Router:
         self._parking = parking
         self._loop = loop
         self._levels = levels
+        self._visits = visits
         both: dict[str, Handler] = {
             "tools/call": self._call_tool,
             "prompts/get": self._get_prompt,
@@ -204,7 +209,7 @@ class Router:
     def _submit_named(
         self, call: Call, method: str, kind: Kind, name: str, params: json.Fields, meta: json.Fields
     ) -> None:
-        def locate(view: View) -> Target | None:
+        def locate(view: View, settled: bool) -> Target | None:
             offer = view.offers[kind].get(name)
             return offer.target if offer else None
 
@@ -226,8 +231,8 @@ class Router:
             return
         call.uri = params["uri"]
 
-        def locate(view: View) -> Target | None:
-            found = view.locate(uri, call.session.links)
+        def locate(view: View, settled: bool) -> Target | None:
+            found = view.locate(uri, call.session.links, settled)
             return Target(found[0], {"uri": Raw(json.dumps(found[1]))}) if found else None
 
         self._forwarding.submit(
@@ -240,9 +245,9 @@ class Router:
         if name is None and uri is None:
             raise MessageError("params.ref must name a prompt or a resource template", eras.INVALID_PARAMS)
 
-        def locate(view: View) -> Target | None:
+        def locate(view: View, settled: bool) -> Target | None:
             if uri is not None:
-                found = view.locate_template(uri) or view.locate(uri, call.session.links)
+                found = view.locate_template(uri) or view.locate(uri, call.session.links, settled)
                 own = None if found is None else {**ref, "uri": Raw(json.dumps(found[1]))}
                 return Target(found[0], {"ref": Raw(json.join(own))}) if found and own else None
             offer = view.offers[PROMPTS].get(name or "")
@@ -262,9 +267,9 @@ class Router:
         server = servers[0]
         call.known = False
         # Nobody knows what it does, so it is not done twice.
-        self._forwarding.submit(
-            call, method, params, meta, lambda view: Target(server, {}, method), _anybody, f"unknown method: {method}"
-        )
+        target = Target(server, {}, method)
+        missing = f"unknown method: {method}"
+        self._forwarding.submit(call, method, params, meta, lambda view, settled: target, _anybody, missing)
 
     # --- input that is required in the middle of a call
 
@@ -289,17 +294,27 @@ class Router:
         self._loop.go_round(call, result)
 
     def urls_demanded(self, call: Call, message: json.Message) -> bool:
-        """A legacy server may demand that a modern client visits URLs first; True when it is taken care of."""
-        if call.era != eras.MODERN or call.method not in inputs.MAY_REQUIRE:
-            return False
+        """A legacy server may demand that its client visits URLs first; True when it is taken care of."""
         urls = inputs.url_elicitations(values.members(message.fields.get("error")))
         if not urls:
+            return False
+        if call.era == eras.LEGACY:
+            # Its client knows what to do, and is told when the server is content.
+            self._note_visits(call, urls)
+            return False
+        if call.method not in inputs.MAY_REQUIRE:
             return False
         try:
             self._parking.take(call).demanded(urls)
         except HearthError as problem:
             call.failed(problem)
         return True
+
+    def _note_visits(self, call: Call, urls: list[Question]) -> None:
+        for url in urls:
+            elicitation = inputs.elicitation_id(json.split(url.params))
+            if elicitation is not None and call.connection is not None and call.version >= NEWER_QUESTIONS_SINCE:
+                self._visits.begun(call.connection, elicitation, call.session)
 
 
 def _lister(listing: Listing, kind: Kind) -> Handler:

@@ -17,6 +17,9 @@ from hearth.wire import json, values
 
 Spawn = Callable[[Coroutine[Any, Any, None]], None]
 
+# In the place of a server's name and its URI.
+NOBODYS = ("", "")
+
 
 class Subscriptions:
     """Told of changes, it tells those who want to know."""
@@ -86,28 +89,35 @@ class Subscriptions:
     def subscribe(self, call: Call, params: json.Fields) -> None:
         """`resources/subscribe`: answered when it is clear whose the resource is."""
         uri = _uri(params)
+        # Nobody's yet; but it may be withdrawn from now on.
+        call.session.subscriptions.setdefault(uri, NOBODYS)
         self._spawn(self._subscribe(call, uri))
 
     async def _subscribe(self, call: Call, uri: str) -> None:
         session = call.session
         try:
             server, own = await self._locate(session, uri)
-            session.subscriptions[uri] = (server.name, own)
+            if uri in session.subscriptions:
+                session.subscriptions[uri] = (server.name, own)
             instance = await self._binding.bind(session, eras.LEGACY, server)
-            instance.watch.hold(own, session)
         except HearthError as problem:
             session.subscriptions.pop(uri, None)
             call.failed(problem)
-        else:
-            call.close(answers.result(call.id, b"{}"), keep=_keep(uri))
+            return
+        is_wanted = uri in session.subscriptions
+        if is_wanted:
+            instance.watch.hold(own, session)
+        call.close(answers.result(call.id, b"{}"), keep=_keep(uri) if is_wanted else None)
 
     def unsubscribe(self, call: Call, params: json.Fields) -> None:
         """`resources/unsubscribe`."""
         uri = _uri(params)
         session = call.session
-        _, own = session.subscriptions.pop(uri, ("", uri))
-        for instance in session.bound[eras.LEGACY].values():
-            instance.watch.release(own, session)
+        name, own = session.subscriptions.pop(uri, NOBODYS)
+        for server, instance in session.bound[eras.LEGACY].items():
+            # Another server may have the same one, under another name for this client.
+            if server.name == name:
+                instance.watch.release(own, session)
         call.close(answers.result(call.id, b"{}"), drop=_keep(uri))
 
     # --- both
@@ -127,13 +137,12 @@ class Subscriptions:
         """Whose the resource is; servers that have never said what they have are started for it."""
         tried: set[Server] = set()
         while True:
-            found = self._catalogue.view(session).locate(uri, session.links)
+            server = next((each for each in self._catalogue.unknown(session) if each not in tried), None)
+            found = self._catalogue.view(session).locate(uri, session.links, settled=server is None)
             if found:
                 return found
-            server = next((each for each in self._catalogue.unknown(session) if each not in tried), None)
             if server is None:
-                problem = MessageError(f"no server has the resource {uri}", eras.INVALID_PARAMS)
-                raise problem
+                raise MessageError(f"no server has the resource {uri}", eras.INVALID_PARAMS)
             tried.add(server)
             try:
                 await self._binding.bind(session, session.era or eras.MODERN, server)

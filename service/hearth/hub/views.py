@@ -42,9 +42,12 @@ def _offer(server: Server, item: Item, exposed: str) -> Offer:
 
 
 class View:
-    """The merged lists of some servers. Immutable. `alone`: of one server, under its own names."""
+    """The merged lists of some servers. Immutable. `alone`: of one server, under its own names.
 
-    def __init__(self, offerings: Sequence[tuple[Server, Offering]], alone: bool) -> None:
+    `complete`: every server that the client may use has said what it has.
+    """
+
+    def __init__(self, offerings: Sequence[tuple[Server, Offering]], alone: bool, complete: bool = True) -> None:
         self.offerings = offerings
         self.offers: dict[Kind, dict[str, Offer]] = {
             TOOLS: self._named(TOOLS, alone),
@@ -55,7 +58,7 @@ class View:
         self.tools = self.offers[TOOLS]
         self.with_resources = [server for server, offered in offerings if offered.has(RESOURCES.capability)]
         # Results are looked at for URIs only where it matters whose they are.
-        self.looks_at_links = len(self.with_resources) > 1
+        self.looks_at_links = len(self.with_resources) > 1 or not complete
         self._rendered: dict[tuple[Kind, str, str], bytes] = {}
         self.content = {kind: hash(self.render(kind, eras.MODERN, eras.NEWEST_MODERN)) for kind in KINDS}
 
@@ -96,12 +99,16 @@ class View:
 
     # --- whose a URI is
 
-    def locate(self, uri: str, links: dict[str, str]) -> tuple[Server, str] | None:
-        """Who has the resource, and its URI there. `links`: the servers of URIs that were mentioned to the client."""
+    def locate(self, uri: str, links: dict[str, str], settled: bool) -> tuple[Server, str] | None:
+        """Who has the resource, and its URI there. `links`: the servers of URIs that were mentioned to the client.
+
+        `settled`: there is no server left that could still say that it has resources, too.
+        """
         offer = self.offers[RESOURCES].get(uri)
         if offer:
             return offer.server, offer.item.name
-        return self._by_prefix(uri) or self._by_template(uri) or self._by_link(uri, links) or self._by_being_alone(uri)
+        found = self._by_prefix(uri) or self._by_template(uri) or self._by_link(uri, links)
+        return found or (self._by_being_alone(uri) if settled else None)
 
     def _by_prefix(self, uri: str) -> tuple[Server, str] | None:
         parts = uris.unprefixed(uri)
@@ -131,7 +138,7 @@ class View:
 
     def expose(self, server: Server, uri: str, links: dict[str, str]) -> str:
         """A server's URI as its client knows it: prefixed, where without it another server would be meant."""
-        found = self.locate(uri, links)
+        found = self.locate(uri, links, settled=True)
         return uri if found is None or found == (server, uri) else uris.prefixed(server.name, uri)
 
     def with_links(self, session: Session, server: Server, result: RawBytes) -> RawBytes:
@@ -180,12 +187,13 @@ class Catalogue:
 
     def _look(self, session: Session) -> View:
         tenant = session.tenant()
-        offerings = []
-        for server in self.in_view(session):
+        offerings, servers = [], self.in_view(session)
+        for server in servers:
             offered = server.offering(tenant) or server.any_offering
             if offered:
                 offerings.append((server, offered))
-        key = (session.server, *((server.name, id(offered)) for server, offered in offerings))
+        complete = len(offerings) == len(servers)
+        key = (session.server, complete, *((server.name, id(offered)) for server, offered in offerings))
         if key not in self._views:
-            self._views[key] = View(offerings, session.server is not None)
+            self._views[key] = View(offerings, session.server is not None, complete)
         return self._views[key]

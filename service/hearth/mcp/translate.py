@@ -11,6 +11,7 @@ from msgspec import Raw
 from hearth import __version__
 from hearth.errors import MessageError, UpstreamError
 from hearth.mcp import answers, eras, lowering
+from hearth.mcp.capabilities import NEWER_QUESTIONS_SINCE
 from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
 
@@ -159,10 +160,12 @@ def error_object(
     uri: RawBytes | None = None,
     method: str | None = None,
     known: bool = True,
+    version: str | None = None,
 ) -> RawBytes:
     """An upstream's error as the client may see it. What is no error object, or of the other era, becomes -32603.
 
     `uri` is the resource as the client named it, raw JSON; `known` is False for a method that Hearth only forwards.
+    `version` is the client's revision: of several of an era, the older know less.
     """
     fields: Members = {**values.members(error)}
     code = values.integer(fields.get("code"))
@@ -171,7 +174,9 @@ def error_object(
     data: Members = {**values.members(fields.get("data"))}
     if _says_not_found(code, data, upstream_era, uri, method):
         return _not_found(error, fields, data, client_era, uri)
-    if code in _NOT_RELAYED[client_era, upstream_era]:
+    if code in _NOT_RELAYED[client_era, upstream_era] or (
+        code == eras.URL_ELICITATION_REQUIRED and version is not None and version < NEWER_QUESTIONS_SINCE
+    ):
         return json.join({**fields, "code": b"%d" % eras.INTERNAL_ERROR})
     if code == eras.INVALID_PARAMS and upstream_era == eras.LEGACY and not known:
         # What old SDKs say when they have no such method.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from hearth.errors import HearthError, MessageError, UpstreamError, WireError
 from hearth.mcp import answers, eras
+from hearth.upstreams.abandoned import AbandonedRequests
 from hearth.wire import json, values
 from hearth.wire.lines import Item
 from hearth.wire.values import RawBytes
@@ -73,6 +74,7 @@ class Connection:
         self._waiting: dict[int, Waiter] = {}
         self._standing: set[int] = set()
         self._next_id = 1
+        self.abandoned = AbandonedRequests()
         self._garbage = 0
         # Told whenever a request is no longer in flight, if anybody waits for that.
         self.on_free: Callable[[], None] | None = None
@@ -155,12 +157,15 @@ class Connection:
     def forget(self, number: int) -> None:
         """Nobody is interested in that answer any longer; the server is not told."""
         self._standing.discard(number)
-        self._waiting.pop(number, None)
+        if self._waiting.pop(number, None) is not None and self.on_free:
+            self.on_free()
 
-    def cancel(self, number: int, reason: RawBytes | None = None) -> None:
-        """Nobody waits any longer, and the server is told so."""
+    def cancel(self, number: int, reason: RawBytes | None = None, whose: object = None) -> None:
+        """Nobody waits any longer, and the server is told so; `whose` it was is remembered until it is done with it."""
         self._standing.discard(number)
         if self._waiting.pop(number, None) is not None:
+            if whose is not None:
+                self.abandoned.add(number, whose, self._next_id)
             self._withdraw(number, reason)
             if self.on_free:
                 self.on_free()
@@ -176,6 +181,8 @@ class Connection:
             # Hearth's own ids are short decimal numbers; anything else was never asked.
             number = int(id) if id and id.isdigit() and len(id) < _ID_DIGITS else 0
             waiter = self._waiting.pop(number, None)
+            if self.abandoned:
+                self.abandoned.answered(number)
             if waiter is None:
                 # A second answer, one to a cancelled request, or one to nothing that was ever asked.
                 log.debug("an answer that nobody waits for", extra={"upstream": self.name})
@@ -204,7 +211,8 @@ class Connection:
     def _take_unusable(self, problem: WireError) -> None:
         number = values.integer(problem.id) if isinstance(problem, MessageError) else None
         waiter = self._waiting.pop(number, None) if number is not None else None
-        if waiter:
+        if waiter and number is not None:
+            self._standing.discard(number)
             waiter.failed(UpstreamError(f"server {self.name!r} gave an unusable answer: {problem}"))
             if self.on_free:
                 self.on_free()

@@ -117,14 +117,15 @@ class Watch:
                 connection.request(method, json.join({"uri": json.dumps(uri)}), Quiet(self._name))
 
     def _listen_anew(self, connection: Connection) -> None:
-        former, self._listen = self._listen, None
-        if self._holders:
-            wanted = json.dumps({"resourceSubscriptions": sorted(self._holders)})
-            params = own_params(eras.MODERN, notifications=wanted)
-            ended = Quiet(self._name, lambda: self._ended(connection))
-            self._listen = connection.stand(b'"subscriptions/listen"', params, ended)
+        former, self._listen = self._listen, self._stand(connection) if self._holders else None
         if former is not None:
             connection.cancel(former)
+
+    def _stand(self, connection: Connection) -> int:
+        wanted = json.dumps({"resourceSubscriptions": sorted(self._holders)})
+        params = own_params(eras.MODERN, notifications=wanted)
+        ended = Quiet(self._name, lambda: self._ended(connection))
+        return connection.stand(b'"subscriptions/listen"', params, ended)
 
 
 def _covers(held: str, uri: str) -> bool:

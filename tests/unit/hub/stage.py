@@ -7,7 +7,7 @@ from hearth.hub.views import View
 from hearth.mcp import capabilities, eras, isolation
 from hearth.mcp.offering import KINDS, Item, Kind, Offering
 from hearth.upstreams.connection import Owner
-from hearth.upstreams.instance import READY, Instance
+from hearth.upstreams.instance import Instance
 from hearth.upstreams.learned import Learned
 from hearth.upstreams.server import Key, Server
 from hearth.upstreams.tenancy import Tenant
@@ -57,8 +57,8 @@ def instance(
     )
     connection = Recorded(found, of.name)
     found.connection, found.offering, found.era = connection, offered, offered.era
-    found.state, found.open = READY, True
-    found.watch.connected(connection, offered.era)
+    # As the end of its start has it.
+    found._ready(0.0)
     of.instances[Key(offered.era, mode, session.id if session else "")] = found
     return found, connection
 

@@ -102,7 +102,7 @@ def test_a_server_cannot_pass_its_uri_off_as_another_s_prefixed_one() -> None:
 
 
 def located(found: View, uri: str, links: dict[str, str] = NO_LINKS) -> tuple[str, str] | None:
-    place = found.locate(uri, links)
+    place = found.locate(uri, links, settled=True)
     return (place[0].name, place[1]) if place else None
 
 
@@ -143,6 +143,10 @@ def test_any_other_uri_is_the_only_server_s_that_has_resources_or_nobody_s() -> 
     assert located(view(offers("a", tools_only), offers("b")), "x:1") == ("b", "x:1")
     assert located(view(offers("a"), offers("b")), "x:1") is None
     assert located(view(offers("a", tools_only)), "x:1") is None
+
+
+def test_nobody_is_the_only_one_while_others_may_still_turn_up() -> None:
+    assert view(offers("a")).locate("x:1", NO_LINKS, settled=False) is None
 
 
 def test_a_server_that_declares_nothing_at_all_may_have_resources() -> None:
@@ -197,6 +201,8 @@ def test_links_are_shown_as_the_client_can_read_them_and_remembered() -> None:
 def test_results_are_looked_at_for_uris_only_where_several_servers_have_resources() -> None:
     assert view(offers("a"), offers("b", b'{"tools":{}}')).looks_at_links is False
     assert view(offers("a"), offers("b")).looks_at_links is True
+    # Another may turn up before the client comes back with it.
+    assert View([offers("a")], alone=False, complete=False).looks_at_links is True
 
 
 # --- eras and revisions

@@ -240,6 +240,13 @@ def test_a_good_error_is_relayed_byte_for_byte() -> None:
     assert translate.error_object(raw, eras.LEGACY, eras.LEGACY) is raw
 
 
+@pytest.mark.parametrize("version", eras.LEGACY_VERSIONS)
+def test_a_demand_for_urls_is_relayed_to_revisions_that_know_it(version: str) -> None:
+    raw = b'{"code":-32042,"message":"m","data":{"elicitations":[]}}'
+    found = json.loads(translate.error_object(raw, eras.LEGACY, eras.LEGACY, version=version))
+    assert found == {**json.loads(raw), "code": -32042 if version == "2025-11-25" else -32603}
+
+
 def read_error(raw: bytes, client: str, upstream: str, uri: bytes | None = b'"u:asked"') -> object:
     return json.loads(translate.error_object(raw, client, upstream, uri, "resources/read"))
 

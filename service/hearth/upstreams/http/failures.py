@@ -25,7 +25,11 @@ _ELSEWHERE = "it takes no MCP at this address; check `url` and `transport` of it
 
 
 class Broken(UpstreamError):
-    """The connection failed, before or after the server had the request; the sentence says which."""
+    """The connection failed. `sent`: after all of the request had been written, so that the server may have it."""
+
+    def __init__(self, sentence: str, sent: bool) -> None:
+        super().__init__(sentence)
+        self.sent = sent
 
 
 def is_about_the_message(status: int) -> bool:

@@ -116,6 +116,7 @@ class Pool:
         method: str,
         headers: Mapping[str, str],
         body: bytes | None = None,
+        may_repeat: bool = False,
         *,
         to: str | None = None,
         on_sent: Callable[[], None] = lambda: None,
@@ -123,10 +124,17 @@ class Pool:
         """Send one request, to the server's own address or another one of the same origin. Returns with its headers.
 
         Raises Broken, and UpstreamError for a redirect that is not followed. `on_sent` is told when all is written.
+        A connection that was kept may end at the moment it is used again: `may_repeat` is whether the server may get
+        the request twice then.
         """
         url = self._url.join(to) if to else self._url
         for _ in range(REDIRECTS_LIMIT):
-            inner = await self._send_once(method, url, headers, body, on_sent)
+            try:
+                inner = await self._send_once(method, url, headers, body, on_sent)
+            except Broken as exc:
+                if not (exc.sent and may_repeat):
+                    raise
+                inner = await self._send_once(method, url, headers, body, on_sent)
             if inner.status_code not in _REDIRECTS or "location" not in inner.headers:
                 if to is None:
                     self._url = url
@@ -172,7 +180,7 @@ class Pool:
 
     def broken(self, exc: Exception, sent: bool) -> Broken:
         """Any failure of the network in words."""
-        return Broken(f"server {self.name!r} {_describe(exc, self.origin, sent)}")
+        return Broken(f"server {self.name!r} {_describe(exc, self.origin, sent)}", sent)
 
     def is_own(self, address: str) -> bool:
         """Whether an address that the server gave is of its own origin, and so may have its headers."""

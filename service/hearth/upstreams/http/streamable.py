@@ -1,15 +1,4 @@
-"""Streamable HTTP, 2025-03-26 to 2026-07-28: each message is a POST, and its answer comes as JSON or as a stream.
-
-| a refusal (4xx), its body no answer to just this request | means                                             |
-| -------------------------------------------------------- | ------------------------------------------------- |
-| to `server/discover`                                     | not modern: `initialize` decides                  |
-| to `initialize`                                          | not Streamable HTTP: the old transport is tried   |
-| to a request of the legacy era                           | the session is gone: a new one, once, and again   |
-| to a request of the modern era                           | another server than the one that was greeted      |
-
-Any other 4xx carries the JSON-RPC error that answers the request. 401, 403, 5xx and their like say nothing of the
-server's era and fail the request.
-"""
+"""Streamable HTTP, 2025-03-26 to 2026-07-28: each message is a POST, and its answer comes as JSON or as a stream."""
 
 import asyncio
 from collections.abc import Mapping
@@ -21,6 +10,7 @@ from hearth.upstreams.handshake import Reply
 from hearth.upstreams.http import bodies, failures
 from hearth.upstreams.http.openings import Openings
 from hearth.upstreams.http.outgoing import DISCOVER, INITIALIZE, LISTEN, Outgoing
+from hearth.upstreams.http.refusals import Refusal, Verdict, judge
 from hearth.upstreams.http.session import SESSION_HEADER, VERSION_HEADER, Session
 from hearth.upstreams.http.streams import STREAM, Listener, RequestStream
 from hearth.wire import json, values
@@ -43,6 +33,14 @@ LEARNING_SECONDS = 10.0
 
 _JSON = "application/json"
 _SENDING = {"Accept": f"{_JSON}, {STREAM}", "Content-Type": _JSON}
+# What may be asked twice. Of a tool nobody knows what the first time has done.
+_REPEATABLE = frozenset(
+    {
+        *("server/discover", "tools/list", "resources/list", "resources/templates/list", "prompts/list"),
+        *("resources/read", "prompts/get", "completion/complete", "ping"),
+        *("subscriptions/listen", "resources/subscribe", "resources/unsubscribe", "logging/setLevel"),
+    }
+)
 _TOOLS_CHANGED = json.Message(None, "notifications/tools/list_changed", {})
 
 
@@ -141,34 +139,33 @@ class StreamableCarrier:
         """Ask, and once more where the first answer said why it was none."""
         await self._ready.wait()
         generation = self.session.generation
-        if await self._post(request, is_last=False):
-            if self._era == eras.MODERN:
-                await self._learn_anew()
-            else:
-                await self.renew(generation)
-            await self._post(request, is_last=True)
+        verdict = await self._post(request, is_last=False)
+        if verdict is Verdict.RENEW:
+            await self.renew(generation)
+        elif verdict is Verdict.LEARN:
+            await self._learn_anew()
+        else:
+            return
+        await self._post(request, is_last=True)
 
-    async def _post(self, request: Outgoing, is_last: bool) -> bool:
-        """Ask and hand over what comes. Returns whether to put something right and to ask again."""
+    async def _post(self, request: Outgoing, is_last: bool) -> Verdict | None:
+        """Ask and hand over what comes. Returns what to do if that was a refusal. Raises UpstreamError."""
         sending = {**_SENDING, **self._headers(request)}
-        response = await self._connection.pool.send("POST", sending, request.body, on_sent=request.was_sent)
-        async with response:
+        may_repeat = request.method in _REPEATABLE
+        send = self._connection.pool.send
+        async with await send("POST", sending, request.body, may_repeat, on_sent=request.was_sent) as response:
             if request.method == DISCOVER:
                 # Some servers of the legacy era give a session to whoever says anything.
                 self._give_back({SESSION_HEADER: response.header(SESSION_HEADER) or ""})
             if 200 <= response.status < 300:
                 await self._receive(request, response)
-                return False
+                return None
             body = await response.body(self._connection.message_limit)
-        if failures.is_about_the_message(response.status):
-            return await self._refused(request, response.status, body, is_last)
-        if self._era and bodies.answers_to(request.number, body) and (error := bodies.error_in(body)):
-            self._connection.take([bodies.relabelled(request.number, error)], request.number)
-            return False
-        problem = failures.refused(self._connection.name, response.status)
-        if request.method == DISCOVER and response.status >= 500:
-            raise UpstreamError(f'{problem}; one that breaks when it is asked for its era needs era = "legacy" there')
-        raise problem
+        refusal = Refusal.read(request, response.status, body)
+        verdict = judge(refusal, self._era, self.session.id is not None, is_last)
+        if verdict not in (Verdict.RENEW, Verdict.LEARN):
+            await self._act(request, refusal, verdict)
+        return verdict
 
     def _headers(self, request: Outgoing) -> dict[str, str]:
         if self._era == eras.MODERN or request.method == DISCOVER:
@@ -216,43 +213,26 @@ class StreamableCarrier:
                         self._give_back(self.session.headers())
         self._connection.take(items, request.number)
 
-    async def _refused(self, request: Outgoing, status: int, body: bytes, is_last: bool) -> bool:
-        error, is_answer = bodies.error_in(body), bodies.answers_to(request.number, body)
-        code = values.integer(values.members(error).get("code"))
-        if not request.is_opening and not is_last and self._is_mendable(status, code, is_answer):
-            return True
-        if request.method == INITIALIZE and not is_answer and await self._falls_back(request, status):
-            return False
-        if error is None and not request.is_opening:
-            problem = failures.refused(self._connection.name, status)
-            if self._era == eras.MODERN:
-                self._connection.over(problem)
-            raise problem
-        if error is None:
-            text = str(failures.refused(self._connection.name, status))
-            answer = bodies.refusal(request.number, eras.METHOD_NOT_FOUND, text)
+    async def _act(self, request: Outgoing, refusal: Refusal, verdict: Verdict) -> None:
+        connection = self._connection
+        if verdict is Verdict.FALL_BACK and await self._falls_back(request, refusal.status):
+            return
+        problem = failures.refused(connection.name, refusal.status)
+        if verdict is Verdict.STRANGER:
+            connection.over(UpstreamError(f"{problem}; it is no longer the server that was greeted"))
+        if refusal.error is not None and verdict is not Verdict.FAIL:
+            self._take_answer(request, bodies.relabelled(request.number, refusal.error))
+        elif verdict in (Verdict.ANSWER, Verdict.FALL_BACK):
+            self._take_answer(request, bodies.refusal(request.number, eras.METHOD_NOT_FOUND, str(problem)))
+        elif request.method == DISCOVER and refusal.status >= 500:
+            raise UpstreamError(f'{problem}; one that breaks when it is asked for its era needs era = "legacy" there')
         else:
-            answer = bodies.relabelled(request.number, error)
+            raise problem
+
+    def _take_answer(self, request: Outgoing, answer: json.Message) -> None:
         if request.is_opening:
             self._openings.answered(answer)
         self._connection.take([answer], request.number)
-        if not request.is_opening:
-            self._doubt(code, is_answer)
-        return False
-
-    def _is_mendable(self, status: int, code: int | None, is_answer: bool) -> bool:
-        if self._era == eras.MODERN:
-            return code == eras.HEADER_MISMATCH
-        if status == 404 and self.session.id:
-            return not (is_answer and code == eras.METHOD_NOT_FOUND)
-        return status in (400, 404) and not is_answer
-
-    def _doubt(self, code: int | None, is_answer: bool) -> None:
-        """A server of the other era than the one that was greeted may have taken its place: greet it anew."""
-        is_modern = code in eras.MODERN_ONLY_ERRORS
-        if (self._era == eras.LEGACY and is_modern) or (self._era == eras.MODERN and not is_modern and not is_answer):
-            name = self._connection.name
-            self._connection.over(UpstreamError(f"server {name!r} no longer speaks as it did when it was greeted"))
 
     async def _falls_back(self, request: Outgoing, status: int) -> bool:
         """Try the old transport, if nothing newer is spoken. Returns whether it has the request now."""
@@ -303,7 +283,9 @@ class StreamableCarrier:
         connection = self._connection
         try:
             async with asyncio.timeout(TELL_SECONDS):
-                async with await connection.pool.send("POST", {**_SENDING, **self.session.headers()}, payload) as taken:
+                sending = {**_SENDING, **self.session.headers()}
+                # What comes twice says the same.
+                async with await connection.pool.send("POST", sending, payload, may_repeat=True) as taken:
                     # A session that is gone is the next request's to renew.
                     is_expired = taken.status == 404 and self.session.id
                     if not 200 <= taken.status < 300 and not is_expired:

@@ -1,0 +1,308 @@
+"""A request on its way to a server: what is written into it, and when it has to wait for its turn."""
+
+from typing import Any
+
+import pytest
+
+from hearth.errors import MessageError, UpstreamError
+from hearth.hub.binding import Binding
+from hearth.hub.calls import Call
+from hearth.hub.deadlines import Deadlines
+from hearth.hub.forwarding import Forwarding
+from hearth.hub.levels import Levels
+from hearth.hub.questions import Questions
+from hearth.hub.sessions import Session
+from hearth.hub.views import Catalogue, Target, View
+from hearth.mcp import eras
+from hearth.mcp.request_state import StateRefused
+from hearth.wire import json
+from hearth.wire.json import Raw
+from unit.conversations import Recorded, run, until
+from unit.hub.stage import client, instance, offering, opened, server
+
+ENVELOPE = {eras.PROTOCOL_VERSION_KEY: eras.NEWEST_MODERN, eras.CLIENT_CAPABILITIES_KEY: {}}
+
+
+class Stage:
+    """One server with one instance, and calls to it."""
+
+    def __init__(self, era: str = eras.LEGACY, **spec: object) -> None:
+        self.server = server(**spec)  # type: ignore[arg-type]
+        self.instance, self.connection = instance(self.server, offering(era=era, tools=["t"]))
+        servers = [self.server]
+        levels = Levels()
+        self.deadlines = Deadlines(lambda: servers)
+        catalogue = Catalogue(lambda: servers)
+        self.forwarding = Forwarding(catalogue, Binding(Questions("d"), levels), levels, self.deadlines)
+
+    def forward(
+        self,
+        member: Session,
+        id: int = 1,
+        meta: dict[str, object] | None = None,
+        era: str | None = None,
+        unrepeatable: str | None = None,
+        resent: bool = False,
+        **params: object,
+    ) -> Call:
+        call = opened(member, b"%d" % id, era)
+        call.resent = resent
+        fields = json.split(json.dumps({"name": "s__t", **params} | ({"_meta": meta} if meta is not None else {})))
+        target = Target(self.server, {"name": Raw(b'"t"')}, unrepeatable)
+        view = View([], False)
+        self.forwarding.forward(
+            call, "tools/call", fields, json.split(json.dumps(meta or {})), view, target, self.instance
+        )
+        return call
+
+    def params(self, number: int = -1) -> dict[str, Any]:
+        found: dict[str, Any] = self.connection.sent[number]["params"]
+        return found
+
+
+def sent_ids(connection: Recorded) -> list[object]:
+    """Which calls the server has, by the mark in their arguments."""
+    return [request["params"]["arguments"] for request in connection.sent]
+
+
+# --- turns
+
+
+def test_calls_above_the_limit_wait_for_their_turn_and_come_in_their_order() -> None:
+    async def body() -> None:
+        stage = Stage(max_concurrency=2)
+        member, outlet = client()
+        for number in range(1, 6):
+            stage.forward(member, number, arguments=number)
+        assert sent_ids(stage.connection) == [1, 2]
+        stage.connection.give(2, {})
+        assert sent_ids(stage.connection) == [1, 2, 3]
+        stage.connection.refuse(1, -32000)
+        stage.connection.give(3, {})
+        assert sent_ids(stage.connection) == [1, 2, 3, 4, 5]
+        # Whoever comes now comes after those that have waited.
+        stage.forward(member, 6, arguments=6)
+        assert len(stage.connection.sent) == 5
+        for number in (4, 5):
+            stage.connection.give(number, {})
+        stage.connection.give(6, {})
+        assert len(outlet.messages("answer")) == 6
+
+    run(body())
+
+
+def test_a_call_that_is_cancelled_before_its_turn_is_never_sent_and_holds_nobody_up() -> None:
+    async def body() -> None:
+        stage = Stage(max_concurrency=1)
+        member, _ = client()
+        calls = [stage.forward(member, number, arguments=number) for number in range(1, 5)]
+        for call in calls[1:3]:
+            call.cancel()
+        calls[0].cancel()
+        assert sent_ids(stage.connection) == [1, 4]
+        assert stage.connection.cancelled() == [1]
+
+    run(body())
+
+
+def test_a_call_whose_turn_comes_when_nothing_can_be_sent_fails_and_so_does_the_next() -> None:
+    async def body() -> None:
+        stage = Stage(max_concurrency=1)
+        member, outlet = client()
+        for number in range(1, 4):
+            stage.forward(member, number)
+        stage.connection.broken = True
+        stage.connection.give(1, {})
+        assert ["error" in answer for answer in outlet.messages("answer")] == [False, True, True]
+
+    run(body())
+
+
+def test_a_server_that_ends_fails_those_who_wait_for_their_turn() -> None:
+    async def body() -> None:
+        stage = Stage(max_concurrency=1)
+        member, outlet = client()
+        for number in range(1, 4):
+            stage.forward(member, number)
+        stage.connection.end("it fell over")
+        assert [answer["id"] for answer in outlet.messages("answer")] == [1, 2, 3]
+        assert all("server 's'" in answer["error"]["message"] for answer in outlet.messages("answer"))
+
+    run(body())
+
+
+def test_without_a_limit_nobody_waits() -> None:
+    async def body() -> None:
+        stage = Stage()
+        member, _ = client()
+        for number in range(100):
+            stage.forward(member, number)
+        assert len(stage.connection.sent) == 100
+
+    run(body())
+
+
+# --- what is sent
+
+
+def test_the_server_s_own_names_are_written_and_the_rest_stays() -> None:
+    async def body() -> None:
+        stage = Stage()
+        member, _ = client()
+        stage.forward(member, arguments={"a": [1]}, vendor=7)
+        assert stage.connection.methods() == ["tools/call"]
+        assert stage.params() == {"name": "t", "arguments": {"a": [1]}, "vendor": 7}
+
+    run(body())
+
+
+@pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
+def test_a_progress_token_becomes_the_number_of_the_request(era: str) -> None:
+    async def body() -> None:
+        stage = Stage(era)
+        member, outlet = client(era)
+        meta = {"progressToken": "mine"} | (ENVELOPE if era == eras.MODERN else {})
+        stage.forward(member, 1, meta)
+        stage.forward(member, 2, {**meta, "progressToken": 5})
+        assert [stage.params(number)["_meta"]["progressToken"] for number in (0, 1)] == [1, 2]
+        stage.connection.say("notifications/progress", {"progressToken": 1, "progress": 1})
+        assert outlet.messages("notify")[0]["params"]["progressToken"] == "mine"
+
+    run(body())
+
+
+def test_a_legacy_server_sees_nothing_of_a_modern_envelope() -> None:
+    async def body() -> None:
+        stage = Stage()
+        member, _ = client(eras.MODERN)
+        stage.forward(member, 1, {**ENVELOPE, eras.LOG_LEVEL_KEY: "debug", "traceparent": "t"})
+        # Its level is set by a request of its own, first.
+        assert stage.connection.methods() == ["logging/setLevel", "tools/call"]
+        assert stage.params(0) == {"level": "debug"}
+        assert stage.params()["_meta"] == {"traceparent": "t"}
+        stage.forward(member, 2, ENVELOPE)
+        assert "_meta" not in stage.params()
+
+    run(body())
+
+
+@pytest.mark.parametrize(("level", "sent"), [(None, "info"), ("error", "error")])
+def test_a_modern_server_is_told_of_a_legacy_client_s_capabilities_and_level(level: str | None, sent: str) -> None:
+    async def body() -> None:
+        stage = Stage(eras.MODERN)
+        member, _ = client(declared=b'{"sampling":{}}')
+        member.log_level = level
+        stage.forward(member)
+        assert stage.params()["_meta"] == {
+            eras.PROTOCOL_VERSION_KEY: eras.NEWEST_MODERN,
+            eras.CLIENT_CAPABILITIES_KEY: {"sampling": {}},
+            eras.LOG_LEVEL_KEY: sent,
+        }
+
+    run(body())
+
+
+def test_a_modern_server_is_told_of_a_modern_request_what_that_says_itself() -> None:
+    async def body() -> None:
+        stage = Stage(eras.MODERN)
+        member, _ = client(eras.MODERN, declared=b'{"sampling":{}}')
+        meta = {**ENVELOPE, eras.CLIENT_CAPABILITIES_KEY: {"roots": {}}}
+        call = stage.forward(member, 1, meta)
+        assert stage.params()["_meta"] == meta
+        assert json.loads(bytes(call.declared)) == {"roots": {}}
+
+    run(body())
+
+
+def test_a_state_that_a_legacy_server_cannot_have_given_is_refused() -> None:
+    async def body() -> None:
+        stage = Stage()
+        member, _ = client(eras.MODERN)
+        with pytest.raises(StateRefused, match="expired"):
+            stage.forward(member, 1, ENVELOPE, requestState="foreign")
+        assert stage.connection.sent == []
+
+    run(body())
+
+
+def test_a_modern_server_s_state_goes_back_to_it_as_it_is() -> None:
+    async def body() -> None:
+        stage = Stage(eras.MODERN)
+        member, _ = client(eras.MODERN)
+        stage.forward(member, 1, ENVELOPE, requestState="foreign")
+        assert stage.params()["requestState"] == "foreign"
+
+    run(body())
+
+
+# --- what is not sent
+
+
+def test_what_another_daemon_may_have_run_is_run_again_only_if_that_does_no_harm() -> None:
+    async def body() -> None:
+        stage = Stage()
+        member, _ = client()
+        with pytest.raises(UpstreamError, match="may or may not have run"):
+            stage.forward(member, 1, resent=True, unrepeatable="pay")
+        assert stage.connection.sent == []
+        stage.forward(member, 2, resent=True)
+        stage.forward(member, 3, unrepeatable="pay")
+        assert len(stage.connection.sent) == 2
+
+    run(body())
+
+
+def test_a_server_that_has_just_ended_is_named() -> None:
+    async def body() -> None:
+        stage = Stage()
+        stage.instance.connection = None
+        member, _ = client()
+        with pytest.raises(UpstreamError, match="server 's' has just ended"):
+            stage.forward(member)
+
+    run(body())
+
+
+def test_time_is_kept_from_the_first_call_on() -> None:
+    async def body() -> None:
+        stage = Stage()
+        assert not stage.deadlines.armed
+        stage.forward(client()[0])
+        assert stage.deadlines.armed
+
+    run(body())
+
+
+# --- where it goes
+
+
+def test_what_nobody_can_have_is_refused_with_the_sentence() -> None:
+    async def body() -> None:
+        stage = Stage()
+        stage.server.offered(stage.instance)
+        stage.server._offerings[stage.instance.capabilities] = offering()
+        member, outlet = client()
+        call = opened(member)
+        stage.forwarding.submit(
+            call, "tools/call", {}, {}, lambda view, settled: None, lambda of: True, "unknown tool: x"
+        )
+        await until(lambda: outlet.heard("answer"), "it is answered")
+        (answer,) = outlet.messages("answer")
+        assert (answer["error"]["code"], answer["error"]["message"]) == (-32602, "unknown tool: x")
+        assert stage.connection.sent == []
+
+    run(body())
+
+
+def test_bad_params_that_only_the_search_finds_are_the_client_s_error() -> None:
+    async def body() -> None:
+        stage = Stage()
+        member, _ = client()
+
+        def locate(view: View, settled: bool) -> Target | None:
+            raise MessageError("params.x must be a string", eras.INVALID_PARAMS)
+
+        with pytest.raises(MessageError):
+            stage.forwarding.submit(opened(member), "tools/call", {}, {}, locate, lambda of: True, "unknown")
+
+    run(body())
