@@ -185,6 +185,7 @@ class Hub:
 
     def ended(self, instance: Instance) -> None:
         """A server's process is gone. If somebody waits for what it would tell, it is started again."""
+        self._parking.server_ended()
         if instance.watch and not instance.obsolete:
             self._forwarding.spawn(self._revive(instance))
 

@@ -93,6 +93,11 @@ class ParkedCall:
         """Somebody has been at the URL."""
         self._perform(self._machine.completed(elicitation))
 
+    def stop_waiting_for_the_gone(self) -> None:
+        """A server that has ended will not say that a URL was visited; the next life of it can be called."""
+        if self._template.instance.connection is not self._connection:
+            self._waited_long()
+
     # --- from the client
 
     def retry(self, call: Call, round: int, params: json.Fields) -> None:
@@ -110,6 +115,7 @@ class ParkedCall:
         self.call = call
         self._parking.attached(call)
         self._perform(instructions)
+        self.stop_waiting_for_the_gone()
 
     def cancelled(self) -> None:
         """The client does not want it any more."""

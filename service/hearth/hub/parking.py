@@ -92,3 +92,8 @@ class Parking:
         for held in list(self._parked.values()):
             if held.is_on(connection):
                 held.completed(elicitation)
+
+    def server_ended(self) -> None:
+        """Some server's process is gone."""
+        for held in list(self._parked.values()):
+            held.stop_waiting_for_the_gone()
