@@ -105,11 +105,11 @@ class PuppetServer:
             self._puppets.append(puppet := Puppet(self, connection))
             threading.Thread(target=puppet.listen, daemon=True).start()
 
-    def next(self, method: str | None) -> tuple[Puppet, Message]:
-        """The next message of that method, or the next answer, and who got it; what came before is forgotten."""
+    def next(self, *methods: str | None) -> tuple[Puppet, Message]:
+        """The next message of one of those methods, None for answers, and who got it; what was before is forgotten."""
         while True:
             puppet, message = self._heard.get(timeout=BOUND_SECONDS)
-            if message.get("method") == method:
+            if message.get("method") in methods:
                 return puppet, message
 
     def answer_heard(self) -> Message | None:

@@ -80,11 +80,11 @@ class Talk:
 
     # --- as a client
 
-    async def open(self, era: str = "auto") -> None:
+    async def open(self, era: str = "auto", capabilities: bytes = b"{}") -> None:
         """Connect and greet, in that era or, with a word before it as in "any legacy", in that era first."""
         await self.connection.open()
         first = eras.LEGACY if eras.LEGACY in era else eras.MODERN
-        found = await handshake.greet(self.connection, first, era == first, b"{}")
+        found = await handshake.greet(self.connection, first, era == first, capabilities)
         self.era, self.version = found.era, found.version
 
     def request(self, method: str, **params: Any) -> tuple[int, Answer]:
@@ -152,11 +152,13 @@ def _own_tasks() -> list[str]:
 
 
 @asynccontextmanager
-async def talking(url: str, era: str = "auto", limits: tuple[int, int] = LIMITS, **entry: Any) -> AsyncIterator[Talk]:
+async def talking(
+    url: str, era: str = "auto", limits: tuple[int, int] = LIMITS, capabilities: bytes = b"{}", **entry: Any
+) -> AsyncIterator[Talk]:
     """A conversation that has begun; at its end nothing of it may be left."""
     talk = Talk(url, limits, **entry)
     try:
-        await bounded(talk.open(era))
+        await bounded(talk.open(era, capabilities))
         yield talk
     finally:
         await bounded(talk.connection.stop())

@@ -1,0 +1,188 @@
+"""Servers behind a url on all kinds of ways: TLS with an authority of one's own, proxies, Unix sockets."""
+
+import asyncio
+import shutil
+import ssl
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hearth.errors import UpstreamError
+from process.http_talk import run, talking
+from process.requirements import needs_program
+from process.sites.legacy import LegacySite
+from process.sites.modern import ModernSite
+from process.sites.old import OldSite
+from process.sites.tunnel import ForwardProxy, TunnelProxy
+from process.sites.web import Request, Site
+
+# Whatever the machine has set must not decide these tests.
+VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder with a path that is short enough for a socket."""
+    folder = Path(tempfile.mkdtemp(prefix="h", dir="/tmp"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+async def _call(url: str, **entry: object) -> None:
+    async with talking(url, **entry) as talk:
+        assert await talk.call("echo", text="x") == "x"
+
+
+# --- TLS
+
+
+class Authority:
+    """A throw-away authority, and a server's certificate that it has signed."""
+
+    def __init__(self, folder: Path, host: str = "IP:127.0.0.1") -> None:
+        self._openssl = needs_program("openssl")
+        self.file = folder / "authority.pem"
+        key, request = folder / "key.pem", folder / "request.pem"
+        self._run("req", "-x509", *self._new(folder / "authority.key"), "-subj", "/CN=authority", "-out", self.file,
+                  "-addext", "keyUsage=critical,keyCertSign")  # fmt: skip
+        self._run("req", *self._new(key), "-subj", "/CN=server", "-out", request)
+        (folder / "extensions").write_text(f"subjectAltName={host}\n")
+        self._run("x509", "-req", "-in", request, "-CA", self.file, "-CAkey", folder / "authority.key",
+                  "-extfile", folder / "extensions", "-out", folder / "server.pem", "-days", "2")  # fmt: skip
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(folder / "server.pem", key)
+
+    def _new(self, key: Path) -> tuple[str | Path, ...]:
+        return "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-keyout", key
+
+    def _run(self, *words: str | Path) -> None:
+        subprocess.run([self._openssl, *words], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("make", [LegacySite, ModernSite, OldSite])
+def test_an_authority_of_ones_own_is_trusted_by_its_file(
+    make: type[Site], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(place)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    with make(tls=authority.context) as site:
+        assert site.url.startswith("https://")
+        run(_call(site.url))
+
+
+def test_an_authority_of_ones_own_is_trusted_by_its_folder(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    authority = Authority(place)
+    (place / "trusted").mkdir()
+    shutil.copy(authority.file, place / "trusted")
+    subprocess.run([needs_program("openssl"), "rehash", place / "trusted"], check=True)
+    monkeypatch.setenv("SSL_CERT_DIR", str(place / "trusted"))
+    with LegacySite(tls=authority.context) as site:
+        run(_call(site.url))
+
+
+async def _refused(url: str, sentence: str) -> None:
+    with pytest.raises(UpstreamError, match=sentence):
+        await _call(url)
+
+
+def test_an_unknown_authority_is_not_trusted(place: Path) -> None:
+    with LegacySite(tls=Authority(place).context) as site:
+        run(_refused(site.url, r"a certificate that is not trusted \(.*\); .* SSL_CERT_FILE"))
+        assert site.requests == []
+
+
+def test_a_certificate_for_another_host_is_not_trusted(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    authority = Authority(place, "DNS:elsewhere.example")
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    with LegacySite(tls=authority.context) as site:
+        run(_refused(site.url, "a certificate that is not trusted"))
+
+
+def test_a_server_without_tls_is_not_mistaken_for_one_with_it() -> None:
+    class Plain(LegacySite):
+        async def receive(self, reader: asyncio.StreamReader) -> Request:
+            await reader.read(100)
+            raise ConnectionError("that is no HTTP")
+
+    with Plain() as site:
+        run(_refused(site.url.replace("http:", "https:"), "cannot be reached"))
+
+
+def test_a_file_of_certificates_that_is_not_there_is_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(place / "nothing.pem"))
+    run(_refused("https://127.0.0.1:1/mcp", "SSL_CERT_FILE or SSL_CERT_DIR names cannot be read"))
+
+
+# --- proxies
+
+
+def test_requests_go_through_the_proxy_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ForwardProxy() as proxy:
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
+        run(_call("http://server.example/mcp"))
+        assert {request.headers["host"] for request in proxy.requests} == {"server.example"}
+        assert {request.target for request in proxy.requests} == {"http://server.example/mcp"}
+
+
+def test_a_proxy_tunnels_what_is_encrypted(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    authority = Authority(place)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    with TunnelProxy() as proxy, LegacySite(tls=authority.context) as site:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
+        run(_call(site.url))
+        assert set(proxy.tunnels) == {f"127.0.0.1:{site.port}"}
+
+
+def test_what_needs_no_proxy_goes_past_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with LegacySite() as site:
+        monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        run(_call(site.url))
+
+
+def test_a_proxy_that_refuses_or_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with TunnelProxy() as proxy:
+        proxy.refuses = True
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
+        run(_refused("https://server.example/mcp", "through the proxy .*HTTP_PROXY and HTTPS_PROXY"))
+    run(_refused("https://server.example/mcp", "cannot be reached"))
+
+
+@pytest.mark.parametrize(("value", "sentence"), [("socks5://127.0.0.1:1", "SOCKS"), ("nonsense://x", "not an address")])
+def test_a_proxy_that_cannot_be_used_is_named(value: str, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", value)
+    run(_refused("http://server.example/mcp", sentence))
+
+
+# --- Unix sockets
+
+
+@pytest.mark.parametrize("make", [LegacySite, ModernSite, OldSite])
+def test_a_server_on_a_unix_socket_is_reached_past_any_proxy(
+    make: type[Site], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
+    with make(unix=str(place / "s.sock")) as site:
+        assert site.url.startswith(f"unix:{place}/s.sock")
+        run(_call(site.url))
+        assert {request.headers["host"] for request in site.requests} == {"localhost"}
+
+
+def test_a_path_of_its_own_may_follow_the_sockets(place: Path) -> None:
+    with LegacySite(unix=str(place / "s.sock"), path="/deep/down?x=1") as site:
+        assert site.url == f"unix:{place}/s.sock:/deep/down?x=1"
+        run(_call(site.url))
+
+
+def test_a_socket_that_is_not_there_says_so(place: Path) -> None:
+    run(_refused(f"unix:{place}/none.sock", "cannot be reached .No such file or directory."))
