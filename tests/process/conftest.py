@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from process.chaos.home import Home, scratch_home
+from process.corners import Stage
 from process.daemon import Scratch
 
 
@@ -27,3 +28,11 @@ def home() -> Iterator[Home]:
     """A home in which bridges start the daemon, and are killed and stopped as well as that one."""
     with scratch_home() as place:
         yield place
+
+
+@pytest.fixture
+def stage(scratch: Scratch) -> Iterator[Stage]:
+    """A daemon to be started between puppet servers and clients; a client that has cause to complain fails the test."""
+    opened = Stage(scratch)
+    yield opened
+    opened.close()

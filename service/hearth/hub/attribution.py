@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hearth.hub.calls import Call
 from hearth.hub.sessions import Session
-from hearth.mcp import eras
+from hearth.mcp import eras, inputs
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.instance import Instance
 
@@ -17,15 +17,27 @@ if TYPE_CHECKING:
     from hearth.hub.parked_calls import ParkedCall
 
 
-def causing_call(instance: Instance, connection: Connection, cause: int | None) -> "Call | ParkedCall | None":
-    """The one call that a message can belong to: of several of one session, the oldest."""
+def causing_call(
+    instance: Instance, connection: Connection, cause: int | None, asks: bool = False
+) -> "Call | ParkedCall | None":
+    """The one call that a message can belong to: of several of one session, the oldest.
+
+    `asks`: the message is a question, so the oldest whose client can be asked something, if there is one.
+    """
     if cause is not None:
         return _call(connection.waiter(cause))
     calls = [call for waiter in connection.waiters() if (call := _call(waiter))]
     if not calls or any(call.session is not calls[0].session for call in calls):
         return None
     given_up = connection.abandoned.owners(instance.era == eras.MODERN) if connection.abandoned else set()
-    return None if given_up - {calls[0].session.id} else calls[0]
+    if given_up - {calls[0].session.id}:
+        return None
+    return next(filter(may_be_asked, calls), calls[0]) if asks else calls[0]
+
+
+def may_be_asked(call: "Call | ParkedCall") -> bool:
+    """Whether a client can be asked something in the midst of that call."""
+    return not isinstance(call, Call) or call.era == eras.LEGACY or call.method in inputs.MAY_REQUIRE
 
 
 def _call(waiter: object) -> "Call | ParkedCall | None":

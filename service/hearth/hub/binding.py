@@ -77,17 +77,17 @@ class Binding:
 
     async def _learn_roots(self, session: Session) -> None:
         """Ask the client which folders it works in, once."""
-        if session.roots is not None or not lists_roots(session):
+        if session.roots is not None or session.hides_roots or not lists_roots(session):
             return
         try:
             answer = await self._questions.ask(session, capabilities.ROOTS, b"{}", ROOTS_SECONDS)
             session.roots = tuple(bytes(root) for root in values.elements(answer.get("roots")))
         except (Refused, HearthError):
-            session.roots = ()
+            session.hides_roots = True
 
     def roots_changed(self, session: Session) -> None:
         """The client works in other folders than before: it belongs to other workspaces."""
-        session.roots = None
+        session.roots, session.hides_roots = None, False
         for bound in session.bound.values():
             for server, instance in list(bound.items()):
                 if instance.mode == isolation.WORKSPACE:

@@ -29,6 +29,9 @@ class Desk(Protocol):
     def urls_demanded(self, call: "Call", message: json.Message) -> bool:
         """A legacy server's error may demand that its client visits URLs first; True when it is taken care of."""
 
+    def call_again(self, call: "Call") -> None:
+        """What was demanded is done, and the call is to be made afresh."""
+
 
 class Call:
     """One request of one client. It is the upstream connection's waiter."""

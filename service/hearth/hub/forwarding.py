@@ -149,6 +149,7 @@ class Forwarding:
                 # Not Hearth's own, or of a daemon that is gone; and a legacy server gives none.
                 raise StateRefused(EXPIRED)
             call.asked = dict(params)
+            params.pop("inputResponses", None)
         params.update(target.changes)
         call.progress_token = meta.get("progressToken")
         if meta or era == eras.MODERN or call.era == eras.MODERN:

@@ -49,8 +49,8 @@ class Hub:
         identity = answers.Identity(__version__, self.daemon_id)
         self._catalogue = Catalogue(self.servers.values)
         self._questions = Questions(self.daemon_id)
-        self._parking = Parking(lambda: self.config.parked_timeout, lambda: self.config.parked_limit)
         levels = Levels()
+        self._parking = Parking(lambda: self.config.parked_timeout, lambda: self.config.parked_limit, levels.attached)
         self._binding = Binding(self._questions, levels)
         deadlines = Deadlines(self.servers.values)
         self._forwarding = Forwarding(self._catalogue, self._binding, levels, deadlines)
@@ -185,6 +185,7 @@ class Hub:
 
     def ended(self, instance: Instance) -> None:
         """A server's process is gone. If somebody waits for what it would tell, it is started again."""
+        self._parking.server_ended()
         if instance.watch and not instance.obsolete:
             self._forwarding.spawn(self._revive(instance))
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from hearth.errors import HearthError
+from hearth.hub.calls import Call
 from hearth.hub.sessions import Session
 from hearth.mcp import eras
 from hearth.upstreams.instance import Instance
@@ -30,6 +31,11 @@ def most_verbose(levels: Iterable[str | None]) -> str | None:
 
 class Levels:
     """Keeps legacy servers at the level that is wanted of them. A modern one is told with every request."""
+
+    def attached(self, call: Call) -> None:
+        """A parked call goes on for a request that may want to hear more."""
+        if call.log_level:
+            self.sync(call.instance, call.log_level)
 
     def sync(self, instance: Instance, wanted: str | None = None) -> None:
         """Those who use it have changed, or what they want; `wanted` by a request that is about to be sent."""

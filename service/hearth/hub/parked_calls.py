@@ -42,7 +42,7 @@ class ParkedCall:
         self._connection = call.connection
         self._number = call.number
         self._method = call.method
-        self._params = call.params
+        self._started, self._parked_at = call.started, 0.0
         self._digest = call_digest(call)
         self._machine: Parked[Payload] = Parked(patience, _problem_for(call))
         self._timer: asyncio.TimerHandle | None = None
@@ -93,6 +93,11 @@ class ParkedCall:
         """Somebody has been at the URL."""
         self._perform(self._machine.completed(elicitation))
 
+    def stop_waiting_for_the_gone(self) -> None:
+        """A server that has ended will not say that a URL was visited; the next life of it can be called."""
+        if self._template.instance.connection is not self._connection:
+            self._waited_long()
+
     # --- from the client
 
     def retry(self, call: Call, round: int, params: json.Fields) -> None:
@@ -100,13 +105,17 @@ class ParkedCall:
         instructions = self._machine.retry(round, inputs.responses(params), _now(), _problem_for(call))
         template = self._template
         call.server, call.instance, call.connection = template.server, template.instance, self._connection
-        call.number, call.method, call.params, call.view = self._number, self._method, self._params, template.view
+        call.number, call.method, call.params, call.view = self._number, self._method, template.params, template.view
         call.plain = False
-        call.started, call.touched = template.started, monotonic()
-        call.uri = template.uri
+        # The time that it was parked does not count.
+        call.touched = _now()
+        call.started = self._started = self._started + call.touched - self._parked_at
+        call.asked, call.uri = params, template.uri
         call.parked = self
         self.call = call
+        self._parking.attached(call)
         self._perform(instructions)
+        self.stop_waiting_for_the_gone()
 
     def cancelled(self) -> None:
         """The client does not want it any more."""
@@ -139,6 +148,7 @@ class ParkedCall:
 
     def _park(self, instruction: parked.Park) -> None:
         call, self.call = self.call, None
+        self._parked_at = _now()
         self._parking.keep(self)
         seal = self._parking.seal.seal(
             f"{self.token}.{instruction.round}", self.session.id, self._method, self._digest, instruction.expires
@@ -180,12 +190,9 @@ class ParkedCall:
             call.failed(problem)
 
     def _call_again(self) -> None:
-        if self.call is None:
-            return
-        try:
-            self._number = self._connection.request(json.dumps(self._method), self._params, self)
-        except HearthError as problem:
-            self._perform(self._machine.finished(problem))
+        call = self._end()
+        if call:
+            call.desk.call_again(call)
 
     def _end(self) -> Call | None:
         call, self.call = self.call, None

@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 
 
 class Parking:
-    """All parked calls of this daemon. `patience` and `limit` are the config's."""
+    """All parked calls of this daemon. `patience` and `limit` are the config's; `attached` is told of every retry."""
 
-    def __init__(self, patience: Callable[[], float], limit: Callable[[], int]) -> None:
+    def __init__(
+        self, patience: Callable[[], float], limit: Callable[[], int], attached: Callable[[Call], None]
+    ) -> None:
+        self.attached = attached
         self._seal: Seal | None = None
         self._patience = patience
         self._limit = limit
@@ -89,3 +92,8 @@ class Parking:
         for held in list(self._parked.values()):
             if held.is_on(connection):
                 held.completed(elicitation)
+
+    def server_ended(self) -> None:
+        """Some server's process is gone."""
+        for held in list(self._parked.values()):
+            held.stop_waiting_for_the_gone()

@@ -9,9 +9,9 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from hearth.errors import HearthError
+from hearth.errors import HearthError, Refused
 from hearth.hub import levels
-from hearth.hub.attribution import causing_call, sole_session
+from hearth.hub.attribution import causing_call, may_be_asked, sole_session
 from hearth.hub.calls import Call
 from hearth.hub.parking import Parking
 from hearth.hub.questions import Questions
@@ -69,7 +69,7 @@ class Relay:
         if message.method == capabilities.ROOTS and instance.mode == isolation.WORKSPACE:
             connection.answer(answers.result(message.id, instance.tenant.root_list()), cause)
             return
-        call = causing_call(instance, connection, cause)
+        call = causing_call(instance, connection, cause, asks=True)
         if call is None or (isinstance(call, Call) and call.era == eras.LEGACY):
             self._put(key, instance, connection, call, message, cause)
         else:
@@ -94,6 +94,8 @@ class Relay:
         cause: int | None,
     ) -> None:
         try:
+            if isinstance(call, Call) and not may_be_asked(call):
+                raise Refused(f"nobody can be asked anything in the midst of {call.method}")
             parked = self._parking.take(call) if isinstance(call, Call) else call
         except HearthError as problem:
             connection.answer(refusal(message, str(problem), eras.INTERNAL_ERROR), cause)

@@ -280,6 +280,15 @@ class Router:
         note_modern(call, meta)
         return self._parking.retry(call, method, params)
 
+    def call_again(self, call: Call) -> None:
+        """What a legacy server demanded first is done: the retry is an ordinary call now."""
+        params = inputs.without_retry(call.asked or {})
+        call.parked = call.connection = None
+        try:
+            self._modern[call.method](call, params, values.members(params.get("_meta")))
+        except HearthError as problem:
+            call.failed(problem)
+
     def input_required(self, call: Call, result: RawBytes) -> None:
         """A modern server asks a legacy client something before it goes on."""
         self._loop.go_round(call, result)
@@ -292,6 +301,8 @@ class Router:
         if call.era == eras.LEGACY:
             # Its client knows what to do, and is told when the server is content.
             self._note_visits(call, urls)
+            return False
+        if call.method not in inputs.MAY_REQUIRE:
             return False
         try:
             self._parking.take(call).demanded(urls)

@@ -15,6 +15,8 @@ from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
 
 INPUT_REQUIRED = "input_required"
+# What may be answered by it; nothing else can be called again with answers.
+MAY_REQUIRE = frozenset({"tools/call", "prompts/get", "resources/read"})
 _RETRY_KEYS = ("inputResponses", "requestState")
 
 
@@ -83,9 +85,14 @@ def responses(params: json.Fields) -> dict[str, RawBytes]:
     return {key: bytes(value) for key, value in json.split(raw).items()}
 
 
+def without_retry(params: json.Fields) -> json.Fields:
+    """The params without what makes a call a retry."""
+    return {key: value for key, value in params.items() if key not in _RETRY_KEYS}
+
+
 def retry_params(params: json.Fields, answers: Mapping[str, RawBytes], state: RawBytes | None) -> Members:
     """The params of a call that is made again with answers; the state exactly if one was given."""
-    sent: Members = {key: value for key, value in params.items() if key not in _RETRY_KEYS}
+    sent: Members = {**without_retry(params)}
     if answers:
         sent["inputResponses"] = json.join(answers)
     if state is not None:

@@ -1,0 +1,436 @@
+"""Elicitation by URL: demanded by an error, asked for by a request or by a wish for input, from and to either era."""
+
+from typing import Any
+
+import pytest
+
+from process.corners import (
+    FAILED,
+    FORM,
+    FORM_ANSWER,
+    LEGACY,
+    MODERN,
+    NEWEST_LEGACY,
+    Actor,
+    Errand,
+    LegacyClient,
+    Message,
+    ModernClient,
+    Puppet,
+    Stage,
+    page,
+    shown,
+)
+from process.kernel import until
+
+CANCELLED = "notifications/cancelled"
+COMPLETED = "notifications/elicitation/complete"
+DEMANDED = -32042
+MISSING_CAPABILITY = -32021
+
+
+@pytest.fixture
+def actor(stage: Stage) -> Actor:
+    """One legacy server, and a daemon in front of it."""
+    found = stage.actor()
+    stage.start()
+    return found
+
+
+def demand(puppet: Puppet, call: Message, *pages: Message) -> None:
+    puppet.refuse(call, DEMANDED, "Go there first.", {"elicitations": list(pages)})
+
+
+def sent_away(actor: Actor, client: ModernClient, *pages: Message, **params: Any) -> tuple[Errand, Puppet]:
+    """A call that its server has refused until those pages were visited; the client knows."""
+    errand = Errand(client, **params)
+    puppet, call = actor.next(errand.method)
+    demand(puppet, call, *pages)
+    assert list(errand.wishes().values()) == [shown(each) for each in pages]
+    return errand, puppet
+
+
+def finish(actor: Actor, errand: Errand, text: str = "visited") -> Message:
+    """The call is made afresh and comes to its end; its params."""
+    puppet, call = actor.next("tools/call")
+    puppet.say(call, text)
+    assert errand.outcome().text == text
+    params: Message = call["params"]
+    return params
+
+
+def daemon_is_past_what_was_said(client: ModernClient) -> None:
+    assert client.ask("tools/list").result["tools"]
+
+
+# --- a legacy server demands, a modern client is sent
+
+
+def test_the_retry_waits_until_the_server_calls_the_visit_complete(stage: Stage, actor: Actor) -> None:
+    client = stage.modern()
+    errand, puppet = sent_away(actor, client, page())
+    errand.go_on()
+    daemon_is_past_what_was_said(client)
+    assert len(actor.told("tools/call")) == 1
+    puppet.notify(COMPLETED, elicitationId="e-1")
+    assert finish(actor, errand) == {"name": "act", "arguments": {"key": "value"}}
+
+
+def test_a_visit_that_was_completed_before_the_retry_is_not_waited_for(stage: Stage, actor: Actor) -> None:
+    errand, puppet = sent_away(actor, stage.modern(), page())
+    puppet.notify(COMPLETED, elicitationId="e-1")
+    actor.caught_up(puppet)
+    errand.go_on()
+    finish(actor, errand)
+
+
+def test_a_page_without_an_id_cannot_be_waited_for(stage: Stage, actor: Actor) -> None:
+    nameless = {key: value for key, value in page().items() if key != "elicitationId"}
+    errand, _ = sent_away(actor, stage.modern(), nameless)
+    errand.go_on()
+    finish(actor, errand)
+
+
+def test_the_completion_of_another_page_is_not_taken_for_it(stage: Stage, actor: Actor) -> None:
+    client = stage.modern()
+    errand, puppet = sent_away(actor, client, page())
+    errand.go_on()
+    puppet.notify(COMPLETED, elicitationId="e-2")
+    puppet.notify(COMPLETED)
+    actor.caught_up(puppet)
+    daemon_is_past_what_was_said(client)
+    assert len(actor.told("tools/call")) == 1
+    puppet.notify(COMPLETED, elicitationId="e-1")
+    finish(actor, errand)
+
+
+def test_pages_of_one_id_on_two_processes_are_not_mixed_up(stage: Stage, actor: Actor) -> None:
+    one, other = stage.modern("one"), stage.modern("other")
+    first, puppet = sent_away(actor, one, page())
+    second, rival = sent_away(actor, other, page())
+    assert puppet is not rival
+    first.go_on()
+    second.go_on()
+    rival.notify(COMPLETED, elicitationId="e-1")
+    finish(actor, second)
+    daemon_is_past_what_was_said(one)
+    assert len(actor.told("tools/call")) == 3
+    puppet.notify(COMPLETED, elicitationId="e-1")
+    finish(actor, first)
+
+
+def test_several_pages_are_asked_together_and_all_of_them_waited_for(stage: Stage, actor: Actor) -> None:
+    client = stage.modern()
+    errand, puppet = sent_away(actor, client, page(1), page(2))
+    key, left = errand.wish["inputRequests"]
+    errand.go_on(**{key: {"action": "accept"}})
+    assert errand.wishes() == {left: shown(page(2))}
+    errand.go_on()
+    puppet.notify(COMPLETED, elicitationId="e-2")
+    actor.caught_up(puppet)
+    daemon_is_past_what_was_said(client)
+    assert len(actor.told("tools/call")) == 1
+    puppet.notify(COMPLETED, elicitationId="e-1")
+    finish(actor, errand)
+
+
+def test_the_call_that_is_made_afresh_has_the_token_and_the_level_of_the_retry(stage: Stage, actor: Actor) -> None:
+    client = stage.modern()
+    params = {"name": "puppet__act", "arguments": {}}
+    errand, puppet = sent_away(actor, client, page(), **params, _meta={"progressToken": "old"})
+    errand.params = {**params, "_meta": {"progressToken": "new", "io.modelcontextprotocol/logLevel": "info"}}
+    errand.go_on()
+    puppet.notify(COMPLETED, elicitationId="e-1")
+    _, call = actor.next("tools/call")
+    assert actor.told("logging/setLevel") == [{"level": "info"}]
+    token = call["params"]["_meta"]["progressToken"]
+    puppet.notify("notifications/progress", progressToken=token, progress=1)
+    puppet.notify("notifications/message", level="info", data="at work")
+    puppet.say(call, "done")
+    found = errand.outcome()
+    assert found.progress == [{"progressToken": "new", "progress": 1}]
+    assert found.logs == [{"level": "info", "data": "at work"}]
+
+
+def test_a_server_may_send_its_client_away_more_than_once(stage: Stage, actor: Actor) -> None:
+    errand, puppet = sent_away(actor, stage.modern(), page(1))
+    first = errand.wish["requestState"]
+    puppet.notify(COMPLETED, elicitationId="e-1")
+    errand.go_on()
+    puppet, call = actor.next("tools/call")
+    demand(puppet, call, page(2))
+    assert list(errand.wishes().values()) == [shown(page(2))]
+    assert errand.wish["requestState"] != first
+    puppet.notify(COMPLETED, elicitationId="e-2")
+    errand.go_on()
+    finish(actor, errand)
+
+
+def test_a_call_made_afresh_may_ask_questions(stage: Stage, actor: Actor) -> None:
+    errand, puppet = sent_away(actor, stage.modern(), page())
+    puppet.notify(COMPLETED, elicitationId="e-1")
+    errand.go_on()
+    puppet, call = actor.next("tools/call")
+    puppet.ask("q-1", "elicitation/create", **FORM)
+    errand.wishes()
+    errand.go_on()
+    assert actor.reply_to("q-1")["result"] == FORM_ANSWER
+    puppet.say(call, "done")
+    assert errand.outcome().text == "done"
+
+
+def test_a_server_that_demands_while_its_call_is_parked_has_the_retry_sent_away(stage: Stage, actor: Actor) -> None:
+    errand = Errand(stage.modern())
+    puppet, call = actor.next("tools/call")
+    puppet.ask("q-1", "elicitation/create", **FORM)
+    errand.wishes()
+    demand(puppet, call, page())
+    actor.caught_up(puppet)
+    errand.go_on()
+    assert list(errand.wishes().values()) == [shown(page())]
+    puppet.notify(COMPLETED, elicitationId="e-1")
+    errand.go_on()
+    finish(actor, errand)
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_a_visit_that_is_not_made_fails_the_call_which_is_not_made_afresh(
+    stage: Stage, actor: Actor, action: str
+) -> None:
+    client = stage.modern()
+    errand, _ = sent_away(actor, client, page())
+    (key,) = errand.wish["inputRequests"]
+    errand.go_on(**{key: {"action": action}})
+    assert "declined" in errand.outcome().error["message"]
+    daemon_is_past_what_was_said(client)
+    assert len(actor.told("tools/call")) == 1
+    assert stage.scratch.status()["parked"] == 0
+
+
+@pytest.mark.parametrize("declared", [{}, {"elicitation": {}}, {"elicitation": {"form": {}}}])
+def test_a_client_that_visits_no_pages_is_told_which_capability_that_takes(stage: Stage, declared: Message) -> None:
+    actor = stage.actor(keys={"isolation": "shared"})
+    stage.start()
+    errand = Errand(stage.modern(capabilities=declared))
+    demand(*actor.next("tools/call"), page())
+    error = errand.outcome().error
+    assert error["code"] == MISSING_CAPABILITY
+    assert error["data"] == {"requiredCapabilities": {"elicitation": {"url": {}}}}
+    assert stage.scratch.status()["parked"] == 0
+
+
+@pytest.mark.parametrize(
+    "data", [None, {}, {"elicitations": []}, {"elicitations": [{"message": "no url"}]}, {"elicitations": "x"}]
+)
+def test_a_demand_without_pages_is_an_error_of_the_server(stage: Stage, actor: Actor, data: Any) -> None:
+    errand = Errand(stage.modern())
+    puppet, call = actor.next("tools/call")
+    puppet.refuse(call, DEMANDED, "Go there first.", data)
+    error = errand.outcome().error
+    assert (error["code"], error["message"]) == (FAILED, "Go there first.")
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "result"),
+    [
+        ("prompts/get", {"name": "puppet__greet"}, {"messages": []}),
+        ("resources/read", {"uri": "made:up"}, {"contents": [{"uri": "made:up", "text": "content"}]}),
+    ],
+)
+def test_prompts_and_resources_may_demand_visits_too(
+    stage: Stage, method: str, params: Message, result: Message
+) -> None:
+    actor = stage.actor(prompts=[{"name": "greet"}])
+    stage.start()
+    errand, puppet = sent_away(actor, stage.modern(), page(), method=method, **params)
+    puppet.notify(COMPLETED, elicitationId="e-1")
+    errand.go_on()
+    puppet, call = actor.next(method)
+    puppet.answer(call, **result)
+    assert errand.outcome().result.items() >= result.items()
+
+
+def test_a_completion_cannot_demand_visits(stage: Stage) -> None:
+    actor = stage.actor(prompts=[{"name": "greet"}])
+    stage.start()
+    ref = {"type": "ref/prompt", "name": "puppet__greet"}
+    errand = Errand(stage.modern(), method="completion/complete", ref=ref, argument={"name": "name", "value": ""})
+    demand(*actor.next("completion/complete"), page())
+    assert errand.outcome().error["code"] == FAILED
+
+
+def test_a_retry_that_is_cancelled_while_it_waits_is_not_called_afresh(stage: Stage, actor: Actor) -> None:
+    client = stage.modern()
+    errand, puppet = sent_away(actor, client, page())
+    errand.go_on()
+    errand.cancel()
+    daemon_is_past_what_was_said(client)
+    puppet.notify(COMPLETED, elicitationId="e-1")
+    actor.caught_up(puppet)
+    assert len(actor.told("tools/call")) == 1
+    # Its call has long been over.
+    assert actor.told(CANCELLED) == []
+    errand.go_on()
+    assert errand.outcome().error["data"]["reason"] == "spent"
+
+
+def test_a_server_that_died_meanwhile_is_called_afresh_in_its_next_life(stage: Stage, actor: Actor) -> None:
+    errand, puppet = sent_away(actor, stage.modern(), page())
+    puppet.close()
+    errand.go_on()
+    again, call = actor.next("tools/call")
+    assert again is not puppet
+    again.say(call, "visited")
+    assert errand.outcome().text == "visited"
+
+
+def test_a_server_that_dies_while_the_retry_waits_is_called_afresh(stage: Stage, actor: Actor) -> None:
+    client = stage.modern()
+    errand, puppet = sent_away(actor, client, page())
+    errand.go_on()
+    daemon_is_past_what_was_said(client)
+    puppet.close()
+    finish(actor, errand)
+
+
+def test_a_client_that_leaves_instead_of_visiting_leaves_nothing(stage: Stage, actor: Actor) -> None:
+    client = stage.modern()
+    _, puppet = sent_away(actor, client, page())
+    client.close()
+    stage.modern("other").ask("tools/list")
+    actor.caught_up(puppet)
+    assert stage.scratch.status()["parked"] == 0
+    assert actor.told(CANCELLED) == []
+
+
+def test_a_demand_expires_like_any_question(stage: Stage) -> None:
+    actor = stage.actor()
+    stage.start(parked_timeout=0.1)
+    errand, _ = sent_away(actor, stage.modern(), page())
+    until(lambda: stage.scratch.status()["parked"] == 0, "nothing is parked")
+    errand.go_on()
+    assert errand.outcome().error["data"]["reason"] == "expired"
+    assert len(actor.told("tools/call")) == 1
+
+
+# --- legacy clients on legacy servers
+
+
+def asked_for_a_visit(actor: Actor, client: LegacyClient) -> tuple[Errand, Puppet, Message, Message]:
+    """A call in which the client was asked to visit a page, and has."""
+    errand = Errand(client)
+    puppet, call = actor.next("tools/call")
+    puppet.ask("q-1", "elicitation/create", **page())
+    question = client.next_question()
+    assert actor.reply_to("q-1")["result"] == {"action": "accept"}
+    return errand, puppet, call, question
+
+
+def test_a_legacy_client_is_asked_with_the_id_and_told_of_the_completion(stage: Stage, actor: Actor) -> None:
+    client, other = stage.legacy(), stage.legacy(name="other")
+    errand, puppet, call, question = asked_for_a_visit(actor, client)
+    assert question["params"] == page()
+    puppet.notify(COMPLETED, elicitationId="e-1")
+    puppet.say(call, "done")
+    assert errand.outcome().text == "done"
+    assert client.next_notice(COMPLETED)["params"] == {"elicitationId": "e-1"}
+    assert other.ask("ping").result == {}
+    assert other.notices == []
+
+
+def test_completions_of_one_id_reach_the_client_whose_server_said_so(stage: Stage, actor: Actor) -> None:
+    one, other = stage.legacy(name="one"), stage.legacy(name="other")
+    first, puppet, call, _ = asked_for_a_visit(actor, one)
+    second, rival, rivals, _ = asked_for_a_visit(actor, other)
+    puppet.notify(COMPLETED, elicitationId="e-1")
+    puppet.say(call, "one")
+    assert first.outcome().text == "one"
+    assert one.next_notice(COMPLETED)["params"] == {"elicitationId": "e-1"}
+    rival.say(rivals, "other")
+    assert second.outcome().text == "other"
+    assert other.notices == []
+    rival.notify(COMPLETED, elicitationId="e-1")
+    assert other.next_notice(COMPLETED)["params"] == {"elicitationId": "e-1"}
+
+
+def test_a_demand_reaches_the_newest_legacy_client_untouched_and_so_does_the_completion(
+    stage: Stage, actor: Actor
+) -> None:
+    client, other = stage.legacy(), stage.legacy(name="other")
+    errand = Errand(client)
+    puppet, call = actor.next("tools/call")
+    data = {"elicitations": [page(1), page(2)], "vendor": [1]}
+    puppet.refuse(call, DEMANDED, "Go there first.", data)
+    assert errand.outcome().error == {"code": DEMANDED, "message": "Go there first.", "data": data}
+    for number in (2, 1):
+        puppet.notify(COMPLETED, elicitationId=f"e-{number}")
+        assert client.next_notice(COMPLETED)["params"] == {"elicitationId": f"e-{number}"}
+    assert other.ask("ping").result == {}
+    assert other.notices == []
+
+
+@pytest.mark.parametrize("revision", LEGACY[:-1])
+def test_a_legacy_client_that_knows_no_visits_is_not_asked_and_its_server_told_so(stage: Stage, revision: str) -> None:
+    actor = stage.actor(keys={"isolation": "shared"})
+    stage.start()
+    errand = Errand(stage.legacy(revision))
+    puppet, call = actor.next("tools/call")
+    puppet.ask("q-1", "elicitation/create", **page())
+    assert revision in actor.reply_to("q-1")["error"]["message"]
+    puppet.notify(COMPLETED, elicitationId="e-1")
+    puppet.say(call, "without")
+    assert errand.outcome().text == "without"
+
+
+def test_a_legacy_client_that_declared_forms_only_is_not_sent_anywhere(stage: Stage) -> None:
+    actor = stage.actor(keys={"isolation": "shared"})
+    stage.start()
+    errand = Errand(stage.legacy(capabilities={"elicitation": {}}))
+    puppet, call = actor.next("tools/call")
+    puppet.ask("q-1", "elicitation/create", **page())
+    assert "elicitation.url" in actor.reply_to("q-1")["error"]["message"]
+    puppet.say(call, "without")
+    assert errand.outcome().text == "without"
+
+
+# --- legacy clients on modern servers
+
+
+def test_a_legacy_client_gets_an_id_with_a_modern_server_s_page(stage: Stage) -> None:
+    actor = stage.actor(MODERN)
+    stage.start()
+    client = stage.legacy(capabilities={"elicitation": {"url": {}}})
+    ids = set()
+    for _ in range(2):
+        errand = Errand(client)
+        puppet, call = actor.next("tools/call")
+        puppet.answer(call, resultType="input_required", inputRequests={"there": shown(page())}, requestState="s")
+        params = client.next_question()["params"]
+        ids.add(params.pop("elicitationId"))
+        assert params == shown(page())["params"]
+        puppet, call = actor.next("tools/call")
+        assert call["params"]["inputResponses"] == {"there": {"action": "accept"}}
+        puppet.say(call, "visited")
+        assert errand.outcome().text == "visited"
+    assert len(ids) == 2
+
+
+@pytest.mark.parametrize(
+    ("revision", "declared", "named"),
+    [
+        (NEWEST_LEGACY, {"elicitation": {}}, "elicitation.url"),
+        (NEWEST_LEGACY, {"elicitation": {"form": {}}}, "elicitation.url"),
+        (NEWEST_LEGACY, {}, "elicitation"),
+        ("2025-06-18", {"elicitation": {"url": {}}}, "2025-06-18"),
+        ("2025-03-26", {"elicitation": {"url": {}}}, "2025-03-26"),
+    ],
+)
+def test_a_page_that_a_legacy_client_cannot_be_shown_fails_the_call_with_the_reason(
+    stage: Stage, revision: str, declared: Message, named: str
+) -> None:
+    actor = stage.actor(MODERN)
+    stage.start()
+    errand = Errand(stage.legacy(revision, capabilities=declared))
+    puppet, call = actor.next("tools/call")
+    puppet.answer(call, resultType="input_required", inputRequests={"there": shown(page())})
+    assert named in errand.outcome().error["message"]
