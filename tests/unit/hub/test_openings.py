@@ -3,8 +3,6 @@
 from typing import Any
 
 import pytest
-from unit.hub.outlets import Kept
-from unit.hub.stage import offering, opened, server
 
 from hearth.hub.openings import Openings, client_info
 from hearth.hub.sessions import Session
@@ -13,6 +11,8 @@ from hearth.mcp import answers, capabilities, eras
 from hearth.mcp.offering import Offering
 from hearth.upstreams.server import Server
 from hearth.wire import json
+from unit.hub.outlets import Kept
+from unit.hub.stage import offering, opened, server
 
 DECLARED = {"roots": {"listChanged": True}, "sampling": {}, "elicitation": {}, "experimental": {"x": {}}, "tasks": {}}
 
