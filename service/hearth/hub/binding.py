@@ -85,16 +85,19 @@ class Binding:
         except (Refused, HearthError):
             session.hides_roots = True
 
-    def roots_changed(self, session: Session) -> None:
-        """The client works in other folders than before: it belongs to other workspaces."""
+    def roots_changed(self, session: Session) -> list[Server]:
+        """The client works in other folders than before: it belongs to other workspaces of the servers returned."""
         session.roots, session.hides_roots = None, False
+        left: list[Server] = []
         for bound in session.bound.values():
             for server, instance in list(bound.items()):
                 if instance.mode == isolation.WORKSPACE:
                     del bound[server]
                     self._let_go(session, server, instance)
+                    left.append(server)
                 elif instance.mode == isolation.SESSION and instance.connection and instance.era == eras.LEGACY:
                     instance.connection.notify("notifications/roots/list_changed")
+        return left
 
 
 def lists_roots(session: Session) -> bool:
