@@ -212,9 +212,7 @@ class _Turn(NamedTuple):
         if not self.call.is_open:
             return
         try:
-            self.forwarding.send(
-                self.call, self.method, self.params, self.meta, self.view, self.target, self.instance
-            )
+            self.forwarding.send(self.call, self.method, self.params, self.meta, self.view, self.target, self.instance)
         except HearthError as problem:
             self.call.failed(problem)
 

@@ -34,6 +34,8 @@ class Subscriptions:
     def announce(self, sessions: Iterable[Session]) -> None:
         """Tell everybody whose client saw other lists."""
         for session in sessions:
+            if not session.seen:
+                continue
             content = self._catalogue.view(session).content
             # Who never asked for a list has nothing to be told, unless it asked for exactly that.
             changed = [kind for kind, seen in session.seen.items() if seen != content[kind]]
