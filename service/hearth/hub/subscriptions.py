@@ -11,6 +11,7 @@ from hearth.hub.sessions import Session
 from hearth.hub.views import Catalogue
 from hearth.mcp import answers, eras, translate
 from hearth.mcp.offering import CHANGES, KINDS, Kind
+from hearth.mcp.uris import NoSuchResource
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
@@ -159,7 +160,7 @@ class Subscriptions:
             if found:
                 return found
             if server is None:
-                raise MessageError(f"no server has the resource {uri}", eras.INVALID_PARAMS)
+                raise NoSuchResource(uri)
             tried.add(server)
             try:
                 await self._binding.bind(session, session.era or eras.MODERN, server)
