@@ -74,7 +74,7 @@ class Subscriptions:
         session.outlet.finish(call.tag, keep=listen.keep)
         if call.replayed:
             # Acknowledged by another daemon, whose lists the client has.
-            for kind in KINDS:
+            for kind in listen.kinds.values():
                 listen.changed(kind)
         else:
             listen.acknowledge()
