@@ -209,7 +209,7 @@ class _Turn(NamedTuple):
     instance: Instance
 
     def send(self) -> None:
-        if not self.call.is_open:
+        if not self.call.is_open or self.call.session.left:
             return
         try:
             self.forwarding.send(self.call, self.method, self.params, self.meta, self.view, self.target, self.instance)
