@@ -119,9 +119,19 @@ class Relay:
             return
         task = asyncio.create_task(self._ask(session, instance, connection, message, cause))
         self._open[key] = task
-        task.add_done_callback(lambda _: self._open.pop(key, None))
+        task.add_done_callback(lambda done: self._settled(key, done, message, cause))
         if call:
             call.attach(task)
+
+    def _settled(
+        self, key: tuple[Connection, object], task: asyncio.Task[None], message: json.Message, cause: int | None
+    ) -> None:
+        """Whatever ended it: only a server that asked in vain, and still waits, is to be answered here."""
+        if self._open.get(key) is not task:
+            return
+        del self._open[key]
+        if task.cancelled():
+            key[0].answer(refusal(message, "the call was withdrawn", eras.INTERNAL_ERROR), cause)
 
     def _problem(self, session: Session | None, instance: Instance, message: json.Message) -> str | None:
         if session is None:
@@ -153,15 +163,13 @@ class Relay:
                 payload = answers.result(message.id, result)
         except HearthError as problem:
             payload = answers.error(message.id, eras.INTERNAL_ERROR, str(problem))
-        except asyncio.CancelledError:
-            connection.answer(answers.error(message.id, eras.INTERNAL_ERROR, "the call was withdrawn"), cause)
-            raise
         connection.answer(payload, cause)
 
     def ended(self, connection: Connection) -> None:
         """A server is gone: nobody needs the answers to what it asked outside of any call."""
         for key, held in list(self._open.items()):
             if key[0] is connection and isinstance(held, asyncio.Task):
+                del self._open[key]
                 held.cancel()
 
     # --- notices
@@ -201,8 +209,11 @@ class Relay:
         if "requestId" not in params or instance.connection is None:
             return
         id = bytes(params["requestId"])
-        held = self._open.get((instance.connection, json.id_key(id)))
+        key = (instance.connection, json.id_key(id))
+        held = self._open.get(key)
         if isinstance(held, asyncio.Task):
+            # It is no longer open: an answer would be one to nothing.
+            del self._open[key]
             held.cancel()
         elif held:
             held.withdrawn(id)
