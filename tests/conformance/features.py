@@ -316,7 +316,6 @@ FEATURES: dict[str, Callable[[Desk], str]] = {
     "audio": audio,
     "error": error,
     "progress": progress,
-    "cancel": cancel,
     "log": log,
     "resource": resource,
     "update": update,
@@ -327,6 +326,8 @@ FEATURES: dict[str, Callable[[Desk], str]] = {
     "sampling": sampling,
     "roots": roots,
     "undeclared": undeclared,
+    # Last: what a shared legacy server says afterwards might belong to what was cancelled, and is nobody else's.
+    "cancel": cancel,
 }
 
 

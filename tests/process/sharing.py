@@ -54,9 +54,13 @@ class House:
     ) -> Client:
         """One more client that has said its first words; it works in the folder of that name, or one of its own."""
         client = client_of(self.scratch.frames(cwd=self.folder(place or name)), revision, name, bare)
+        self.own(client)
+        return client
+
+    def own(self, client: Client) -> None:
+        """Let it say its first words, and close it with the house."""
         self._clients.append(client)
         client.open()
-        return client
 
     def legacy(self, name: str, place: str | None = None, silent: bool = False) -> LegacyClient:
         """The same, of the newest revision that is asked by requests; `silent`: it leaves them unanswered."""

@@ -123,6 +123,23 @@ def test_the_servers_own_stream_is_opened_again_after_the_last_event() -> None:
         run(body())
 
 
+def test_what_may_have_been_missed_between_two_streams_is_looked_up() -> None:
+    async def body() -> None:
+        async with talking(site.url) as talk:
+            await until(lambda: site.listening, "the stream is open")
+            site.say({"jsonrpc": "2.0", "method": "notifications/one"})
+            await until(lambda: talk.notices, "the notice is there")
+            site.break_listeners()
+            await until(lambda: len(talk.notices) == 3, "the lists are known to be old")
+            assert [method for method, _, _ in talk.notices[1:]] == [
+                "notifications/tools/list_changed",
+                "notifications/resources/list_changed",
+            ]
+
+    with LegacySite() as site:
+        run(body())
+
+
 def test_a_server_without_a_stream_of_its_own_is_asked_for_it_once() -> None:
     async def body() -> None:
         async with talking(site.url) as talk:

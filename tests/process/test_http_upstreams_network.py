@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import socket
 import ssl
 import subprocess
 import tempfile
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from hearth.config import ServerSpec
 from hearth.errors import UpstreamError
+from hearth.upstreams.http.pool import open_pool
 from process.http_talk import run, talking
 from process.requirements import needs_program
 from process.sites.legacy import LegacySite
@@ -162,6 +165,19 @@ def test_a_proxy_that_refuses_or_is_not_there_is_named(monkeypatch: pytest.Monke
 def test_a_proxy_that_cannot_be_used_is_named(value: str, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", value)
     run(_refused("http://server.example/mcp", sentence))
+
+
+def test_a_stream_is_watched_by_the_kernel() -> None:
+    async def body() -> None:
+        pool = open_pool("far", ServerSpec(name="far", url=site.url))
+        async with await pool.send("GET", {"Accept": "text/event-stream"}) as response:
+            response.keep_alive()
+            sock = response._inner.extensions["network_stream"].get_extra_info("socket")
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        await pool.close()
+
+    with LegacySite(gives_sessions=False) as site:
+        run(body())
 
 
 # --- Unix sockets

@@ -13,6 +13,9 @@ ENVELOPE = ("resultType", "ttlMs", "cacheScope")
 # Lists are sorted by Hearth, so that their order does not depend on who started first.
 LISTS = ("tools", "resources", "resourceTemplates", "prompts")
 SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
+# A resource that does not exist has a code of its own in the older era.
+LEGACY_NOT_FOUND = -32002
+MODERN_NOT_FOUND = -32602
 ABSENT = "(absent)"
 _TOLD = 20
 
@@ -23,6 +26,9 @@ def comparable(document: Document) -> Document:
     for seen in steps.values():
         if "result" in seen:
             _strip(seen["result"])
+        if seen.get("error", {}).get("code") == LEGACY_NOT_FOUND:
+            seen["error"]["code"] = MODERN_NOT_FOUND
+            seen["error"]["message"] = seen["error"]["message"].replace(str(LEGACY_NOT_FOUND), str(MODERN_NOT_FOUND))
         for question in seen.get("questions", ()):
             for params in question.values():
                 _strip_question(params)
@@ -35,10 +41,18 @@ def _strip(result: Document) -> None:
     for key in LISTS:
         if key in result:
             result[key].sort(key=lambda item: item["name"])
+            _strip_tasks(result[key])
     _strip_meta(result, SERVER_INFO_KEY)
     # Absent means false.
     if result.get("isError") is False:
         del result["isError"]
+
+
+def _strip_tasks(items: list[Document]) -> None:
+    # Tasks are of one older revision only; absent means that the tool cannot be one.
+    for item in items:
+        if item.get("execution") == {"taskSupport": "forbidden"}:
+            del item["execution"]
 
 
 def _strip_meta(holder: Document, key: str) -> None:

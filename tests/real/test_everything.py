@@ -76,6 +76,9 @@ def steps() -> list[dict[str, Any]]:
     prompt = {"type": "ref/prompt", "name": "completable-prompt"}
     return [
         TOOLS,
+        # First: the server asks some time after its start if nobody did; the call that a modern client has in flight
+        # then becomes its question, and what it would have told of its progress meanwhile is dropped.
+        call("roots", "get-roots-list"),
         RESOURCES,
         {"name": "templates", "do": "list", "what": "templates"},
         PROMPTS,
@@ -111,7 +114,6 @@ def steps() -> list[dict[str, Any]]:
         call("elicitation", "trigger-elicitation-request"),
         call("url", "trigger-url-elicitation", url="https://example.com/", message=URL, elicitationId="e1"),
         call("sampling", "trigger-sampling-request", prompt="fire", maxTokens=20),
-        call("roots", "get-roots-list"),
     ]
 
 

@@ -36,7 +36,8 @@ def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """A server, in a home of its own."""
     server: Server = request.param
     place = tmp_path_factory.mktemp(server.name)
-    with RealHome({name: server.entry(folder(place, name)) for name in (*PLAYERS, "direct")}) as home:
+    entries = {name: server.entry(folder(place, name)) for player in PLAYERS for name in (player, f"{player}-direct")}
+    with RealHome(entries) as home:
         yield Stage(server, home, site if server.name == "fetch" else str(place))
 
 
@@ -52,5 +53,5 @@ def test_a_real_server_answers_through_hearth_as_it_does_without(stage: Stage, n
     player: Player = PLAYERS[name]
     bridged = play(player, stage.home.bridged(name), stage.scenario)
     assert bridged["opening"]["protocolVersion"] == ("2026-07-28" if player.is_modern else "2025-11-25")
-    assert_same(bridged, play(player, stage.home.direct("direct"), stage.scenario))
+    assert_same(bridged, play(player, stage.home.direct(f"{name}-direct"), stage.scenario))
     stage.server.check(comparable(bridged))

@@ -135,7 +135,9 @@ class Scripted(Recorded):
 def legacy_script(**more: object) -> dict[str, object]:
     """A server that knows `initialize` only."""
     empty = {"resources/list": {"resources": []}, "resources/templates/list": {"resourceTemplates": []}}
-    return {"initialize": LEGACY_INITIALIZED, "server/discover": -32601, "tools/list": TOOL_LIST, **empty, **more}
+    taken: dict[str, object] = {"resources/subscribe": {}, "resources/unsubscribe": {}, "logging/setLevel": {}}
+    opened = {"initialize": LEGACY_INITIALIZED, "server/discover": -32601}
+    return {**opened, "tools/list": TOOL_LIST, **empty, **taken, **more}
 
 
 def modern_script(**more: object) -> dict[str, object]:
@@ -175,8 +177,11 @@ async def until(is_so: Callable[[], object], what: str) -> None:
     """Go on with the loop until it is so, bounded."""
     try:
         async with asyncio.timeout(BOUND_SECONDS):
+            turns = 0
             while not is_so():
-                await asyncio.sleep(0.001)
+                # What lasts for one turn of the loop is seen, too; what takes long is not waited for in a hurry.
+                turns += 1
+                await asyncio.sleep(0 if turns < 1000 else 0.001)
     except TimeoutError:
         raise AssertionError(f"it never came to this: {what}") from None
 

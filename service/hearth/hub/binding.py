@@ -77,24 +77,27 @@ class Binding:
 
     async def _learn_roots(self, session: Session) -> None:
         """Ask the client which folders it works in, once."""
-        if session.roots is not None or not lists_roots(session):
+        if session.roots is not None or session.hides_roots or not lists_roots(session):
             return
         try:
             answer = await self._questions.ask(session, capabilities.ROOTS, b"{}", ROOTS_SECONDS)
             session.roots = tuple(bytes(root) for root in values.elements(answer.get("roots")))
         except (Refused, HearthError):
-            session.roots = ()
+            session.hides_roots = True
 
-    def roots_changed(self, session: Session) -> None:
-        """The client works in other folders than before: it belongs to other workspaces."""
-        session.roots = None
+    def roots_changed(self, session: Session) -> list[Server]:
+        """The client works in other folders than before: it belongs to other workspaces of the servers returned."""
+        session.roots, session.hides_roots = None, False
+        left: list[Server] = []
         for bound in session.bound.values():
             for server, instance in list(bound.items()):
                 if instance.mode == isolation.WORKSPACE:
                     del bound[server]
                     self._let_go(session, server, instance)
+                    left.append(server)
                 elif instance.mode == isolation.SESSION and instance.connection and instance.era == eras.LEGACY:
                     instance.connection.notify("notifications/roots/list_changed")
+        return left
 
 
 def lists_roots(session: Session) -> bool:

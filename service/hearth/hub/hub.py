@@ -138,6 +138,11 @@ class Hub:
         task = asyncio.get_running_loop().create_task(instance.finish(seconds))
         self._retiring[instance] = task
         task.add_done_callback(lambda _: self._retiring.pop(instance, None))
+        server = self.servers.get(instance.name)
+        if server:
+            for holder in instance.holders:
+                if isinstance(holder, Session):
+                    self._subscriptions.follow(holder, server)
 
     def apply(self, config: Config) -> None:
         """Go on under another config: only the servers that changed are touched."""

@@ -145,7 +145,8 @@ class Router:
             session.initialized = True
             keep = "initialized"
         elif method == "notifications/roots/list_changed":
-            self._binding.roots_changed(session)
+            for server in self._binding.roots_changed(session):
+                self._subscriptions.follow(session, server)
         elif method:
             self._pass_on(session, method, message)
         (batch or session.outlet).finish(tag, keep, drop)

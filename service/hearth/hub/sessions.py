@@ -128,8 +128,9 @@ class Session:
         self.subscriptions: dict[str, tuple[str, str]] = {}
         # The servers of URIs that were mentioned in results.
         self.links: dict[str, str] = {}
-        # Raw roots, once the client was asked for them.
+        # Raw roots, once the client was asked for them; it may have refused to tell, and is not asked again.
         self.roots: tuple[bytes, ...] | None = None
+        self.hides_roots = False
 
     def tenant(self, era: str | None = None, capabilities: bytes | None = None) -> Tenant:
         """The session as a server's instances see it; of a modern client each request declares its capabilities."""

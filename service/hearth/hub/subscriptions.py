@@ -133,6 +133,21 @@ class Subscriptions:
         if listen in session.listens.values():
             instance.watch.hold(own, listen)
 
+    def follow(self, session: Session, server: Server) -> None:
+        """The session's instance of that server is on its way out: its successor is asked for what it waits to hear."""
+        if any(name == server.name for name, _ in session.subscriptions.values()):
+            self._spawn(self._bind(session, eras.LEGACY, server))
+        sources = [source for listen in session.listens.values() for source in listen.sources.values()]
+        if any(name == server.name for name, _ in sources):
+            self._spawn(self._bind(session, eras.MODERN, server))
+
+    async def _bind(self, session: Session, era: str, server: Server) -> None:
+        try:
+            await self._binding.bind(session, era, server)
+        except HearthError:
+            # It is in the log and in the status; the next call tries again.
+            pass
+
     async def _locate(self, session: Session, uri: str) -> tuple[Server, str]:
         """Whose the resource is; servers that have never said what they have are started for it."""
         tried: set[Server] = set()

@@ -3,7 +3,7 @@
 | answer                                          | means                                     |
 | ----------------------------------------------- | ----------------------------------------- |
 | discover: a result, -32020, -32021 or -32022    | modern                                    |
-| initialize: -32022                              | modern                                    |
+| initialize: -32022                              | modern: discover tells the rest           |
 | initialize: a result                            | legacy                                    |
 | discover: any other error                       | not modern: initialize decides            |
 | initialize: any other error                     | not legacy: discover decides              |
@@ -36,6 +36,8 @@ class Probe:
     def receive_answer(self, opening: str, message: json.Message) -> None:
         """Take one answer. Raises UpstreamError when no opening is left that could succeed."""
         if self.era:
+            if opening == DISCOVER and self.era == eras.MODERN and message.result is not None:
+                self.result = json.split(message.result)
             return
         if message.result is not None:
             self.era = eras.MODERN if opening == DISCOVER else eras.LEGACY

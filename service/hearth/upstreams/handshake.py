@@ -16,6 +16,8 @@ log = logging.getLogger(__name__)
 
 # A server that pages for ever is cut off here; 100 pages of 50 tools are more than any client takes.
 PAGES_LIMIT = 100
+# How long a server that refused the one opening as a modern one may take to answer the other.
+DISCOVER_SECONDS = 5.0
 
 
 class Reply:
@@ -56,6 +58,11 @@ async def greet(connection: Connection, wanted: str, only: bool, capabilities: b
             # In the order of asking: the answer to the first opening tells more than the refusal of the other.
             for future in [asked for asked in waiting if asked in done]:
                 attempt.receive_answer(waiting.pop(future)[0], future.result())
+        if attempt.era == eras.MODERN and not attempt.result and waiting:
+            # It refused `initialize` first, and is still to say what it offers.
+            (late,) = waiting
+            if (await asyncio.wait([late], timeout=DISCOVER_SECONDS))[0]:
+                attempt.receive_answer(waiting.pop(late)[0], late.result())
     finally:
         for future, (_, number) in waiting.items():
             # The losing opening's answer comes later, or never, and is of no interest.

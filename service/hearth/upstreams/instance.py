@@ -146,11 +146,20 @@ class Instance:
             raise UpstreamError(f"server {self.name!r} is no longer in the config")
         if self._starting is None:
             self._check_pause()
+            # From now on, and not only when the task has its turn: others may decide by it.
+            self.state = STARTING
             self._starting = asyncio.create_task(self._start())
             # Whoever waited may be gone by the time it fails.
             self._starting.add_done_callback(lambda late: late.cancelled() or late.exception())
-        # Shielded: one caller's cancellation must not take the start from the others.
-        await asyncio.shield(self._starting)
+        starting = self._starting
+        try:
+            # Shielded: one caller's cancellation must not take the start from the others.
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            if starting.cancelled():
+                # Retired before it had begun.
+                raise self._stopped() from None
+            raise
 
     def _check_pause(self) -> None:
         pause = self._backoff.remaining(time.monotonic())
@@ -158,7 +167,6 @@ class Instance:
             raise UpstreamError(f"server {self.name!r} keeps failing and is tried again in {pause:.0f} s: {self.error}")
 
     async def _start(self) -> None:
-        self.state = STARTING
         begun = time.monotonic()
         try:
             if self._dying:
@@ -173,11 +181,14 @@ class Instance:
             log.warning("could not be started: %s", exc, extra={"upstream": self.name})
             raise UpstreamError(self.error) from exc
         except asyncio.CancelledError:
-            raise UpstreamError(f"server {self.name!r} was stopped while it was being started") from None
+            raise self._stopped() from None
         else:
             self._ready(begun)
         finally:
             self._starting = None
+
+    def _stopped(self) -> UpstreamError:
+        return UpstreamError(f"server {self.name!r} was stopped while it was being started")
 
     def _ready(self, begun: float) -> None:
         assert self.connection is not None

@@ -52,6 +52,8 @@ class Server:
         self._latest: Instance | None = None
         self._scout: Instance | None = None
         self._retired = False
+        # When those that nobody uses are to be ended.
+        self._idle: dict[Instance, asyncio.TimerHandle] = {}
         # Who shares an instance, as configured or as learned.
         self.mode = learned.mode(spec)
 
@@ -204,6 +206,7 @@ class Server:
         """Somebody uses it."""
         instance.holders.add(holder)
         instance.ever.add(id)
+        self._keep(instance)
 
     def release(self, instance: Instance, holder: object) -> None:
         """It no longer does. What nobody uses any more is ended after a while."""
@@ -213,9 +216,18 @@ class Server:
 
     def _end_unused(self, instance: Instance) -> None:
         if not instance.holders and not instance.obsolete:
-            asyncio.get_running_loop().call_later(self.spec.instance_idle, self._end_if_unused, instance)
+            # Counted from the last one's leaving, whoever came and went before.
+            self._keep(instance)
+            loop = asyncio.get_running_loop()
+            self._idle[instance] = loop.call_later(self.spec.instance_idle, self._end_if_unused, instance)
+
+    def _keep(self, instance: Instance) -> None:
+        timer = self._idle.pop(instance, None)
+        if timer:
+            timer.cancel()
 
     def _end_if_unused(self, instance: Instance) -> None:
+        self._idle.pop(instance, None)
         key = next((key for key, known in self.instances.items() if known is instance), None)
         if key is None or instance.holders or self._retired:
             return

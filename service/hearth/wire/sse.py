@@ -28,7 +28,7 @@ class Event(NamedTuple):
 class SseDecoder:
     """Turns a stream into events. `limit` is of the bytes of one event's data, and of any line.
 
-    An event over the limit is one `TooLarge` in the place of it, and the stream goes on.
+    An event over the limit is one `TooLarge`, as soon as it is that; its rest is passed over, and the stream goes on.
     """
 
     __slots__ = (
@@ -73,12 +73,12 @@ class SseDecoder:
         rest = lines.pop()
         found: list[Event | TooLarge] = []
         for line in lines:
-            self._take_line(self._whole(line), found)
-        self._keep(rest)
+            self._take_line(self._whole(line, found), found)
+        self._keep(rest, found)
         return found
 
-    def _whole(self, line: bytes) -> bytes:
-        self._keep(line)
+    def _whole(self, line: bytes, found: list[Event | TooLarge]) -> bytes:
+        self._keep(line, found)
         whole, self._buffer = bytes(self._buffer), bytearray()
         if self._skipping:
             # A comment, so that the rest of the event stands.
@@ -88,13 +88,19 @@ class SseDecoder:
             whole = whole.removeprefix(_BOM)
         return whole
 
-    def _keep(self, piece: bytes) -> None:
+    def _keep(self, piece: bytes, found: list[Event | TooLarge]) -> None:
         if self._skipping:
             return
         self._buffer += piece
         if len(self._buffer) > self._limit + len(b"data: "):
-            self._oversize = self._oversize or self._buffer.startswith(b"data")
+            if self._buffer.startswith(b"data"):
+                self._give_up(found)
             self._buffer, self._skipping = bytearray(), True
+
+    def _give_up(self, found: list[Event | TooLarge]) -> None:
+        if not self._oversize:
+            self._oversize, self._data = True, []
+            found.append(TooLarge(f"an event was skipped: it is over the limit of {self._limit} bytes (message_limit)"))
 
     def _take_line(self, line: bytes, found: list[Event | TooLarge]) -> None:
         if not line:
@@ -103,7 +109,7 @@ class SseDecoder:
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if field == b"data":
-            self._take_data(value)
+            self._take_data(value, found)
         elif field == b"event":
             self._name = value if len(value) <= _NAME_LIMIT_BYTES else b"?"
         elif field == b"id":
@@ -113,21 +119,17 @@ class SseDecoder:
         elif field == b"retry" and value.isdigit():
             self.retry = int(value) if len(value) <= _RETRY_DIGITS else 10**_RETRY_DIGITS
 
-    def _take_data(self, value: bytes) -> None:
+    def _take_data(self, value: bytes, found: list[Event | TooLarge]) -> None:
         self._size += len(value) + bool(self._data)
         if self._size > self._limit:
-            self._oversize = True
-        if self._oversize:
-            self._data = []
-        else:
+            self._give_up(found)
+        elif not self._oversize:
             self._data.append(value)
 
     def _end_event(self, found: list[Event | TooLarge]) -> None:
         self.last_id = self._id
         data = b"\n".join(self._data)
-        if self._oversize:
-            found.append(TooLarge(f"an event was skipped: it is over the limit of {self._limit} bytes (message_limit)"))
-        elif data:
+        if data:
             # One without data only tells its id: servers begin a stream with it.
             found.append(Event(self._name.decode(errors="replace") or _MESSAGE, data))
         self._name, self._data, self._size, self._oversize = b"", [], 0, False

@@ -55,6 +55,7 @@ class LegacySite(Site):
     ) -> None:
         super().__init__(**keys)
         self.version = version
+        self.names = list(TOOLS)
         self.sessions: dict[str, Session] = {}
         self.deleted: list[str] = []
         self.withdrawn: list[Any] = []
@@ -209,7 +210,7 @@ class LegacySite(Site):
     async def _call(self, session: Session, message: Any, reply: Reply) -> None:
         method = message["method"]
         if method == "tools/list":
-            tools = [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]
+            tools = [{"name": name, "inputSchema": {"type": "object"}} for name in self.names]
             await self._result(reply, message, {"tools": tools})
         elif method == "tools/call":
             arguments = message["params"].get("arguments", {})

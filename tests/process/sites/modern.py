@@ -27,6 +27,7 @@ class ModernSite(LegacySite):
 
     def __init__(self, *, dual: bool = False, supported: tuple[str, ...] = (VERSION,), **keys: Any) -> None:
         super().__init__(**keys)
+        self.names = ["echo", "report", "hang"]
         self.closed = 0
         self.header = "Region"
         self.listens: list[Reply] = []
@@ -104,12 +105,15 @@ class ModernSite(LegacySite):
     # --- methods
 
     async def _server_discover(self, request: Request, message: Any, reply: Reply) -> None:
-        await self._complete(reply, message, supportedVersions=[VERSION], capabilities={"tools": {}}, ttlMs=0)
+        await self._complete(
+            reply, message, supportedVersions=[VERSION], capabilities={"tools": {"listChanged": True}}, ttlMs=0
+        )
 
     async def _tools_list(self, request: Request, message: Any, reply: Reply) -> None:
         region = {"type": "string", "x-mcp-header": self.header}
-        schema = {"type": "object", "properties": {"region": region}}
-        await self._complete(reply, message, tools=[{"name": "locate", "inputSchema": schema}], ttlMs=0)
+        locate = {"name": "locate", "inputSchema": {"type": "object", "properties": {"region": region}}}
+        others = [{"name": name, "inputSchema": {"type": "object"}} for name in self.names]
+        await self._complete(reply, message, tools=[locate, *others], ttlMs=0)
 
     async def _resources_read(self, request: Request, message: Any, reply: Reply) -> None:
         await self._complete(reply, message, contents=[{"uri": message["params"]["uri"], "text": "read"}], ttlMs=0)

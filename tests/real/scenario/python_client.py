@@ -102,8 +102,11 @@ class PythonPlayer:
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         """Wait for what comes in notifications, which may be handled after the answer that they came before."""
-        async with asyncio.timeout(self._scenario["patience_seconds"]), self._happened:
-            await self._happened.wait_for(condition)
+        try:
+            async with asyncio.timeout(self._scenario["patience_seconds"]), self._happened:
+                await self._happened.wait_for(condition)
+        except TimeoutError:
+            raise AssertionError(f"{self._step['name']}: not in time; seen so far: {self._seen}") from None
 
     async def _see(self, kind: str, what: Any) -> None:
         async with self._happened:

@@ -151,6 +151,8 @@ def test_templates_come_with_the_resources() -> None:
     assert found.has(TEMPLATES.capability)
     assert found.announces(TEMPLATES)
     assert CHANGES["notifications/resources/list_changed"] == (RESOURCES, TEMPLATES)
+    # A list whose notice nobody knows would never be fetched again.
+    assert {kind for kinds in CHANGES.values() for kind in kinds} == set(KINDS)
     assert {name: kinds[0].listen for name, kinds in CHANGES.items()} == {
         "notifications/tools/list_changed": "toolsListChanged",
         "notifications/prompts/list_changed": "promptsListChanged",

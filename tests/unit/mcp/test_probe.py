@@ -77,6 +77,21 @@ def test_the_deciding_result_is_kept() -> None:
     assert bytes(attempt.result["instructions"]) == b'"hi"'
 
 
+def test_a_server_that_refused_the_old_opening_tells_what_it_offers_in_answer_to_the_other() -> None:
+    attempt = Probe(eras.LEGACY)
+    attempt.receive_answer(INITIALIZE, json.parse(refusal(-32022)))
+    assert (attempt.era, attempt.result) == (eras.MODERN, {})
+    attempt.receive_answer(DISCOVER, json.parse(SUCCESS))
+    assert bytes(attempt.result["instructions"]) == b'"hi"'
+
+
+def test_what_a_legacy_server_answers_to_the_other_opening_is_of_no_interest() -> None:
+    attempt = Probe(eras.LEGACY)
+    attempt.receive_answer(INITIALIZE, json.parse(SUCCESS))
+    attempt.receive_answer(DISCOVER, json.parse(SUCCESS.replace(b"hi", b"other")))
+    assert (attempt.era, bytes(attempt.result["instructions"])) == (eras.LEGACY, b'"hi"')
+
+
 def test_the_openings_carry_what_their_era_wants() -> None:
     legacy = json.loads(probe.opening_params(INITIALIZE, "1", b'{"roots":{}}'))
     assert legacy == {

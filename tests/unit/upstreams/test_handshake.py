@@ -99,6 +99,32 @@ def test_what_the_server_says_of_itself_is_kept() -> None:
     run(body())
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_a_server_that_refuses_the_old_opening_first_is_heard_out(late: bool) -> None:
+    async def body() -> None:
+        script: dict[str, object] = {"initialize": -32022} | ({} if late else {"server/discover": MODERN_DISCOVERED})
+        connection = Scripted(None, script)
+        greeting = asyncio.create_task(greet(connection, "legacy", only=False, capabilities=b"{}"))
+        if late:
+            await until(lambda: connection.in_flight == 1, "the one is refused")
+            connection.give(2, MODERN_DISCOVERED)
+        found = await greeting
+        assert (found.era, bytes(found.capabilities["tools"])) == ("modern", b'{"listChanged":true}')
+
+    run(body())
+
+
+def test_a_server_that_never_says_what_it_offers_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handshake, "DISCOVER_SECONDS", 0.01)
+
+    async def body() -> None:
+        connection = Scripted(None, {"initialize": -32022})
+        found = await greet(connection, "legacy", only=False, capabilities=b"{}")
+        assert (found.era, found.capabilities, connection.in_flight) == ("modern", {}, 0)
+
+    run(body())
+
+
 def test_a_server_that_proves_its_era_by_an_error_has_said_nothing_of_itself() -> None:
     async def body() -> None:
         script: dict[str, object] = {"initialize": -32022, "server/discover": -32021}

@@ -118,10 +118,12 @@ def test_a_comment_over_the_limit_costs_no_event() -> None:
 def test_a_line_that_never_ends_is_not_kept() -> None:
     decoder = SseDecoder(LIMIT)
     decoder.receive_data(b"data: ")
+    assert decoder.receive_data(b"x" * LIMIT) == []
+    assert shown(decoder.receive_data(b"x")) == [TooLarge]
     for _ in range(100):
-        decoder.receive_data(b"x" * LIMIT)
-    assert len(decoder._buffer) <= LIMIT + len(b"data: ")
-    assert shown(decoder.receive_data(b"\n\n")) == [TooLarge]
+        assert decoder.receive_data(b"x" * LIMIT) == []
+        assert len(decoder._buffer) <= LIMIT + len(b"data: ")
+    assert shown(decoder.receive_data(b"\n\ndata: 1\n\n")) == [("message", b"1")]
 
 
 LINES = st.sampled_from(

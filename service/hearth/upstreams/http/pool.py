@@ -253,6 +253,8 @@ def open_pool(name: str, spec: ServerSpec) -> Pool:
     # Where nothing is encrypted, nothing needs to be verified.
     verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if address.startswith(UNIX):
+        if not hasattr(socket, "AF_UNIX"):
+            raise UpstreamError(f"server {name!r} is on a Unix socket, which this system does not have")
         path, request = unix_parts(address)
         transport = httpx.AsyncHTTPTransport(uds=os.path.expanduser(path), verify=verify, limits=limits)
         address = f"http://localhost{request}"

@@ -26,6 +26,8 @@ LINGER_SECONDS = 1.0
 # Between two attempts where the server names no pause: doubled each time, up to the longest.
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
+# A stream that lasted so long was one, even if nothing came.
+STABLE_SECONDS = 5.0
 # The server has not noticed yet that the former stream has ended, or has too much to do.
 _TRY_LATER = frozenset({409, 429})
 # Attempts in a row to take up the stream of a request, before it is given up.
@@ -118,6 +120,7 @@ class Listener:
         self._connection = connection
         self._carrier = carrier
         self._task: asyncio.Task[None] | None = None
+        self._may_have_missed = False
 
     def start(self) -> None:
         """Listen from now on, in the session that there is now."""
@@ -136,15 +139,20 @@ class Listener:
             if is_alive is None:
                 return
             failures = 0 if is_alive else failures + 1
+            # Where events have ids, those that fell between two connections come with the next one.
+            self._may_have_missed |= is_alive and not decoder.last_id
             await asyncio.sleep(pause(failures, decoder.retry))
             decoder = SseDecoder(self._connection.message_limit, decoder.last_id)
 
     async def _listen_once(self, decoder: SseDecoder) -> bool | None:
-        """One connection, to its end. Returns whether anything came, or None if there is nothing to be had."""
+        """One connection, to its end. Returns whether it was of any use, or None if there is nothing to be had."""
         session = self._carrier.session
         generation = session.generation
         async with await get(self._connection, self._carrier, decoder.last_id) as response:
             if response.status == 200 and response.content_type == STREAM:
+                if self._may_have_missed:
+                    self._may_have_missed = False
+                    self._connection.take(list(session.notices()), None)
                 return await self._read(response, decoder)
         if response.status == 404 and session.id:
             # Begins with a new session again, if there is one.
@@ -153,8 +161,10 @@ class Listener:
         return False if response.status >= 500 or response.status in _TRY_LATER else None
 
     async def _read(self, response: "Response", decoder: SseDecoder) -> bool:
-        """Hand over what comes until the stream ends. Returns whether anything came."""
+        """Hand over what comes until the stream ends. Returns whether anything came, or could have."""
         response.keep_alive()
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
         any_came = False
         try:
             async for chunk in response.chunks():
@@ -166,7 +176,7 @@ class Listener:
                         self._connection.take(bodies.items(event.data), None)
         except Broken:
             pass
-        return any_came
+        return any_came or loop.time() - begun > STABLE_SECONDS
 
 
 async def get(connection: "HttpConnection", carrier: "StreamableCarrier", last_id: bytes) -> "Response":

@@ -1,0 +1,115 @@
+"""Who waits to hear of a resource hears of it from whichever process serves it, whatever becomes of the others."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from conformance.clients import UPDATED, Client
+from conformance.puppets import Puppet, PuppetServer
+from conformance.revisions import MODERN
+from process.daemon import Scratch
+from process.kernel import is_gone, until
+from process.sharing import NEWEST_LEGACY, PROMPT, House, act, called, heard_nothing, outcome
+
+ERAS = pytest.mark.parametrize("revision", [NEWEST_LEGACY, MODERN])
+SUBSCRIBE = "resources/subscribe"
+URI = "test://one"
+OFFERS = {"resources": [{"uri": URI, "name": "one"}]}
+
+
+@pytest.fixture
+def house(scratch: Scratch) -> Iterator[House]:
+    opened = House(scratch)
+    yield opened
+    opened.close()
+
+
+def told(client: Client, puppet: Puppet) -> bool:
+    """Whether the client hears of a change that the puppet announces."""
+    puppet.notify(UPDATED, uri=URI)
+    return bool(client.next_notice(UPDATED)["params"]["uri"] == URI)
+
+
+def subscribed(server: PuppetServer, client: Client) -> Puppet:
+    """The puppet that was asked for notices, of those that were not asked before."""
+    client.subscribe(URI)
+    return server.next(SUBSCRIBE)[0]
+
+
+@ERAS
+def test_a_subscription_follows_its_client_to_a_process_of_its_own(house: House, revision: str) -> None:
+    server = house.server(offers=OFFERS)
+    house.start()
+    client = house.client(revision, bare=True)
+    former = subscribed(server, client)
+    (pid,) = house.pids()
+    assert told(client, former)
+    puppet, call = called(server, client, id_ := act(client))
+    assert puppet is former
+    puppet.ask("q", "sampling/createMessage", **PROMPT)
+    # Nobody calls: it is asked for its notices all the same.
+    puppet, _ = server.next(SUBSCRIBE)
+    assert puppet is not former
+    former.say(call, "done")
+    assert outcome(client, id_).text == "done"
+    until(lambda: is_gone(pid), "the former process has ended")
+    assert told(client, puppet)
+
+
+def test_a_subscription_follows_its_client_to_another_workspace(house: House) -> None:
+    server = house.server(offers=OFFERS, isolation="workspace")
+    house.start()
+    client = house.legacy("ann")
+    id_ = client.begin(SUBSCRIBE, uri=URI)
+    client.next_question()
+    former = server.next(SUBSCRIBE)[0]
+    assert outcome(client, id_).result == {}
+    client.name = "bob"
+    client.wire.send({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
+    client.next_question()
+    puppet, _ = server.next(SUBSCRIBE)
+    assert puppet is not former
+    assert told(client, puppet)
+    former.notify(UPDATED, uri=URI)
+    assert heard_nothing(client)
+
+
+@ERAS
+def test_a_subscription_survives_a_reload_that_changes_its_server(house: House, revision: str) -> None:
+    server = house.server(offers=OFFERS)
+    house.start()
+    client = house.client(revision, bare=True)
+    former = subscribed(server, client)
+    house.scratch.configure({"puppet": server.entry(isolation="session")})
+    assert house.scratch.control().control("reload")[0]["ok"] is True
+    puppet, _ = server.next(SUBSCRIBE)
+    assert puppet is not former
+    assert told(client, puppet)
+
+
+@pytest.mark.parametrize("isolation", ["workspace", "session"])
+def test_a_change_is_told_to_those_whose_process_says_so(house: House, isolation: str) -> None:
+    server = house.server(offers=OFFERS, isolation=isolation)
+    house.start()
+    ann, bob = (house.client(NEWEST_LEGACY, name, bare=True) for name in ("ann", "bob"))
+    puppets = [subscribed(server, client) for client in (ann, bob)]
+    assert puppets[0] is not puppets[1]
+    assert told(ann, puppets[0])
+    assert heard_nothing(bob)
+    assert told(bob, puppets[1])
+    assert heard_nothing(ann)
+
+
+def test_a_server_that_is_shared_is_asked_once_and_until_the_last_one_has_left(house: House) -> None:
+    server = house.server(offers=OFFERS, isolation="shared")
+    house.start()
+    ann, bob = (house.client(NEWEST_LEGACY, name, bare=True) for name in ("ann", "bob"))
+    puppet = subscribed(server, ann)
+    bob.subscribe(URI)
+    puppet.notify(UPDATED, uri=URI)
+    assert [client.next_notice(UPDATED)["params"]["uri"] for client in (ann, bob)] == [URI, URI]
+    ann.close()
+    assert told(bob, puppet)
+    assert not {SUBSCRIBE, "resources/unsubscribe"} & set(server.methods())
+    bob.unsubscribe(URI, None)
+    assert server.next("resources/unsubscribe")[1]["params"] == {"uri": URI}
