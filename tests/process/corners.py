@@ -4,6 +4,7 @@ Servers are the conformance tests' puppets, which also keep what they were told;
 their revision does not have, and a stage on which somebody complained fails its test.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from conformance.clients import Client, LegacyClient, Message, ModernClient, Outcome, client_of
@@ -48,11 +49,19 @@ class Actor(PuppetServer):
     def __init__(self, *words: Any, **offers: Any) -> None:
         # Before the first process of it can be started.
         self.record: list[Message] = []
+        # Answers in the place of the routine, where it has one; does something besides.
+        self.instead: Callable[[Message], Message | None] = lambda message: None
+        self.aside: Callable[[Puppet, Message], None] = lambda puppet, message: None
         super().__init__(*words, **offers)
 
     def heard(self, puppet: Puppet, message: Message) -> None:
         self.record.append(message)
-        super().heard(puppet, message)
+        answer = self.instead(message)
+        if answer is None:
+            self.aside(puppet, message)
+            super().heard(puppet, message)
+        else:
+            puppet.send({"id": message["id"], **answer})
 
     def told(self, method: str) -> list[Message]:
         """The params of all messages of that method."""
