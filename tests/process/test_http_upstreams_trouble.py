@@ -234,6 +234,29 @@ def test_a_server_that_does_not_read_is_busy() -> None:
         run(body())
 
 
+def test_a_server_that_asks_and_takes_no_answers_is_not_answered_for_ever() -> None:
+    class Curious(LegacySite):
+        async def _tool_report(self, session, message, reply):  # type: ignore[no-untyped-def]
+            await reply.stream()
+            for number in range(2000):
+                await reply.event({"jsonrpc": "2.0", "id": f"ping-{number}", "method": "ping"})
+            await self._result(reply, message, content("asked"))
+
+        async def serve(self, request: Request, reply: Reply) -> None:
+            if request.method == "POST" and "method" not in request.message:
+                await reply.gone.wait()
+            else:
+                await super().serve(request, reply)
+
+    async def body() -> None:
+        async with talking(site.url, limits=(2**20, 2**16)) as talk:
+            assert await talk.call("report") == "asked"
+            assert len(talk.connection._tasks) < 50  # type: ignore[attr-defined]
+
+    with Curious() as site:
+        run(body())
+
+
 class Fickle(LegacySite):
     """Takes the next request with that method, and hangs up without a word."""
 

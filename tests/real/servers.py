@@ -284,7 +284,8 @@ def filesystem_entry(folder: Path) -> Entry:
     shared = folder.parent / "files"
     shared.mkdir(exist_ok=True)
     (shared / "note.txt").write_text("one\ntwo\n")
-    return {"command": command, "args": [*words, str(shared)]}
+    # Otherwise it would follow the clients, and leave the folder in its arguments.
+    return {"command": command, "args": [*words, str(shared)], "isolation": "shared"}
 
 
 def filesystem_steps(place: str) -> Steps:

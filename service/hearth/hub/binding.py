@@ -1,8 +1,10 @@
 """Which instance of a server serves which session. Sessions hold what they use; what nobody holds is ended."""
 
+import asyncio
+import logging
 from collections.abc import Set
 
-from hearth.errors import HearthError, Refused, UpstreamError
+from hearth.errors import HearthError, UpstreamError
 from hearth.hub.levels import Levels
 from hearth.hub.questions import Questions
 from hearth.hub.sessions import Session
@@ -10,6 +12,8 @@ from hearth.mcp import capabilities, eras, isolation
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
 from hearth.wire import values
+
+log = logging.getLogger(__name__)
 
 # A client that lists roots answers at once; without an answer its working directory counts.
 ROOTS_SECONDS = 5.0
@@ -29,8 +33,9 @@ class Binding:
         """
         if server.mode == isolation.WORKSPACE:
             await self._learn_roots(session)
+        mode = server.mode
         instance = await server.ensure(session.tenant(era, declared))
-        if server.mode == isolation.WORKSPACE and instance.mode != isolation.WORKSPACE:
+        if instance.mode == isolation.WORKSPACE != mode:
             # It has turned out to want roots while it was being started.
             return await self.bind(session, era, server, declared)
         if session.left:
@@ -77,17 +82,24 @@ class Binding:
 
     async def _learn_roots(self, session: Session) -> None:
         """Ask the client which folders it works in, once."""
-        if session.roots is not None or session.hides_roots or not lists_roots(session):
+        if not lists_roots(session):
             return
+        if session.asked_roots is None:
+            session.asked_roots = asyncio.ensure_future(self._ask_roots(session))
+        # Shielded: others wait for the same answer.
+        await asyncio.shield(session.asked_roots)
+
+    async def _ask_roots(self, session: Session) -> None:
         try:
             answer = await self._questions.ask(session, capabilities.ROOTS, b"{}", ROOTS_SECONDS)
             session.roots = tuple(bytes(root) for root in values.elements(answer.get("roots")))
-        except (Refused, HearthError):
-            session.hides_roots = True
+        except HearthError as problem:
+            # Its working directory counts instead.
+            log.info("a client did not list its roots: %s", problem)
 
     def roots_changed(self, session: Session) -> list[Server]:
         """The client works in other folders than before: it belongs to other workspaces of the servers returned."""
-        session.roots, session.hides_roots = None, False
+        session.roots = session.asked_roots = None
         left: list[Server] = []
         for bound in session.bound.values():
             for server, instance in list(bound.items()):

@@ -38,9 +38,8 @@ class Call:
 
     __slots__ = (
         "asked", "batch", "connection", "declared", "desk", "era", "id", "instance", "key", "known", "log_level",
-        "method", "number", "params", "parked", "plain", "progress_token", "replayed", "resent", "rounds", "server",
-        "session", "started", "tag", "tasks",
-        "touched", "uri", "view",
+        "method", "number", "params", "parked", "paused", "plain", "progress_token", "replayed", "resent", "rounds",
+        "server", "session", "started", "tag", "tasks", "touched", "uri", "view",
     )  # fmt: skip
 
     def __init__(
@@ -208,14 +207,18 @@ class Call:
 
     def attach(self, task: "asyncio.Task[None]") -> None:
         """A question that ends with the call."""
-        self.tasks = self.tasks or set()
+        if not self.tasks:
+            self.tasks = set()
+            self.paused = monotonic()
         self.tasks.add(task)
         task.add_done_callback(self._detach)
 
     def _detach(self, task: "asyncio.Task[None]") -> None:
+        self.touched = monotonic()
         if self.tasks:
             self.tasks.discard(task)
-        self.touched = monotonic()
+            if not self.tasks:
+                self.started += self.touched - self.paused
 
     def _withdraw_questions(self) -> None:
         tasks, self.tasks = self.tasks, None

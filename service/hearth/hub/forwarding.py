@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Raw
 
-from hearth.errors import HearthError, MessageError, UpstreamError
+from hearth.errors import HearthError, UpstreamError
 from hearth.hub import levels
 from hearth.hub.binding import Binding
 from hearth.hub.calls import Call, unrepeatable
@@ -43,7 +43,7 @@ class Forwarding:
         meta: json.Fields,
         locate: Locate,
         may_have: MayHave,
-        missing: str,
+        missing: HearthError,
     ) -> None:
         """Forward a request. Raises HearthError when it is clear at once that it cannot be; later, the call fails."""
         session = call.session
@@ -64,7 +64,7 @@ class Forwarding:
         meta: json.Fields,
         locate: Locate,
         may_have: MayHave,
-        missing: str,
+        missing: HearthError,
     ) -> None:
         """Start what must run for this call, then forward it."""
         try:
@@ -88,7 +88,7 @@ class Forwarding:
         except HearthError as problem:
             call.failed(problem)
 
-    async def _find(self, call: Call, locate: Locate, may_have: MayHave, missing: str) -> Target:
+    async def _find(self, call: Call, locate: Locate, may_have: MayHave, missing: HearthError) -> Target:
         failure: HearthError | None = None
         tried: set[Server] = set()
         while True:
@@ -103,7 +103,7 @@ class Forwarding:
                 target = locate(view, True)
                 if target:
                     return target
-                raise failure or MessageError(missing, eras.INVALID_PARAMS)
+                raise failure or missing
             tried.add(server)
             try:
                 await self._binding.bind(call.session, call.era, server)
@@ -212,9 +212,7 @@ class _Turn(NamedTuple):
         if not self.call.is_open:
             return
         try:
-            self.forwarding.send(
-                self.call, self.method, self.params, self.meta, self.view, self.target, self.instance
-            )
+            self.forwarding.send(self.call, self.method, self.params, self.meta, self.view, self.target, self.instance)
         except HearthError as problem:
             self.call.failed(problem)
 

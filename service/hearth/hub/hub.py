@@ -188,8 +188,9 @@ class Hub:
         """A server asks something."""
         self._relay.asked(instance, connection, message, cause)
 
-    def ended(self, instance: Instance) -> None:
+    def ended(self, instance: Instance, connection: Connection) -> None:
         """A server's process is gone. If somebody waits for what it would tell, it is started again."""
+        self._relay.ended(connection)
         self._parking.server_ended()
         if instance.watch and not instance.obsolete:
             self._forwarding.spawn(self._revive(instance))

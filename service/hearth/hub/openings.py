@@ -27,14 +27,16 @@ class Openings:
     def initialize(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         """`initialize`."""
         session = call.session
-        offered, instructions = self._offered(session, eras.LEGACY)
-        version, body = self._identity.initialized(values.text(params.get("protocolVersion")), offered, instructions)
+        version = eras.negotiate(values.text(params.get("protocolVersion")))
         session.era = eras.LEGACY
         session.version = version
         session.client = client_info(params.get("clientInfo"))
         session.capabilities = {key: Raw(bytes(value)) for key, value in _declared(params, version).items()}
         info = params.get("clientInfo")
         session.caller = translate.Caller(json.join(session.capabilities), None if info is None else bytes(info))
+        # What it is offered may depend on what it has just declared.
+        session.view = None
+        _, body = self._identity.initialized(version, *self._offered(session, eras.LEGACY))
         call.close(answers.result(call.id, body), keep="initialize")
 
     def discover(self, call: Call, params: json.Fields, meta: json.Fields) -> None:

@@ -66,10 +66,10 @@ class Relay:
             connection.answer(refusal(message, f"no client can be asked for {message.method}"), cause)
             return
         self._learn(instance, message.method, cause)
-        if message.method == capabilities.ROOTS and instance.mode == isolation.WORKSPACE:
+        call = causing_call(instance, connection, cause, asks=True)
+        if message.method == capabilities.ROOTS and instance.mode == isolation.WORKSPACE and not _lists_roots(call):
             connection.answer(answers.result(message.id, instance.tenant.root_list()), cause)
             return
-        call = causing_call(instance, connection, cause, asks=True)
         if call is None or (isinstance(call, Call) and call.era == eras.LEGACY):
             self._put(key, instance, connection, call, message, cause)
         else:
@@ -158,6 +158,12 @@ class Relay:
             raise
         connection.answer(payload, cause)
 
+    def ended(self, connection: Connection) -> None:
+        """A server is gone: nobody needs the answers to what it asked outside of any call."""
+        for key, held in list(self._open.items()):
+            if key[0] is connection and isinstance(held, asyncio.Task):
+                held.cancel()
+
     # --- notices
 
     def noticed(self, instance: Instance, message: json.Message, cause: int | None) -> None:
@@ -217,3 +223,9 @@ class Relay:
         if session and message.method and session.era == instance.era:
             body = translate.notification_params(params)
             session.outlet.notify(answers.notification(message.method, body))
+
+
+def _lists_roots(call: "Call | ParkedCall | None") -> bool:
+    """Whether the call's client tells roots of its own with it. A legacy one has, before it came to its workspace."""
+    attached = call if isinstance(call, Call) or call is None else call.call
+    return attached is not None and attached.era == eras.MODERN and "roots" in values.members(attached.declared)

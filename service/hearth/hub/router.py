@@ -22,6 +22,7 @@ from hearth.mcp import answers, eras, inputs, names
 from hearth.mcp.capabilities import NEWER_QUESTIONS_SINCE
 from hearth.mcp.offering import KINDS, PROMPTS, TOOLS, Kind
 from hearth.mcp.questions import Question
+from hearth.mcp.uris import NoSuchResource
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
@@ -214,7 +215,7 @@ class Router:
             offer = view.offers[kind].get(name)
             return offer.target if offer else None
 
-        missing = f"unknown {kind.member[:-1]}: {name}"
+        missing = MessageError(f"unknown {kind.member[:-1]}: {name}", eras.INVALID_PARAMS)
         self._forwarding.submit(call, method, params, meta, locate, _may_have(call.session, name), missing)
 
     def _get_prompt(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
@@ -236,9 +237,8 @@ class Router:
             found = view.locate(uri, call.session.links, settled)
             return Target(found[0], {"uri": Raw(json.dumps(found[1]))}) if found else None
 
-        self._forwarding.submit(
-            call, "resources/read", params, meta, locate, _anybody, f"no server has the resource {uri}"
-        )
+        missing = NoSuchResource(uri)
+        self._forwarding.submit(call, "resources/read", params, meta, locate, _anybody, missing)
 
     def _complete(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         ref = values.members(params.get("ref"))
@@ -258,7 +258,8 @@ class Router:
 
         may_have = _anybody if name is None else _may_have(call.session, name)
         missing = f"unknown prompt: {name}" if uri is None else f"no server has the resource template {uri}"
-        self._forwarding.submit(call, "completion/complete", params, meta, locate, may_have, missing)
+        problem = MessageError(missing, eras.INVALID_PARAMS)
+        self._forwarding.submit(call, "completion/complete", params, meta, locate, may_have, problem)
 
     def _forward_unknown(self, call: Call, method: str, params: json.Fields, meta: json.Fields) -> None:
         """An extension's method has one place to go only where there is one server."""
@@ -269,7 +270,7 @@ class Router:
         call.known = False
         # Nobody knows what it does, so it is not done twice.
         target = Target(server, {}, method)
-        missing = f"unknown method: {method}"
+        missing = MessageError(f"unknown method: {method}", eras.METHOD_NOT_FOUND)
         self._forwarding.submit(call, method, params, meta, lambda view, settled: target, _anybody, missing)
 
     # --- input that is required in the middle of a call

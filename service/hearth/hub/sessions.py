@@ -4,6 +4,7 @@ The first session is the owner. When it leaves, or falls silent, the earliest co
 that fell silent keeps its connection and what is owed to it: a person may have pressed Ctrl-Z.
 """
 
+import asyncio
 import os
 import time
 from collections.abc import Iterator
@@ -130,7 +131,7 @@ class Session:
         self.links: dict[str, str] = {}
         # Raw roots, once the client was asked for them; it may have refused to tell, and is not asked again.
         self.roots: tuple[bytes, ...] | None = None
-        self.hides_roots = False
+        self.asked_roots: asyncio.Future[None] | None = None
 
     def tenant(self, era: str | None = None, capabilities: bytes | None = None) -> Tenant:
         """The session as a server's instances see it; of a modern client each request declares its capabilities."""

@@ -11,6 +11,7 @@ from hearth.hub.sessions import Session
 from hearth.hub.views import Catalogue
 from hearth.mcp import answers, eras, translate
 from hearth.mcp.offering import CHANGES, KINDS, Kind
+from hearth.mcp.uris import NoSuchResource
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
@@ -34,6 +35,8 @@ class Subscriptions:
     def announce(self, sessions: Iterable[Session]) -> None:
         """Tell everybody whose client saw other lists."""
         for session in sessions:
+            if not session.seen:
+                continue
             content = self._catalogue.view(session).content
             # Who never asked for a list has nothing to be told, unless it asked for exactly that.
             changed = [kind for kind, seen in session.seen.items() if seen != content[kind]]
@@ -71,7 +74,7 @@ class Subscriptions:
         session.outlet.finish(call.tag, keep=listen.keep)
         if call.replayed:
             # Acknowledged by another daemon, whose lists the client has.
-            for kind in KINDS:
+            for kind in listen.kinds.values():
                 listen.changed(kind)
         else:
             listen.acknowledge()
@@ -157,7 +160,7 @@ class Subscriptions:
             if found:
                 return found
             if server is None:
-                raise MessageError(f"no server has the resource {uri}", eras.INVALID_PARAMS)
+                raise NoSuchResource(uri)
             tried.add(server)
             try:
                 await self._binding.bind(session, session.era or eras.MODERN, server)

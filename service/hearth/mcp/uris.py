@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hearth.errors import MessageError
+from hearth.mcp import eras
 from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
 
@@ -22,6 +23,14 @@ _PART = re.compile(r"([^{}]+)|\{([+#./;?&]?)([^{}]+)\}")
 _RESULT_ARRAYS = ("content", "contents", "messages")
 
 Rename = Callable[[str], str]
+
+
+class NoSuchResource(MessageError):
+    """No server has it: the modern era names the resource beside the sentence, and older clients may read it."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(f"no server has the resource {uri}", eras.INVALID_PARAMS)
+        self.data = {"uri": uri}
 
 
 # --- templates (RFC 6570, levels 1 to 4)

@@ -42,8 +42,8 @@ class Audience(Protocol):
     def asked(self, instance: "Instance", connection: Connection, message: json.Message, cause: int | None) -> None:
         """A question to a client."""
 
-    def ended(self, instance: "Instance") -> None:
-        """Its conversation is over; who needs it starts it again."""
+    def ended(self, instance: "Instance", connection: Connection) -> None:
+        """That conversation is over; who needs another starts it again."""
 
 
 class Queued(Protocol):
@@ -305,7 +305,7 @@ class Instance:
                 self.error = f"{why}{self._last_words()}"
             log.warning("%s", why, extra={"upstream": self.name})
             self._fail_queue()
-            self._audience.ended(self)
+            self._audience.ended(self, connection)
         elif connection is self.connection:
             # While it was being started; any other was given up, and its last words come after its successor's first.
             self.connection = None

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from hearth.errors import UpstreamError
+from hearth.errors import UpstreamBusy, UpstreamError
 from hearth.mcp import answers
 from hearth.turns import TURN
 from hearth.upstreams.connection import Connection, Owner, Waiter
@@ -74,8 +74,11 @@ class StdioConnection(Connection):
         """Answer a request of the server's; one that asks without ever reading is not answered for ever."""
         try:
             self._process.write(payload + b"\n", self._queue_limit)
-        except UpstreamError as problem:
+        except UpstreamBusy as problem:
             self._complain(problem)
+        except UpstreamError:
+            # Gone meanwhile.
+            pass
 
     async def why_lost(self) -> UpstreamError:
         """Of a server that has just ended, its exit says most."""

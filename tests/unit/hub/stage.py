@@ -6,7 +6,6 @@ from hearth.hub.sessions import Session
 from hearth.hub.views import View
 from hearth.mcp import capabilities, eras, isolation
 from hearth.mcp.offering import KINDS, Item, Kind, Offering
-from hearth.upstreams.connection import Owner
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.learned import Learned
 from hearth.upstreams.server import Key, Server
@@ -61,10 +60,6 @@ def instance(
     found._ready(0.0)
     of.instances[Key(offered.era, mode, session.id if session else "")] = found
     return found, connection
-
-
-def _connect(owner: Owner, tenant: Tenant) -> Recorded:
-    return Recorded(owner)
 
 
 class Desk:

@@ -313,6 +313,26 @@ def test_an_answered_question_starts_the_call_s_time_anew() -> None:
     run(body())
 
 
+def test_the_time_that_questions_take_is_not_the_call_s() -> None:
+    async def body() -> None:
+        stage = Stage()
+        begun, events = stage.call.started, [asyncio.Event(), asyncio.Event()]
+        tasks = [asyncio.create_task(event.wait()) for event in events]
+        for task in tasks:
+            stage.call.attach(task)  # type: ignore[arg-type]
+        stage.call.paused -= 50.0
+        for event, task in zip(events, tasks, strict=True):
+            assert stage.call.waits_for_client
+            assert stage.call.started == begun
+            event.set()
+            await task
+            await asyncio.sleep(0)
+        assert not stage.call.waits_for_client
+        assert 50.0 <= stage.call.started - begun < 100.0
+
+    run(body())
+
+
 def test_a_call_is_sent_again_under_a_new_number_and_withdrawn_under_that_one() -> None:
     async def body() -> None:
         stage = Stage()

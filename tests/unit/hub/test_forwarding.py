@@ -283,9 +283,8 @@ def test_what_nobody_can_have_is_refused_with_the_sentence() -> None:
         stage.server._offerings[stage.instance.capabilities] = offering()
         member, outlet = client()
         call = opened(member)
-        stage.forwarding.submit(
-            call, "tools/call", {}, {}, lambda view, settled: None, lambda of: True, "unknown tool: x"
-        )
+        missing = MessageError("unknown tool: x", -32602)
+        stage.forwarding.submit(call, "tools/call", {}, {}, lambda view, settled: None, lambda of: True, missing)
         await until(lambda: outlet.heard("answer"), "it is answered")
         (answer,) = outlet.messages("answer")
         assert (answer["error"]["code"], answer["error"]["message"]) == (-32602, "unknown tool: x")
@@ -303,6 +302,7 @@ def test_bad_params_that_only_the_search_finds_are_the_client_s_error() -> None:
             raise MessageError("params.x must be a string", eras.INVALID_PARAMS)
 
         with pytest.raises(MessageError):
-            stage.forwarding.submit(opened(member), "tools/call", {}, {}, locate, lambda of: True, "unknown")
+            missing = MessageError("unknown", -32602)
+            stage.forwarding.submit(opened(member), "tools/call", {}, {}, locate, lambda of: True, missing)
 
     run(body())

@@ -179,3 +179,9 @@ def test_a_single_array_is_rewritten_by_itself() -> None:
     found = uris.rewrite_links(content, lambda uri: uris.prefixed("s", uri))
     assert uris.links(b'{"content":%b}' % bytes(found)) == ["hearth:s:u:1", "hearth:s:u:2"]
     assert json.loads(found)[0]["uri"] == "u:no"
+
+
+def test_a_resource_that_nobody_has_is_named_beside_the_sentence() -> None:
+    problem = uris.NoSuchResource("note://nowhere")
+    assert (problem.rpc_code, str(problem)) == (-32602, "no server has the resource note://nowhere")
+    assert problem.data == {"uri": "note://nowhere"}

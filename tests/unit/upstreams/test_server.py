@@ -5,44 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from hearth.config import Config, ServerSpec
 from hearth.errors import UpstreamError
 from hearth.mcp import capabilities, eras, isolation
-from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.instance import FAILED, READY, STARTING, STOPPED, Instance
-from hearth.upstreams.learned import Learned
 from hearth.upstreams.server import Server
 from hearth.upstreams.stdio import StdioConnection
 from hearth.upstreams.tenancy import Tenant
-from unit.conversations import Audience, Scripted, dual_script, legacy_script, modern_script, run, until
+from unit.conversations import Hearer, dual_script, legacy_script, modern_script, run, until
+from unit.staged_servers import StagedServer
 
 LEGACY, MODERN = Tenant("1", eras.LEGACY), Tenant("2", eras.MODERN)
-
-
-class Staged(Server):
-    """A server whose connections are the test's. What is to be ended is ended at once, and noted."""
-
-    def __init__(self, learned: Path, script: dict[str, object] | None = None, **spec: object) -> None:
-        self.script = legacy_script() if script is None else script
-        self.connections: list[Scripted] = []
-        self.retired: list[tuple[Instance, float]] = []
-        self.audience = Audience()
-        super().__init__(
-            ServerSpec(name="s", **{"command": "true", **spec}),  # type: ignore[arg-type]
-            Config(drain_timeout=3.0),
-            Learned(str(learned)),
-            self.audience,
-            lambda instance, seconds: self.retired.append((instance, seconds)),
-        )
-
-    def _connect(self, owner: Owner, tenant: Tenant) -> Connection:
-        self.connections.append(Scripted(owner, self.script))
-        return self.connections[-1]
-
-    def again(self) -> "Staged":
-        """The same server under another daemon, which knows what this one has learned."""
-        spec = {key: getattr(self.spec, key) for key in ("isolation", "era", "instance_idle")}
-        return Staged(Path(self._learned.path), self.script, **spec)
 
 
 @pytest.fixture
@@ -59,7 +31,7 @@ def instances(*found: Instance) -> int:
 
 def test_a_server_that_speaks_both_eras_is_used_in_the_client_s(learned: Path) -> None:
     async def body() -> None:
-        server = Staged(learned, dual_script())
+        server = StagedServer(learned, dual_script())
         old, new = await server.ensure(LEGACY), await server.ensure(MODERN)
         assert (old.era, new.era, len(server.connections)) == (eras.LEGACY, eras.MODERN, 2)
         assert await server.ensure(Tenant("3", eras.LEGACY)) is old
@@ -75,7 +47,7 @@ def test_a_server_that_speaks_one_era_is_one_process_for_clients_of_both(
     learned: Path, script: dict[str, object], era: str, first: Tenant
 ) -> None:
     async def body() -> None:
-        server = Staged(learned, script)
+        server = StagedServer(learned, script)
         second = MODERN if first is LEGACY else LEGACY
         one, other = await server.ensure(first), await server.ensure(second)
         assert one is other
@@ -90,7 +62,7 @@ def test_a_server_that_speaks_one_era_is_one_process_for_clients_of_both(
 
 def test_a_server_that_was_found_to_speak_one_era_only_is_not_asked_again(learned: Path) -> None:
     async def body() -> None:
-        server = Staged(learned)
+        server = StagedServer(learned)
         await server.ensure(MODERN)
         await server.ensure(LEGACY)
         assert len(server.connections) == 1
@@ -103,7 +75,7 @@ def test_a_server_that_was_found_to_speak_one_era_only_is_not_asked_again(learne
 
 def test_everybody_waits_for_the_one_who_finds_out_which_era_it_is(learned: Path) -> None:
     async def body() -> None:
-        server = Staged(learned)
+        server = StagedServer(learned)
         found = await asyncio.gather(*(server.ensure(tenant) for tenant in (MODERN, LEGACY, Tenant("3"), LEGACY)))
         assert (instances(*found), len(server.connections)) == (1, 1)
 
@@ -112,7 +84,7 @@ def test_everybody_waits_for_the_one_who_finds_out_which_era_it_is(learned: Path
 
 def test_a_scout_that_fails_leaves_the_way_free_for_the_others(learned: Path) -> None:
     async def body() -> None:
-        server = Staged(learned, {"initialize": -32600, "server/discover": -32601})
+        server = StagedServer(learned, {"initialize": -32600, "server/discover": -32601})
         results = await asyncio.gather(*map(server.ensure, (MODERN, LEGACY)), return_exceptions=True)
         assert all(isinstance(result, UpstreamError) for result in results)
         server.script = legacy_script()
@@ -126,7 +98,7 @@ def test_a_scout_that_fails_leaves_the_way_free_for_the_others(learned: Path) ->
 @pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
 def test_an_era_that_the_config_names_is_everybody_s(learned: Path, era: str) -> None:
     async def body() -> None:
-        server = Staged(learned, dual_script(), era=era)
+        server = StagedServer(learned, dual_script(), era=era)
         assert instances(await server.ensure(LEGACY), await server.ensure(MODERN)) == 1
         assert {instance.era for instance in server.instances.values()} == {era}
         # What a config says is nothing that was learned.
@@ -142,7 +114,7 @@ def test_shared_by_hand_means_one_process_in_one_era_whoever_comes_first(
     learned: Path, script: dict[str, object], era: str
 ) -> None:
     async def body() -> None:
-        server = Staged(learned, script, isolation="shared")
+        server = StagedServer(learned, script, isolation="shared")
         one = await server.ensure(LEGACY)
         assert await server.ensure(MODERN) is await server.ensure(LEGACY) is one
         assert (one.era, len(server.connections)) == (era, 1)
@@ -163,7 +135,7 @@ def test_shared_by_hand_means_one_process_in_one_era_whoever_comes_first(
 )
 def test_who_shares_an_instance_is_a_matter_of_the_mode(learned: Path, mode: str, shares: set[str]) -> None:
     async def body() -> None:
-        server = Staged(learned, isolation=mode)
+        server = StagedServer(learned, isolation=mode)
         one = await server.ensure(Tenant("1", cwd="/a"))
         others = {
             "same session": Tenant("1", cwd="/a"),
@@ -180,7 +152,7 @@ def test_only_alone_on_an_instance_a_client_declares_its_capabilities_for_itself
     async def body() -> None:
         tenant = Tenant("1", eras.LEGACY, capabilities=b'{"roots":{}}')
         for mode, declared in (("session", {"roots": {}}), ("workspace", None), ("shared", None)):
-            server = Staged(learned, isolation=mode)
+            server = StagedServer(learned, isolation=mode)
             instance = await server.ensure(tenant)
             (params,) = (item["params"] for item in server.connections[0].sent if item["method"] == "initialize")
             assert params["capabilities"] == declared if declared else params["capabilities"].keys() == {
@@ -193,7 +165,7 @@ def test_only_alone_on_an_instance_a_client_declares_its_capabilities_for_itself
 
 def test_what_it_offers_is_known_for_those_who_declare_the_same(learned: Path) -> None:
     async def body() -> None:
-        server = Staged(learned, isolation="session")
+        server = StagedServer(learned, isolation="session")
         plain, rich = Tenant("1"), Tenant("2", capabilities=b'{"roots":{}}')
         assert server.offering(plain) is server.any_offering is None
         instance = await server.ensure(plain)
@@ -218,7 +190,7 @@ def test_a_server_that_asks_is_shared_more_narrowly_from_then_on(
     learned: Path, events: list[isolation.Event], mode: str
 ) -> None:
     async def body() -> None:
-        server = Staged(learned)
+        server = StagedServer(learned)
         assert server.mode == "shared"
         one = await server.ensure(LEGACY)
         for event in events:
@@ -236,7 +208,7 @@ def test_a_server_that_asks_is_shared_more_narrowly_from_then_on(
 
 def test_what_was_learned_again_changes_nothing(learned: Path) -> None:
     async def body() -> None:
-        server = Staged(learned)
+        server = StagedServer(learned)
         server.learn(isolation.ROOTS)
         one = await server.ensure(LEGACY)
         server.learn(isolation.ROOTS)
@@ -248,7 +220,7 @@ def test_what_was_learned_again_changes_nothing(learned: Path) -> None:
 @pytest.mark.parametrize("mode", ["shared", "workspace"])
 def test_how_it_is_shared_by_hand_is_not_changed_by_what_it_asks(learned: Path, mode: str) -> None:
     async def body() -> None:
-        server = Staged(learned, isolation=mode)
+        server = StagedServer(learned, isolation=mode)
         one = await server.ensure(LEGACY)
         server.learn(isolation.QUESTION)
         assert (server.mode, await server.ensure(LEGACY)) == (mode, one)
@@ -261,7 +233,7 @@ def test_who_waits_for_an_instance_that_is_no_longer_right_gets_the_one_that_is(
     async def body() -> None:
         script = legacy_script()
         tools = script.pop("tools/list")
-        server = Staged(learned, script)
+        server = StagedServer(learned, script)
         waiting = asyncio.create_task(server.ensure(LEGACY))
         await until(lambda: server.connections and "tools/list" in server.connections[0].methods(), "it is started")
         first = server.find(LEGACY)
@@ -278,7 +250,7 @@ def test_who_waits_for_an_instance_that_is_no_longer_right_gets_the_one_that_is(
 
 def test_who_never_gets_the_right_one_is_told(learned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def body() -> None:
-        server = Staged(learned)
+        server = StagedServer(learned)
         ready = Instance._ready
 
         def outdated(instance: Instance, begun: float) -> None:
@@ -296,8 +268,8 @@ def test_who_never_gets_the_right_one_is_told(learned: Path, monkeypatch: pytest
 # --- connecting
 
 
-def launched(server: Server, tenant: Tenant) -> tuple[list[str], dict[str, str], str]:
-    made = Server._connect(server, server.audience, tenant)  # type: ignore[attr-defined]
+def launched(server: StagedServer, tenant: Tenant) -> tuple[list[str], dict[str, str], str]:
+    made = Server._connect(server, Hearer(), tenant)
     assert isinstance(made, StdioConnection)
     argv, environment, cwd = made._launch
     return list(argv), dict(environment), cwd
@@ -317,13 +289,13 @@ def test_a_process_runs_in_a_client_s_folder_only_if_it_is_shared_by_place(
     learned: Path, monkeypatch: pytest.MonkeyPatch, spec: dict[str, object], cwd: str
 ) -> None:
     monkeypatch.setenv("HOME", "/home/me")
-    server = Staged(learned, args=("-x",), env={"KEY": "value"}, **spec)
+    server = StagedServer(learned, args=("-x",), env={"KEY": "value"}, **spec)
     argv, environment, folder = launched(server, Tenant("1", cwd="/work"))
     assert (argv, environment["KEY"], folder) == (["true", "-x"], "value", cwd)
 
 
 def test_a_reference_that_leads_nowhere_is_an_error_that_names_the_server(learned: Path) -> None:
-    server = Staged(learned, env={"KEY": "${NOT_SET_ANYWHERE}"})
+    server = StagedServer(learned, env={"KEY": "${NOT_SET_ANYWHERE}"})
     with pytest.raises(UpstreamError, match=r"'s'.*NOT_SET_ANYWHERE"):
         launched(server, LEGACY)
 
@@ -333,7 +305,7 @@ def test_a_reference_that_leads_nowhere_is_an_error_that_names_the_server(learne
 
 def test_what_nobody_uses_any_more_is_ended_after_a_while(learned: Path) -> None:
     async def body() -> None:
-        server = Staged(learned, instance_idle=0.02)
+        server = StagedServer(learned, instance_idle=0.02)
         one = await server.ensure(LEGACY)
         for holder in ("a", "b"):
             server.hold(one, holder, holder)
@@ -353,7 +325,7 @@ def test_what_nobody_uses_any_more_is_ended_after_a_while(learned: Path) -> None
 
 def test_an_instance_that_is_wanted_again_in_time_stays(learned: Path) -> None:
     async def body() -> None:
-        server = Staged(learned, instance_idle=0.02)
+        server = StagedServer(learned, instance_idle=0.02)
         one = await server.ensure(LEGACY)
         server.hold(one, "a", "a")
         server.release(one, "a")
@@ -367,7 +339,7 @@ def test_an_instance_that_is_wanted_again_in_time_stays(learned: Path) -> None:
 
 def test_the_while_is_counted_from_the_last_one_s_leaving(learned: Path) -> None:
     async def body() -> None:
-        server = Staged(learned, instance_idle=60)
+        server = StagedServer(learned, instance_idle=60)
         one = await server.ensure(LEGACY)
         handles: list[asyncio.TimerHandle] = []
         for _ in range(2):
@@ -383,7 +355,7 @@ def test_the_while_is_counted_from_the_last_one_s_leaving(learned: Path) -> None
 
 def test_an_instance_that_nobody_came_to_use_is_ended_too(learned: Path) -> None:
     async def body() -> None:
-        server = Staged(learned, instance_idle=0.01)
+        server = StagedServer(learned, instance_idle=0.01)
         one = await server.ensure(LEGACY)
         await until(lambda: server.retired, "it is ended")
         assert server.retired == [(one, server.spec.call_ceiling)]
@@ -398,7 +370,7 @@ def test_an_unused_instance_with_something_in_flight_is_ended_only_afterwards(le
         def progressed(self, params: object) -> None: ...
 
     async def body() -> None:
-        server = Staged(learned, instance_idle=0.01)
+        server = StagedServer(learned, instance_idle=0.01)
         one = await server.ensure(LEGACY)
         connection = server.connections[0]
         number = connection.request(b'"tools/call"', b"{}", Nobody())
@@ -413,7 +385,7 @@ def test_an_unused_instance_with_something_in_flight_is_ended_only_afterwards(le
 
 def test_a_server_that_is_no_longer_configured_takes_nobody(learned: Path) -> None:
     async def body() -> None:
-        server = Staged(learned)
+        server = StagedServer(learned)
         one = await server.ensure(LEGACY)
         server.outdate(5.0)
         assert server.retired == [(one, 5.0)]
@@ -426,7 +398,7 @@ def test_a_server_that_is_no_longer_configured_takes_nobody(learned: Path) -> No
 
 def test_all_instances_are_ended_together(learned: Path) -> None:
     async def body() -> None:
-        server = Staged(learned, dual_script())
+        server = StagedServer(learned, dual_script())
         await asyncio.gather(server.ensure(LEGACY), server.ensure(MODERN))
         await server.retire()
         assert [connection.stopped for connection in server.connections] == [True, True]
@@ -439,7 +411,7 @@ def test_all_instances_are_ended_together(learned: Path) -> None:
 
 def test_the_status_tells_the_best_that_can_be_said_and_every_instance(learned: Path) -> None:
     async def body() -> None:
-        server = Staged(learned, isolation="session")
+        server = StagedServer(learned, isolation="session")
         assert (server.state, server.error, server.pids) == (STOPPED, None, [])
         assert server.describe()["tools"] is None
         good = await server.ensure(Tenant("1", eras.LEGACY))
@@ -464,7 +436,7 @@ def test_the_status_tells_the_best_that_can_be_said_and_every_instance(learned: 
 
 def test_a_server_that_is_being_started_says_so(learned: Path) -> None:
     async def body() -> None:
-        server = Staged(learned, {})
+        server = StagedServer(learned, {})
         starting = asyncio.create_task(server.ensure(LEGACY))
         await until(lambda: server.state == STARTING, "it is being started")
         await server.retire()

@@ -31,6 +31,9 @@ log = logging.getLogger(__name__)
 # Ending a conversation is a courtesy: tasks that are cancelled end at once, connections are closed without a word more.
 STOP_SECONDS = 2.0
 
+# What an answer takes besides its own bytes until it is sent: a task, a request, a connection.
+ANSWER_BYTES = 4096
+
 
 class Carrier(Protocol):
     """What moves messages to the server, and hands what comes back to `HttpConnection.take` and `fail`."""
@@ -41,8 +44,8 @@ class Carrier(Protocol):
     def tell(self, method: str, payload: bytes) -> None:
         """Send a notification, after those before it."""
 
-    def answer(self, payload: bytes) -> None:
-        """Send an answer to a request of the server's."""
+    def answer(self, payload: bytes) -> "asyncio.Task[None]":
+        """Send an answer to a request of the server's. Returns what does it."""
 
     def withdraw(self, request: Outgoing | None, payload: bytes) -> None:
         """Nobody waits for the answer any longer; `payload` is the notification that says so.
@@ -118,9 +121,15 @@ class HttpConnection(Connection):
             self._carrier.tell(method, answers.notification(method, params))
 
     def answer(self, payload: bytes, cause: int | None = None) -> None:
-        """Answer a request of the server's."""
-        if self._carrier and not self._problem:
-            self._carrier.answer(payload)
+        """Answer a request of the server's; one that asks without ever taking answers is not answered for ever."""
+        if self._carrier is None or self._problem:
+            return
+        if self._unsent_bytes > self._queue_limit:
+            self.complain(UpstreamBusy(f"server {self.name!r} asks and does not take the answers"))
+            return
+        size = len(payload) + ANSWER_BYTES
+        self._unsent_bytes += size
+        self._carrier.answer(payload).add_done_callback(lambda _: self._sent(size))
 
     def forget(self, number: int) -> None:
         """Nobody is interested in that answer any longer: nor is anything read for it."""

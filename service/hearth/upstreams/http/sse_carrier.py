@@ -65,9 +65,9 @@ class SseCarrier:
         """Send a notification."""
         self._connection.spawn(self._tell(payload))
 
-    def answer(self, payload: bytes) -> None:
+    def answer(self, payload: bytes) -> "asyncio.Task[None]":
         """Send an answer."""
-        self._connection.spawn(self._tell(payload))
+        return self._connection.spawn(self._tell(payload))
 
     def withdraw(self, request: Outgoing | None, payload: bytes) -> None:
         """Tell, behind the request itself; one that has not left is never sent."""

@@ -83,9 +83,9 @@ class StreamableCarrier:
         elif self._era != eras.MODERN:
             self._connection.spawn(self._tell_in_order(payload))
 
-    def answer(self, payload: bytes) -> None:
+    def answer(self, payload: bytes) -> "asyncio.Task[None]":
         """Send an answer, which waits for no notification."""
-        self._connection.spawn(self._tell(payload))
+        return self._connection.spawn(self._tell(payload))
 
     def withdraw(self, request: Outgoing | None, payload: bytes) -> None:
         """Close the stream, which means it all in the modern era; in the legacy one, tell first."""

@@ -1,0 +1,173 @@
+"""Who caused what a server says of its own accord: certain, or nobody."""
+
+import pytest
+
+from hearth.hub.attribution import causing_call, may_be_asked, sole_session
+from hearth.hub.calls import Call
+from hearth.hub.parking import Parking
+from hearth.hub.sessions import Session
+from hearth.mcp import eras
+from hearth.upstreams.instance import Instance
+from hearth.upstreams.watching import Quiet
+from hearth.wire import json
+from unit.conversations import run
+from unit.hub.stage import client, instance, offering, sent, server
+
+
+class Stage:
+    """One instance, and calls of several clients on it."""
+
+    def __init__(self, era: str = eras.LEGACY) -> None:
+        self.server = server()
+        self.instance, self.connection = instance(self.server, offering(era=era))
+        self._count = 0
+
+    def call(self, member: Session, method: str = "tools/call") -> Call:
+        self._count += 1
+        return sent(member, self.server, self.instance, b"%d" % self._count, method=method)
+
+    def cause(self, number: int | None = None, asks: bool = False) -> object:
+        return causing_call(self.instance, self.connection, number, asks)
+
+
+def test_what_is_said_while_one_session_waits_belongs_to_its_oldest_call() -> None:
+    async def body() -> None:
+        stage, (member, _) = Stage(), client()
+        assert stage.cause() is None
+        first, second = stage.call(member), stage.call(member)
+        assert stage.cause() is first
+        stage.connection.give(1, {})
+        assert stage.cause() is second
+
+    run(body())
+
+
+def test_what_is_said_while_two_sessions_wait_belongs_to_nobody() -> None:
+    async def body() -> None:
+        stage = Stage()
+        one = stage.call(client()[0])
+        other = stage.call(client()[0])
+        assert stage.cause() is None
+        other.close(b"{}")
+        # The client has its answer, and the server is still at it.
+        assert stage.cause() is None
+        stage.connection.give(2, {})
+        assert stage.cause() is one
+
+    run(body())
+
+
+def test_hearth_s_own_requests_cause_nothing() -> None:
+    async def body() -> None:
+        stage = Stage()
+        stage.connection.request(b'"logging/setLevel"', b"{}", Quiet("s"))
+        assert stage.cause() is stage.cause(1) is None
+        call = stage.call(client()[0])
+        assert stage.cause() is call
+
+    run(body())
+
+
+def test_where_the_stream_tells_it_is_believed_whoever_else_waits() -> None:
+    async def body() -> None:
+        stage = Stage()
+        calls = [stage.call(client()[0]) for _ in range(3)]
+        assert [stage.cause(number) for number in (1, 2, 3)] == calls
+        assert stage.cause(9) is None
+
+    run(body())
+
+
+@pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
+def test_a_call_that_was_given_up_counts_as_long_as_the_server_may_be_at_it(era: str) -> None:
+    async def body() -> None:
+        stage = Stage(era)
+        (one, _), (other, _) = client(era), client(era)
+        stage.call(one).cancel()
+        call = stage.call(other)
+        assert stage.cause() is None
+        mine = stage.call(one)
+        stage.connection.give(2, {})
+        # Of its own former call nobody else can be meant.
+        assert stage.cause() is mine
+        stage.connection.give(1, {})
+        again = stage.call(other)
+        stage.connection.give(3, {})
+        assert stage.cause() is again
+        assert not call.is_open
+
+    run(body())
+
+
+def test_a_question_belongs_to_a_call_in_the_midst_of_which_a_client_can_be_asked() -> None:
+    async def body() -> None:
+        stage, (member, _) = Stage(), client(eras.MODERN)
+        listing, calling = stage.call(member, "completion/complete"), stage.call(member)
+        assert stage.cause() is listing
+        assert stage.cause(asks=True) is calling
+        stage.connection.give(2, {})
+        assert stage.cause(asks=True) is listing
+
+    run(body())
+
+
+def test_a_parked_call_is_its_session_s() -> None:
+    async def body() -> None:
+        stage, (member, _) = Stage(), client(eras.MODERN)
+        call = stage.call(member)
+        call.asked = json.split(b'{"name":"t"}')
+        parked = Parking(lambda: 60.0, lambda: 5, lambda call: None).take(call)
+        assert stage.cause() is parked
+        assert may_be_asked(parked)
+        stage.call(client(eras.MODERN)[0])
+        assert stage.cause() is None
+
+    run(body())
+
+
+@pytest.mark.parametrize(
+    ("era", "method", "may"),
+    [
+        (eras.LEGACY, "completion/complete", True),
+        (eras.MODERN, "completion/complete", False),
+        (eras.MODERN, "tools/call", True),
+        (eras.MODERN, "prompts/get", True),
+        (eras.MODERN, "resources/read", True),
+    ],
+)
+def test_modern_clients_can_be_asked_in_three_methods_only(era: str, method: str, may: bool) -> None:
+    async def body() -> None:
+        assert may_be_asked(Stage().call(client(era)[0], method)) is may
+
+    run(body())
+
+
+# --- without a call
+
+
+def used(*users: tuple[Session, bool]) -> Instance:
+    """An instance that those have used; some still do."""
+    of = server()
+    on, _ = instance(of)
+    for member, stays in users:
+        of.hold(on, member, member.id)
+        if not stays:
+            on.holders.discard(member)
+    return on
+
+
+def test_what_is_said_when_nobody_waits_is_the_only_session_s_that_ever_used_the_server() -> None:
+    (one, _), (other, _) = client(), client()
+    assert sole_session(used((one, True))) is one
+    assert sole_session(used((one, True), (other, True))) is None
+    # Somebody else has been there, and may be meant.
+    assert sole_session(used((one, False), (other, True))) is None
+    assert sole_session(used((one, False))) is None
+    assert sole_session(used()) is None
+
+
+def test_only_sessions_are_told_anything() -> None:
+    on = used()
+    on.holders.add("something")
+    on.ever.add("something")
+    assert sole_session(on) is None

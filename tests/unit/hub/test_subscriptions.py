@@ -1,0 +1,314 @@
+"""Who is told what has changed: each what it saw, or asked for, and once."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from hearth.errors import MessageError
+from hearth.hub.binding import Binding
+from hearth.hub.levels import Levels
+from hearth.hub.questions import Questions
+from hearth.hub.sessions import Session
+from hearth.hub.subscriptions import Subscriptions
+from hearth.hub.views import Catalogue
+from hearth.mcp import capabilities, eras
+from hearth.mcp.offering import PROMPTS, RESOURCES, TEMPLATES, TOOLS
+from hearth.upstreams.instance import Instance
+from hearth.upstreams.server import Server
+from hearth.wire import json
+from unit.conversations import Recorded, run
+from unit.hub.outlets import Kept
+from unit.hub.stage import client, instance, offering, opened, server
+
+
+class Stage:
+    """Two servers that run, `a` and `b`, and what clients of theirs are told."""
+
+    def __init__(self, era: str = eras.LEGACY, **lists: dict[str, list[object]]) -> None:
+        self.servers: list[Server] = []
+        self.instances: dict[str, Instance] = {}
+        self.connections: dict[str, Recorded] = {}
+        for name in ("a", "b"):
+            of = server(name, era=era)
+            offered = offering(name, era, **lists.get(name, {}))
+            self.instances[name], self.connections[name] = instance(of, offered)
+            of._offerings[capabilities.FULL] = offered
+            self.servers.append(of)
+        self.catalogue = Catalogue(lambda: self.servers)
+        binding = Binding(Questions("d"), Levels())
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.subscriptions = Subscriptions(self.catalogue, binding, self._spawn)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self.tasks.add(asyncio.create_task(work))
+
+    async def settle(self) -> None:
+        while self.tasks:
+            await asyncio.gather(*self.tasks)
+            self.tasks = {task for task in self.tasks if not task.done()}
+
+    def offer(self, name: str, **lists: list[object]) -> None:
+        """A server says that it has something else now."""
+        of = next(of for of in self.servers if of.name == name)
+        of._offerings[capabilities.FULL] = offering(name, **lists)
+        self.catalogue.changed()
+
+    def update(self, name: str, uri: str) -> None:
+        of = next(of for of in self.servers if of.name == name)
+        self.subscriptions.updated(self.instances[name], of, json.split(json.dumps({"uri": uri})))
+
+    def listen(self, member: Session, id: bytes = b"1", replayed: bool = False, **wanted: object) -> None:
+        call = opened(member, id, eras.MODERN)
+        call.replayed = replayed
+        self.subscriptions.listen(call, json.split(json.dumps({"notifications": wanted})))
+
+    async def subscribe(self, member: Session, uri: str, id: bytes = b"1") -> None:
+        self.subscriptions.subscribe(opened(member, id), json.split(json.dumps({"uri": uri})))
+        await self.settle()
+
+    def unsubscribe(self, member: Session, uri: str, id: bytes = b"1") -> None:
+        self.subscriptions.unsubscribe(opened(member, id), json.split(json.dumps({"uri": uri})))
+
+
+def told(outlet: Kept) -> list[str]:
+    return [message["method"].removeprefix("notifications/") for message in outlet.messages("notify")]
+
+
+def asked(connection: Recorded) -> list[tuple[str, object]]:
+    return [(item["method"].rpartition("/")[2], item["params"].get("uri")) for item in connection.sent]
+
+
+# --- lists
+
+
+def test_who_saw_a_list_that_changed_is_told_once() -> None:
+    async def body() -> None:
+        stage = Stage(a={"tools": ["t"], "prompts": ["p"]})
+        member, outlet = client()
+        content = stage.catalogue.view(member).content
+        member.seen = {TOOLS: content[TOOLS], PROMPTS: content[PROMPTS]}
+        stage.subscriptions.announce([member])
+        assert told(outlet) == []
+        stage.offer("a", tools=["t", "u"], prompts=["p"])
+        for _ in range(2):
+            stage.subscriptions.announce([member])
+        assert told(outlet) == ["tools/list_changed"]
+
+    run(body())
+
+
+def test_who_never_saw_a_list_has_nothing_to_be_told() -> None:
+    async def body() -> None:
+        stage, (member, outlet) = Stage(a={"tools": ["t"]}), client()
+        stage.offer("a", tools=["u"])
+        stage.subscriptions.announce([member])
+        assert told(outlet) == []
+
+    run(body())
+
+
+def test_who_has_not_finished_the_handshake_is_not_told() -> None:
+    async def body() -> None:
+        stage, (member, outlet) = Stage(), client()
+        member.initialized = False
+        stage.subscriptions.tell(member, [TOOLS])
+        assert outlet.said == []
+
+    run(body())
+
+
+def test_lists_that_are_announced_together_are_announced_once() -> None:
+    async def body() -> None:
+        stage, (member, outlet) = Stage(), client()
+        stage.subscriptions.tell(member, [RESOURCES, TEMPLATES, TOOLS])
+        assert told(outlet) == ["resources/list_changed", "tools/list_changed"]
+
+    run(body())
+
+
+def test_what_may_be_wrong_is_told_although_the_lists_do_not_show_it() -> None:
+    async def body() -> None:
+        stage, (member, outlet) = Stage(a={"tools": ["t"]}), client()
+        member.seen = {TOOLS: stage.catalogue.view(member).content[TOOLS]}
+        stage.subscriptions.outdate([member])
+        for _ in range(2):
+            stage.subscriptions.announce([member])
+        assert told(outlet) == ["tools/list_changed"]
+
+    run(body())
+
+
+# --- modern clients
+
+
+def test_a_subscription_is_acknowledged_first_kept_and_told_of_changes() -> None:
+    async def body() -> None:
+        stage, (member, outlet) = Stage(a={"tools": ["t"]}), client(eras.MODERN)
+        stage.listen(member, b'"s"', toolsListChanged=True)
+        assert [item[0] for item in outlet.said] == ["finish", "tell"]
+        assert (outlet.kept, len(member.listens), member.open) == (['listen:"s"'], 1, {})
+        stage.offer("a", tools=["u"])
+        stage.subscriptions.announce([member])
+        assert told(outlet) == ["tools/list_changed"]
+
+    run(body())
+
+
+def test_a_replayed_subscription_is_told_of_a_change_of_each_list_once_and_not_acknowledged() -> None:
+    async def body() -> None:
+        stage, (member, outlet) = Stage(), client(eras.MODERN)
+        stage.listen(member, replayed=True, toolsListChanged=True, resourcesListChanged=True)
+        assert outlet.heard("tell") == []
+        assert sorted(told(outlet)) == ["resources/list_changed", "tools/list_changed"]
+
+    run(body())
+
+
+@pytest.mark.parametrize("params", [{}, {"notifications": 7}, {"notifications": {"resourceSubscriptions": 7}}])
+def test_a_subscription_without_a_wish_is_bad_params_and_still_open_as_a_call(params: dict[str, object]) -> None:
+    async def body() -> None:
+        stage, (member, outlet) = Stage(), client(eras.MODERN)
+        call = opened(member, era=eras.MODERN)
+        with pytest.raises(MessageError):
+            stage.subscriptions.listen(call, json.split(json.dumps(params)))
+        assert call.is_open
+        assert (member.listens, outlet.said) == ({}, [])
+
+    run(body())
+
+
+def test_resources_of_several_servers_are_watched_for_one_subscription_until_it_ends() -> None:
+    async def body() -> None:
+        stage = Stage(a={"resources": ["r:1"]}, b={"resources": ["r:1"]})
+        member, outlet = client(eras.MODERN)
+        stage.listen(member, b"5", resourceSubscriptions=["r:1", "hearth:b:r:1", "nobody:1"])
+        await stage.settle()
+        assert [asked(stage.connections[name]) for name in ("a", "b")] == [[("subscribe", "r:1")]] * 2
+        for name in ("a", "b"):
+            stage.update(name, "r:1")
+        notices = outlet.messages("notify")
+        assert [notice["params"]["uri"] for notice in notices] == ["r:1", "hearth:b:r:1"]
+        assert {notice["params"]["_meta"][eras.SUBSCRIPTION_ID_KEY] for notice in notices} == {5}
+        listen = member.listens.popitem()[1]
+        stage.subscriptions.unlisten(listen)
+        assert [asked(stage.connections[name])[1:] for name in ("a", "b")] == [[("unsubscribe", "r:1")]] * 2
+
+    run(body())
+
+
+def test_a_subscription_that_was_cancelled_before_its_server_was_found_watches_nothing() -> None:
+    async def body() -> None:
+        stage = Stage(a={"resources": ["r:1"]})
+        member, _ = client(eras.MODERN)
+        stage.listen(member, resourceSubscriptions=["r:1"])
+        member.listens.clear()
+        await stage.settle()
+        assert not stage.instances["a"].watch
+
+    run(body())
+
+
+# --- legacy clients
+
+
+def test_a_subscribed_resource_is_watched_kept_and_told_of_under_the_client_s_name_for_it() -> None:
+    async def body() -> None:
+        stage = Stage(a={"resources": ["r:1"]}, b={"resources": ["r:1"]})
+        (member, outlet), (other, others) = client(), client()
+        await stage.subscribe(member, "hearth:b:r:1")
+        await stage.subscribe(other, "r:1")
+        assert outlet.messages("answer") == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
+        assert outlet.kept == ["subscribe:hearth:b:r:1"]
+        assert [asked(stage.connections[name]) for name in ("a", "b")] == [[("subscribe", "r:1")]] * 2
+        stage.update("b", "r:1")
+        assert [notice["params"] for notice in outlet.messages("notify")] == [{"uri": "hearth:b:r:1"}]
+        assert others.heard("notify") == []
+
+    run(body())
+
+
+def test_a_change_below_a_subscribed_resource_is_told_as_what_it_is() -> None:
+    async def body() -> None:
+        stage = Stage(a={"resources": ["file:///a"]})
+        member, outlet = client()
+        await stage.subscribe(member, "file:///a")
+        stage.update("a", "file:///a/b")
+        stage.update("a", "file:///other")
+        assert [notice["params"]["uri"] for notice in outlet.messages("notify")] == ["file:///a/b"]
+
+    run(body())
+
+
+def test_an_unsubscribed_resource_is_neither_watched_nor_kept() -> None:
+    async def body() -> None:
+        stage = Stage(a={"resources": ["r:1"]})
+        (member, outlet), (other, others) = client(), client()
+        for one in (member, other):
+            await stage.subscribe(one, "r:1")
+        stage.unsubscribe(member, "r:1", b"2")
+        assert outlet.dropped == ["subscribe:r:1"]
+        stage.update("a", "r:1")
+        assert (len(outlet.heard("notify")), len(others.heard("notify"))) == (0, 1)
+        stage.unsubscribe(other, "r:1", b"2")
+        assert asked(stage.connections["a"]) == [("subscribe", "r:1"), ("unsubscribe", "r:1")]
+
+    run(body())
+
+
+def test_what_was_never_subscribed_to_is_unsubscribed_without_ado() -> None:
+    async def body() -> None:
+        stage, (member, outlet) = Stage(), client()
+        stage.unsubscribe(member, "r:1")
+        assert outlet.messages("answer")[0]["result"] == {}
+
+    run(body())
+
+
+def test_a_subscription_that_is_withdrawn_before_it_was_made_is_not_made() -> None:
+    async def body() -> None:
+        stage = Stage(a={"resources": ["r:1"]})
+        member, outlet = client()
+        stage.subscriptions.subscribe(opened(member, b"1"), json.split(b'{"uri":"r:1"}'))
+        stage.unsubscribe(member, "r:1", b"2")
+        await stage.settle()
+        assert len(outlet.messages("answer")) == 2
+        assert outlet.kept == []
+        assert not stage.instances["a"].watch
+
+    run(body())
+
+
+def test_a_resource_that_nobody_has_is_an_error_and_not_kept() -> None:
+    async def body() -> None:
+        stage, (member, outlet) = Stage(), client()
+        await stage.subscribe(member, "nobody:1")
+        (answer,) = outlet.messages("answer")
+        assert answer["error"]["code"] == -32602
+        assert "nobody:1" in answer["error"]["message"]
+        assert (outlet.kept, member.subscriptions) == ([], {})
+
+    run(body())
+
+
+@pytest.mark.parametrize("params", [{}, {"uri": 7}])
+def test_a_subscription_to_no_uri_is_bad_params(params: dict[str, object]) -> None:
+    async def body() -> None:
+        stage, (member, _) = Stage(), client()
+        for act in (stage.subscriptions.subscribe, stage.subscriptions.unsubscribe):
+            with pytest.raises(MessageError, match=r"params.uri"):
+                act(opened(member), json.split(json.dumps(params)))
+
+    run(body())
+
+
+def test_an_update_of_nothing_is_told_to_nobody() -> None:
+    async def body() -> None:
+        stage = Stage(a={"resources": ["r:1"]})
+        member, outlet = client()
+        await stage.subscribe(member, "r:1")
+        stage.subscriptions.updated(stage.instances["a"], stage.servers[0], {})
+        assert outlet.heard("notify") == []
+
+    run(body())
