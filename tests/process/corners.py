@@ -11,6 +11,7 @@ from conformance.clients import Client, LegacyClient, Message, ModernClient, Out
 from conformance.corners import Corner, outcome
 from conformance.puppets import Puppet, PuppetServer
 from conformance.revisions import LEGACY, MODERN
+from conformance.vocabulary import CACHEABLE
 from conformance.wires import Lines, Wire
 from process.daemon import Daemon, Scratch
 
@@ -63,6 +64,9 @@ class Actor(PuppetServer):
         else:
             puppet.send({"id": message["id"], **answer})
 
+    def result_keys(self, method: str) -> Message:
+        return super().result_keys(method if method in CACHEABLE else "tools/call")
+
     def told(self, method: str) -> list[Message]:
         """The params of all messages of that method."""
         return [message.get("params", {}) for message in list(self.record) if message.get("method") == method]
@@ -87,6 +91,11 @@ class Stage(Corner):
     def __init__(self, scratch: Scratch) -> None:
         super().__init__(scratch)
         self.scratch = scratch
+        self._others: dict[str, Message] = {}
+
+    def add(self, name: str, entry: Message) -> None:
+        """One more server in the config that is none of the actors."""
+        self._others[name] = entry
 
     def actor(
         self, revision: str = NEWEST_LEGACY, name: str = "puppet", keys: Message | None = None, **offers: Any
@@ -98,7 +107,7 @@ class Stage(Corner):
 
     def start(self, **settings: Any) -> None:
         entries = {name: server.entry(**keys) for name, (server, keys) in self._servers.items()}
-        self.scratch.configure(entries, **settings)
+        self.scratch.configure({**entries, **self._others}, **settings)
         self.daemon = self.scratch.start()
 
     def restart(self, **settings: Any) -> None:
