@@ -85,6 +85,8 @@ class PuppetServer:
         self.revision = revision
         # What is in each list; a test may change it.
         self.offers: dict[str, list[Message]] = {"tools": [ACT], **offers}
+        # Methods that are left unanswered from now on.
+        self.mute: set[str] = set()
         self._path = str(folder / f"{name}.strings")
         self._heard: queue.Queue[tuple[Puppet, Message]] = queue.Queue()
         self._puppets: list[Puppet] = []
@@ -108,10 +110,13 @@ class PuppetServer:
             threading.Thread(target=puppet.listen, daemon=True).start()
 
     def next(self, *methods: str | None) -> tuple[Puppet, Message]:
-        """The next message of one of those methods, None for answers, and who got it; what was before is forgotten."""
+        """The next message of one of those methods, None for answers, and who got it; what was before is forgotten.
+
+        Without any, the next message.
+        """
         while True:
             puppet, message = self._heard.get(timeout=BOUND_SECONDS)
-            if message.get("method") in methods:
+            if not methods or message.get("method") in methods:
                 return puppet, message
 
     def answer_heard(self) -> Message | None:
@@ -152,6 +157,8 @@ class PuppetServer:
         self._heard.put((puppet, message))
 
     def _routine(self, method: str) -> Message | None:
+        if method in self.mute:
+            return None
         if method == ("initialize" if is_modern(self.revision) else "server/discover"):
             return {"error": {"code": -32601, "message": f"no method {method}"}}
         if method in ("initialize", "server/discover"):

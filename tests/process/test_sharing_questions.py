@@ -476,3 +476,18 @@ def test_a_message_is_for_the_only_client_inside_a_call_or_for_nobody(house: Hou
     assert [log["data"] for log in found["ann"].logs] == ["of ann"]
     assert found["bob"].logs == []
     assert heard_nothing(bob)
+
+
+def test_a_modern_call_s_own_level_and_progress_come_from_a_legacy_server_with_its_first_call(house: House) -> None:
+    server = house.server()
+    house.start()
+    ann = house.modern("ann")
+    meta = {"io.modelcontextprotocol/logLevel": "debug", "progressToken": "mine"}
+    puppet, call = called(server, ann, id_ := act(ann, _meta=meta))
+    token = call["params"]["_meta"]["progressToken"]
+    puppet.notify("notifications/progress", progressToken=token, progress=1)
+    puppet.notify("notifications/message", level="debug", data="fine")
+    puppet.say(call, "done")
+    found = outcome(ann, id_)
+    assert [item["progressToken"] for item in found.progress] == ["mine"]
+    assert [item["data"] for item in found.logs] == ["fine"]

@@ -165,7 +165,7 @@ class Audience:
     def asked(self, instance: Instance, connection: Connection, message: json.Message, cause: int | None) -> None:
         self.told.append(("asked", instance, message.method))
 
-    def ended(self, instance: Instance) -> None:
+    def ended(self, instance: Instance, connection: Connection) -> None:
         self.told.append(("ended", instance))
 
     def count(self, what: str) -> int:

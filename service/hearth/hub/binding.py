@@ -31,12 +31,12 @@ class Binding:
 
         `declared` is what the request itself declared that its client can be asked.
         """
-        if server.mode == isolation.WORKSPACE:
-            await self._learn_roots(session)
         mode = server.mode
+        if mode == isolation.WORKSPACE:
+            await self._learn_roots(session)
         instance = await server.ensure(session.tenant(era, declared))
         if instance.mode == isolation.WORKSPACE != mode:
-            # It has turned out to want roots while it was being started.
+            # It has turned out to want roots while it was being started, and was started again without them.
             return await self.bind(session, era, server, declared)
         if session.left:
             # It would never let go.

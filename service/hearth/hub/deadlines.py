@@ -6,6 +6,7 @@ from time import monotonic
 
 from hearth.errors import UpstreamError
 from hearth.hub.calls import Call
+from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
 
 # Looked at this often while something is in flight: nobody sets a limit of fractions of a second.
@@ -13,11 +14,14 @@ INTERVAL_SECONDS = 0.5
 
 
 class Deadlines:
-    """Looks at the calls in flight, and at nothing while there are none."""
+    """Looks at the calls in flight, and at nothing while there are none. `leaving`: instances that take no new ones."""
 
-    def __init__(self, servers: Callable[[], Iterable[Server]]) -> None:
+    def __init__(
+        self, servers: Callable[[], Iterable[Server]], leaving: Callable[[], Iterable[Instance]] = tuple
+    ) -> None:
         self.armed = False
         self._servers = servers
+        self._leaving = leaving
 
     def arm(self) -> None:
         """A call was sent."""
@@ -27,20 +31,19 @@ class Deadlines:
     def _look(self) -> None:
         self.armed = False
         now = monotonic()
-        for server in self._servers():
-            for instance in list(server.instances.values()):
-                for waiter in instance.connection.waiters() if instance.connection else ():
-                    self._check(waiter, now, server)
-        if not self.armed and any(
-            instance.in_flight for server in self._servers() for instance in server.instances.values()
-        ):
+        instances = [instance for server in self._servers() for instance in server.instances.values()]
+        instances += self._leaving()
+        for instance in instances:
+            for waiter in instance.connection.waiters() if instance.connection else ():
+                self._check(waiter, now, instance)
+        if not self.armed and any(instance.in_flight for instance in instances):
             self.arm()
 
-    def _check(self, waiter: object, now: float, server: Server) -> None:
+    def _check(self, waiter: object, now: float, instance: Instance) -> None:
         call = waiter if isinstance(waiter, Call) else getattr(waiter, "call", None)
         if not isinstance(call, Call) or call.waits_for_client:
             return
-        spec = server.spec
+        spec = instance.spec
         if spec.call_ceiling and now - call.started > spec.call_ceiling:
             sentence = f"server {spec.name!r} did not finish within {spec.call_ceiling:g} s (key call_ceiling)"
         elif spec.call_timeout and now - call.touched > spec.call_timeout:

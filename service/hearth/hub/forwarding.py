@@ -14,6 +14,7 @@ from hearth.hub.deadlines import Deadlines
 from hearth.hub.levels import Levels
 from hearth.hub.views import Catalogue, Target, View
 from hearth.mcp import eras, translate
+from hearth.upstreams.connection import Connection
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
@@ -153,7 +154,7 @@ class Forwarding:
         params.update(target.changes)
         call.progress_token = meta.get("progressToken")
         if meta or era == eras.MODERN or call.era == eras.MODERN:
-            self._write_meta(call, params, meta, instance, connection.reserve())
+            self._write_meta(call, params, meta, instance, connection)
         raw_method = self._raw_methods.get(method)
         if raw_method is None:
             raw_method = self._raw_method(method)
@@ -168,8 +169,9 @@ class Forwarding:
             self._raw_methods[method] = raw
         return raw
 
-    def _write_meta(self, call: Call, params: json.Fields, meta: json.Fields, instance: Instance, number: int) -> None:
-        token = b"%d" % number if call.progress_token is not None else None
+    def _write_meta(
+        self, call: Call, params: json.Fields, meta: json.Fields, instance: Instance, connection: Connection
+    ) -> None:
         level = None
         if call.era == eras.LEGACY:
             level = json.dumps(call.session.log_level or levels.DEFAULT)
@@ -177,6 +179,8 @@ class Forwarding:
             note_modern(call, meta)
             if call.log_level and instance.era == eras.LEGACY:
                 self._levels.sync(instance, call.log_level)
+        # Only now: the level may have been sent by a request of its own.
+        token = b"%d" % connection.reserve() if call.progress_token is not None else None
         sent = translate.request_meta(meta, instance.era, call.session.caller, token, level)
         params.pop("_meta", None)
         if sent:
@@ -209,7 +213,7 @@ class _Turn(NamedTuple):
     instance: Instance
 
     def send(self) -> None:
-        if not self.call.is_open:
+        if not self.call.is_open or self.call.session.left:
             return
         try:
             self.forwarding.send(self.call, self.method, self.params, self.meta, self.view, self.target, self.instance)

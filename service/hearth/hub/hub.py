@@ -52,7 +52,7 @@ class Hub:
         levels = Levels()
         self._parking = Parking(lambda: self.config.parked_timeout, lambda: self.config.parked_limit, levels.attached)
         self._binding = Binding(self._questions, levels)
-        deadlines = Deadlines(self.servers.values)
+        deadlines = Deadlines(self.servers.values, lambda: self._retiring)
         self._forwarding = Forwarding(self._catalogue, self._binding, levels, deadlines)
         self._listing = Listing(
             self._catalogue, self._binding, self._forwarding, identity.info, lambda: self.config.list_timeout

@@ -1,6 +1,7 @@
 """One configured MCP server and its instances: which one a client shares, and with whom."""
 
 import asyncio
+import math
 import os
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -44,7 +45,6 @@ class Server:
         self.name = spec.name
         self.instances: dict[Key, Instance] = {}
         self._limits = (config.message_limit, config.upstream_queue_limit)
-        self._drain = config.drain_timeout
         self._learned = learned
         self._audience = audience
         self._retiring = retiring
@@ -78,7 +78,7 @@ class Server:
         if self.instances.get(key) is instance:
             del self.instances[key]
         instance.outdate()
-        self._retiring(instance, self.spec.call_ceiling or self._drain)
+        self._retiring(instance, self.spec.call_ceiling or math.inf)
 
     def profile(self, tenant: Tenant) -> bytes:
         """What a legacy instance is told that its clients can be asked. Alone on it, a client declares for itself."""
