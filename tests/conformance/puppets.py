@@ -46,8 +46,10 @@ class Puppet:
             # The test is over.
             return
 
-    def send(self, message: Message) -> None:
-        self._connection.sendall(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+    def send(self, *messages: Message) -> None:
+        """Several are one write."""
+        lines = [json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n" for message in messages]
+        self._connection.sendall(b"".join(lines))
 
     def notify(self, method: str, **params: Any) -> None:
         self.send({"method": method, "params": params})

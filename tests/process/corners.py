@@ -4,12 +4,14 @@ Servers are the conformance tests' puppets, which also keep what they were told;
 their revision does not have, and a stage on which somebody complained fails its test.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from conformance.clients import Client, LegacyClient, Message, ModernClient, Outcome, client_of
 from conformance.corners import Corner, outcome
 from conformance.puppets import Puppet, PuppetServer
 from conformance.revisions import LEGACY, MODERN
+from conformance.vocabulary import CACHEABLE
 from conformance.wires import Lines, Wire
 from process.daemon import Daemon, Scratch
 
@@ -48,11 +50,22 @@ class Actor(PuppetServer):
     def __init__(self, *words: Any, **offers: Any) -> None:
         # Before the first process of it can be started.
         self.record: list[Message] = []
+        # Answers in the place of the routine, where it has one; does something besides.
+        self.instead: Callable[[Message], Message | None] = lambda message: None
+        self.aside: Callable[[Puppet, Message], None] = lambda puppet, message: None
         super().__init__(*words, **offers)
 
     def heard(self, puppet: Puppet, message: Message) -> None:
         self.record.append(message)
-        super().heard(puppet, message)
+        answer = self.instead(message)
+        if answer is None:
+            self.aside(puppet, message)
+            super().heard(puppet, message)
+        else:
+            puppet.send({"id": message["id"], **answer})
+
+    def result_keys(self, method: str) -> Message:
+        return super().result_keys(method if method in CACHEABLE else "tools/call")
 
     def told(self, method: str) -> list[Message]:
         """The params of all messages of that method."""
@@ -78,6 +91,11 @@ class Stage(Corner):
     def __init__(self, scratch: Scratch) -> None:
         super().__init__(scratch)
         self.scratch = scratch
+        self._others: dict[str, Message] = {}
+
+    def add(self, name: str, entry: Message) -> None:
+        """One more server in the config that is none of the actors."""
+        self._others[name] = entry
 
     def actor(
         self, revision: str = NEWEST_LEGACY, name: str = "puppet", keys: Message | None = None, **offers: Any
@@ -89,7 +107,7 @@ class Stage(Corner):
 
     def start(self, **settings: Any) -> None:
         entries = {name: server.entry(**keys) for name, (server, keys) in self._servers.items()}
-        self.scratch.configure(entries, **settings)
+        self.scratch.configure({**entries, **self._others}, **settings)
         self.daemon = self.scratch.start()
 
     def restart(self, **settings: Any) -> None:

@@ -71,7 +71,7 @@ class Hub:
             self._subscriptions,
             self._questions,
             self._parking,
-            InputLoop(self._questions, lambda: self.config.question_timeout),
+            InputLoop(self._questions, self._binding, lambda: self.config.question_timeout),
             levels,
             visits,
         )

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Mapping
 
 from hearth.errors import HearthError, Refused, UpstreamError
+from hearth.hub.binding import Binding
 from hearth.hub.calls import Call
 from hearth.hub.questions import Questions
 from hearth.mcp import answers, capabilities, eras, inputs, questions
@@ -29,8 +30,9 @@ class ClientError(Exception):
 class InputLoop:
     """Goes round for each call until the server has what it needs. `timeout`: how long a client gets to answer."""
 
-    def __init__(self, asker: Questions, timeout: Callable[[], float]) -> None:
+    def __init__(self, asker: Questions, binding: Binding, timeout: Callable[[], float]) -> None:
         self._asker = asker
+        self._binding = binding
         self._timeout = timeout
 
     def go_round(self, call: Call, result: RawBytes) -> None:
@@ -43,6 +45,7 @@ class InputLoop:
             required = inputs.parse_required(json.split(result))
             await self._pause(call, bool(required.questions))
             given = await self._ask_all(call, required.questions)
+            await self._find_again(call)
             if call.is_open:
                 call.send_again(_retry(call, given, required.state))
         except ClientError as refused:
@@ -67,6 +70,15 @@ class InputLoop:
             # One that failed ends the call: what else was asked is withdrawn.
             for task in tasks:
                 task.cancel()
+
+    async def _find_again(self, call: Call) -> None:
+        """A server that has ended meanwhile is called in its next life: what it has to remember is in its state."""
+        if call.connection is call.instance.connection:
+            return
+        call.instance = await self._binding.bind(call.session, call.era, call.server)
+        call.connection = call.instance.connection
+        if call.connection is None or call.instance.era != eras.MODERN:
+            raise UpstreamError(f"server {call.instance.name!r} ended before it answered; call again")
 
     def _check(self, call: Call, question: Question) -> None:
         session = call.session

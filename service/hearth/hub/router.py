@@ -237,7 +237,7 @@ class Router:
             found = view.locate(uri, call.session.links, settled)
             return Target(found[0], {"uri": Raw(json.dumps(found[1]))}) if found else None
 
-        missing = NoSuchResource(uri)
+        missing = NoSuchResource(uri, call.era)
         self._forwarding.submit(call, "resources/read", params, meta, locate, _anybody, missing)
 
     def _complete(self, call: Call, params: json.Fields, meta: json.Fields) -> None:

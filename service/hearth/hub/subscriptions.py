@@ -160,7 +160,7 @@ class Subscriptions:
             if found:
                 return found
             if server is None:
-                raise NoSuchResource(uri)
+                raise NoSuchResource(uri, session.era or eras.MODERN)
             tried.add(server)
             try:
                 await self._binding.bind(session, session.era or eras.MODERN, server)

@@ -193,7 +193,7 @@ class Catalogue:
             if offered:
                 offerings.append((server, offered))
         complete = len(offerings) == len(servers)
-        key = (session.server, complete, *((server.name, id(offered)) for server, offered in offerings))
+        key = (session.server, complete, *((server.name, offered.key) for server, offered in offerings))
         if key not in self._views:
             self._views[key] = View(offerings, session.server is not None, complete)
         return self._views[key]

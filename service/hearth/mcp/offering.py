@@ -63,7 +63,7 @@ class Item:
 class Offering:
     """Everything that one server offers. Compared by content."""
 
-    __slots__ = ("capabilities", "era", "instructions", "lists", "version")
+    __slots__ = ("_listed", "capabilities", "era", "instructions", "lists", "version")
 
     def __init__(self, era: str, version: str, capabilities: json.Fields, instructions: str | None) -> None:
         self.era = era
@@ -71,6 +71,13 @@ class Offering:
         self.capabilities = {key: json.Raw(bytes(value)) for key, value in capabilities.items()}
         self.instructions = instructions
         self.lists: dict[Kind, dict[str, Item]] = {kind: {} for kind in KINDS}
+        self._listed = dict.fromkeys(KINDS, 0)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for offerings of one server in which no client can see a difference."""
+        declared = tuple((name, bytes(value)) for name, value in self.capabilities.items())
+        return (declared, self.instructions, *self._listed.values())
 
     def has(self, capability: str) -> bool:
         """Whether the server declared it. One that proved its era by an error declared nothing: all is worth asking."""
@@ -88,6 +95,7 @@ class Offering:
         for item in items:
             found.setdefault(item.name, item)
         self.lists[kind] = dict(sorted(found.items()))
+        self._listed[kind] = hash(tuple(json.join(item.definition) for item in self.lists[kind].values()))
 
     def content(self, kind: Kind) -> tuple[Members, ...]:
         """What two offerings are compared by."""

@@ -26,10 +26,11 @@ Rename = Callable[[str], str]
 
 
 class NoSuchResource(MessageError):
-    """No server has it: the modern era names the resource beside the sentence, and older clients may read it."""
+    """No server has it. Each era has its own code for that; both name the resource beside the sentence."""
 
-    def __init__(self, uri: str) -> None:
-        super().__init__(f"no server has the resource {uri}", eras.INVALID_PARAMS)
+    def __init__(self, uri: str, era: str) -> None:
+        code = eras.RESOURCE_NOT_FOUND if era == eras.LEGACY else eras.INVALID_PARAMS
+        super().__init__(f"no server has the resource {uri}", code)
         self.data = {"uri": uri}
 
 

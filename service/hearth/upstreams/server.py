@@ -85,7 +85,15 @@ class Server:
         return tenant.capabilities if self.mode == isolation.SESSION else capabilities.FULL
 
     def offering(self, tenant: Tenant) -> Offering | None:
-        """What it offers to that client; None when that is not known yet."""
+        """What it offers to that client; None when that is not known yet.
+
+        The client's own process tells first, in its own era: what it offers may have changed there, and only there.
+        """
+        place = self._place(tenant)
+        for era in (tenant.era, eras.MODERN if tenant.era == eras.LEGACY else eras.LEGACY):
+            own = self.instances.get(Key(era, self.mode, place))
+            if own and own.offering:
+                return own.offering
         return self._offerings.get(self.profile(tenant))
 
     @property
@@ -111,9 +119,12 @@ class Server:
         return tenant.era
 
     def _key(self, tenant: Tenant) -> Key:
-        mode = self.mode
-        places = {isolation.SHARED: "", isolation.WORKSPACE: tenant.workspace, isolation.SESSION: tenant.session}
-        return Key(self._era(tenant), mode, places[mode])
+        return Key(self._era(tenant), self.mode, self._place(tenant))
+
+    def _place(self, tenant: Tenant) -> str:
+        if self.mode == isolation.SHARED:
+            return ""
+        return tenant.workspace if self.mode == isolation.WORKSPACE else tenant.session
 
     def find(self, tenant: Tenant) -> Instance | None:
         """The instance that this client shares, if it exists."""

@@ -181,7 +181,8 @@ def test_a_single_array_is_rewritten_by_itself() -> None:
     assert json.loads(found)[0]["uri"] == "u:no"
 
 
-def test_a_resource_that_nobody_has_is_named_beside_the_sentence() -> None:
-    problem = uris.NoSuchResource("note://nowhere")
-    assert (problem.rpc_code, str(problem)) == (-32602, "no server has the resource note://nowhere")
+@pytest.mark.parametrize(("era", "code"), [("modern", -32602), ("legacy", -32002)])
+def test_a_resource_that_nobody_has_is_named_beside_the_sentence(era: str, code: int) -> None:
+    problem = uris.NoSuchResource("note://nowhere", era)
+    assert (problem.rpc_code, str(problem)) == (code, "no server has the resource note://nowhere")
     assert problem.data == {"uri": "note://nowhere"}
