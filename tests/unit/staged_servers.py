@@ -20,7 +20,7 @@ class StagedServer(Server):
         self.retired: list[tuple[Instance, float]] = []
         self.audience = Audience()
         super().__init__(
-            ServerSpec(name="s", **{"command": "true", **spec}),  # type: ignore[arg-type]
+            ServerSpec(**{"name": "s", "command": "true", **spec}),  # type: ignore[arg-type]
             Config(drain_timeout=3.0),
             Learned(str(learned)),
             self.audience,
@@ -28,7 +28,7 @@ class StagedServer(Server):
         )
 
     def _connect(self, owner: Owner, tenant: Tenant) -> Connection:
-        self.connections.append(Scripted(owner, self.script))
+        self.connections.append(Scripted(owner, self.script, self.name))
         return self.connections[-1]
 
     def again(self) -> "StagedServer":
