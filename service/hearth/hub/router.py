@@ -132,6 +132,8 @@ class Router:
         session.version = values.text(meta[eras.PROTOCOL_VERSION_KEY])
         session.client = client_info(meta.get(eras.CLIENT_INFO_KEY))
         session.caller.capabilities = bytes(meta[eras.CLIENT_CAPABILITIES_KEY])
+        # What it is offered may depend on it.
+        session.view = None
 
     # --- notifications
 
