@@ -355,6 +355,7 @@ def test_a_request_that_never_left_is_cancelled_without_a_word() -> None:
             assert answer.times == 0
             assert [found.message["params"]["arguments"]["text"] for found in site.seen("tools/call")] == ["y"]
             assert site.withdrawn == []
+            await until(lambda: not talk.connection._asked, "nothing is kept of it")  # type: ignore[attr-defined]
 
     with LegacySite() as site:
         run(body())

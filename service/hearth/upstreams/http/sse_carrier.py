@@ -60,6 +60,8 @@ class SseCarrier:
             asyncio.get_running_loop().call_soon(self._refuse, request)
         else:
             request.task = self._connection.spawn(self._ask(request))
+            # Its answer comes on the stream, or never.
+            request.task.add_done_callback(lambda _: self._connection.released(request))
 
     def tell(self, method: str, payload: bytes) -> None:
         """Send a notification."""
@@ -99,9 +101,6 @@ class SseCarrier:
                 await self._post(request.body, request)
         except UpstreamError as exc:
             self._connection.fail(request.number, exc)
-        finally:
-            # Its answer comes on the stream, or never.
-            self._connection.released(request)
 
     async def _tell(self, payload: bytes) -> None:
         try:

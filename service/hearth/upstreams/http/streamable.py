@@ -73,7 +73,9 @@ class StreamableCarrier:
         if request.method == INITIALIZE:
             self.session.opening = request.params
         self.session.note(request.method, request.params)
+        # Not in the coroutine's own end: one that is cancelled before its first step has none.
         request.task = self._connection.spawn(self._ask(request))
+        request.task.add_done_callback(lambda task: self._asked(request, task))
 
     def tell(self, method: str, payload: bytes) -> None:
         """Send a notification. The modern era has none over HTTP."""
@@ -117,7 +119,6 @@ class StreamableCarrier:
     # --- asking
 
     async def _ask(self, request: Outgoing) -> None:
-        connection = self._connection
         try:
             if request.is_opening:
                 await self._openings.wait_for_turn(request.method)
@@ -128,12 +129,13 @@ class StreamableCarrier:
                 async with self._places:
                     await self._exchange(request)
         except UpstreamError as exc:
-            connection.fail(request.number, exc)
-        finally:
-            if request.is_opening:
-                self._openings.done()
-            if request.task is asyncio.current_task():  # or else another carrier has it now
-                connection.finished(request)
+            self._connection.fail(request.number, exc)
+
+    def _asked(self, request: Outgoing, task: "asyncio.Task[None]") -> None:
+        if request.is_opening:
+            self._openings.done()
+        if request.task is task:  # or else another carrier has it now
+            self._connection.finished(request)
 
     async def _exchange(self, request: Outgoing) -> None:
         """Ask, and once more where the first answer said why it was none."""

@@ -51,6 +51,7 @@ class RequestStream:
         self._carrier = carrier
         self._request = request
         self._decoder = SseDecoder(connection.message_limit)
+        self._generation = carrier.session.generation
 
     async def read(self, response: "Response") -> None:
         """Hand over what comes until the answer is there. Raises UpstreamError when it will not come."""
@@ -74,7 +75,8 @@ class RequestStream:
 
     async def _resume(self, first: "Response") -> bool:
         """Go on where the stream broke. Returns whether the server does. Raises UpstreamError if it never will."""
-        generation = self._carrier.session.generation
+        if self._carrier.session.generation != self._generation:
+            raise self._lost("its session was another one")
         self._decoder = SseDecoder(self._connection.message_limit, self._decoder.last_id)
         async with await get(self._connection, self._carrier, self._decoder.last_id) as response:
             if response.status == 200 and response.content_type == STREAM:
@@ -83,9 +85,12 @@ class RequestStream:
         if response.status >= 500:
             return False
         if response.status == 404:
-            await self._carrier.renew(generation)
-        raise UpstreamError(
-            f"server {self._connection.name!r} lost the stream before it answered (HTTP {response.status});"
+            await self._carrier.renew(self._generation)
+        raise self._lost(f"HTTP {response.status}")
+
+    def _lost(self, why: str) -> UpstreamError:
+        return UpstreamError(
+            f"server {self._connection.name!r} lost the stream before it answered ({why});"
             " what was asked may or may not have been done"
         )
 
