@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from hearth.hub import input_loop
+from hearth.hub.binding import Binding
 from hearth.hub.calls import Call
 from hearth.hub.input_loop import ROUNDS_LIMIT, InputLoop
+from hearth.hub.levels import Levels
 from hearth.hub.questions import Questions
 from hearth.hub.sessions import Session
 from hearth.hub.views import View
@@ -54,7 +56,9 @@ class Stage:
         self.server = server()
         self.instance, self.connection = instance(self.server, offering(era=eras.MODERN))
         self.member, self.outlet = client(version=version, declared=declared)
-        self.call = opened(self.member, desk=Router(InputLoop(self.questions, lambda: timeout)))
+        self.call = opened(
+            self.member, desk=Router(InputLoop(self.questions, Binding(self.questions, Levels()), lambda: timeout))
+        )
         self.call.progress_token = None if token is None else Raw(token)
         params = {"name": "t", "arguments": {"a": 1}, "_meta": {"v/k": 1} | ({"progressToken": 1} if token else {})}
         self.call.send(
