@@ -55,6 +55,8 @@ class Actor(PuppetServer):
         self.record: list[Message] = []
         # Answers in the place of the routine, where it has one; does something besides.
         self.instead: Callable[[Message], Message | None] = lambda message: None
+        # Capabilities in the place of all that its revision has.
+        self.declared: Message | None = None
         # What the test answers itself, although there is a routine.
         self.silent_about = ""
         self.aside: Callable[[Puppet, Message], None] = lambda puppet, message: None
@@ -71,6 +73,10 @@ class Actor(PuppetServer):
             super().heard(puppet, message)
         else:
             puppet.send({"id": message["id"], **answer})
+
+    def _introduction(self, method: str) -> Message:
+        found = super()._introduction(method)
+        return found if self.declared is None else {**found, "capabilities": self.declared}
 
     def result_keys(self, method: str) -> Message:
         return super().result_keys(method if method in CACHEABLE else "tools/call")
