@@ -51,8 +51,7 @@ class Stage:
 
     def offer(self, name: str, **lists: list[object]) -> None:
         """A server says that it has something else now."""
-        of = next(of for of in self.servers if of.name == name)
-        of._offerings[capabilities.FULL] = offering(name, **lists)
+        self.instances[name].offering = offering(name, **lists)
         self.catalogue.changed()
 
     def update(self, name: str, uri: str) -> None:
@@ -285,7 +284,7 @@ def test_a_resource_that_nobody_has_is_an_error_and_not_kept() -> None:
         stage, (member, outlet) = Stage(), client()
         await stage.subscribe(member, "nobody:1")
         (answer,) = outlet.messages("answer")
-        assert answer["error"]["code"] == -32602
+        assert answer["error"]["code"] == -32002
         assert "nobody:1" in answer["error"]["message"]
         assert (outlet.kept, member.subscriptions) == ([], {})
 
