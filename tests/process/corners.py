@@ -4,6 +4,8 @@ Servers are the conformance tests' puppets, which also keep what they were told;
 their revision does not have, and a stage on which somebody complained fails its test.
 """
 
+import os
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +14,9 @@ from conformance.corners import Corner, outcome
 from conformance.puppets import Puppet, PuppetServer
 from conformance.revisions import LEGACY, MODERN
 from conformance.vocabulary import CACHEABLE
-from conformance.wires import Lines, Wire
+from conformance.wires import Child, Lines, Wire
 from process.daemon import Daemon, Scratch
+from process.kernel import is_gone, pids_at_home, until
 
 NEWEST_LEGACY = LEGACY[-1]
 INVALID_PARAMS = -32602
@@ -52,11 +55,16 @@ class Actor(PuppetServer):
         self.record: list[Message] = []
         # Answers in the place of the routine, where it has one; does something besides.
         self.instead: Callable[[Message], Message | None] = lambda message: None
+        # What the test answers itself, although there is a routine.
+        self.silent_about = ""
         self.aside: Callable[[Puppet, Message], None] = lambda puppet, message: None
         super().__init__(*words, **offers)
 
     def heard(self, puppet: Puppet, message: Message) -> None:
         self.record.append(message)
+        if message.get("method") == self.silent_about:
+            self._heard.put((puppet, message))
+            return
         answer = self.instead(message)
         if answer is None:
             self.aside(puppet, message)
@@ -92,6 +100,7 @@ class Stage(Corner):
         super().__init__(scratch)
         self.scratch = scratch
         self._others: dict[str, Message] = {}
+        self._has_successor = False
 
     def add(self, name: str, entry: Message) -> None:
         """One more server in the config that is none of the actors."""
@@ -114,6 +123,23 @@ class Stage(Corner):
         """Another daemon in the place of the one that runs; no client is carried over."""
         assert self.daemon.stop() == 0
         self.start(**settings)
+
+    def bridge(self) -> Wire:
+        """A real bridge, which starts the next daemon when this one crashes."""
+        return Child(self.scratch.home, self.scratch.environment())
+
+    def crash(self) -> None:
+        """The daemon dies without a word; its bridges start another."""
+        pid = self.daemon.pid
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: is_gone(pid), "the daemon is dead")
+        self._has_successor = True
+
+    def close(self) -> None:
+        super().close()
+        if self._has_successor and pids_at_home(str(self.scratch.home)):
+            self.scratch.control().control("shutdown")
+            until(lambda: not pids_at_home(str(self.scratch.home)), "the last daemon has gone")
 
     def guest(
         self, revision: str, name: str = "somebody", capabilities: Message | None = None, wire: Wire | None = None

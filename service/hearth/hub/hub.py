@@ -196,11 +196,14 @@ class Hub:
             self._forwarding.spawn(self._revive(instance))
 
     async def _revive(self, instance: Instance) -> None:
-        try:
-            await instance.ensure()
-        except HearthError:
-            # It is in the log and in the status; the next call tries again.
-            pass
+        while instance.watch and not instance.obsolete:
+            await asyncio.sleep(instance.pause)
+            try:
+                await instance.ensure()
+            except HearthError:
+                # It is in the log and in the status.
+                continue
+            break
 
     # --- what is going on
 

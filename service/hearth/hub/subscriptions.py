@@ -172,7 +172,8 @@ class Subscriptions:
         uri = values.text(params.get("uri"))
         if uri is None:
             return
-        for holder, _ in instance.watch.holders(uri):
+        # Once, also to who holds it in more than one way.
+        for holder in dict.fromkeys(holder for holder, _ in instance.watch.holders(uri)):
             if isinstance(holder, Listen):
                 holder.updated(self._exposed(holder.session, server, uri), params)
             elif isinstance(holder, Session):

@@ -23,7 +23,7 @@ from hearth.upstreams.backoff import Backoff
 from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.tenancy import Tenant
 from hearth.upstreams.watching import RELISTEN_SECONDS, Quiet, Watch
-from hearth.wire import json
+from hearth.wire import json, values
 
 log = logging.getLogger(__name__)
 
@@ -161,8 +161,13 @@ class Instance:
                 raise self._stopped() from None
             raise
 
+    @property
+    def pause(self) -> float:
+        """Seconds until it may be started again."""
+        return self._backoff.remaining(time.monotonic())
+
     def _check_pause(self) -> None:
-        pause = self._backoff.remaining(time.monotonic())
+        pause = self.pause
         if pause > 0:
             raise UpstreamError(f"server {self.name!r} keeps failing and is tried again in {pause:.0f} s: {self.error}")
 
@@ -316,6 +321,9 @@ class Instance:
         kinds = CHANGES.get(message.method or "")
         if kinds:
             self.refresh(kinds)
+        elif message.method == "notifications/subscriptions/acknowledged":
+            meta = values.members(values.members(message.fields.get("params")).get("_meta"))
+            self.watch.acknowledged(values.integer(meta.get(eras.SUBSCRIPTION_ID_KEY)))
         else:
             self._audience.noticed(self, message, cause)
 

@@ -89,12 +89,12 @@ class Server:
 
         The client's own process tells first, in its own era: what it offers may have changed there, and only there.
         """
-        place = self._place(tenant)
+        place, profile = self._place(tenant), self.profile(tenant)
         for era in (tenant.era, eras.MODERN if tenant.era == eras.LEGACY else eras.LEGACY):
             own = self.instances.get(Key(era, self.mode, place))
-            if own and own.offering:
+            if own and own.offering and own.capabilities == profile:
                 return own.offering
-        return self._offerings.get(self.profile(tenant))
+        return self._offerings.get(profile)
 
     @property
     def any_offering(self) -> Offering | None:

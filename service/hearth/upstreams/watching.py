@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 
 # Before a stream that the server ended is asked for again.
 RELISTEN_SECONDS = 1.0
+# Replaced streams of a server that acknowledges none; above it the oldest is given up.
+FORMER_LIMIT = 10
 
 
 class Quiet:
@@ -53,6 +55,8 @@ class Watch:
         # What the server was asked for.
         self._asked: set[str] = set()
         self._listen: int | None = None
+        # Streams that are replaced, until the one in their place is acknowledged.
+        self._former: list[int] = []
 
     def __bool__(self) -> bool:
         return bool(self._holders)
@@ -82,8 +86,17 @@ class Watch:
     def connected(self, connection: Connection, era: str) -> None:
         """There is a server to ask, new or again."""
         self._connection, self._era = connection, era
-        self._asked, self._listen = set(), None
+        self._asked, self._listen, self._former = set(), None, []
         self._sync()
+
+    def acknowledged(self, listen: int | None) -> None:
+        """The server has begun with a stream."""
+        if listen is not None and listen == self._listen:
+            self._give_up_former(0)
+
+    def _give_up_former(self, kept: int) -> None:
+        while len(self._former) > kept and self._connection:
+            self._connection.cancel(self._former.pop(0))
 
     def disconnected(self) -> None:
         """There is none."""
@@ -119,7 +132,9 @@ class Watch:
     def _listen_anew(self, connection: Connection) -> None:
         former, self._listen = self._listen, self._stand(connection) if self._holders else None
         if former is not None:
-            connection.cancel(former)
+            self._former.append(former)
+        # With nothing in its place there is nothing to wait for.
+        self._give_up_former(FORMER_LIMIT if self._listen is not None else 0)
 
     def _stand(self, connection: Connection) -> int:
         wanted = json.dumps({"resourceSubscriptions": sorted(self._holders)})

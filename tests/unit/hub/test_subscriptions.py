@@ -51,7 +51,8 @@ class Stage:
 
     def offer(self, name: str, **lists: list[object]) -> None:
         """A server says that it has something else now."""
-        self.instances[name].offering = offering(name, **lists)
+        of = next(of for of in self.servers if of.name == name)
+        self.instances[name].offering = of._offerings[capabilities.FULL] = offering(name, **lists)
         self.catalogue.changed()
 
     def update(self, name: str, uri: str) -> None:

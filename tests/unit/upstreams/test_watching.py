@@ -118,6 +118,11 @@ def test_a_modern_server_is_asked_for_one_stream_which_is_replaced_before_it_is_
         assert len(connection.sent) == number
     assert asked(connection) == [("listen", ["r:2"]), ("listen", ["r:1", "r:2"])]
     assert connection.sent[0]["params"]["_meta"][eras.PROTOCOL_VERSION_KEY] == eras.NEWEST_MODERN
+    # What is replaced is kept until the server has begun with what is in its place.
+    for early in (None, 1, 3):
+        watch.acknowledged(early)
+    assert connection.cancelled() == []
+    watch.acknowledged(2)
     assert connection.cancelled() == [1]
     # It is open for as long as it is wanted, and no call.
     assert connection.in_flight == 0
@@ -140,7 +145,15 @@ def test_the_former_stream_stays_when_the_next_cannot_be_asked_for() -> None:
     connection.broken = False
     watch.hold("r:3", "a")
     assert asked(connection)[1:] == [("listen", ["r:1", "r:2", "r:3"])]
+    watch.acknowledged(2)
     assert connection.cancelled() == [1]
+
+
+def test_of_a_server_that_acknowledges_nothing_not_every_stream_is_kept() -> None:
+    watch, connection = watched(eras.MODERN)
+    for number in range(watching.FORMER_LIMIT + 3):
+        watch.hold(f"r:{number}", "a")
+    assert connection.cancelled() == [1, 2]
 
 
 def test_a_stream_that_the_server_ended_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
