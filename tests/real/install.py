@@ -42,6 +42,9 @@ def install_environment(name: str, requirements: list[str]) -> None:
     subprocess.run(
         [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements], check=True
     )
+    if name == "fetch":
+        # Its parser installs packages of its own when it is first used, and tells about it on the server's output.
+        subprocess.run([python, "-m", "readabilipy", "--version"], stdout=subprocess.DEVNULL, check=True)
     stamp.write_text(text, encoding="utf-8")
 
 

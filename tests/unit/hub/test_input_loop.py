@@ -14,6 +14,8 @@ from hearth.hub.questions import Questions
 from hearth.hub.sessions import Session
 from hearth.hub.views import View
 from hearth.mcp import eras
+from hearth.upstreams.instance import Instance
+from hearth.upstreams.tenancy import Tenant
 from hearth.wire import json
 from hearth.wire.json import Raw
 from hearth.wire.values import RawBytes
@@ -56,9 +58,8 @@ class Stage:
         self.server = server()
         self.instance, self.connection = instance(self.server, offering(era=eras.MODERN))
         self.member, self.outlet = client(version=version, declared=declared)
-        self.call = opened(
-            self.member, desk=Router(InputLoop(self.questions, Binding(self.questions, Levels()), lambda: timeout))
-        )
+        loop = InputLoop(self.questions, Binding(self.questions, Levels()), lambda: timeout)
+        self.call = opened(self.member, desk=Router(loop))
         self.call.progress_token = None if token is None else Raw(token)
         params = {"name": "t", "arguments": {"a": 1}, "_meta": {"v/k": 1} | ({"progressToken": 1} if token else {})}
         self.call.send(
@@ -301,6 +302,33 @@ def test_a_server_that_takes_nothing_any_more_fails_the_call() -> None:
         stage.connection.broken = True
         stage.reply(question, result=ACCEPT)
         assert "takes nothing" in (await stage.answer())["error"]["message"]
+
+    run(body())
+
+
+@pytest.mark.parametrize("era", [eras.MODERN, eras.LEGACY])
+def test_a_server_that_ended_meanwhile_is_called_in_its_next_life_if_that_can_go_on(era: str) -> None:
+    async def body() -> None:
+        stage = Stage()
+        stage.require("state", a=FORM)
+        (question,) = await stage.asked()
+        # Another process is in its place by the time the client answers.
+        successor, connection = instance(stage.server, offering(era=era))
+        stage.instance.connection = None
+
+        async def ensure(tenant: Tenant) -> Instance:
+            return successor
+
+        stage.server.ensure = ensure  # type: ignore[method-assign]
+        stage.reply(question, result=ACCEPT)
+        if era == eras.MODERN:
+            await until(lambda: connection.sent, "the call is made again")
+            assert connection.sent[0]["params"]["requestState"] == "state"
+            assert successor.holders == {stage.member}
+        else:
+            assert "ended before it answered" in (await stage.answer())["error"]["message"]
+            assert connection.sent == []
+        assert len(stage.connection.sent) == 1
 
     run(body())
 

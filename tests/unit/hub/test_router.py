@@ -134,17 +134,17 @@ def test_the_era_is_told_by_each_request_and_the_session_s_by_its_first(tmp_path
 def test_what_a_client_is_offered_follows_what_its_first_modern_request_declares(tmp_path: Path) -> None:
     async def body() -> None:
         stage = Stage(tmp_path, "session", a=PLENTY)
-        rich, _ = stage.client(initialized=False)
-        meta = {**ENVELOPE, eras.CLIENT_CAPABILITIES_KEY: {"sampling": {}}}
-        stage.servers["a"].script["tools/list"] = {"tools": [{"name": "rich", "inputSchema": {}}]}
-        stage.ask(rich, "tools/list", _meta=meta)
-        await answer(rich.outlet)  # type: ignore[arg-type]
+        rich = {**ENVELOPE, eras.CLIENT_CAPABILITIES_KEY: {"sampling": {}}}
+        for name, meta in (("rich", rich), ("plain", ENVELOPE)):
+            stage.servers["a"].script["tools/list"] = {"tools": [{"name": name, "inputSchema": {}}]}
+            teacher, outlet = stage.client(initialized=False)
+            stage.ask(teacher, "tools/list", _meta=meta)
+            await answer(outlet)
         member, outlet = stage.client(initialized=False)
-        stage.servers["a"].script["tools/list"] = {"tools": [{"name": "plain", "inputSchema": {}}]}
-        stage.ask(member, "tools/list", 1)
-        assert (await answer(outlet))["result"]["tools"][0]["name"] == "a__plain"
-        stage.ask(member, "tools/list", 2, _meta=meta)
-        assert (await answer(outlet, 2))["result"]["tools"][0]["name"] == "a__rich"
+        for number, params in enumerate(({}, {"_meta": rich}), 1):
+            stage.ask(member, "tools/list", number, **params)
+        listed = [message["result"]["tools"][0]["name"] for message in outlet.messages("answer")]
+        assert listed == ["a__plain", "a__rich"]
 
     run(body())
 
