@@ -268,6 +268,34 @@ def test_a_state_is_good_for_its_own_request_only(stage: Stage, actor: Actor, ot
     assert len(actor.told("tools/call")) == 1
 
 
+def test_a_state_that_was_tampered_with_is_refused(stage: Stage, actor: Actor) -> None:
+    errand, puppet, call = parked(actor, stage.modern())
+    state = errand.wish["requestState"]
+    places = range(0, len(state), 7)
+    for place in places:
+        other = "A" if state[place] != "A" else "B"
+        errand.call_again(requestState=state[:place] + other + state[place + 1 :], inputResponses={})
+        assert errand.outcome().error["code"] == INVALID_PARAMS
+    errand.go_on()
+    assert actor.reply_to("q-1")["result"] == FORM_ANSWER
+    puppet.say(call, "done")
+    assert errand.outcome().text == "done"
+    assert len(actor.told("tools/call")) == 1
+
+
+def test_a_state_is_good_for_its_own_client_only(stage: Stage, actor: Actor) -> None:
+    errand, puppet, call = parked(actor, stage.modern())
+    thief = stage.modern("thief")
+    stolen = Errand(thief, **errand.params, requestState=errand.wish["requestState"])
+    error = stolen.outcome().error
+    assert (error["code"], error["data"]["reason"]) == (INVALID_PARAMS, "principal")
+    errand.go_on()
+    assert actor.reply_to("q-1")["result"] == FORM_ANSWER
+    puppet.say(call, "done")
+    assert errand.outcome().text == "done"
+    assert len(actor.told("tools/call")) == 1
+
+
 def test_a_state_that_is_no_text_is_refused(stage: Stage, actor: Actor) -> None:
     errand, *_ = parked(actor, stage.modern())
     for state in (7, {}, [], None):
@@ -593,3 +621,39 @@ def test_a_question_is_never_put_to_one_of_two_clients_of_a_shared_server(stage:
     for errand, (_, call) in zip(errands, calls, strict=True):
         puppet.say(call, "without")
         assert errand.outcome().text == "without"
+
+
+def test_a_server_that_turns_out_to_ask_keeps_the_call_in_which_it_did(stage: Stage) -> None:
+    actor = stage.actor(keys={"isolation": "auto"})
+    stage.start()
+    client, other = stage.modern(), stage.modern("other")
+    errand, puppet, call = parked(actor, client)
+    # Whoever calls from now on has a process of its own.
+    second = Errand(other)
+    rival, rivals = actor.next("tools/call")
+    assert rival is not puppet
+    rival.say(rivals, "mine")
+    assert second.outcome().text == "mine"
+    errand.go_on()
+    assert actor.reply_to("q-1")["result"] == FORM_ANSWER
+    puppet.say(call, "as before")
+    assert errand.outcome().text == "as before"
+    third = Errand(client)
+    successor, call = actor.next("tools/call")
+    assert successor not in (puppet, rival)
+    successor.say(call, "and then")
+    assert third.outcome().text == "and then"
+
+
+# --- folders
+
+
+def test_roots_are_told_out_of_the_blue_from_the_folder_that_the_client_works_in(stage: Stage, actor: Actor) -> None:
+    folder = stage.scratch.home / "work place"
+    folder.mkdir()
+    errand = Errand(stage.modern(wire=stage.scratch.frames(cwd=str(folder))))
+    puppet, call = actor.next("tools/call")
+    puppet.say(call, "done")
+    assert errand.outcome().text == "done"
+    puppet.ask("r-1", "roots/list")
+    assert actor.reply_to("r-1")["result"] == {"roots": [{"uri": folder.as_uri(), "name": "work place"}]}

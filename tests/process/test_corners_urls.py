@@ -21,7 +21,7 @@ from process.corners import (
     page,
     shown,
 )
-from process.kernel import until
+from process.kernel import describe, pids_at_home, until
 
 CANCELLED = "notifications/cancelled"
 COMPLETED = "notifications/elicitation/complete"
@@ -191,6 +191,35 @@ def test_a_server_that_demands_while_its_call_is_parked_has_the_retry_sent_away(
     puppet.notify(COMPLETED, elicitationId="e-1")
     errand.go_on()
     finish(actor, errand)
+
+
+def test_the_process_that_demands_a_visit_is_kept_for_it_also_when_it_takes_no_other_calls(stage: Stage) -> None:
+    actor = stage.actor(keys={"isolation": "auto"})
+    stage.start()
+    client = stage.modern()
+    errand = Errand(client)
+    puppet, call = actor.next("tools/call")
+    puppet.ask("q-1", "elicitation/create", **FORM)
+    errand.wishes()
+    errand.go_on()
+    actor.reply_to("q-1")
+    demand(puppet, call, page())
+    errand.wishes()
+    # One that asks is no longer shared.
+    other = Errand(client)
+    successor, call = actor.next("tools/call")
+    assert successor is not puppet
+    successor.say(call, "other")
+    assert other.outcome().text == "other"
+    errand.go_on()
+    daemon_is_past_what_was_said(client)
+    puppet.notify(COMPLETED, elicitationId="e-1")
+    again, call = actor.next("tools/call")
+    assert again is puppet
+    again.say(call, "visited")
+    assert errand.outcome().text == "visited"
+    home = str(stage.scratch.home)
+    until(lambda: describe(pids_at_home(home)).count("puppet_server") == 1, "the former process has ended")
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])

@@ -150,6 +150,7 @@ class ParkedCall:
         call, self.call = self.call, None
         self._parked_at = _now()
         self._parking.keep(self)
+        self._template.instance.pins.add(self)
         seal = self._parking.seal.seal(
             f"{self.token}.{instruction.round}", self.session.id, self._method, self._digest, instruction.expires
         )
@@ -199,6 +200,7 @@ class ParkedCall:
         for id in list(self._settled):
             self._settle(id)
         self._parking.remove(self)
+        self._template.instance.pins.discard(self)
         if self._timer:
             self._timer.cancel()
         return call

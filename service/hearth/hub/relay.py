@@ -74,7 +74,7 @@ class Relay:
             connection.answer(refusal(message, reason, eras.INTERNAL_ERROR), cause)
             return
         call = causing_call(instance, connection, cause, asks=True)
-        if message.method == capabilities.ROOTS and instance.mode == isolation.WORKSPACE and not _lists_roots(call):
+        if message.method == capabilities.ROOTS and _knows_folder(instance, call) and not _lists_roots(call):
             connection.answer(answers.result(message.id, instance.tenant.root_list()), cause)
             return
         if call is None or (isinstance(call, Call) and call.era == eras.LEGACY):
@@ -247,3 +247,9 @@ def _lists_roots(call: "Call | ParkedCall | None") -> bool:
     """Whether the call's client tells roots of its own with it. A legacy one has, before it came to its workspace."""
     attached = call if isinstance(call, Call) or call is None else call.call
     return attached is not None and attached.era == eras.MODERN and "roots" in values.members(attached.declared)
+
+
+def _knows_folder(instance: Instance, call: "Call | ParkedCall | None") -> bool:
+    """Whether roots are known without asking: those of a workspace, or of a modern client that cannot be asked now."""
+    alone = instance.mode == isolation.SESSION and instance.tenant.era == eras.MODERN and call is None
+    return alone or instance.mode == isolation.WORKSPACE

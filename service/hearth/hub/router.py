@@ -287,9 +287,16 @@ class Router:
     def call_again(self, call: Call) -> None:
         """What a legacy server demanded first is done: the retry is an ordinary call now."""
         params = inputs.without_retry(call.asked or {})
-        call.parked = call.connection = None
+        meta = values.members(params.get("_meta"))
+        connection, call.parked, call.connection = call.connection, None, None
         try:
-            self._modern[call.method](call, params, values.members(params.get("_meta")))
+            if connection is call.instance.connection:
+                # The process that demanded it knows of it, also if others are for new calls by now.
+                own = {key: value for key, value in json.split(call.params).items() if key != "_meta"}
+                target = Target(call.server, own)
+                self._forwarding.forward(call, call.method, params, meta, call.view, target, call.instance)
+            else:
+                self._modern[call.method](call, params, meta)
         except HearthError as problem:
             call.failed(problem)
 

@@ -88,6 +88,8 @@ class Instance:
         # Who uses it now, and everybody who ever did since it was started, by id.
         self.holders: set[object] = set()
         self.ever: set[str] = set()
+        # Who will come back to this very process, without a call in flight until then.
+        self.pins: set[object] = set()
         self.watch = Watch(spec.name)
         self.log_level: str | None = None
         # Calls above max_concurrency.
@@ -381,7 +383,7 @@ class Instance:
         self.outdate()
         deadline = time.monotonic() + seconds
         # One that is still being started has no calls: who waits for it is served by its successor.
-        while self.state == READY and (self.in_flight or self._queue) and time.monotonic() < deadline:
+        while self.state == READY and (self.in_flight or self._queue or self.pins) and time.monotonic() < deadline:
             await asyncio.sleep(0.05)
         await self.retire()
 
