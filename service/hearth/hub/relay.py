@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# Questions of one server that may be open at a time: nobody answers as many, and each is kept for its client.
+QUESTIONS_LIMIT = 100
+
 _AMBIGUOUS = "several clients share this server and it is not certain which of them is meant"
 _NOBODY = "no client's request is in flight that this could belong to"
 
@@ -66,6 +69,10 @@ class Relay:
             connection.answer(refusal(message, f"no client can be asked for {message.method}"), cause)
             return
         self._learn(instance, message.method, cause)
+        if sum(asking is connection for asking, _ in self._open) >= QUESTIONS_LIMIT:
+            reason = f"{QUESTIONS_LIMIT} questions wait for their answers already"
+            connection.answer(refusal(message, reason, eras.INTERNAL_ERROR), cause)
+            return
         call = causing_call(instance, connection, cause, asks=True)
         if message.method == capabilities.ROOTS and instance.mode == isolation.WORKSPACE and not _lists_roots(call):
             connection.answer(answers.result(message.id, instance.tenant.root_list()), cause)
