@@ -23,6 +23,10 @@ def starts(ledger: Path) -> list[int]:
     return [int(line) for line in ledger.read_text().split()]
 
 
+def in_flight(scratch: Scratch, name: str) -> int:
+    return sum(instance["inFlight"] for instance in scratch.upstream(name)["instances"])
+
+
 # --- pipes that end while the server lives
 
 
@@ -32,13 +36,20 @@ def test_a_server_that_closes_its_output_and_lives_on_is_ended_and_started_anew(
     scratch.start()
     client, other = scratch.lines(), scratch.frames()
     client.call("closing__echo", text="x")
+    (pid,) = pids_of(scratch, "closing")
+    # It has both calls, in this order, before it does anything.
+    os.kill(pid, signal.SIGSTOP)
     closing = client.begin_call("closing__close_output")
+    until(lambda: in_flight(scratch, "closing") == 1, "it has the one")
     waiting = other.begin_call("closing__echo", text="never")
+    until(lambda: in_flight(scratch, "closing") == 2, "it has the other")
+    os.kill(pid, signal.SIGCONT)
     for error in (client.answer_to(closing)["error"], other.answer_to(waiting)["error"]):
         assert error["code"] == -32603
         assert "server 'closing'" in error["message"]
     assert text_of(other.call("closing__echo", text="anew")) == "anew"
     first, second = starts(ledger)
+    assert first == pid
     until(lambda: is_gone(first), "the former process has ended")
     assert pids_of(scratch, "closing") == [second]
 
