@@ -46,16 +46,24 @@ class FrameError(WireError):
 
 
 class TooLarge(WireError):
-    """A message beyond a limit; the sentence names the limit and its setting."""
+    """A message beyond a limit; the sentence names the limit and its setting.
+
+    `id` is its raw id, when it was seen to be the answer to a request.
+    """
+
+    def __init__(self, message: str, id: bytes | None = None) -> None:
+        super().__init__(message)
+        self.id = id
 
 
 class MessageError(WireError):
-    """A line that is not a JSON-RPC message. `id` is its raw id, when there was one to find."""
+    """A line that is not a JSON-RPC message. `id` is its raw id, when there was one to find; `asks`: of a request."""
 
-    def __init__(self, message: str, rpc_code: int = -32600, id: bytes | None = None) -> None:
+    def __init__(self, message: str, rpc_code: int = -32600, id: bytes | None = None, asks: bool = False) -> None:
         super().__init__(message)
         self.rpc_code = rpc_code
         self.id = id
+        self.asks = asks
 
 
 class StartError(HearthError):

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from hearth.errors import HearthError, MessageError, UpstreamError, WireError
+from hearth.errors import HearthError, MessageError, TooLarge, UpstreamError
 from hearth.mcp import answers, eras
 from hearth.upstreams.abandoned import AbandonedRequests
 from hearth.wire import json, values
@@ -175,7 +175,7 @@ class Connection:
     def _take(self, item: Item, cause: int | None = None) -> None:
         """One message of the server."""
         if not isinstance(item, json.Message):
-            self._take_unusable(item)
+            self._take_unusable(item, cause)
         elif item.method is None:
             id = item.id
             # Hearth's own ids are short decimal numbers; anything else was never asked.
@@ -208,8 +208,14 @@ class Connection:
         if waiter:
             waiter.progressed(params)
 
-    def _take_unusable(self, problem: WireError) -> None:
-        number = values.integer(problem.id) if isinstance(problem, MessageError) else None
+    def _take_unusable(self, problem: MessageError | TooLarge, cause: int | None) -> None:
+        if isinstance(problem, MessageError) and problem.asks:
+            # Its ids are the server's own.
+            if problem.id is not None:
+                self.answer(answers.failure(problem.id, problem), cause)
+            self._complain(problem)
+            return
+        number = values.integer(problem.id)
         waiter = self._waiting.pop(number, None) if number is not None else None
         if waiter and number is not None:
             self._standing.discard(number)

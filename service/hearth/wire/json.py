@@ -157,7 +157,8 @@ def _no_object() -> MessageError:
 
 def _unreadable(exc: scan.JsonError) -> MessageError:
     if isinstance(exc, scan.TooDeepError):
-        return MessageError(f"the message cannot be read: {exc}", INVALID_REQUEST, _usable_id(exc.members))
+        asks = "method" in exc.members
+        return MessageError(f"the message cannot be read: {exc}", INVALID_REQUEST, _usable_id(exc.members), asks)
     return MessageError(f"the message is not JSON: {exc}", PARSE_ERROR)
 
 
@@ -228,7 +229,7 @@ def _check_utf8(line: bytes, fields: Fields) -> None:
     except UnicodeDecodeError:
         own_id = _usable_id(fields)
         code = PARSE_ERROR if own_id is None else INVALID_REQUEST
-        raise MessageError("the message is not valid UTF-8", code, own_id) from None
+        raise MessageError("the message is not valid UTF-8", code, own_id, "method" in fields) from None
 
 
 def _usable_id(fields: Mapping[str, Raw | bytes]) -> bytes | None:
@@ -244,12 +245,14 @@ def _usable_id(fields: Mapping[str, Raw | bytes]) -> bytes | None:
 def _check_version(fields: Fields) -> None:
     raw = bytes(fields.get("jsonrpc", b"null"))
     if raw[0] != _QUOTE or scan.text(raw) != "2.0":
-        raise MessageError('the message has no "jsonrpc": "2.0"', INVALID_REQUEST, _usable_id(fields))
+        raise MessageError(
+            'the message has no "jsonrpc": "2.0"', INVALID_REQUEST, _usable_id(fields), "method" in fields
+        )
 
 
 def _decode_method(raw: bytes, own_id: bytes | None) -> str:
     if raw[0] != _QUOTE:
-        raise MessageError("the method must be a string", INVALID_REQUEST, own_id)
+        raise MessageError("the method must be a string", INVALID_REQUEST, own_id, asks=True)
     return str(_readable(scan.text(raw)))
 
 

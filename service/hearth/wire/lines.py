@@ -7,6 +7,7 @@ other (`flatten`). A line is given to the parser as it is, and only what the par
 or as a piece of something longer: the usual line costs nothing beyond its parsing.
 """
 
+import re
 from typing import Any, Generic, Literal, TypeVar, overload
 
 from hearth.errors import MessageError, TooLarge
@@ -15,6 +16,16 @@ from hearth.wire.scan import JsonError, Scanner
 
 Item = Message | MessageError | TooLarge
 AnyItem = TypeVar("AnyItem", Item, Item | Batch)
+
+# The id of an answer stands in its first or last bytes; between them is what made it large.
+HEAD_BYTES = 4096
+TAIL_BYTES = 1024
+_VERSION = rb'"jsonrpc"\s*:\s*"2\.0"\s*'
+_ID = rb'"id"\s*:\s*(-?[0-9]+|"[^"\\]*")\s*'
+# An answer as some write it, and as others do. At the end, an object's only bracket is the outermost one's.
+_ID_FIRST = re.compile(rb"\s*\{\s*(?:" + _VERSION + rb",\s*)?" + _ID + rb',\s*"(?:result|error)"')
+_ID_LATER = re.compile(rb"\s*\{\s*(?:" + _VERSION + rb',\s*)?"(?:result|error)"\s*:')
+_ID_LAST = re.compile(_ID + rb"(?:,\s*" + _VERSION + rb")?\}\s*\Z")
 
 _SPACE = b" \t\r\n"
 _CARRIAGE_RETURN = b"\r"[0]
@@ -79,10 +90,10 @@ class Assembler(Generic[AnyItem]):
         self._scanner = scanner
         return self._keep(line)
 
-    def receive_oversize(self) -> TooLarge:
+    def receive_oversize(self, id: bytes | None = None) -> TooLarge:
         """Tell that a line over the limit was left out. What it was a piece of must not be joined without it."""
         self._reset()
-        return self._too_large()
+        return self._too_large(id)
 
     def receive_eof(self) -> list[AnyItem]:
         """Tell that no line follows; return an error for what was unfinished."""
@@ -138,8 +149,9 @@ class Assembler(Generic[AnyItem]):
         self._size += len(line) + 1
         if self._size <= self._limit + 1:
             return []
+        head = b" ".join(self._pieces)[:HEAD_BYTES]
         self._pieces = None
-        return [self._too_large()]
+        return [self._too_large(answer_id(head, b""))]
 
     def _finish(self, line: bytes) -> list[AnyItem]:
         overflow = self._keep(line)
@@ -167,11 +179,17 @@ class Assembler(Generic[AnyItem]):
         self._reset()
         return [MessageError(reason, PARSE_ERROR)] if is_owed else []
 
-    def _too_large(self) -> TooLarge:
-        return TooLarge(f"a message was skipped: it is over the limit of {self._limit} bytes (message_limit)")
+    def _too_large(self, id: bytes | None = None) -> TooLarge:
+        return TooLarge(f"a message was skipped: it is over the limit of {self._limit} bytes (message_limit)", id)
 
     def _reset(self) -> None:
         self._scanner, self._pieces, self._size, self._is_batch = None, [], 0, False
+
+
+def answer_id(head: bytes, tail: bytes) -> bytes | None:
+    """The raw id of an answer of which only the first and the last bytes are at hand; None if it is not to be seen."""
+    found = _ID_FIRST.match(head) or (_ID_LATER.match(head) and _ID_LAST.search(tail))
+    return found[1] if found else None
 
 
 def _has_message(batch: Batch) -> bool:
@@ -181,7 +199,7 @@ def _has_message(batch: Batch) -> bool:
 class LineDecoder(Generic[AnyItem]):
     """Turns chunks of a byte stream into messages, whatever the chunks' borders."""
 
-    __slots__ = ("_assembler", "_buffer", "_limit", "_skipping")
+    __slots__ = ("_assembler", "_buffer", "_head", "_limit", "_skipping", "_tail")
 
     @overload
     def __init__(self: "LineDecoder[Item]", limit: int, flatten: Literal[True] = True) -> None: ...
@@ -192,6 +210,7 @@ class LineDecoder(Generic[AnyItem]):
         self._assembler: Assembler[AnyItem] = Assembler(limit, flatten)
         self._buffer = bytearray()  # the line that has not ended
         self._skipping = False  # inside a line over the limit
+        self._head = self._tail = b""  # of that line, where it is an answer whose id is still to come
 
     def receive_data(self, data: bytes) -> list[AnyItem]:
         """Take bytes; return what they complete, in order. Nothing is raised: errors are items."""
@@ -200,14 +219,14 @@ class LineDecoder(Generic[AnyItem]):
         items: list[AnyItem] = []
         has_returns = _CARRIAGE_RETURN in data
         if lines and (self._buffer or self._skipping):
-            lines[0] = self._end_line(lines[0])
+            lines[0] = self._end_line(lines[0], items)
             has_returns = True  # one may have come with the last chunk
         assembler, limit = self._assembler, self._limit
         for line in lines:
             if has_returns and line.endswith(b"\r"):
                 line = line[:-1]
             if len(line) > limit:
-                items.append(assembler.receive_oversize())
+                items.append(assembler.receive_oversize(answer_id(line[:HEAD_BYTES], line[-TAIL_BYTES:])))
             elif assembler._scanner is not None:  # `pending`, without the cost of a property for each line
                 items += assembler.receive_line(line)
             else:
@@ -217,15 +236,22 @@ class LineDecoder(Generic[AnyItem]):
                     items += assembler.receive_refused(line, exc)
         if rest and not self._skipping:
             self._keep(rest, items)
+        elif self._head:
+            self._tail = (self._tail + rest)[-TAIL_BYTES:]
         return items
 
     def receive_eof(self) -> list[AnyItem]:
         """Tell that the stream ended; return the last line, which needs no end, or an error for a piece."""
-        line = self._end_line(b"").removesuffix(b"\r")
-        return self._assembler.receive_line(line) + self._assembler.receive_eof()
+        items: list[AnyItem] = []
+        line = self._end_line(b"", items).removesuffix(b"\r")
+        return items + self._assembler.receive_line(line) + self._assembler.receive_eof()
 
-    def _end_line(self, line: bytes) -> bytes:
+    def _end_line(self, line: bytes, items: list[AnyItem]) -> bytes:
         """What is left of the unfinished line once its end is there; nothing, when it was over the limit."""
+        if self._head:
+            tail = (self._tail + line)[-TAIL_BYTES:]
+            items.append(self._assembler.receive_oversize(answer_id(self._head, tail)))
+            self._head = self._tail = b""
         if self._skipping:
             line = b""
         elif self._buffer:
@@ -238,5 +264,9 @@ class LineDecoder(Generic[AnyItem]):
         self._buffer += rest
         # The return of a line end that is still to come does not count.
         if len(self._buffer) > self._limit + self._buffer.endswith(b"\r"):
+            head, tail = bytes(self._buffer[:HEAD_BYTES]), bytes(self._buffer[-TAIL_BYTES:])
             self._buffer, self._skipping = bytearray(), True
-            items.append(self._assembler.receive_oversize())
+            if _ID_LATER.match(head):
+                self._head, self._tail = head, tail
+            else:
+                items.append(self._assembler.receive_oversize(answer_id(head, b"")))

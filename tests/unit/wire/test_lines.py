@@ -272,6 +272,42 @@ def test_what_is_passed_over_is_not_kept() -> None:
     assert len(decoder._buffer) == 0
 
 
+@pytest.mark.parametrize("size", [1, 7, 4096, 100_000])
+@pytest.mark.parametrize(
+    ("line", "id"),
+    [
+        (b'{"jsonrpc":"2.0","id":5,"result":"%b"}', b"5"),
+        (b' { "id" : "a b" , "error":{"data":"%b"}}', b'"a b"'),
+        (b'{"result":{"id":1,"x":"%b"},"jsonrpc":"2.0","id":5}', b"5"),
+        (b'{"jsonrpc":"2.0","error":{"data":"%b"},"id":"five"}', b'"five"'),
+        (b'{"result":"%b","id":-5 , "jsonrpc": "2.0" }', b"-5"),
+        # Somebody else's ids, and requests.
+        (b'{"jsonrpc":"2.0","result":{"x":"%b","id":5}}', None),
+        (b'{"jsonrpc":"2.0","result":"%b \\"id\\":5}"}', None),
+        (b'{"jsonrpc":"2.0","id":5,"method":"m","params":{"x":"%b"}}', None),
+        (b'{"method":"m","params":{"x":"%b"},"jsonrpc":"2.0","id":5}', None),
+        (b'[{"jsonrpc":"2.0","id":5,"result":"%b"}]', None),
+        (b"%b", None),
+    ],
+)
+def test_of_an_answer_over_the_limit_the_id_is_told(line: bytes, id: bytes | None, size: int) -> None:
+    stream = line % (b"x" * 10_000) + b"\r\n" + REQUEST
+    decoder = LineDecoder(5000)
+    items = [item for at in range(0, len(stream), size) for item in decoder.receive_data(stream[at : at + size])]
+    found, last = items + decoder.receive_eof()
+    assert isinstance(found, TooLarge) and found.id == id
+    assert shown([last]) == [REQUEST]
+    decoder = LineDecoder(5000)
+    (found,) = [*decoder.receive_data(stream[:9000]), *decoder.receive_eof()]
+    assert isinstance(found, TooLarge)
+
+
+def test_of_a_spread_answer_over_the_limit_the_id_is_told_where_it_comes_first() -> None:
+    decoder = LineDecoder(100)
+    (found,) = decoder.receive_data(b'{\n "jsonrpc": "2.0",\n "id": 5,\n "result":\n"' + b"x" * 60 + b'",\n"y":1\n')
+    assert isinstance(found, TooLarge) and found.id == b"5"
+
+
 def test_a_spread_message_over_the_limit_is_reported_once_and_passed_over_to_its_end() -> None:
     large = b'{"jsonrpc":"2.0","params":[\n' + b'"xxxxxxxxxx",\n' * 50 + b"1\n]\n}\n"
     assert read(large + REQUEST + b"\n", limit=len(REQUEST)) == [TOO_LARGE, REQUEST]
