@@ -99,6 +99,22 @@ def test_a_call_that_was_given_up_counts_as_long_as_the_server_may_be_at_it(era:
     run(body())
 
 
+def test_a_modern_server_that_knows_of_the_cancellation_says_nothing_more_and_a_legacy_one_may() -> None:
+    async def body() -> None:
+        for era, is_certain in ((eras.MODERN, True), (eras.LEGACY, False)):
+            stage = Stage(era)
+            (one, _), (other, _) = client(era), client(era)
+            stage.call(one).cancel()
+            stage.call(other)
+            waiting = stage.call(other)
+            assert stage.cause() is None
+            # What was sent after the cancellation is answered: so it was read before.
+            stage.connection.give(2, {})
+            assert stage.cause() is (waiting if is_certain else None)
+
+    run(body())
+
+
 def test_a_question_belongs_to_a_call_in_the_midst_of_which_a_client_can_be_asked() -> None:
     async def body() -> None:
         stage, (member, _) = Stage(), client(eras.MODERN)

@@ -11,6 +11,8 @@ from hearth.hub.deadlines import Deadlines
 from hearth.hub.parking import Parking
 from hearth.hub.sessions import Session
 from hearth.mcp import eras
+from hearth.upstreams.instance import Instance
+from hearth.upstreams.server import Server
 from hearth.upstreams.watching import Quiet
 from hearth.wire import json
 from unit.conversations import run, until
@@ -23,8 +25,14 @@ class Stage:
     def __init__(self, **spec: object) -> None:
         self.server = server(**{"call_timeout": 10.0, "call_ceiling": 100.0, **spec})  # type: ignore[arg-type]
         self.instance, self.connection = instance(self.server)
-        self.deadlines = Deadlines(lambda: [self.server])
+        self.looks = 0
+        self.leaving: list[Instance] = []
+        self.deadlines = Deadlines(self._servers, lambda: self.leaving)
         self._count = 0
+
+    def _servers(self) -> list[Server]:
+        self.looks += 1
+        return [self.server]
 
     def call(self, member: Session, silent_for: float = 0.0, runs_for: float = 0.0) -> Call:
         self._count += 1
@@ -138,14 +146,47 @@ def test_it_is_looked_again_for_as_long_as_something_is_in_flight(monkeypatch: p
     monkeypatch.setattr(deadlines, "INTERVAL_SECONDS", 0.0)
 
     async def body() -> None:
-        stage, (member, outlet) = Stage(), client()
-        call = stage.call(member)
+        stage, (member, _) = Stage(), client()
+        assert not stage.deadlines.armed
+        stage.call(member)
         stage.deadlines.arm()
-        await asyncio.sleep(0)
-        assert call.is_open
-        call.touched -= 11.0
-        await until(lambda: outlet.heard("answer"), "it is given up")
+        assert stage.deadlines.armed
+        await until(lambda: stage.looks >= 3, "it is looked again and again")
+        assert stage.deadlines.armed
+        stage.connection.give(1, {})
         await until(lambda: not stage.deadlines.armed, "nothing is looked at any more")
+
+    run(body())
+
+
+def test_what_was_sent_during_a_look_does_not_make_it_two() -> None:
+    async def body() -> None:
+        stage, (member, outlet) = Stage(), client()
+        stage.call(member, 11.0)
+        stage.call(member)
+        answer = outlet.answer
+
+        def answer_and_send(*given: object) -> None:
+            answer(*given)  # type: ignore[arg-type]
+            stage.deadlines.arm()
+            stage.deadlines.arm = None  # type: ignore[assignment,method-assign]
+
+        outlet.answer = answer_and_send  # type: ignore[assignment,method-assign]
+        stage.deadlines._look()
+        assert stage.deadlines.armed
+
+    run(body())
+
+
+def test_calls_on_an_instance_that_takes_no_new_ones_have_their_time_too() -> None:
+    async def body() -> None:
+        stage, (member, _) = Stage(), client()
+        calls = [stage.call(member, silent_for) for silent_for in (11.0, 0.0)]
+        stage.server.instances.clear()
+        stage.leaving.append(stage.instance)
+        stage.deadlines._look()
+        assert [call.is_open for call in calls] == [False, True]
+        assert stage.deadlines.armed
 
     run(body())
 
