@@ -227,11 +227,12 @@ def test_a_legacy_session_on_a_modern_server_hears_its_level(stage: Stage) -> No
     assert actor.told(SET_LEVEL) == []
 
 
-@pytest.mark.parametrize("level", ["loud", "", 7, None])
-def test_a_request_with_a_level_that_there_is_not_is_refused(stage: Stage, actor: Actor, level: object) -> None:
-    error = Errand(stage.modern(), name="puppet__act", _meta={LEVEL: level}).outcome().error
-    assert error["code"] == INVALID_PARAMS
-    assert LEVEL in error["message"]
+def test_a_request_with_a_level_that_there_is_not_is_refused(stage: Stage, actor: Actor) -> None:
+    client = stage.modern()
+    for level in ("loud", "", 7, None):
+        error = Errand(client, name="puppet__act", _meta={LEVEL: level}).outcome().error
+        assert error["code"] == INVALID_PARAMS
+        assert LEVEL in error["message"]
     assert actor.told("tools/call") == []
 
 

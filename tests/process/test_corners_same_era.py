@@ -15,6 +15,7 @@ from process.corners import (
     Actor,
     Errand,
     Message,
+    Puppet,
     Stage,
     page,
     shown,
@@ -203,6 +204,26 @@ def test_resource_not_found_has_the_legacy_code_for_legacy_clients(stage: Stage,
     puppet.refuse(call, -32002, "Not there.", {"uri": "no:such"})
     error = errand.outcome().error
     assert (error["code"], error["data"]) == (-32002, {"uri": "no:such"})
+
+
+@pytest.mark.parametrize("isolation", ["session", "workspace", "auto"])
+def test_roots_that_a_server_asks_for_when_it_is_greeted_are_its_client_s(stage: Stage, isolation: str) -> None:
+    actor = stage.actor(keys={"isolation": isolation})
+
+    def ask(puppet: Puppet, message: Message) -> None:
+        if message.get("method") == "notifications/initialized":
+            puppet.ask("r-1", "roots/list")
+
+    actor.aside = ask
+    stage.start()
+    client = stage.legacy()
+    assert client.everything("tools/list", "tools")
+    expected = {"roots": [{"uri": "file:///home/somebody", "name": "somebody"}]}
+    reply = actor.reply_to("r-1")
+    while isolation == "auto" and reply.get("result") != expected:
+        # The first processes are none that could know; in the end there is one for who works in that place.
+        reply = actor.reply_to("r-1")
+    assert reply["result"] == expected
 
 
 # --- what older clients cannot take

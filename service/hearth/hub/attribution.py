@@ -46,6 +46,9 @@ def _call(waiter: object) -> "Call | ParkedCall | None":
 
 
 def sole_session(instance: Instance) -> Session | None:
-    """The only session that has ever used the instance, if it still does."""
+    """The only session that has ever used the instance, if it still does, or for which alone it is being started."""
+    owner = instance.owner
+    if isinstance(owner, Session) and not owner.left:
+        return owner
     holder = next(iter(instance.holders), None) if len(instance.ever) == 1 else None
     return holder if isinstance(holder, Session) else None

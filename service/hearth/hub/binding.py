@@ -34,7 +34,7 @@ class Binding:
         mode = server.mode
         if mode == isolation.WORKSPACE:
             await self._learn_roots(session)
-        instance = await server.ensure(session.tenant(era, declared))
+        instance = await server.ensure(session.tenant(era, declared), session)
         if instance.mode == isolation.WORKSPACE != mode:
             # It has turned out to want roots while it was being started, and was started again without them.
             return await self.bind(session, era, server, declared)

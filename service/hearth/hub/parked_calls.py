@@ -14,8 +14,9 @@ from hearth.mcp.questions import Question
 from hearth.upstreams.connection import Connection
 from hearth.wire import json, values
 
-# Visited URLs may be complete without anybody having said so.
-VISIT_SECONDS = 60.0
+# Visited URLs may be complete without anybody having said so: the reference server never does. Half of the minute after
+# which the TypeScript clients give up a call.
+VISIT_SECONDS = 30.0
 
 Payload = json.Message | HearthError
 

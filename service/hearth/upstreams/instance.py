@@ -85,6 +85,8 @@ class Instance:
         # Whether a call may be sent right now.
         self.open = False
         self.obsolete = False
+        # Who alone will ever use it, if that is so.
+        self.owner: object = None
         # Who uses it now, and everybody who ever did since it was started, by id.
         self.holders: set[object] = set()
         self.ever: set[str] = set()

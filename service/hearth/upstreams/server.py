@@ -139,13 +139,15 @@ class Server:
             )
         return instance
 
-    async def ensure(self, tenant: Tenant) -> Instance:
-        """The instance for that client, ready. Raises UpstreamError."""
+    async def ensure(self, tenant: Tenant, owner: object = None) -> Instance:
+        """The instance for that client, ready; `owner` has it if nobody else does. Raises UpstreamError."""
         for _ in range(_ATTEMPTS):
             if self._retired:
                 raise UpstreamError(f"server {self.name!r} is no longer in the config")
             await self._wait_for_scout()
             instance = self._make(tenant)
+            # From its first word on: it may ask something while it is being started.
+            instance.owner = owner if instance.mode == isolation.SESSION else None
             try:
                 await self._start(instance)
             except UpstreamError:

@@ -316,7 +316,7 @@ def test_a_server_that_ended_meanwhile_is_called_in_its_next_life_if_that_can_go
         successor, connection = instance(stage.server, offering(era=era))
         stage.instance.connection = None
 
-        async def ensure(tenant: Tenant) -> Instance:
+        async def ensure(tenant: Tenant, owner: object) -> Instance:
             return successor
 
         stage.server.ensure = ensure  # type: ignore[method-assign]
