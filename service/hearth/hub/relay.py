@@ -170,6 +170,8 @@ class Relay:
                 payload = answers.result(message.id, result)
         except HearthError as problem:
             payload = answers.error(message.id, eras.INTERNAL_ERROR, str(problem))
+        # Before it: a server that has its answer may ask by the same id again.
+        self._open.pop((connection, json.id_key(message.id)), None)
         connection.answer(payload, cause)
 
     def ended(self, connection: Connection) -> None:

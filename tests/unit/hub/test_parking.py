@@ -170,12 +170,28 @@ def test_a_server_that_ends_while_a_call_is_parked_is_told_of_at_the_retry() -> 
     run(body())
 
 
+def test_an_error_after_the_retry_names_the_resource_as_the_client_does() -> None:
+    async def body() -> None:
+        stage = Stage()
+        call = stage.call()
+        call.method, call.uri = "resources/read", b'"hearth:s:r:1"'
+        stage.ask(call)
+        required = stage.result()
+        stage.retry(required, method="resources/read", **{keys(required)[0]: ACCEPT})
+        stage.connection.refuse(1, -32002, "no", {"uri": "r:1"})
+        error = stage.outlet.messages("answer")[-1]["error"]
+        assert (error["code"], error["data"]) == (-32602, {"uri": "hearth:s:r:1"})
+
+    run(body())
+
+
 def test_a_question_that_the_server_withdraws_needs_no_answer() -> None:
     async def body() -> None:
         stage = Stage()
         parked = stage.ask(stage.call())
         required = stage.result()
-        parked.withdrawn(b'"q"')
+        for id in (b'"other"', b'"q"'):
+            parked.withdrawn(id)
         assert stage.settled == ["q"]
         stage.retry(required, **{keys(required)[0]: ACCEPT})
         assert stage.connection.answers == []
@@ -451,6 +467,9 @@ def test_a_demanded_url_is_visited_before_the_call_is_made_afresh() -> None:
         stage.parking.completed(stage.connection, "e1")
         assert stage.desk.again == [call]
         assert (call.is_open, len(stage.parking)) == (True, 0)
+        # Made afresh of what the retry asks for.
+        assert call.asked is not None
+        assert json.loads(bytes(call.asked["arguments"])) == {"a": 1}
 
     run(body())
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hearth.hub import relay
 from hearth.hub.calls import Call
 from hearth.hub.parking import Parking
 from hearth.hub.questions import Questions
@@ -88,8 +89,8 @@ def test_a_question_reaches_the_session_that_caused_it_and_its_answer_the_server
         assert call.waits_for_client
         stage.reply(member, question, result={"action": "accept", "content": {}})
         assert await stage.answer() == {"jsonrpc": "2.0", "id": "q", "result": {"action": "accept", "content": {}}}
-        await until(lambda: not call.waits_for_client, "the call goes on")
-        assert others.said == []
+        await until(lambda: not call.waits_for_client and not stage.relay._open, "the call goes on")
+        assert (len(stage.connection.answers), others.said) == (1, [])
 
     run(body())
 
@@ -215,6 +216,30 @@ def test_a_second_question_by_the_same_id_is_not_answered(tmp_path: Path) -> Non
         await until(lambda: not stage.relay._open, "they are settled")
         stage.ask(id=1)
         await until(lambda: len(outlet.heard("ask")) == 3, "the client is asked again")
+
+    run(body())
+
+
+def test_a_server_has_only_so_many_questions_open_and_another_as_many_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "QUESTIONS_LIMIT", 2)
+
+    async def body() -> None:
+        stage = Stage(tmp_path)
+        member, outlet = stage.client()
+        stage.call(member)
+        other = Recorded()
+        stage.relay._open[other, 1] = stage.relay._open[other, 2] = asyncio.create_task(asyncio.sleep(0))
+        for id in (1, 2, 3):
+            stage.ask(id=id)
+        assert (await stage.answer())["id"] == 3
+        assert "error" in stage.connection.answers[0]
+        await until(lambda: len(outlet.heard("ask")) == 2, "two are put to the client")
+        stage.reply(member, outlet.messages("ask")[0], result={"action": "cancel"})
+        await until(lambda: len(stage.relay._open) == 3, "there is room again")
+        stage.ask(id=4)
+        await until(lambda: len(outlet.heard("ask")) == 3, "the next is put to it")
 
     run(body())
 

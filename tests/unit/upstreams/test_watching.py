@@ -66,8 +66,11 @@ def test_a_legacy_server_is_subscribed_to_each_resource_once() -> None:
     assert asked(connection) == [("subscribe", "r:1"), ("subscribe", "r:2")]
     watch.release("r:1", "a")
     assert len(connection.sent) == 2
+    connection.give(1, {})
     watch.release("r:1", "b")
     assert asked(connection)[2:] == [("unsubscribe", "r:1")]
+    # Nobody minds what becomes of it.
+    connection.end("it ended")
 
 
 def test_what_nobody_holds_is_not_unsubscribed() -> None:
@@ -188,7 +191,8 @@ def test_a_stream_that_the_server_refuses_is_not_asked_for_again_and_again(monke
     run(body())
 
 
-def test_a_stream_of_a_server_that_is_gone_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("late", [False, True])
+def test_a_stream_of_a_server_that_is_gone_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch, late: bool) -> None:
     monkeypatch.setattr(watching, "RELISTEN_SECONDS", 0.0)
 
     async def body() -> None:
@@ -196,9 +200,16 @@ def test_a_stream_of_a_server_that_is_gone_is_not_asked_for_again(monkeypatch: p
         watch.hold("r:1", "a")
         watch.disconnected()
         successor = Recorded()
-        former.end("it ended")
-        watch.connected(successor, eras.MODERN)
-        await until(lambda: successor.sent, "the successor is asked")
+        for act in sorted(("end", "connect"), reverse=not late):
+            if act == "end":
+                former.end("it ended")
+            else:
+                watch.connected(successor, eras.MODERN)
+        other, witness = watched(eras.MODERN)
+        other.hold("r:9", "b")
+        witness.give(1, {})
+        # What was asked for again at the same time has been.
+        await until(lambda: len(witness.sent) == 2, "the other is asked for again")
         assert asked(former) == asked(successor) == [("listen", ["r:1"])]
 
     run(body())
