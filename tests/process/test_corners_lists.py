@@ -1,6 +1,5 @@
 """Lists that change in bursts, come in pages or never end, and methods that only a server knows."""
 
-
 import pytest
 
 from process.corners import (

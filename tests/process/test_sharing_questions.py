@@ -395,6 +395,69 @@ def test_a_question_is_put_on_the_oldest_of_a_modern_client_s_calls(house: House
         assert outcome(ann, id_).text == f"answer to {call['id']}"
 
 
+def test_a_question_outlives_the_oldest_call_while_another_may_have_caused_it(house: House) -> None:
+    server = house.server()
+    house.start()
+    ann = house.legacy("ann", silent=True)
+    ids, calls = [act(ann), act(ann), act(ann)], [server.next("tools/call") for _ in range(3)]
+    puppet = calls[0][0]
+    puppet.ask("q", "elicitation/create", **FORM)
+    question = ann.next_question()
+    for id_, (_, call) in list(zip(ids, calls, strict=True))[:2]:
+        puppet.say(call, "done")
+        assert outcome(ann, id_).text == "done"
+        assert heard_nothing(ann)
+    ann.wire.send({"jsonrpc": "2.0", "id": question["id"], "result": expected_answer(ann, "form")})
+    assert server.next(None)[1]["result"] == expected_answer(ann, "form")
+    # The last one takes what is open with it.
+    puppet.ask("q", "elicitation/create", **FORM)
+    question = ann.next_question()
+    puppet.say(calls[2][1], "done")
+    assert outcome(ann, ids[2]).text == "done"
+    assert ann.next_notice(CANCELLED)["params"]["requestId"] == question["id"]
+
+
+def test_a_parked_question_outlives_its_call_while_another_may_have_caused_it(house: House) -> None:
+    server = house.server()
+    house.start()
+    ann = house.modern("ann")
+    (first, second), calls = [act(ann), act(ann)], [server.next("tools/call"), server.next("tools/call")]
+    puppet = calls[0][0]
+    puppet.ask("shown", "elicitation/create", **FORM)
+    result = outcome(ann, first).result
+    puppet.ask("kept", "sampling/createMessage", **QUESTIONS["sampling"][1])
+    puppet.say(calls[0][1], "the first")
+    # What was asked while the first was parked is asked with the second one, now that the first is over.
+    question, again = asked(ann, second)
+    assert question["method"] == "sampling/createMessage"
+    assert server.next(None)[1] == {"jsonrpc": "2.0", "id": "kept", "result": expected_answer(ann, "sampling")}
+    # What the client was shown is answered by it, although the call has ended meanwhile.
+    ((key, question),) = result["inputRequests"].items()
+    answer = ann.reply(question["method"], question["params"])
+    retry = act(ann, inputResponses={key: answer}, requestState=result["requestState"])
+    assert outcome(ann, retry).text == "the first"
+    assert server.next(None)[1] == {"jsonrpc": "2.0", "id": "shown", "result": expected_answer(ann, "form")}
+    puppet.say(calls[1][1], "the second")
+    assert outcome(ann, again).text == "the second"
+
+
+def test_a_parked_question_that_was_left_unanswered_is_put_on_the_next_call(house: House) -> None:
+    server = house.server()
+    house.start()
+    ann = house.modern("ann")
+    (first, second), calls = [act(ann), act(ann)], [server.next("tools/call"), server.next("tools/call")]
+    puppet = calls[0][0]
+    puppet.ask("q", "elicitation/create", **FORM)
+    result = outcome(ann, first).result
+    puppet.say(calls[0][1], "the first")
+    retry = act(ann, requestState=result["requestState"])
+    _, again = asked(ann, second)
+    assert outcome(ann, retry).text == "the first"
+    assert server.next(None)[1] == {"jsonrpc": "2.0", "id": "q", "result": expected_answer(ann, "form")}
+    puppet.say(calls[1][1], "the second")
+    assert outcome(ann, again).text == "the second"
+
+
 # --- what a server goes on with although nobody wants it any more
 
 

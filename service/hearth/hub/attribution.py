@@ -5,6 +5,7 @@ flight on that instance, or if nobody else has ever used it. A call that was giv
 may go on with it all the same. Over HTTP the stream tells exactly. Anything else is ambiguous, and never guessed.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hearth.hub.calls import Call
@@ -33,6 +34,12 @@ def causing_call(
     if given_up - {calls[0].session.id}:
         return None
     return next(filter(may_be_asked, calls), calls[0]) if asks else calls[0]
+
+
+def calls_of(session: Session, connection: Connection) -> "Iterator[Call | ParkedCall]":
+    """The session's calls there, the oldest first."""
+    calls = (call for waiter in connection.waiters() if (call := _call(waiter)))
+    return (call for call in calls if call.session is session)
 
 
 def may_be_asked(call: "Call | ParkedCall") -> bool:

@@ -39,7 +39,7 @@ class Call:
     __slots__ = (
         "asked", "batch", "connection", "declared", "desk", "era", "id", "instance", "key", "known", "log_level",
         "method", "number", "params", "parked", "paused", "plain", "progress_token", "replayed", "resent", "rounds",
-        "server", "session", "started", "tag", "tasks", "touched", "uri", "view",
+        "server", "session", "started", "tag", "tasks", "touched", "uncertain", "uri", "view",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +71,8 @@ class Call:
         self.parked: ParkedCall | None = None
         # Questions that it waits for; its time does not run meanwhile.
         self.tasks: set[asyncio.Task[None]] | None = None
+        # Those among them that may belong to another call of the session.
+        self.uncertain: set[asyncio.Task[None]] | None = None
         # False for what Hearth only passes on.
         self.known = True
         # How often its server has required input.
@@ -179,6 +181,7 @@ class Call:
         if session.open.get(self.key) is self:
             del session.open[self.key]
             if self.tasks:
+                self._bequeath_questions()
                 self._withdraw_questions()
             (self.batch or session.outlet).answer(self.tag, payload, keep, drop)
 
@@ -205,20 +208,36 @@ class Call:
         """Whether its client was asked something, so that its own time does not run."""
         return bool(self.tasks)
 
-    def attach(self, task: "asyncio.Task[None]") -> None:
-        """A question that ends with the call."""
+    def attach(self, task: "asyncio.Task[None]", is_certain: bool = True) -> None:
+        """A question that ends with the call, or, where it may be another's of the session, with the last of them."""
         if not self.tasks:
             self.tasks = set()
             self.paused = monotonic()
         self.tasks.add(task)
+        if not is_certain:
+            self.uncertain = self.uncertain or set()
+            self.uncertain.add(task)
         task.add_done_callback(self._detach)
 
     def _detach(self, task: "asyncio.Task[None]") -> None:
         self.touched = monotonic()
+        if self.uncertain:
+            self.uncertain.discard(task)
         if self.tasks:
             self.tasks.discard(task)
             if not self.tasks:
                 self.started += self.touched - self.paused
+
+    def _bequeath_questions(self) -> None:
+        """It is answered, and what was asked meanwhile was for another call of the session, if there is one."""
+        if not self.uncertain or not self.tasks or not self.connection:
+            return
+        for heir in self.connection.waiters():
+            if isinstance(heir, Call) and heir.session is self.session:
+                self.tasks -= self.uncertain
+                for task in self.uncertain:
+                    heir.attach(task, is_certain=False)
+                return
 
     def _withdraw_questions(self) -> None:
         tasks, self.tasks = self.tasks, None

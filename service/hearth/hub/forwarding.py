@@ -25,6 +25,22 @@ Locate = Callable[[View, bool], Target | None]
 MayHave = Callable[[Server], bool]
 
 
+class Request(NamedTuple):
+    """What a client sent, as far as it is looked at. The params are written to on their way."""
+
+    method: str
+    params: json.Fields
+    meta: json.Fields
+
+
+class Search(NamedTuple):
+    """How the server of a request is found, and what is said when nobody has what it asks for."""
+
+    locate: Locate
+    may_have: MayHave
+    missing: HearthError
+
+
 class Forwarding:
     """Sends calls."""
 
@@ -36,42 +52,24 @@ class Forwarding:
         self._raw_methods: dict[str, bytes] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def submit(
-        self,
-        call: Call,
-        method: str,
-        params: json.Fields,
-        meta: json.Fields,
-        locate: Locate,
-        may_have: MayHave,
-        missing: HearthError,
-    ) -> None:
+    def submit(self, call: Call, request: Request, search: Search) -> None:
         """Forward a request. Raises HearthError when it is clear at once that it cannot be; later, the call fails."""
         session = call.session
         view = self._catalogue.view(session)
-        target = locate(view, False)
+        target = search.locate(view, False)
         if target is not None:
             instance = session.bound[call.era].get(target.server)
             if instance is not None and instance.open:
-                self.forward(call, method, params, meta, view, target, instance)
+                self.forward(call, request, view, target, instance)
                 return
-        self.spawn(self._submit_later(call, method, params, meta, locate, may_have, missing))
+        self.spawn(self._submit_later(call, request, search))
 
-    async def _submit_later(
-        self,
-        call: Call,
-        method: str,
-        params: json.Fields,
-        meta: json.Fields,
-        locate: Locate,
-        may_have: MayHave,
-        missing: HearthError,
-    ) -> None:
+    async def _submit_later(self, call: Call, request: Request, search: Search) -> None:
         """Start what must run for this call, then forward it."""
         try:
             while True:
-                target = await self._find(call, locate, may_have, missing)
-                declared = meta.get(eras.CLIENT_CAPABILITIES_KEY)
+                target = await self._find(call, search)
+                declared = request.meta.get(eras.CLIENT_CAPABILITIES_KEY)
                 try:
                     instance = await self._binding.bind(
                         call.session, call.era, target.server, None if declared is None else bytes(declared)
@@ -84,62 +82,45 @@ class Forwarding:
                 if not call.is_open:
                     return
                 view = self._catalogue.view(call.session)
-                self.forward(call, method, params, meta, view, locate(view, False) or target, instance)
+                self.forward(call, request, view, search.locate(view, False) or target, instance)
                 return
         except HearthError as problem:
             call.failed(problem)
 
-    async def _find(self, call: Call, locate: Locate, may_have: MayHave, missing: HearthError) -> Target:
+    async def _find(self, call: Call, search: Search) -> Target:
         failure: HearthError | None = None
         tried: set[Server] = set()
         while True:
             view = self._catalogue.view(call.session)
-            target = locate(view, False)
+            target = search.locate(view, False)
             if target:
                 return target
             # Looked up anew each time: a reload may have put others in their place meanwhile.
             untried = (server for server in self._catalogue.unknown(call.session) if server not in tried)
-            server = next((server for server in untried if may_have(server)), None)
+            server = next((server for server in untried if search.may_have(server)), None)
             if server is None:
-                target = locate(view, True)
+                target = search.locate(view, True)
                 if target:
                     return target
-                raise failure or missing
+                raise failure or search.missing
             tried.add(server)
             try:
                 await self._binding.bind(call.session, call.era, server)
             except HearthError as problem:
                 failure = problem
 
-    def forward(
-        self,
-        call: Call,
-        method: str,
-        params: json.Fields,
-        meta: json.Fields,
-        view: View,
-        target: Target,
-        instance: Instance,
-    ) -> None:
+    def forward(self, call: Call, request: Request, view: View, target: Target, instance: Instance) -> None:
         """Send it to an instance that is ready. Raises UpstreamError."""
         if (call.resent or call.replayed) and target.unrepeatable is not None:
             raise unrepeatable(target.unrepeatable)
         if instance.limited and instance.full:
-            instance.queue(_Turn(self, call, method, params, meta, view, target, instance))
+            instance.queue(_Turn(self, call, request, view, target, instance))
         else:
-            self.send(call, method, params, meta, view, target, instance)
+            self.send(call, request, view, target, instance)
 
-    def send(
-        self,
-        call: Call,
-        method: str,
-        params: json.Fields,
-        meta: json.Fields,
-        view: View,
-        target: Target,
-        instance: Instance,
-    ) -> None:
+    def send(self, call: Call, request: Request, view: View, target: Target, instance: Instance) -> None:
         """Send it now, however many are in flight. Raises UpstreamError."""
+        method, params, meta = request
         connection, era = instance.connection, instance.era
         if connection is None:
             raise UpstreamError(f"server {instance.name!r} has just ended; call again")
@@ -205,9 +186,7 @@ class _Turn(NamedTuple):
 
     forwarding: Forwarding
     call: Call
-    method: str
-    params: json.Fields
-    meta: json.Fields
+    request: Request
     view: View
     target: Target
     instance: Instance
@@ -216,7 +195,7 @@ class _Turn(NamedTuple):
         if not self.call.is_open or self.call.session.left:
             return
         try:
-            self.forwarding.send(self.call, self.method, self.params, self.meta, self.view, self.target, self.instance)
+            self.forwarding.send(self.call, self.request, self.view, self.target, self.instance)
         except HearthError as problem:
             self.call.failed(problem)
 

@@ -2,10 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import monotonic
 
 from hearth.errors import HearthError, MessageError, Refused
+from hearth.hub.attribution import calls_of
 from hearth.hub.calls import Call
 from hearth.hub.parking import Parking
 from hearth.mcp import answers, capabilities, eras, inputs, parked, questions, request_state, translate
@@ -13,6 +14,7 @@ from hearth.mcp.parked import Parked
 from hearth.mcp.questions import Question
 from hearth.upstreams.connection import Connection
 from hearth.wire import json, values
+from hearth.wire.values import RawBytes
 
 # Visited URLs may be complete without anybody having said so: the reference server never does. Half of the minute after
 # which the TypeScript clients give up a call.
@@ -48,7 +50,11 @@ class ParkedCall:
         self._machine: Parked[Payload] = Parked(patience, _problem_for(call))
         self._timer: asyncio.TimerHandle | None = None
         self._template = call
+        # Of each open question: who is told that it is settled, and how it is put on another call.
         self._settled: dict[bytes, Callable[[], object]] = {}
+        self._elsewhere: dict[bytes, Callable[[], None]] = {}
+        # Questions of the last round that were open when the server's call ended: id and method by their keys.
+        self._left: dict[str, tuple[bytes, str]] = {}
         call.parked = self
 
     # --- from the server
@@ -56,10 +62,20 @@ class ParkedCall:
     def answered(self, message: json.Message) -> None:
         """The server's call has ended."""
         urls = inputs.url_elicitations(values.members(message.fields.get("error")))
+        asked = self._machine.asked()
         if urls:
             self._perform(self._machine.demanded(urls, _now()))
         else:
             self._perform(self._machine.finished(message))
+        if next(calls_of(self.session, self._connection), None):
+            self._leave_questions(asked)
+
+    def _leave_questions(self, asked: dict[str, tuple[bytes, str]]) -> None:
+        """What is still open was for another call of the client; what the client was shown is for its next words."""
+        self._left = asked if self._machine.state is parked.State.FINISHED else {}
+        left = {id for id, _ in self._left.values()}
+        for id in [id for id in self._settled if id not in left]:
+            self._ask_elsewhere(id)
 
     def failed(self, problem: HearthError) -> None:
         """The server is gone."""
@@ -70,10 +86,16 @@ class ParkedCall:
         if self.call:
             self.call.progressed(params)
 
-    def question(self, message: json.Message, settled: Callable[[], object]) -> None:
-        """The server asks; `settled` is called when it has its answer, or needs none."""
+    def question(
+        self, message: json.Message, settled: Callable[[], object], elsewhere: Callable[[], None] = lambda: None
+    ) -> None:
+        """The server asks; `settled` is called when it has its answer, or needs none.
+
+        `elsewhere` puts it on another call of the client: this one has ended without it.
+        """
         assert message.id is not None and message.method is not None
         self._settled[message.id] = settled
+        self._elsewhere[message.id] = elsewhere
         asked = Question(message.method, message.params or b"{}")
         self._perform(self._machine.question(message.id, asked, _now()))
 
@@ -115,6 +137,7 @@ class ParkedCall:
         call.parked = self
         self.call = call
         self._parking.attached(call)
+        self._answer_left(inputs.responses(params))
         self._perform(instructions)
         self.stop_waiting_for_the_gone()
 
@@ -172,9 +195,30 @@ class ParkedCall:
         self._connection.answer(payload, self._number)
 
     def _settle(self, id: bytes) -> None:
+        self._elsewhere.pop(id, None)
         settled = self._settled.pop(id, None)
         if settled:
             settled()
+
+    def _ask_elsewhere(self, id: bytes) -> None:
+        """The server's call is over, and has not waited for that answer: another one may."""
+        elsewhere = self._elsewhere.get(id)
+        self._settle(id)
+        if elsewhere:
+            elsewhere()
+
+    def _answer_left(self, responses: Mapping[str, RawBytes]) -> None:
+        """The client has answered what was still open when the server's call ended."""
+        left, self._left = self._left, {}
+        for key, (id, method) in left.items():
+            if id not in self._settled:
+                continue
+            try:
+                questions.check_result(method, responses[key])
+            except (KeyError, MessageError):
+                self._ask_elsewhere(id)
+            else:
+                self._deliver(parked.Deliver(id, method, bytes(responses[key])))
 
     def _answer(self, payload: Payload) -> None:
         call = self._end()
@@ -198,6 +242,9 @@ class ParkedCall:
 
     def _end(self) -> Call | None:
         call, self.call = self.call, None
+        left, self._left = self._left, {}
+        for id, _ in left.values():
+            self._ask_elsewhere(id)
         for id in list(self._settled):
             self._settle(id)
         self._parking.remove(self)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hearth.errors import HearthError, Refused
 from hearth.hub import levels
-from hearth.hub.attribution import causing_call, may_be_asked, sole_session
+from hearth.hub.attribution import calls_of, causing_call, may_be_asked, sole_session
 from hearth.hub.calls import Call
 from hearth.hub.parking import Parking
 from hearth.hub.questions import Questions
@@ -108,7 +108,26 @@ class Relay:
             connection.answer(refusal(message, str(problem), eras.INTERNAL_ERROR), cause)
             return
         self._open[key] = parked
-        parked.question(message, lambda: self._open.pop(key, None))
+        parked.question(
+            message,
+            lambda: self._open.pop(key, None),
+            lambda: self._ask_elsewhere(key, connection, parked.session, message, cause),
+        )
+
+    def _ask_elsewhere(
+        self,
+        key: tuple[Connection, object],
+        connection: Connection,
+        session: Session,
+        message: json.Message,
+        cause: int | None,
+    ) -> None:
+        """The call that a question was put on has ended without it: it was for another of the session, or for none."""
+        call = next((call for call in calls_of(session, connection) if may_be_asked(call)), None)
+        if call is None:
+            connection.answer(refusal(message, _NOBODY, eras.INTERNAL_ERROR), cause)
+        else:
+            self._park(key, connection, call, message, cause)
 
     def _put(
         self,
@@ -128,7 +147,7 @@ class Relay:
         self._open[key] = task
         task.add_done_callback(lambda done: self._settled(key, done, message, cause))
         if call:
-            call.attach(task)
+            call.attach(task, is_certain=cause is not None)
 
     def _settled(
         self, key: tuple[Connection, object], task: asyncio.Task[None], message: json.Message, cause: int | None

@@ -7,7 +7,7 @@ from msgspec import Raw
 from hearth.errors import HearthError, MessageError
 from hearth.hub.binding import Binding
 from hearth.hub.calls import Call
-from hearth.hub.forwarding import Forwarding, note_modern
+from hearth.hub.forwarding import Forwarding, Request, Search, note_modern
 from hearth.hub.input_loop import InputLoop
 from hearth.hub.levels import Levels
 from hearth.hub.listing import Listing
@@ -206,26 +206,25 @@ class Router:
         if offer is not None:
             instance = session.bound[call.era].get(offer.server)
             if instance is not None and instance.open:
-                self._forwarding.forward(call, "tools/call", params, meta, view, offer.target, instance)
+                request = Request("tools/call", params, meta)
+                self._forwarding.forward(call, request, view, offer.target, instance)
                 return
-        self._submit_named(call, "tools/call", TOOLS, name, params, meta)
+        self._submit_named(call, Request("tools/call", params, meta), TOOLS, name)
 
-    def _submit_named(
-        self, call: Call, method: str, kind: Kind, name: str, params: json.Fields, meta: json.Fields
-    ) -> None:
+    def _submit_named(self, call: Call, request: Request, kind: Kind, name: str) -> None:
         def locate(view: View, settled: bool) -> Target | None:
             offer = view.offers[kind].get(name)
             return offer.target if offer else None
 
         missing = MessageError(f"unknown {kind.member[:-1]}: {name}", eras.INVALID_PARAMS)
-        self._forwarding.submit(call, method, params, meta, locate, _may_have(call.session, name), missing)
+        self._forwarding.submit(call, request, Search(locate, _may_have(call.session, name), missing))
 
     def _get_prompt(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         name = values.text(params.get("name"))
         if name is None:
             raise MessageError("params.name must be a string", eras.INVALID_PARAMS)
         if not self._is_retry(call, "prompts/get", params, meta):
-            self._submit_named(call, "prompts/get", PROMPTS, name, params, meta)
+            self._submit_named(call, Request("prompts/get", params, meta), PROMPTS, name)
 
     def _read_resource(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         uri = values.text(params.get("uri"))
@@ -239,8 +238,8 @@ class Router:
             found = view.locate(uri, call.session.links, settled)
             return Target(found[0], {"uri": Raw(json.dumps(found[1]))}) if found else None
 
-        missing = NoSuchResource(uri, call.era)
-        self._forwarding.submit(call, "resources/read", params, meta, locate, _anybody, missing)
+        search = Search(locate, _anybody, NoSuchResource(uri, call.era))
+        self._forwarding.submit(call, Request("resources/read", params, meta), search)
 
     def _complete(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         ref = values.members(params.get("ref"))
@@ -260,8 +259,8 @@ class Router:
 
         may_have = _anybody if name is None else _may_have(call.session, name)
         missing = f"unknown prompt: {name}" if uri is None else f"no server has the resource template {uri}"
-        problem = MessageError(missing, eras.INVALID_PARAMS)
-        self._forwarding.submit(call, "completion/complete", params, meta, locate, may_have, problem)
+        search = Search(locate, may_have, MessageError(missing, eras.INVALID_PARAMS))
+        self._forwarding.submit(call, Request("completion/complete", params, meta), search)
 
     def _forward_unknown(self, call: Call, method: str, params: json.Fields, meta: json.Fields) -> None:
         """An extension's method has one place to go only where there is one server."""
@@ -273,7 +272,8 @@ class Router:
         # Nobody knows what it does, so it is not done twice.
         target = Target(server, {}, method)
         missing = MessageError(f"unknown method: {method}", eras.METHOD_NOT_FOUND)
-        self._forwarding.submit(call, method, params, meta, lambda view, settled: target, _anybody, missing)
+        search = Search(lambda view, settled: target, _anybody, missing)
+        self._forwarding.submit(call, Request(method, params, meta), search)
 
     # --- input that is required in the middle of a call
 
@@ -294,7 +294,8 @@ class Router:
                 # The process that demanded it knows of it, also if others are for new calls by now.
                 own = {key: value for key, value in json.split(call.params).items() if key != "_meta"}
                 target = Target(call.server, own)
-                self._forwarding.forward(call, call.method, params, meta, call.view, target, call.instance)
+                request = Request(call.method, params, meta)
+                self._forwarding.forward(call, request, call.view, target, call.instance)
             else:
                 self._modern[call.method](call, params, meta)
         except HearthError as problem:

@@ -8,7 +8,7 @@ from hearth.errors import MessageError, UpstreamError
 from hearth.hub.binding import Binding
 from hearth.hub.calls import Call
 from hearth.hub.deadlines import Deadlines
-from hearth.hub.forwarding import Forwarding
+from hearth.hub.forwarding import Forwarding, Request, Search
 from hearth.hub.levels import Levels
 from hearth.hub.questions import Questions
 from hearth.hub.sessions import Session
@@ -50,9 +50,8 @@ class Stage:
         fields = json.split(json.dumps({"name": "s__t", **params} | ({"_meta": meta} if meta is not None else {})))
         target = Target(self.server, {"name": Raw(b'"t"')}, unrepeatable)
         view = View([], False)
-        self.forwarding.forward(
-            call, "tools/call", fields, json.split(json.dumps(meta or {})), view, target, self.instance
-        )
+        request = Request("tools/call", fields, json.split(json.dumps(meta or {})))
+        self.forwarding.forward(call, request, view, target, self.instance)
         return call
 
     def params(self, number: int = -1) -> dict[str, Any]:
@@ -304,7 +303,8 @@ def test_what_nobody_can_have_is_refused_with_the_sentence() -> None:
         member, outlet = client()
         call = opened(member)
         missing = MessageError("unknown tool: x", -32602)
-        stage.forwarding.submit(call, "tools/call", {}, {}, lambda view, settled: None, lambda of: True, missing)
+        search = Search(lambda view, settled: None, lambda of: True, missing)
+        stage.forwarding.submit(call, Request("tools/call", {}, {}), search)
         await until(lambda: outlet.heard("answer"), "it is answered")
         (answer,) = outlet.messages("answer")
         assert (answer["error"]["code"], answer["error"]["message"]) == (-32602, "unknown tool: x")
@@ -323,6 +323,7 @@ def test_bad_params_that_only_the_search_finds_are_the_client_s_error() -> None:
 
         with pytest.raises(MessageError):
             missing = MessageError("unknown", -32602)
-            stage.forwarding.submit(opened(member), "tools/call", {}, {}, locate, lambda of: True, missing)
+            search = Search(locate, lambda of: True, missing)
+            stage.forwarding.submit(opened(member), Request("tools/call", {}, {}), search)
 
     run(body())
