@@ -1,8 +1,8 @@
 """Requests that were given up, while the server may still be busy with them. Knows nothing of who is behind them.
 
-What a server says of its own accord may belong to one of these as well as to one that is still waited for. It is done
-with one when it answers it, late and for nobody. Told of the cancellation, a modern server says nothing more about it:
-there, an answer to anything that was sent afterwards tells that it knows. A legacy one may go on all the same.
+What a server says of its own accord may belong to one of these as well as to one that is still waited for: it should
+stop when it is told of the cancellation, and may go on all the same. It is done with one when it answers it, late and
+for nobody.
 """
 
 import time
@@ -16,9 +16,7 @@ ABANDONED_LIMIT = 10_000
 
 class _Abandoned(NamedTuple):
     whose: object
-    next_number: int
     since: float
-    known: bool = False
 
 
 class AbandonedRequests:
@@ -30,21 +28,18 @@ class AbandonedRequests:
     def __bool__(self) -> bool:
         return bool(self._requests)
 
-    def add(self, number: int, whose: object, next_number: int) -> None:
-        """One was given up; `next_number` is that of the next request."""
+    def add(self, number: int, whose: object) -> None:
+        """One was given up."""
         if len(self._requests) >= ABANDONED_LIMIT:
             del self._requests[next(iter(self._requests))]
-        self._requests[number] = _Abandoned(whose, next_number, time.monotonic())
+        self._requests[number] = _Abandoned(whose, time.monotonic())
 
     def answered(self, number: int) -> None:
-        """The server has answered a request, whichever."""
+        """The server has answered that request, whether it was given up or not."""
         self._requests.pop(number, None)
-        for other, request in self._requests.items():
-            if not request.known and request.next_number <= number:
-                self._requests[other] = request._replace(known=True)
 
-    def owners(self, is_modern: bool) -> set[object]:
+    def owners(self) -> set[object]:
         """Whose those are that the server may still be busy with."""
         deadline = time.monotonic() - ABANDONED_SECONDS
         self._requests = {number: each for number, each in self._requests.items() if each.since > deadline}
-        return {each.whose for each in self._requests.values() if not (is_modern and each.known)}
+        return {each.whose for each in self._requests.values()}

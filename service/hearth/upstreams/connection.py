@@ -165,7 +165,7 @@ class Connection:
         self._standing.discard(number)
         if self._waiting.pop(number, None) is not None:
             if whose is not None:
-                self.abandoned.add(number, whose, self._next_id)
+                self.abandoned.add(number, whose)
             self._withdraw(number, reason)
             if self.on_free:
                 self.on_free()
