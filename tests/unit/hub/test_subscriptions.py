@@ -349,3 +349,16 @@ def test_an_update_of_nothing_is_told_to_nobody() -> None:
         assert outlet.heard("notify") == []
 
     run(body())
+
+
+def test_a_server_without_subscriptions_is_named() -> None:
+    async def scenario() -> None:
+        stage = Stage(a={"resources": ["r:1"]})
+        stage.instances["a"].offering = offering("a", declared=b'{"resources":{}}', resources=["r:1"])
+        member, outlet = client()
+        await stage.subscribe(member, "r:1")
+        (answer,) = outlet.messages("answer")
+        assert (answer["error"]["code"], "'a'" in answer["error"]["message"]) == (-32601, True)
+        assert member.subscriptions == {}
+
+    run(scenario())
