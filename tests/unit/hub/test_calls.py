@@ -281,6 +281,40 @@ def test_a_question_ends_with_its_call() -> None:
     run(body())
 
 
+def test_a_question_of_which_it_is_not_certain_whose_it_is_goes_on_with_another_call_of_the_session() -> None:
+    async def body() -> None:
+        stage = Stage()
+        other, _ = client()
+        sent(other, stage.server, stage.instance, b"9")
+        heir = sent(stage.member, stage.server, stage.instance, b"2")
+        certain, uncertain = asyncio.create_task(never()), asyncio.create_task(never())
+        stage.call.attach(certain)
+        stage.call.attach(uncertain, is_certain=False)
+        stage.connection.give(1, {})
+        with pytest.raises(asyncio.CancelledError):
+            await certain
+        assert not uncertain.done()
+        assert heir.waits_for_client
+        heir.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await uncertain
+
+    run(body())
+
+
+def test_a_question_that_nobody_else_can_have_caused_ends_with_the_last_call() -> None:
+    async def body() -> None:
+        stage = Stage()
+        sent(client()[0], stage.server, stage.instance, b"9")
+        task = asyncio.create_task(never())
+        stage.call.attach(task, is_certain=False)
+        stage.connection.give(1, {})
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(body())
+
+
 def test_whoever_asks_may_end_the_call_without_ending_itself() -> None:
     async def body() -> None:
         member, outlet = client()

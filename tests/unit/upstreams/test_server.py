@@ -177,6 +177,22 @@ def test_what_it_offers_is_known_for_those_who_declare_the_same(learned: Path) -
     run(body())
 
 
+def test_what_a_client_s_own_process_offers_counts_first_in_its_own_era_before_the_other(learned: Path) -> None:
+    async def body() -> None:
+        server = StagedServer(learned, dual_script())
+        old, new = await server.ensure(LEGACY), await server.ensure(MODERN)
+        server.offered(old)
+        server.offered(new)
+        assert (server.offering(LEGACY), server.offering(MODERN)) == (old.offering, new.offering)
+        assert old.offering is not new.offering
+        only = StagedServer(learned.with_name("other.json"), legacy_script())
+        one = await only.ensure(MODERN)
+        # It has changed there, and nobody has been told yet.
+        assert only.offering(LEGACY) is only.offering(MODERN) is one.offering is not None
+
+    run(body())
+
+
 @pytest.mark.parametrize(
     ("events", "mode"),
     [
