@@ -18,7 +18,6 @@ class _Abandoned(NamedTuple):
     whose: object
     next_number: int
     since: float
-    known: bool = False
 
 
 class AbandonedRequests:
@@ -26,6 +25,8 @@ class AbandonedRequests:
 
     def __init__(self) -> None:
         self._requests: dict[int, _Abandoned] = {}
+        # The newest request that was answered while there were any.
+        self._newest = 0
 
     def __bool__(self) -> bool:
         return bool(self._requests)
@@ -39,12 +40,11 @@ class AbandonedRequests:
     def answered(self, number: int) -> None:
         """The server has answered a request, whichever."""
         self._requests.pop(number, None)
-        for other, request in self._requests.items():
-            if not request.known and request.next_number <= number:
-                self._requests[other] = request._replace(known=True)
+        self._newest = max(self._newest, number)
 
     def owners(self, is_modern: bool) -> set[object]:
         """Whose those are that the server may still be busy with."""
         deadline = time.monotonic() - ABANDONED_SECONDS
         self._requests = {number: each for number, each in self._requests.items() if each.since > deadline}
-        return {each.whose for each in self._requests.values() if not (is_modern and each.known)}
+        known = self._newest if is_modern else 0
+        return {each.whose for each in self._requests.values() if each.next_number > known}
