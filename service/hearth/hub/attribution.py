@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from hearth.hub.parked_calls import ParkedCall
 
 
-def causing_call(
-    instance: Instance, connection: Connection, cause: int | None, asks: bool = False
-) -> "Call | ParkedCall | None":
+def causing_call(connection: Connection, cause: int | None, asks: bool = False) -> "Call | ParkedCall | None":
     """The one call that a message can belong to: of several of one session, the oldest.
 
     `asks`: the message is a question, so the oldest whose client can be asked something, if there is one.
@@ -30,7 +28,7 @@ def causing_call(
     calls = [call for waiter in connection.waiters() if (call := _call(waiter))]
     if not calls or any(call.session is not calls[0].session for call in calls):
         return None
-    given_up = connection.abandoned.owners(instance.era == eras.MODERN) if connection.abandoned else set()
+    given_up = connection.abandoned.owners() if connection.abandoned else set()
     if given_up - {calls[0].session.id}:
         return None
     return next(filter(may_be_asked, calls), calls[0]) if asks else calls[0]

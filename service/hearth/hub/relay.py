@@ -73,7 +73,7 @@ class Relay:
             reason = f"{QUESTIONS_LIMIT} questions wait for their answers already"
             connection.answer(refusal(message, reason, eras.INTERNAL_ERROR), cause)
             return
-        call = causing_call(instance, connection, cause, asks=True)
+        call = causing_call(connection, cause, asks=True)
         if message.method == capabilities.ROOTS and _knows_folder(instance, call) and not _lists_roots(call):
             connection.answer(answers.result(message.id, instance.tenant.root_list()), cause)
             return
@@ -216,7 +216,7 @@ class Relay:
 
     def _log(self, instance: Instance, params: json.Fields, cause: int | None) -> None:
         level = values.text(params.get("level"))
-        call = causing_call(instance, instance.connection, cause) if instance.connection else None
+        call = causing_call(instance.connection, cause) if instance.connection else None
         if call is not None and not isinstance(call, Call):
             call = call.call
             if call is None:

@@ -103,6 +103,8 @@ class Subscriptions:
             if uri in session.subscriptions:
                 session.subscriptions[uri] = (server.name, own)
             instance = await self._binding.bind(session, eras.LEGACY, server)
+            if instance.offering and not instance.offering.tells_of_updates:
+                raise MessageError(f"server {server.name!r} has no subscriptions to resources", eras.METHOD_NOT_FOUND)
         except HearthError as problem:
             session.subscriptions.pop(uri, None)
             call.failed(problem)

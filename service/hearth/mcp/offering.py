@@ -89,6 +89,13 @@ class Offering:
             return True
         return values.is_true(values.members(self.capabilities.get(kind.capability)).get("listChanged"))
 
+    @property
+    def tells_of_updates(self) -> bool:
+        """Whether one can subscribe to its resources."""
+        if not self.capabilities:
+            return True
+        return values.is_true(values.members(self.capabilities.get(RESOURCES.capability)).get("subscribe"))
+
     def take(self, kind: Kind, items: Iterable[Item]) -> None:
         """Another list than before; of several items by one name the first counts. In the order of names."""
         found: dict[str, Item] = {}

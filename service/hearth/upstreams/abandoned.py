@@ -1,8 +1,8 @@
 """Requests that were given up, while the server may still be busy with them. Knows nothing of who is behind them.
 
-What a server says of its own accord may belong to one of these as well as to one that is still waited for. It is done
-with one when it answers it, late and for nobody. Told of the cancellation, a modern server says nothing more about it:
-there, an answer to anything that was sent afterwards tells that it knows. A legacy one may go on all the same.
+What a server says of its own accord may belong to one of these as well as to one that is still waited for: it should
+stop when it is told of the cancellation, and may go on all the same. It is done with one when it answers it, late and
+for nobody.
 """
 
 import time
@@ -16,7 +16,6 @@ ABANDONED_LIMIT = 10_000
 
 class _Abandoned(NamedTuple):
     whose: object
-    next_number: int
     since: float
 
 
@@ -25,26 +24,22 @@ class AbandonedRequests:
 
     def __init__(self) -> None:
         self._requests: dict[int, _Abandoned] = {}
-        # The newest request that was answered while there were any.
-        self._newest = 0
 
     def __bool__(self) -> bool:
         return bool(self._requests)
 
-    def add(self, number: int, whose: object, next_number: int) -> None:
-        """One was given up; `next_number` is that of the next request."""
+    def add(self, number: int, whose: object) -> None:
+        """One was given up."""
         if len(self._requests) >= ABANDONED_LIMIT:
             del self._requests[next(iter(self._requests))]
-        self._requests[number] = _Abandoned(whose, next_number, time.monotonic())
+        self._requests[number] = _Abandoned(whose, time.monotonic())
 
     def answered(self, number: int) -> None:
-        """The server has answered a request, whichever."""
+        """The server has answered that request, whether it was given up or not."""
         self._requests.pop(number, None)
-        self._newest = max(self._newest, number)
 
-    def owners(self, is_modern: bool) -> set[object]:
+    def owners(self) -> set[object]:
         """Whose those are that the server may still be busy with."""
         deadline = time.monotonic() - ABANDONED_SECONDS
         self._requests = {number: each for number, each in self._requests.items() if each.since > deadline}
-        known = self._newest if is_modern else 0
-        return {each.whose for each in self._requests.values() if each.next_number > known}
+        return {each.whose for each in self._requests.values()}

@@ -165,7 +165,7 @@ class Connection:
         self._standing.discard(number)
         if self._waiting.pop(number, None) is not None:
             if whose is not None:
-                self.abandoned.add(number, whose, self._next_id)
+                self.abandoned.add(number, whose)
             self._withdraw(number, reason)
             if self.on_free:
                 self.on_free()
@@ -189,7 +189,7 @@ class Connection:
             # Hearth's own ids are short decimal numbers; anything else was never asked.
             number = int(id) if id and id.isdigit() and len(id) < _ID_DIGITS else 0
             waiter = self._waiting.pop(number, None)
-            if self.abandoned and number < self._next_id:
+            if self.abandoned:
                 self.abandoned.answered(number)
             if waiter is None:
                 # A second answer, one to a cancelled request, or one to nothing that was ever asked.

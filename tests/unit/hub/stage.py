@@ -28,7 +28,7 @@ def server(name: str = "s", learned: Learned | None = None, **keys: object) -> S
 def offering(
     server_name: str = "s",
     era: str = eras.LEGACY,
-    declared: bytes = b'{"tools":{},"prompts":{},"resources":{},"logging":{}}',
+    declared: bytes = b'{"tools":{},"prompts":{},"resources":{"subscribe":true},"logging":{}}',
     instructions: str | None = None,
     **lists: list[object],
 ) -> Offering:

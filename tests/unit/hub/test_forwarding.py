@@ -224,6 +224,22 @@ def test_a_state_that_a_legacy_server_cannot_have_given_is_refused() -> None:
     run(body())
 
 
+def test_what_a_retry_may_be_compared_with_is_kept_and_answers_to_nothing_are_not_sent() -> None:
+    async def body() -> None:
+        stage = Stage()
+        member, _ = client(eras.MODERN)
+        call = stage.forward(member, 1, ENVELOPE, arguments={"a": 1}, inputResponses={"q1": {}})
+        assert stage.params() == {"name": "t", "arguments": {"a": 1}}
+        assert call.asked is not None
+        assert {key: json.loads(bytes(value)) for key, value in call.asked.items() if key != "_meta"} == {
+            "name": "s__t",
+            "arguments": {"a": 1},
+            "inputResponses": {"q1": {}},
+        }
+
+    run(body())
+
+
 def test_a_modern_server_s_state_goes_back_to_it_as_it_is() -> None:
     async def body() -> None:
         stage = Stage(eras.MODERN)
@@ -266,8 +282,12 @@ def test_time_is_kept_from_the_first_call_on() -> None:
     async def body() -> None:
         stage = Stage()
         assert not stage.deadlines.armed
-        stage.forward(client()[0])
+        member, _ = client()
+        stage.forward(member, 1)
         assert stage.deadlines.armed
+        # Once is enough.
+        stage.deadlines.arm = None  # type: ignore[assignment,method-assign]
+        stage.forward(member, 2)
 
     run(body())
 

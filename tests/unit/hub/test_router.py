@@ -416,6 +416,32 @@ def test_a_resource_is_looked_for_in_servers_that_have_not_said_yet_what_they_ha
     run(body())
 
 
+def test_a_resource_to_subscribe_to_is_looked_for_there_too(tmp_path: Path) -> None:
+    async def body() -> None:
+        stage = Stage(tmp_path, a=PLENTY, b=offering(resources=[{"uri": "r:2", "name": "r"}]))
+        member, outlet = stage.client()
+        stage.ask(member, "resources/subscribe", uri="r:2")
+        assert (await answer(outlet))["result"] == {}
+        assert (await stage.on("b", "resources/subscribe"))["params"] == {"uri": "r:2"}
+        stage.ask(member, "resources/subscribe", 2, uri="none:1")
+        assert (await answer(outlet, 2))["error"]["code"] == -32002
+
+    run(body())
+
+
+@pytest.mark.parametrize("method", ["tools/call", "prompts/get"])
+def test_the_failure_of_the_server_that_may_have_it_is_told(tmp_path: Path, method: str) -> None:
+    async def body() -> None:
+        stage = Stage(tmp_path, a={"initialize": -32600, "server/discover": -32601}, b=PLENTY)
+        member, outlet = stage.client()
+        stage.ask(member, method, name="a__t")
+        error = (await answer(outlet))["error"]
+        assert error["code"] == -32603
+        assert "server 'a' could not be started" in error["message"]
+
+    run(body())
+
+
 # --- extensions
 
 

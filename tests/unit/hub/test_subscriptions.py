@@ -149,6 +149,7 @@ def test_a_subscription_is_acknowledged_first_kept_and_told_of_changes() -> None
         stage.listen(member, b'"s"', toolsListChanged=True)
         assert [item[0] for item in outlet.said] == ["finish", "tell"]
         assert (outlet.kept, len(member.listens), member.open) == (['listen:"s"'], 1, {})
+        assert member.seen.keys() == {TOOLS}
         stage.offer("a", tools=["u"])
         stage.subscriptions.announce([member])
         assert told(outlet) == ["tools/list_changed"]
@@ -257,6 +258,42 @@ def test_an_unsubscribed_resource_is_neither_watched_nor_kept() -> None:
     run(body())
 
 
+def test_the_same_resource_of_another_server_stays_subscribed_to() -> None:
+    async def body() -> None:
+        stage = Stage(a={"resources": ["r:1"]}, b={"resources": ["r:1"]})
+        member, outlet = client()
+        await stage.subscribe(member, "r:1", b"1")
+        await stage.subscribe(member, "hearth:b:r:1", b"2")
+        stage.unsubscribe(member, "r:1", b"3")
+        for name in ("a", "b"):
+            stage.update(name, "r:1")
+        assert [notice["params"]["uri"] for notice in outlet.messages("notify")] == ["hearth:b:r:1"]
+
+    run(body())
+
+
+@pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
+def test_who_waits_for_what_a_server_tells_follows_it_to_its_next_instance(era: str) -> None:
+    async def body() -> None:
+        stage = Stage(a={"resources": ["r:1"]}, b={"resources": ["r:2"]})
+        member, _ = client(era)
+        if era == eras.LEGACY:
+            await stage.subscribe(member, "r:1")
+        else:
+            stage.listen(member, resourceSubscriptions=["r:1"])
+            await stage.settle()
+        successors = {}
+        for of in stage.servers:
+            of.instances.clear()
+            successors[of.name], _ = instance(of, offering(of.name, resources=["r:1"]))
+            stage.subscriptions.follow(member, of)
+        await stage.settle()
+        assert [bool(successors[name].watch) for name in ("a", "b")] == [True, False]
+        assert [bool(successors[name].holders) for name in ("a", "b")] == [True, False]
+
+    run(body())
+
+
 def test_what_was_never_subscribed_to_is_unsubscribed_without_ado() -> None:
     async def body() -> None:
         stage, (member, outlet) = Stage(), client()
@@ -312,3 +349,16 @@ def test_an_update_of_nothing_is_told_to_nobody() -> None:
         assert outlet.heard("notify") == []
 
     run(body())
+
+
+def test_a_server_without_subscriptions_is_named() -> None:
+    async def scenario() -> None:
+        stage = Stage(a={"resources": ["r:1"]})
+        stage.instances["a"].offering = offering("a", declared=b'{"resources":{}}', resources=["r:1"])
+        member, outlet = client()
+        await stage.subscribe(member, "r:1")
+        (answer,) = outlet.messages("answer")
+        assert (answer["error"]["code"], "'a'" in answer["error"]["message"]) == (-32601, True)
+        assert member.subscriptions == {}
+
+    run(scenario())

@@ -317,3 +317,13 @@ def test_where_each_client_has_its_own_instance_it_sees_what_its_own_capabilitie
     # Nothing is known for such a client: somebody else's will do until it is.
     assert list(place.catalogue.view(other).tools) == ["a__x"]
     assert [len(place.catalogue.unknown(member)) for member in (plain, rich, other)] == [0, 0, 1]
+
+
+def test_as_long_as_a_server_may_still_have_resources_results_are_looked_at_for_uris() -> None:
+    place = Place("a", "b")
+    member, _ = client()
+    place.know(0, resources=["r:1"])
+    assert place.catalogue.view(member).looks_at_links is True
+    place.servers[1]._offerings[capabilities.FULL] = offering("b", declared=b'{"tools":{}}')
+    place.catalogue.changed()
+    assert place.catalogue.view(member).looks_at_links is False

@@ -228,15 +228,3 @@ def test_what_goes_wrong_over_one_answer_costs_neither_its_caller_nor_the_others
     assert other.told == [("answered", {})]
     assert freed == [1, 0]
     assert "internal error over a message" in caplog.text
-
-
-def test_an_answer_to_what_was_never_asked_does_not_tell_that_a_server_knows_of_a_cancellation() -> None:
-    connection = Recorded()
-    number, _ = asked(connection)
-    connection.cancel(number, whose="a")
-    connection.give(1000, {})
-    assert connection.abandoned.owners(is_modern=True) == {"a"}
-    later, _ = asked(connection)
-    connection.give(later, {})
-    assert connection.abandoned.owners(is_modern=True) == set()
-    assert connection.abandoned.owners(is_modern=False) == {"a"}
