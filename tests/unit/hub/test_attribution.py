@@ -2,7 +2,7 @@
 
 import pytest
 
-from hearth.hub.attribution import causing_call, may_be_asked, sole_session
+from hearth.hub.attribution import calls_of, causing_call, may_be_asked, sole_session
 from hearth.hub.calls import Call
 from hearth.hub.parking import Parking
 from hearth.hub.sessions import Session
@@ -100,17 +100,28 @@ def test_a_call_that_was_given_up_counts_as_long_as_the_server_may_be_at_it(era:
 
 
 @pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
-def test_a_server_that_answers_what_came_later_may_still_be_at_what_was_given_up(era: str) -> None:
+def test_a_server_that_answers_what_came_after_a_cancellation_may_go_on_all_the_same(era: str) -> None:
     async def body() -> None:
         stage = Stage(era)
         (one, _), (other, _) = client(era), client(era)
         stage.call(one).cancel()
         stage.call(other)
         waiting = stage.call(other)
+        assert stage.cause() is None
         stage.connection.give(2, {})
         assert stage.cause() is None
         stage.connection.give(1, {})
         assert stage.cause() is waiting
+
+    run(body())
+
+
+def test_a_session_s_calls_are_known_from_the_oldest_on() -> None:
+    async def body() -> None:
+        stage, (one, _), (other, _) = Stage(), client(), client()
+        mine = [stage.call(one), stage.call(other), stage.call(one)]
+        stage.connection.request(b'"logging/setLevel"', b"{}", Quiet("s"))
+        assert list(calls_of(one, stage.connection)) == [mine[0], mine[2]]
 
     run(body())
 
@@ -180,6 +191,17 @@ def test_what_is_said_when_nobody_waits_is_the_only_session_s_that_ever_used_the
     assert sole_session(used((one, False), (other, True))) is None
     assert sole_session(used((one, False))) is None
     assert sole_session(used()) is None
+
+
+def test_a_server_that_is_being_started_for_one_session_alone_says_what_it_says_to_that() -> None:
+    on, (member, _), (other, _) = used(), client(), client()
+    on.owner = member
+    assert sole_session(on) is member
+    on = used((other, True))
+    on.owner = member
+    assert sole_session(on) is member
+    member.left = True
+    assert sole_session(on) is other
 
 
 def test_only_sessions_are_told_anything() -> None:
