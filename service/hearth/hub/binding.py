@@ -34,9 +34,12 @@ class Binding:
         mode = server.mode
         if mode == isolation.WORKSPACE:
             await self._learn_roots(session)
-        instance = await server.ensure(session.tenant(era, declared), session)
-        if instance.mode == isolation.WORKSPACE != mode:
-            # It has turned out to want roots while it was being started, and was started again without them.
+        tenant = session.tenant(era, declared)
+        instance = await server.ensure(tenant, session)
+        has_moved = session.tenant(era).workspace != tenant.workspace
+        if instance.mode == isolation.WORKSPACE and (mode != instance.mode or has_moved):
+            # It has turned out to want roots while it was being started, and was started again without them; or its
+            # client has moved meanwhile.
             return await self.bind(session, era, server, declared)
         if session.left:
             # It would never let go.
@@ -84,15 +87,21 @@ class Binding:
         """Ask the client which folders it works in, once."""
         if not lists_roots(session):
             return
-        if session.asked_roots is None:
-            session.asked_roots = asyncio.ensure_future(self._ask_roots(session))
-        # Shielded: others wait for the same answer.
-        await asyncio.shield(session.asked_roots)
+        asked = None
+        while asked is None or asked is not session.asked_roots:
+            # Again, where the client has moved since: what it has told may be of the place before.
+            if session.asked_roots is None:
+                session.asked_roots = asyncio.ensure_future(self._ask_roots(session))
+            asked = session.asked_roots
+            # Shielded: others wait for the same answer.
+            await asyncio.shield(asked)
 
     async def _ask_roots(self, session: Session) -> None:
         try:
             answer = await self._questions.ask(session, capabilities.ROOTS, b"{}", ROOTS_SECONDS)
-            session.roots = tuple(bytes(root) for root in values.elements(answer.get("roots")))
+            roots = tuple(bytes(root) for root in values.elements(answer.get("roots")))
+            if session.asked_roots is asyncio.current_task():
+                session.roots = roots
         except HearthError as problem:
             # Its working directory counts instead.
             log.info("a client did not list its roots: %s", problem)

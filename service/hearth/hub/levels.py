@@ -55,7 +55,8 @@ class Levels:
             return
         try:
             params = json.dumps({"level": level})
-            instance.connection.request(b'"logging/setLevel"', params, Quiet(instance.name))
+            # Standing: one that the server never answers must not count as a call in flight.
+            instance.connection.stand(b'"logging/setLevel"', params, Quiet(instance.name))
         except HearthError:
             return
         instance.log_level = level

@@ -138,6 +138,9 @@ class ParkedCall:
         self.call = call
         self._parking.attached(call)
         self._answer_left(inputs.responses(params))
+        if self._machine.state is parked.State.WAITING:
+            # Once: other elicitations that are called complete meanwhile give it no more time.
+            self._set_timer(VISIT_SECONDS, self._waited_long)
         self._perform(instructions)
         self.stop_waiting_for_the_gone()
 
@@ -167,8 +170,6 @@ class ParkedCall:
                     self._call_again()
                 case parked.Cancel():
                     self._connection.cancel(self._number, whose=self.session.id)
-        if self._machine.state is parked.State.WAITING:
-            self._set_timer(VISIT_SECONDS, self._waited_long)
 
     def _park(self, instruction: parked.Park) -> None:
         call, self.call = self.call, None

@@ -161,7 +161,7 @@ def prefixed(server: str, uri: str) -> str:
 
 
 def unprefixed(uri: str) -> tuple[str, str] | None:
-    """The server and its own name for the resource; None for a URI without prefix.
+    """The server and its own name for the resource; None for a URI without a prefix that `prefixed` could have given.
 
     A server's own URI for which this is not None has to be prefixed as well, or it would be taken for another's.
     """
@@ -170,7 +170,11 @@ def unprefixed(uri: str) -> tuple[str, str] | None:
         return None
     from urllib.parse import unquote
 
-    return unquote(found[1], errors="surrogatepass"), found[2]
+    try:
+        return unquote(found[1], errors="surrogatepass"), found[2]
+    except UnicodeDecodeError:
+        # No server's name reads so.
+        return None
 
 
 # --- URIs in results

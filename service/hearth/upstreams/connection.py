@@ -5,7 +5,7 @@ subclasses' business: `stdio` and `http`.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from hearth.errors import HearthError, MessageError, TooLarge, UpstreamError
@@ -172,6 +172,14 @@ class Connection:
 
     # --- what came in, for the subclasses
 
+    def _take_all(self, items: Iterable[Item], cause: int | None = None) -> None:
+        """Messages of the server. What goes wrong over one costs neither those behind it nor the conversation."""
+        for item in items:
+            try:
+                self._take(item, cause)
+            except Exception:
+                log.exception("internal error over a message", extra={"upstream": self.name})
+
     def _take(self, item: Item, cause: int | None = None) -> None:
         """One message of the server."""
         if not isinstance(item, json.Message):
@@ -188,9 +196,15 @@ class Connection:
                 log.debug("an answer that nobody waits for", extra={"upstream": self.name})
                 return
             self._standing.discard(number)
-            waiter.answered(item)
-            if self.on_free:
-                self.on_free()
+            try:
+                waiter.answered(item)
+            except Exception:
+                # Whoever waits is told something, whatever is wrong here.
+                waiter.failed(UpstreamError(f"the answer of server {self.name!r} could not be handled"))
+                raise
+            finally:
+                if self.on_free:
+                    self.on_free()
         elif item.id is None:
             if item.method == "notifications/progress":
                 self._take_progress(item)
@@ -235,7 +249,10 @@ class Connection:
         waiting, self._waiting = self._waiting, {}
         self._standing.clear()
         for waiter in waiting.values():
-            waiter.failed(problem)
+            try:
+                waiter.failed(problem)
+            except Exception:
+                log.exception("internal error at the end of a conversation", extra={"upstream": self.name})
         self._owner.closed(self, why)
 
 

@@ -303,6 +303,8 @@ class Instance:
         self.error = "it closed its input or output"
         self.watch.disconnected()
         self._backoff.failed(time.monotonic(), time.monotonic() - self._ready_at)
+        # Now, and not when it is closed: by then others may wait for its successor.
+        self._fail_queue()
 
     def closed(self, connection: Connection, why: str) -> None:
         """The conversation is over."""
@@ -313,7 +315,6 @@ class Instance:
             if self.state == STOPPED:
                 self.error = f"{why}{self._last_words()}"
             log.warning("%s", why, extra={"upstream": self.name})
-            self._fail_queue()
             self._audience.ended(self, connection)
         elif connection is self.connection:
             # While it was being started; any other was given up, and its last words come after its successor's first.

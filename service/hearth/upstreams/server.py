@@ -20,6 +20,8 @@ from hearth.upstreams.tenancy import Tenant
 
 # How often a client may find that the instance it waited for is no longer the right one, before it is told so.
 _ATTEMPTS = 5
+# What was offered to so many kinds of clients is remembered; what a client declares is its own choice.
+OFFERINGS_LIMIT = 100
 
 
 class Key(NamedTuple):
@@ -104,6 +106,8 @@ class Server:
     def offered(self, instance: Instance) -> None:
         """An instance has said what it offers."""
         if instance.offering:
+            if len(self._offerings) >= OFFERINGS_LIMIT:
+                del self._offerings[next(iter(self._offerings))]
             self._offerings[instance.capabilities] = instance.offering
             self._latest = instance
 
@@ -218,7 +222,9 @@ class Server:
     def hold(self, instance: Instance, holder: object, id: str) -> None:
         """Somebody uses it."""
         instance.holders.add(holder)
-        instance.ever.add(id)
+        if len(instance.ever) < 2:
+            # Only whether it is one matters, and who.
+            instance.ever.add(id)
         self._keep(instance)
 
     def release(self, instance: Instance, holder: object) -> None:

@@ -92,8 +92,7 @@ class StdioConnection(Connection):
     def _receive(self, data: bytes) -> None:
         TURN.begin()
         try:
-            for item in self._decoder.receive_data(data):
-                self._take(item)
+            self._take_all(self._decoder.receive_data(data))
         finally:
             TURN.end()
 

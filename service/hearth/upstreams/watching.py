@@ -115,9 +115,9 @@ class Watch:
         else:
             self._asked = set(self._holders)
 
-    def _ended(self, connection: Connection) -> None:
-        """The server has ended a stream that somebody still wants."""
-        if self._connection is connection:
+    def _ended(self, connection: Connection, listen: int) -> None:
+        """The server has ended a stream; one that is replaced already is no loss."""
+        if self._connection is connection and listen == self._listen:
             self._asked, self._listen = set(), None
             asyncio.get_running_loop().call_later(RELISTEN_SECONDS, self._sync)
 
@@ -127,7 +127,8 @@ class Watch:
             (b'"resources/unsubscribe"', self._asked - self._holders.keys()),
         ):
             for uri in sorted(uris):
-                connection.request(method, json.join({"uri": json.dumps(uri)}), Quiet(self._name))
+                # Standing: one that the server never answers must not count as a call in flight.
+                connection.stand(method, json.join({"uri": json.dumps(uri)}), Quiet(self._name))
 
     def _listen_anew(self, connection: Connection) -> None:
         former, self._listen = self._listen, self._stand(connection) if self._holders else None
@@ -139,8 +140,9 @@ class Watch:
     def _stand(self, connection: Connection) -> int:
         wanted = json.dumps({"resourceSubscriptions": sorted(self._holders)})
         params = own_params(eras.MODERN, notifications=wanted)
-        ended = Quiet(self._name, lambda: self._ended(connection))
-        return connection.stand(b'"subscriptions/listen"', params, ended)
+        ended = Quiet(self._name, lambda: self._ended(connection, number))
+        number = connection.stand(b'"subscriptions/listen"', params, ended)
+        return number
 
 
 def _covers(held: str, uri: str) -> bool:

@@ -88,7 +88,10 @@ def words(answer: Message) -> str:
     return found
 
 
-LEGACY = ("echo", "swift", "stubborn", "dying", "changing", "big", "closing", "wilful")
+LEGACY = (
+    *("echo", "swift", "stubborn", "dying", "changing", "big", "closing", "wilful", "keeping"),
+    *("flooding", "repeating", "mangling", "huge"),
+)
 
 
 @pytest.mark.parametrize("name", LEGACY)
@@ -332,3 +335,122 @@ def test_batching_says_everything_in_arrays(start: Any) -> None:
     assert [words(answer) for answer in ask("tools/call", {"name": "pair", "arguments": {"text": "last"}}, 4)[:2]] == [
         "last", "first",
     ]  # fmt: skip
+
+
+def test_keeping_counts_in_the_era_of_its_first_request(start: Any, ledger: Path) -> None:
+    server = start("keeping", "legacy", "modern", "--file", str(ledger))
+    params = {"_meta": META, "name": "count"}
+    states = [json.loads(words(server.ask("tools/call", params))) for _ in range(2)]
+    assert [(state["count"], state["era"]) for state in states] == [(1, "modern"), (2, "modern")]
+    assert ledger.read_text() == f"{states[0]['pid']}\n"
+    assert server.ask("initialize", {})["error"]["code"] == -32022
+
+
+def test_keeping_waits_behind_its_gate(start: Any, ledger: Path) -> None:
+    os.mkfifo(ledger)
+    server = start("keeping", "--gate", str(ledger))
+    server.write("ping", None, 1)
+    os.set_blocking(server.output.fileno(), False)
+    assert server.output.read() is None
+    os.set_blocking(server.output.fileno(), True)
+    ledger.write_text("")
+    assert server.read()["id"] == 1
+
+
+def test_crowded_answers_the_newest_and_tells_how_many_there_were(start: Any) -> None:
+    server = start("crowded", "3")
+    for key in range(3):
+        server.write("tools/call", {"name": "wait", "arguments": {"key": key}}, key)
+    answers = [server.read() for _ in range(3)]
+    assert [answer["id"] for answer in answers] == [2, 1, 0]
+    assert {json.loads(words(answer))["most"] for answer in answers} == {3}
+
+
+@pytest.mark.parametrize("kind", ["message", "progress", "list_changed", "updated", "cancelled", "unknown", "other"])
+def test_flooding_says_as_much_as_it_is_asked_to(start: Any, kind: str) -> None:
+    server = start("flooding")
+    server.write("tools/call", {"name": "flood", "arguments": {"kind": kind, "count": 50}}, 1)
+    said = [server.read() for _ in range(51)]
+    assert words(said.pop()) == "50 times"
+    assert len({message.get("method") for message in said}) == 1
+
+
+def test_flooding_counts_the_answers_to_its_questions(start: Any) -> None:
+    server = start("flooding")
+    server.write("tools/call", {"name": "flood", "arguments": {"kind": "question", "count": 2}}, 1)
+    first, second = server.read()["id"], server.read()["id"]
+    for answer in ({"id": first, "result": {}}, {"id": second, "error": {"code": 1, "message": "no"}}):
+        server.input.write(json.dumps(answer).encode() + b"\n")
+    server.input.flush()
+    assert words(server.read()) == "2 answers, 1 of them errors"
+
+
+def test_stalling_plods_and_notes_what_was_cancelled(start: Any, ledger: Path) -> None:
+    server = start("stalling", str(ledger))
+    server.write("tools/call", {"name": "never", "arguments": {"key": 1}}, 1)
+    params = {"name": "plod", "arguments": {"steps": 2, "pause": 0}, "_meta": {"progressToken": "t"}}
+    server.write("tools/call", params, 2)
+    assert [server.read()["params"]["progress"], server.read()["params"]["progress"]] == [1, 2]
+    assert words(server.read()) == "arrived"
+    server.write("notifications/cancelled", {"requestId": 1})
+    assert server.ask("ping", {}, 3)["id"] == 3
+    assert ledger.read_text() == '{"key": 1}\n'
+
+
+def test_repeating_asks_thrice_by_one_id(start: Any) -> None:
+    server = start("repeating")
+    server.write("tools/call", {"name": "ask"}, 7)
+    asked = [server.read(), server.read()]
+    for _ in range(2):
+        server.input.write(b'{"jsonrpc":"2.0","id":1,"result":{}}\n')
+        server.input.flush()
+        asked.append(server.read())
+    assert [message["id"] for message in asked] == [1, 1, 1, 7]
+    assert [message["params"]["message"] for message in asked[:3]] == ["first", "second", "third"]
+
+
+def test_mangling_writes_what_is_no_text(start: Any) -> None:
+    server = start("mangling", "tools/list", '"\\xff"')
+    server.write("tools/list", None, 1)
+    assert server.output.readline() == b'{"jsonrpc":"2.0","id":1,"result":"\xff"}\n'
+    server.write("tools/call", {"name": "question"}, 7)
+    lines = [server.output.readline() for _ in range(4)]
+    assert b'"id":7,"method":"elicitation/create"' in lines[0]
+    assert [b"\xff" in line for line in lines] == [True, True, True, False]
+    server.input.write(b'{"id":7,"error":{"code":-1}}\n{"id":"last","result":{}}\n')
+    server.input.flush()
+    assert json.loads(words(server.read())) == [["mine", -1]]
+
+
+@pytest.mark.parametrize("tool", ["first", "last"])
+def test_huge_has_its_id_where_it_says(start: Any, tool: str) -> None:
+    server = start("huge")
+    server.write("tools/call", {"name": tool, "arguments": {"bytes": 100_000}}, 5)
+    line = server.output.readline()
+    assert (b'"id": 5' in line[:50], b'"id": 5' in line[-50:]) == (tool == "first", tool == "last")
+    assert words(json.loads(line)) == "x" * 100_000
+
+
+def test_marking_puts_the_mark_on_everything_and_notices_another_s(start: Any) -> None:
+    server = start("marking", "legacy", "1")
+    given = {"mark": "m", "steps": ["progress", "log", "ask", "sample"]}
+    server.write("tools/call", {"name": "run", "arguments": given, "_meta": {"progressToken": 1}}, 1)
+    assert server.read()["params"]["message"] == "m"
+    assert server.read()["params"]["data"] == "m"
+    assert server.read()["params"]["message"] == "m"
+    server.input.write(b'{"id":1,"result":{"action":"accept","content":{"mark":"m"}}}\n')
+    server.input.flush()
+    assert server.read()["params"]["messages"][0]["content"]["text"] == "m"
+    server.input.write(b'{"id":1,"result":{"role":"assistant","content":{"type":"text","text":"another"}}}\n')
+    server.input.flush()
+    assert json.loads(words(server.read())) == {"mark": "m", "answered": 1, "refused": 0, "strange": 1}
+
+
+def test_a_modern_marking_server_comes_back_to_its_state(start: Any) -> None:
+    server = start("marking", "modern", "1")
+    params = {"_meta": META, "name": "run", "arguments": {"mark": "m", "steps": ["ask", "log"]}}
+    result = server.ask("tools/call", params)["result"]
+    answer = {"action": "accept", "content": {"mark": "m"}}
+    more = {"inputResponses": {"q": answer}, "requestState": result["requestState"]}
+    found = server.ask("tools/call", {**params, **more}, 2)
+    assert json.loads(words(found)) == {"mark": "m", "answered": 1, "refused": 0, "strange": 0}

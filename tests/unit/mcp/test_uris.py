@@ -186,3 +186,8 @@ def test_a_resource_that_nobody_has_is_named_beside_the_sentence(era: str, code:
     problem = uris.NoSuchResource("note://nowhere", era)
     assert (problem.rpc_code, str(problem)) == (code, "no server has the resource note://nowhere")
     assert problem.data == {"uri": "note://nowhere"}
+
+
+@pytest.mark.parametrize("uri", ["hearth:%ff:x", "hearth:%C3%28:y", "HEARTH:a%80:z"])
+def test_a_prefix_that_is_no_text_is_none(uri: str) -> None:
+    assert uris.unprefixed(uri) is None

@@ -209,3 +209,22 @@ def test_a_refusal_has_the_question_s_id() -> None:
         "id": "q",
         "error": {"code": -32601, "message": "nobody"},
     }
+
+
+def test_what_goes_wrong_over_one_answer_costs_neither_its_caller_nor_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Clumsy(Waiter):
+        def answered(self, message: json.Message) -> None:
+            raise KeyError("oops")
+
+    connection, clumsy = Recorded(), Clumsy()
+    connection.request(b'"m"', b"{}", clumsy)
+    _, other = asked(connection)
+    freed: list[int] = []
+    connection.on_free = lambda: freed.append(connection.in_flight)
+    connection._take_all(json.parse(b'{"jsonrpc":"2.0","id":%d,"result":{}}' % number) for number in (1, 2))
+    assert clumsy.told == [("failed", f"the answer of server {connection.name!r} could not be handled")]
+    assert other.told == [("answered", {})]
+    assert freed == [1, 0]
+    assert "internal error over a message" in caplog.text

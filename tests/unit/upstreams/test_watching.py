@@ -73,6 +73,12 @@ def test_a_legacy_server_is_subscribed_to_each_resource_once() -> None:
     connection.end("it ended")
 
 
+def test_a_server_that_never_answers_a_subscription_has_no_call_in_flight_for_it() -> None:
+    watch, connection = watched()
+    watch.hold("r:1", "a")
+    assert connection.in_flight == 0
+
+
 def test_what_nobody_holds_is_not_unsubscribed() -> None:
     watch, connection = watched()
     watch.release("r:1", "a")
@@ -129,6 +135,17 @@ def test_a_modern_server_is_asked_for_one_stream_which_is_replaced_before_it_is_
     assert connection.cancelled() == [1]
     # It is open for as long as it is wanted, and no call.
     assert connection.in_flight == 0
+
+
+def test_the_end_of_a_stream_that_is_replaced_already_is_no_loss() -> None:
+    watch, connection = watched(eras.MODERN)
+    for uri in ("r:1", "r:2"):
+        watch.hold(uri, "a")
+    # Nothing is asked for again: there is not even a loop that could.
+    connection.give(1, {"resultType": "complete"})
+    watch.hold("r:3", "a")
+    watch.acknowledged(3)
+    assert connection.cancelled() == [2]
 
 
 def test_a_stream_that_nobody_wants_any_more_is_given_up() -> None:

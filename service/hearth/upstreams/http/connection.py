@@ -213,8 +213,7 @@ class HttpConnection(Connection):
         """Messages of the server, on the stream of the request that is their cause."""
         TURN.begin()
         try:
-            for item in items:
-                self._take(item, cause)
+            self._take_all(items, cause)
         finally:
             TURN.end()
 

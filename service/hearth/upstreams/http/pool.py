@@ -159,7 +159,9 @@ class Pool:
                 sent = True
                 on_sent()
 
-        request = self._client.build_request(method, url, headers=headers, content=body, extensions={"trace": trace})
+        # The id of a stream's last event may be any bytes, as Latin-1 here; httpx by itself takes ASCII only.
+        fields = httpx.Headers(dict(headers), encoding="latin-1")
+        request = self._client.build_request(method, url, headers=fields, content=body, extensions={"trace": trace})
         try:
             return await self._client.send(request, stream=True)
         except (httpx.HTTPError, OSError) as exc:
