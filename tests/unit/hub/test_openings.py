@@ -33,6 +33,7 @@ class Stage:
         return result
 
     def discover(self) -> dict[str, Any]:
+        self.outlet.said.clear()
         self.openings.discover(opened(self.session, era=eras.MODERN), {}, {})
         result: dict[str, Any] = self.outlet.messages("answer")[-1]["result"]
         return result
@@ -110,6 +111,8 @@ def test_what_a_client_is_offered_follows_what_it_has_declared() -> None:
     of._offerings[b'{"sampling":{}}'] = rich
     stage = Stage(of)
     stage.session.server = "a"
+    # Before it has declared anything.
+    assert list(stage.catalogue.view(stage.session).tools) == ["plain"]
     result = stage.initialize(capabilities={"sampling": {}})
     assert (result["instructions"], "logging" in result["capabilities"]) == ("for the rich", True)
     assert list(stage.catalogue.view(stage.session).tools) == ["asks", "plain"]

@@ -107,6 +107,10 @@ def test_a_server_that_refuses_the_old_opening_first_is_heard_out(late: bool) ->
         greeting = asyncio.create_task(greet(connection, "legacy", only=False, capabilities=b"{}"))
         if late:
             await until(lambda: connection.in_flight == 1, "the one is refused")
+            for _ in range(10):
+                # And that is known to whoever greets.
+                await asyncio.sleep(0)
+            assert not greeting.done()
             connection.give(2, MODERN_DISCOVERED)
         found = await greeting
         assert (found.era, bytes(found.capabilities["tools"])) == ("modern", b'{"listChanged":true}')
@@ -149,6 +153,22 @@ def test_a_server_that_takes_nothing_any_more_says_why() -> None:
         connection.broken = True
         with pytest.raises(UpstreamError, match="it is gone"):
             await greet(connection, "modern", only=False, capabilities=b"{}")
+
+    run(body())
+
+
+def test_a_server_that_ends_in_the_midst_fails_who_greets_or_asks_it() -> None:
+    async def body() -> None:
+        for asking in (
+            lambda connection: greet(connection, "modern", only=False, capabilities=b"{}"),
+            lambda connection: read_list(connection, eras.LEGACY, TOOLS),
+        ):
+            connection = Recorded()
+            task = asyncio.create_task(asking(connection))
+            await until(lambda connection=connection: connection.in_flight, "it is asked")
+            connection.end("it fell over")
+            with pytest.raises(UpstreamError, match="is gone"):
+                await task
 
     run(body())
 

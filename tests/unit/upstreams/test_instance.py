@@ -380,7 +380,9 @@ def test_a_server_that_is_lost_takes_no_calls_and_the_next_start_waits_for_its_e
         one = stage.instance
         assert (one.state, one.open, one.connection, one.restarts) == (STOPPED, False, None, 1)
         assert one.error == "it closed its input or output"
+        one.watch.hold("r:1", "somebody")
         await stage.ready()
+        assert ["resources/subscribe" in each.methods() for each in stage.connections] == [False, True]
         assert order == ["opened", "the former has ended", "opened"]
         assert stage.audience.count("ended") == 1
 
@@ -395,6 +397,18 @@ def test_the_end_of_a_process_is_told_once_and_its_reason_is_kept() -> None:
         connection.end("it ended by itself (exit code 3)")
         assert stage.audience.told[1:] == [("ended", stage.instance)]
         assert (stage.instance.error, stage.instance.restarts) == ("it ended by itself (exit code 3)", 1)
+
+    run(body())
+
+
+def test_the_last_words_of_a_server_that_ended_are_in_its_error() -> None:
+    class Talkative(Scripted):
+        last_words = ("out of memory",)
+
+    async def body() -> None:
+        stage = Stage(kind=Talkative)
+        (await stage.ready()).end("it ended by itself (signal 9)")
+        assert stage.instance.error == "it ended by itself (signal 9); its last words: out of memory"
 
     run(body())
 
