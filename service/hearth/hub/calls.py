@@ -1,8 +1,10 @@
 """What a client waits for: one request, from its arrival to its one answer."""
 
 import asyncio
+import logging
+from collections.abc import Coroutine
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hearth.errors import HearthError, UpstreamError
 from hearth.faults import SEAMS
@@ -18,6 +20,9 @@ from hearth.wire.values import RawBytes
 if TYPE_CHECKING:
     from hearth.hub.parked_calls import ParkedCall
     from hearth.hub.views import View
+
+
+log = logging.getLogger(__name__)
 
 
 class Desk(Protocol):
@@ -245,6 +250,21 @@ class Call:
         for task in tasks or ():
             if task is not current:
                 task.cancel()
+
+
+async def guarded(work: Coroutine[Any, Any, None], call: Call | None = None) -> None:
+    """The outermost of what is done for a call while nobody waits: whatever happens, the call is answered."""
+    try:
+        await work
+    except Exception:
+        log.exception("something was not foreseen")
+        if call:
+            call.failed(broken())
+
+
+def broken() -> HearthError:
+    """The answer where Hearth itself is at fault."""
+    return UpstreamError("Hearth failed at this request; `hearth logs` has the reason")
 
 
 def unrepeatable(name: str) -> UpstreamError:
