@@ -10,7 +10,6 @@ from hearth.errors import HearthError, UpstreamError
 from hearth.faults import SEAMS
 from hearth.hub.sessions import Replies, Session
 from hearth.mcp import answers, eras, lowering, translate
-from hearth.mcp.inputs import INPUT_REQUIRED
 from hearth.upstreams.connection import Connection, Waiter
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
@@ -143,7 +142,7 @@ class Call:
             self._take_error(message)
             return
         if not self.plain:
-            if self.era == eras.LEGACY and translate.result_type(result) == INPUT_REQUIRED:
+            if self.era == eras.LEGACY and translate.result_type(result) == translate.INPUT_REQUIRED:
                 self.desk.input_required(self, result)
                 return
             try:
