@@ -154,6 +154,15 @@ class Parked(Generic[Payload]):
         """Whether a request of the client waits for this call."""
         return self.state in (State.RUNNING, State.WAITING)
 
+    @property
+    def open_questions(self) -> int:
+        """How many questions wait for the client."""
+        return len(self._asked) + len(self._gathered)
+
+    def asked(self) -> dict[str, tuple[bytes, str]]:
+        """The questions of this round by their keys: the server's id and the method of each."""
+        return {key: (each.id, each.question.method) for key, each in self._asked.items() if each.id is not None}
+
     # Events from the server.
 
     def question(self, id: bytes, question: Question, now: float) -> list[Instruction[Payload]]:

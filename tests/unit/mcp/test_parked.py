@@ -190,6 +190,7 @@ def test_a_withdrawn_question_s_answer_is_dropped() -> None:
     call = asking(form(), ROOT)
     assert call.withdrawn(b"1") == []
     assert call.withdrawn(b"2") == []
+    assert call.open_questions == 0
     assert retry(call, q1=ACCEPT) == []
     assert call.state is State.RUNNING
 
