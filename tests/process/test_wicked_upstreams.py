@@ -316,9 +316,10 @@ def test_a_flood_without_end_holds_up_nobody_and_ends_with_its_server(scratch: S
 def test_a_flood_of_questions_is_answered_and_costs_its_client_nothing(scratch: Scratch) -> None:
     with wicked(scratch, server("flooding", isolation="session"), outbound_limit=MEGABYTE):
         client = opened(scratch, elicitation={})
-        id = client.begin_call("bad__flood", kind="question", count=20_000)
-        asked = [client.next_called("elicitation/create") for _ in range(100)]
+        id = client.begin_call("bad__flood", meta={"progressToken": "t"}, kind="question", count=20_000)
+        client.next_called("notifications/progress")
         # The rest was refused: that is all, until there is room again.
+        asked = [client.next_called("elicitation/create") for _ in range(100)]
         assert heard_nothing_else(client)
         for question in asked:
             client.send({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}})

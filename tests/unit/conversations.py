@@ -159,7 +159,7 @@ class Audience:
     def offered(self, instance: Instance) -> None:
         self.told.append(("offered", instance))
 
-    def noticed(self, instance: Instance, message: json.Message, cause: int | None) -> None:
+    def noticed(self, instance: Instance, connection: Connection, message: json.Message, cause: int | None) -> None:
         self.told.append(("noticed", instance, message.method))
 
     def asked(self, instance: Instance, connection: Connection, message: json.Message, cause: int | None) -> None:

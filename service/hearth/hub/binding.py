@@ -102,13 +102,15 @@ class Binding:
             roots = tuple(bytes(root) for root in values.elements(answer.get("roots")))
             if session.asked_roots is asyncio.current_task():
                 session.roots = roots
+                # What it is offered may depend on where it works.
+                session.view = None
         except HearthError as problem:
             # Its working directory counts instead.
             log.info("a client did not list its roots: %s", problem)
 
     def roots_changed(self, session: Session) -> list[Server]:
         """The client works in other folders than before: it belongs to other workspaces of the servers returned."""
-        session.roots = session.asked_roots = None
+        session.roots = session.asked_roots = session.view = None
         left: list[Server] = []
         for bound in session.bound.values():
             for server, instance in list(bound.items()):

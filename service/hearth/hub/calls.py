@@ -1,14 +1,15 @@
 """What a client waits for: one request, from its arrival to its one answer."""
 
 import asyncio
+import logging
+from collections.abc import Coroutine
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hearth.errors import HearthError, UpstreamError
 from hearth.faults import SEAMS
 from hearth.hub.sessions import Replies, Session
 from hearth.mcp import answers, eras, lowering, translate
-from hearth.mcp.inputs import INPUT_REQUIRED
 from hearth.upstreams.connection import Connection, Waiter
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
@@ -18,6 +19,9 @@ from hearth.wire.values import RawBytes
 if TYPE_CHECKING:
     from hearth.hub.parked_calls import ParkedCall
     from hearth.hub.views import View
+
+
+log = logging.getLogger(__name__)
 
 
 class Desk(Protocol):
@@ -138,7 +142,7 @@ class Call:
             self._take_error(message)
             return
         if not self.plain:
-            if self.era == eras.LEGACY and translate.result_type(result) == INPUT_REQUIRED:
+            if self.era == eras.LEGACY and translate.result_type(result) == translate.INPUT_REQUIRED:
                 self.desk.input_required(self, result)
                 return
             try:
@@ -245,6 +249,21 @@ class Call:
         for task in tasks or ():
             if task is not current:
                 task.cancel()
+
+
+async def guarded(work: Coroutine[Any, Any, None], call: Call | None = None) -> None:
+    """The outermost of what is done for a call while nobody waits: whatever happens, the call is answered."""
+    try:
+        await work
+    except Exception:
+        log.exception("something was not foreseen")
+        if call:
+            call.failed(broken())
+
+
+def broken() -> HearthError:
+    """The answer where Hearth itself is at fault."""
+    return UpstreamError("Hearth failed at this request; `hearth logs` has the reason")
 
 
 def unrepeatable(name: str) -> UpstreamError:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from time import monotonic
 from typing import Any, NamedTuple
 
 from msgspec import Raw
@@ -9,7 +10,7 @@ from msgspec import Raw
 from hearth.errors import HearthError, UpstreamError
 from hearth.hub import levels
 from hearth.hub.binding import Binding
-from hearth.hub.calls import Call, unrepeatable
+from hearth.hub.calls import Call, guarded, unrepeatable
 from hearth.hub.deadlines import Deadlines
 from hearth.hub.levels import Levels
 from hearth.hub.views import Catalogue, Target, View
@@ -62,7 +63,7 @@ class Forwarding:
             if instance is not None and instance.open:
                 self.forward(call, request, view, target, instance)
                 return
-        self.spawn(self._submit_later(call, request, search))
+        self.spawn(self._submit_later(call, request, search), call)
 
     async def _submit_later(self, call: Call, request: Request, search: Search) -> None:
         """Start what must run for this call, then forward it."""
@@ -114,7 +115,9 @@ class Forwarding:
         if (call.resent or call.replayed) and target.unrepeatable is not None:
             raise unrepeatable(target.unrepeatable)
         if instance.limited and instance.full:
-            instance.queue(_Turn(self, call, request, view, target, instance))
+            instance.queue(_Turn(self, call, request, view, target, instance, monotonic()))
+            if not self._deadlines.armed:
+                self._deadlines.arm()
         else:
             self.send(call, request, view, target, instance)
 
@@ -167,9 +170,9 @@ class Forwarding:
         if sent:
             params["_meta"] = Raw(json.join(sent))
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Go on with something while nobody waits."""
-        task = asyncio.create_task(work)
+    def spawn(self, work: Coroutine[Any, Any, None], call: Call | None = None) -> None:
+        """Go on with something, for that call or for nobody."""
+        task = asyncio.create_task(guarded(work, call))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -190,6 +193,8 @@ class _Turn(NamedTuple):
     view: View
     target: Target
     instance: Instance
+    # Since when it has waited.
+    since: float
 
     def send(self) -> None:
         if not self.call.is_open or self.call.session.left:

@@ -176,13 +176,13 @@ class Hub:
             self._catalogue.changed()
             self._subscriptions.announce(self.sessions)
 
-    def noticed(self, instance: Instance, message: json.Message, cause: int | None) -> None:
+    def noticed(self, instance: Instance, connection: Connection, message: json.Message, cause: int | None) -> None:
         """A server tells something."""
         server = self.servers.get(instance.name)
         if server and message.method == "notifications/resources/updated":
             self._subscriptions.updated(instance, server, values.members(message.fields.get("params")))
         else:
-            self._relay.noticed(instance, message, cause)
+            self._relay.noticed(instance, connection, message, cause)
 
     def asked(self, instance: Instance, connection: Connection, message: json.Message, cause: int | None) -> None:
         """A server asks something."""

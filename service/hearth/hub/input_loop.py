@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from hearth.errors import HearthError, Refused, UpstreamError
 from hearth.hub.binding import Binding
-from hearth.hub.calls import Call
+from hearth.hub.calls import Call, guarded
 from hearth.hub.questions import Questions
 from hearth.mcp import answers, capabilities, eras, inputs, questions
 from hearth.mcp.questions import Question
@@ -37,7 +37,7 @@ class InputLoop:
 
     def go_round(self, call: Call, result: RawBytes) -> None:
         """The server requires input for that call."""
-        task = asyncio.create_task(self._go_round(call, result))
+        task = asyncio.create_task(guarded(self._go_round(call, result), call))
         call.attach(task)
 
     async def _go_round(self, call: Call, result: RawBytes) -> None:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 # The key goes into a frame's header, which has little room; ids are a client's choice.
 KEY_LIMIT_BYTES = 200
 
+# Resources of one stream; each may be told of in a notice of its own.
+URIS_LIMIT = 1000
+
 
 def keep_name(kind: str, what: bytes) -> str:
     """The name under which the bridge keeps a line of that kind about that."""
@@ -31,8 +34,8 @@ class Listen:
         self.id = id
         self.kinds = {kind.listen: kind for kind in KINDS if values.is_true(wanted.get(kind.listen))}
         found = (values.text(raw) for raw in values.elements(wanted.get("resourceSubscriptions")))
-        # In the client's order, each once.
-        self.uris = list(dict.fromkeys(uri for uri in found if uri is not None))
+        # In the client's order, each once; what is beyond the limit is not acknowledged.
+        self.uris = list(dict.fromkeys(uri for uri in found if uri is not None))[:URIS_LIMIT]
         # Whose each of them is, by the server's name, and the URI there.
         self.sources: dict[str, tuple[str, str]] = {}
 

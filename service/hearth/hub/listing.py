@@ -46,7 +46,7 @@ class Listing:
                     self._spawn(self._try(session, call.era, server))
             unknown = [server for server in unknown if server.state != FAILED]
         if unknown:
-            self._spawn(self._answer_after(call, kind, unknown))
+            self._spawn(self._answer_after(call, kind, unknown), call)
         else:
             self._answer(call, kind)
 

@@ -202,21 +202,21 @@ class Relay:
 
     # --- notices
 
-    def noticed(self, instance: Instance, message: json.Message, cause: int | None) -> None:
+    def noticed(self, instance: Instance, connection: Connection, message: json.Message, cause: int | None) -> None:
         """A server tells something that is neither progress nor about its lists or resources."""
         params = values.members(message.fields.get("params"))
         if message.method == "notifications/message":
-            self._log(instance, params, cause)
+            self._log(instance, connection, params, cause)
         elif message.method == "notifications/cancelled":
-            self._withdrawn(instance, params)
+            self._withdrawn(connection, params)
         elif message.method == "notifications/elicitation/complete":
-            self._visited(instance, params)
+            self._visited(connection, params)
         elif message.method and not message.method.startswith("notifications/subscriptions/"):
             self._pass_on(instance, message, params)
 
-    def _log(self, instance: Instance, params: json.Fields, cause: int | None) -> None:
+    def _log(self, instance: Instance, connection: Connection, params: json.Fields, cause: int | None) -> None:
         level = values.text(params.get("level"))
-        call = causing_call(instance.connection, cause) if instance.connection else None
+        call = causing_call(connection, cause)
         if call is not None and not isinstance(call, Call):
             call = call.call
             if call is None:
@@ -233,11 +233,11 @@ class Relay:
             body = translate.notification_params(params)
             session.outlet.notify(answers.notification("notifications/message", body))
 
-    def _withdrawn(self, instance: Instance, params: json.Fields) -> None:
-        if "requestId" not in params or instance.connection is None:
+    def _withdrawn(self, connection: Connection, params: json.Fields) -> None:
+        if "requestId" not in params:
             return
         id = bytes(params["requestId"])
-        key = (instance.connection, json.id_key(id))
+        key = (connection, json.id_key(id))
         held = self._open.get(key)
         if isinstance(held, asyncio.Task):
             # It is no longer open: an answer would be one to nothing.
@@ -246,12 +246,12 @@ class Relay:
         elif held:
             held.withdrawn(id)
 
-    def _visited(self, instance: Instance, params: json.Fields) -> None:
+    def _visited(self, connection: Connection, params: json.Fields) -> None:
         elicitation = inputs.elicitation_id(params)
         if elicitation is None:
             return
-        self._parking.completed(instance.connection, elicitation)
-        session = self._visits.ended(instance.connection, elicitation)
+        self._parking.completed(connection, elicitation)
+        session = self._visits.ended(connection, elicitation)
         if session:
             body = translate.notification_params(params)
             session.outlet.notify(answers.notification("notifications/elicitation/complete", body))

@@ -1,12 +1,13 @@
 """A client's line to whoever answers it. One dispatch table per era; payloads go through as raw bytes."""
 
+import logging
 from collections.abc import Callable
 
 from msgspec import Raw
 
 from hearth.errors import HearthError, MessageError
 from hearth.hub.binding import Binding
-from hearth.hub.calls import Call
+from hearth.hub.calls import Call, broken
 from hearth.hub.forwarding import Forwarding, Request, Search, note_modern
 from hearth.hub.input_loop import InputLoop
 from hearth.hub.levels import Levels
@@ -26,6 +27,8 @@ from hearth.mcp.uris import NoSuchResource
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
+
+log = logging.getLogger(__name__)
 
 Handler = Callable[[Call, json.Fields, json.Fields], None]
 
@@ -107,6 +110,9 @@ class Router:
                 self._receive_request(call, message.method, message.fields.get("params"))
             except HearthError as problem:
                 call.failed(problem)
+            except Exception:
+                log.exception("something was not foreseen")
+                call.failed(broken())
 
     def _receive_request(self, call: Call, method: str, raw: Raw | None) -> None:
         params = {} if raw is None else json.split(raw)

@@ -1,7 +1,7 @@
 """Who is told what has changed: lists, and the resources that clients subscribed to."""
 
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any
+from collections.abc import Coroutine, Iterable
+from typing import Any, Protocol
 
 from hearth.errors import HearthError, MessageError
 from hearth.hub.binding import Binding
@@ -16,8 +16,15 @@ from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
 
-Spawn = Callable[[Coroutine[Any, Any, None]], None]
 
+class Spawn(Protocol):
+    """Goes on with something, for a call or for nobody."""
+
+    def __call__(self, work: Coroutine[Any, Any, None], call: Call | None = None) -> None: ...
+
+
+# Of either sort, for one client: more than anybody looks at.
+SUBSCRIPTIONS_LIMIT = 1000
 # In the place of a server's name and its URI.
 NOBODYS = ("", "")
 
@@ -64,6 +71,8 @@ class Subscriptions:
         """`subscriptions/listen`: acknowledged, and open from then on."""
         session = call.session
         wanted = json.split(params.get("notifications", b""))
+        if len(session.listens) >= SUBSCRIPTIONS_LIMIT:
+            raise MessageError(f"one client may have {SUBSCRIPTIONS_LIMIT} streams of notices", eras.INVALID_PARAMS)
         listen = Listen(session, call.id, wanted)
         del session.open[call.key]
         session.listens[call.key] = listen
@@ -78,8 +87,8 @@ class Subscriptions:
                 listen.changed(kind)
         else:
             listen.acknowledge()
-        for uri in listen.uris:
-            self._spawn(self._hold(session, eras.MODERN, listen, uri))
+        if listen.uris:
+            self._spawn(self._hold_all(session, listen))
 
     def unlisten(self, listen: Listen) -> None:
         """The client no longer wants it."""
@@ -92,11 +101,14 @@ class Subscriptions:
     def subscribe(self, call: Call, params: json.Fields) -> None:
         """`resources/subscribe`: answered when it is clear whose the resource is."""
         uri = _uri(params)
+        if len(call.session.subscriptions) >= SUBSCRIPTIONS_LIMIT:
+            raise MessageError(f"one client may have {SUBSCRIPTIONS_LIMIT} subscriptions", eras.INVALID_PARAMS)
+        is_new = uri not in call.session.subscriptions
         # Nobody's yet; but it may be withdrawn from now on.
         call.session.subscriptions.setdefault(uri, NOBODYS)
-        self._spawn(self._subscribe(call, uri))
+        self._spawn(self._subscribe(call, uri, is_new), call)
 
-    async def _subscribe(self, call: Call, uri: str) -> None:
+    async def _subscribe(self, call: Call, uri: str, is_new: bool) -> None:
         session = call.session
         try:
             server, own = await self._locate(session, uri)
@@ -106,7 +118,8 @@ class Subscriptions:
             if instance.offering and not instance.offering.tells_of_updates:
                 raise MessageError(f"server {server.name!r} has no subscriptions to resources", eras.METHOD_NOT_FOUND)
         except HearthError as problem:
-            session.subscriptions.pop(uri, None)
+            if is_new:
+                session.subscriptions.pop(uri, None)
             call.failed(problem)
             return
         is_wanted = uri in session.subscriptions
@@ -127,16 +140,23 @@ class Subscriptions:
 
     # --- both
 
-    async def _hold(self, session: Session, era: str, listen: Listen, uri: str) -> None:
-        try:
-            server, own = await self._locate(session, uri)
+    async def _hold_all(self, session: Session, listen: Listen) -> None:
+        """Have servers tell of what a stream is to hear; of what nobody has, there is nothing to tell."""
+        wanted: dict[Server, list[str]] = {}
+        for uri in listen.uris:
+            try:
+                server, own = await self._locate(session, uri)
+            except HearthError:
+                continue
             listen.sources[uri] = (server.name, own)
-            instance = await self._binding.bind(session, era, server)
-        except HearthError:
-            # It was acknowledged, and there is nothing that it could ever tell of.
-            return
-        if listen in session.listens.values():
-            instance.watch.hold(own, listen)
+            wanted.setdefault(server, []).append(own)
+        for server, owns in wanted.items():
+            try:
+                instance = await self._binding.bind(session, eras.MODERN, server)
+            except HearthError:
+                continue
+            if listen in session.listens.values():
+                instance.watch.hold_all(owns, listen)
 
     def follow(self, session: Session, server: Server) -> None:
         """The session's instance of that server is on its way out: its successor is asked for what it waits to hear."""

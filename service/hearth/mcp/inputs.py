@@ -11,10 +11,10 @@ from hearth.errors import MessageError, UpstreamError
 from hearth.mcp import eras
 from hearth.mcp.capabilities import ELICITATION, ROOTS, URL_MODE
 from hearth.mcp.questions import METHODS, Question, is_object
+from hearth.mcp.translate import INPUT_REQUIRED
 from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
 
-INPUT_REQUIRED = "input_required"
 # What may be answered by it; nothing else can be called again with answers.
 MAY_REQUIRE = frozenset({"tools/call", "prompts/get", "resources/read"})
 _RETRY_KEYS = ("inputResponses", "requestState")
@@ -41,11 +41,6 @@ def required_result(questions: Mapping[str, Question], state: str | None, server
 
 def _request(question: Question) -> bytes:
     return json.join({"method": json.dumps(question.method), "params": question.params})
-
-
-def is_required(result: json.Fields) -> bool:
-    """Whether a modern server's result asks for input."""
-    return values.text(result.get("resultType")) == INPUT_REQUIRED
 
 
 def parse_required(result: json.Fields) -> Required:

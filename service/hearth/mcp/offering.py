@@ -104,10 +104,6 @@ class Offering:
         self.lists[kind] = dict(sorted(found.items()))
         self._listed[kind] = hash(tuple(json.join(item.definition) for item in self.lists[kind].values()))
 
-    def content(self, kind: Kind) -> tuple[Members, ...]:
-        """What two offerings are compared by."""
-        return tuple(item.definition for item in self.lists[kind].values())
-
 
 def _safe_to_repeat(definition: json.Fields) -> bool:
     annotations = values.members(definition.get("annotations"))

@@ -105,12 +105,6 @@ def result(method: str, result: RawBytes, client_era: str, upstream_era: str, cl
     return json.join(lowering.result(method, _legacy_result(_split(result)), client_version))
 
 
-def call_result(result_: RawBytes, client_era: str, upstream_era: str) -> RawBytes:
-    """The result of `tools/call` for a client of the newest revision of its era."""
-    version = eras.NEWEST_MODERN if client_era == eras.MODERN else eras.NEWEST_LEGACY
-    return result("tools/call", result_, client_era, upstream_era, version)
-
-
 def _split(result: RawBytes) -> Members:
     try:
         return {**json.split(result)}

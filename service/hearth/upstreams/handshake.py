@@ -136,3 +136,19 @@ async def read_list(connection: Connection, era: str, kind: Kind) -> list[Item]:
     except MessageError as exc:
         raise UpstreamError(f"server {connection.name!r} gave a list of {kind.member} that is none: {exc}") from exc
     return found
+
+
+def tell_headers(connection: Connection, found: Offering) -> None:
+    """Over HTTP, some arguments travel as headers, too; a tool whose annotations make no sense is not offered there."""
+    if not connection.sends_headers or found.era != eras.MODERN:
+        return
+    from hearth.mcp import headers
+
+    indexes: dict[str, headers.Index] = {}
+    for name, item in list(found.lists[TOOLS].items()):
+        try:
+            indexes[name] = headers.index(item.definition.get("inputSchema", b"{}"))
+        except headers.InvalidAnnotation as exc:
+            log.warning("its tool %r is left out: %s", name, exc, extra={"upstream": connection.name})
+            del found.lists[TOOLS][name]
+    connection.learn_headers(indexes)

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from hearth.config import ServerSpec
-from hearth.errors import HearthError, UpstreamError
+from hearth.errors import HearthError, UpstreamBusy, UpstreamError
 from hearth.mcp import eras
-from hearth.mcp.offering import CHANGES, KINDS, TOOLS, Kind, Offering
+from hearth.mcp.offering import CHANGES, KINDS, Kind, Offering
 from hearth.upstreams import handshake
 from hearth.upstreams.backoff import Backoff
 from hearth.upstreams.connection import Connection, Owner
@@ -26,6 +26,12 @@ from hearth.upstreams.watching import RELISTEN_SECONDS, Quiet, Watch
 from hearth.wire import json, values
 
 log = logging.getLogger(__name__)
+
+# Between two readings of lists that change all the time.
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 60.0
+# Calls that wait for their turn; whoever comes then is told that the server is busy.
+QUEUE_LIMIT = 1000
 
 STOPPED, STARTING, READY, FAILED = "stopped", "starting", "ready", "failed"
 
@@ -36,7 +42,7 @@ class Audience(Protocol):
     def offered(self, instance: "Instance") -> None:
         """What it offers is known, or has changed."""
 
-    def noticed(self, instance: "Instance", message: json.Message, cause: int | None) -> None:
+    def noticed(self, instance: "Instance", connection: Connection, message: json.Message, cause: int | None) -> None:
         """A notification that is not about lists or progress."""
 
     def asked(self, instance: "Instance", connection: Connection, message: json.Message, cause: int | None) -> None:
@@ -48,6 +54,10 @@ class Audience(Protocol):
 
 class Queued(Protocol):
     """A call that waits for its turn."""
+
+    @property
+    def since(self) -> float:
+        """Since when, by the monotonic clock."""
 
     def send(self) -> None:
         """It is its turn."""
@@ -107,6 +117,8 @@ class Instance:
         self._backoff = Backoff()
         self._ready_at = 0.0
         self._retired = False
+        # Seconds before a stream of notices that the server ended is asked for again.
+        self._relisten = RELISTEN_SECONDS
 
     @property
     def pids(self) -> list[int]:
@@ -127,8 +139,14 @@ class Instance:
         return limit is not None and (bool(self._queue) or self.in_flight >= limit)
 
     def queue(self, call: Queued) -> None:
-        """Send it when it is its turn."""
+        """Send it when it is its turn. Raises UpstreamBusy when too many wait already."""
+        if len(self._queue) >= QUEUE_LIMIT:
+            raise UpstreamBusy(f"server {self.name!r} is busy: {QUEUE_LIMIT} calls wait for their turn")
         self._queue.append(call)
+
+    def queued(self) -> list["Queued"]:
+        """Who waits, the longest waiting first."""
+        return list(self._queue)
 
     def _next(self) -> None:
         limit = self.spec.max_concurrency or 0
@@ -182,15 +200,16 @@ class Instance:
                 # One process at a time, whatever state the former one is in.
                 await self._dying.stop()
             await self._open_bounded()
-        except HearthError as exc:
+        except asyncio.CancelledError:
+            raise self._stopped() from None
+        except Exception as exc:
             self.error = f"{exc}{self._last_words()}"
             self.state = FAILED
             self._backoff.failed(time.monotonic(), 0.0)
             # Without its last words, which may carry anything.
-            log.warning("could not be started: %s", exc, extra={"upstream": self.name})
+            unforeseen = None if isinstance(exc, HearthError) else exc
+            log.warning("could not be started: %s", exc, exc_info=unforeseen, extra={"upstream": self.name})
             raise UpstreamError(self.error) from exc
-        except asyncio.CancelledError:
-            raise self._stopped() from None
         else:
             self._ready(begun)
         finally:
@@ -249,11 +268,12 @@ class Instance:
             self.connection = None
             raise
         self._stale.clear()
+        self._relisten = RELISTEN_SECONDS
         self.log_level = None
         found = await handshake.greet(connection, wanted, only, self.capabilities)
         self.era = found.era
         await handshake.read_lists(connection, found)
-        _tell_headers(connection, found)
+        handshake.tell_headers(connection, found)
         if found.era == eras.MODERN:
             self._listen(connection, found)
         self.offering = found
@@ -268,7 +288,9 @@ class Instance:
     def _unheard(self, connection: Connection) -> None:
         """The server has ended the stream of its notices: it is asked again, also for what it has told meanwhile."""
         if connection is self.connection and self.state == READY:
-            asyncio.get_running_loop().call_later(RELISTEN_SECONDS, self._listen_again, connection)
+            # One that ends every stream is asked ever more seldom.
+            asyncio.get_running_loop().call_later(self._relisten, self._listen_again, connection)
+            self._relisten = min(self._relisten * 2, LONGEST_PAUSE_SECONDS)
 
     def _listen_again(self, connection: Connection) -> None:
         if connection is not self.connection or self.state != READY or self.offering is None:
@@ -330,7 +352,7 @@ class Instance:
             meta = values.members(values.members(message.fields.get("params")).get("_meta"))
             self.watch.acknowledged(values.integer(meta.get(eras.SUBSCRIPTION_ID_KEY)))
         else:
-            self._audience.noticed(self, message, cause)
+            self._audience.noticed(self, connection, message, cause)
 
     def asked(self, connection: Connection, message: json.Message, cause: int | None) -> None:
         """A request of the server's."""
@@ -345,22 +367,30 @@ class Instance:
             self._refreshing = asyncio.create_task(self._refresh())
 
     async def _refresh(self) -> None:
+        pause = 0.0
         try:
             while self._stale and self.connection and self.offering:
                 kinds = list(self._stale)
                 self._stale.clear()
                 async with asyncio.timeout(self.spec.start_timeout):
                     await handshake.read_lists(self.connection, self.offering, kinds)
-                    _tell_headers(self.connection, self.offering)
+                    handshake.tell_headers(self.connection, self.offering)
+                if self._stale and not pause:
+                    # A burst: only the last is worth telling of.
+                    pause = FIRST_PAUSE_SECONDS
+                    continue
+                self._audience.offered(self)
+                if self._stale:
+                    # One whose lists change whenever they are read is read ever more seldom.
+                    await asyncio.sleep(pause)
+                    pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
         except (UpstreamError, TimeoutError) as exc:
             log.warning("its lists could not be read again: %s", exc, extra={"upstream": self.name})
-        else:
-            self._audience.offered(self)
         finally:
             self._refreshing = None
             if self._stale and self.state == READY:
                 # It changed again while an answer was waited for that never came.
-                self.refresh(())
+                asyncio.get_running_loop().call_later(RELISTEN_SECONDS, self.refresh, ())
 
     # --- ending
 
@@ -389,19 +419,3 @@ class Instance:
         while self.state == READY and (self.in_flight or self._queue or self.pins) and time.monotonic() < deadline:
             await asyncio.sleep(0.05)
         await self.retire()
-
-
-def _tell_headers(connection: Connection, found: Offering) -> None:
-    """Over HTTP, some arguments travel as headers, too; a tool whose annotations make no sense is not offered there."""
-    if not connection.sends_headers or found.era != eras.MODERN:
-        return
-    from hearth.mcp import headers
-
-    indexes: dict[str, headers.Index] = {}
-    for name, item in list(found.lists[TOOLS].items()):
-        try:
-            indexes[name] = headers.index(item.definition.get("inputSchema", b"{}"))
-        except headers.InvalidAnnotation as exc:
-            log.warning("its tool %r is left out: %s", name, exc, extra={"upstream": connection.name})
-            del found.lists[TOOLS][name]
-    connection.learn_headers(indexes)

@@ -23,7 +23,9 @@ class Tenant(NamedTuple):
         """Equal for clients that work in the same place; a client that works nowhere shares with nobody."""
         if self.roots:
             return " ".join(sorted(root.decode("utf-8", "replace") for root in self.roots))
-        return self.cwd or f"session {self.session}"
+        place = self.cwd or f"session {self.session}"
+        # One that says that it has no roots is not told those of one that cannot say.
+        return place if self.roots is None else f"{place} (no roots)"
 
     def root_list(self) -> bytes:
         """The result of `roots/list` for this place."""

@@ -6,7 +6,7 @@ the next before it is given up, so that nothing falls between the two.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from hearth.errors import HearthError
 from hearth.mcp import eras
@@ -63,21 +63,30 @@ class Watch:
 
     def hold(self, uri: str, holder: object) -> None:
         """Somebody wants to hear of it."""
-        self._holders.setdefault(uri, set()).add(holder)
+        self.hold_all((uri,), holder)
+
+    def hold_all(self, uris: Iterable[str], holder: object) -> None:
+        """Somebody wants to hear of them; the server is asked once."""
+        for uri in uris:
+            self._holders.setdefault(uri, set()).add(holder)
         self._sync()
 
     def release(self, uri: str, holder: object) -> None:
         """It no longer does."""
-        holders = self._holders.get(uri, set())
-        holders.discard(holder)
-        if not holders:
-            self._holders.pop(uri, None)
+        self._remove(uri, holder)
         self._sync()
 
     def leave(self, holder: object) -> None:
         """It wants to hear of nothing any more."""
         for uri in [uri for uri, holders in self._holders.items() if holder in holders]:
-            self.release(uri, holder)
+            self._remove(uri, holder)
+        self._sync()
+
+    def _remove(self, uri: str, holder: object) -> None:
+        holders = self._holders.get(uri, set())
+        holders.discard(holder)
+        if not holders:
+            self._holders.pop(uri, None)
 
     def holders(self, uri: str) -> list[tuple[object, str]]:
         """Who is told of a change of that resource, and the URI that each of them holds: its own, or one above it."""

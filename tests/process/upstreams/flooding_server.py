@@ -4,8 +4,8 @@
 
 Tools: `flood` {kind, count} sends that many notices of a kind, as fast as they are taken, then answers; `forever`
 {kind} sends them until it is ended. Kinds: `message`, `progress` (with the call's token), `list_changed`, `updated`,
-`cancelled` (of requests that never were), `unknown`, `question` (requests to the client, whose answers are counted and
-told by `flood`), `other` (answers to nothing). `echo` {text} is answered.
+`cancelled` (of requests that never were), `unknown`, `question` (requests to the client and progress behind them; the
+answers are counted and told by `flood`), `other` (answers to nothing). `echo` {text} is answered.
 """
 
 import json
@@ -74,7 +74,9 @@ def main() -> None:
             numbers = range(given["count"]) if "count" in given else iter(int, 1)
             pour(said(given["kind"], message, number) for number in numbers)
             asking, answers = message, []
-            if given["kind"] != "question":
+            if given["kind"] == "question":
+                stdio.send(said("progress", message, given["count"]))
+            else:
                 stdio.send(stdio.result(message, stdio.text(f"{given['count']} times")))
 
 

@@ -379,6 +379,7 @@ def test_flooding_counts_the_answers_to_its_questions(start: Any) -> None:
     server = start("flooding")
     server.write("tools/call", {"name": "flood", "arguments": {"kind": "question", "count": 2}}, 1)
     first, second = server.read()["id"], server.read()["id"]
+    assert server.read()["method"] == "notifications/progress"
     for answer in ({"id": first, "result": {}}, {"id": second, "error": {"code": 1, "message": "no"}}):
         server.input.write(json.dumps(answer).encode() + b"\n")
     server.input.flush()

@@ -58,7 +58,7 @@ class Stage:
 
     def tell(self, method: str, params: object = None, cause: int | None = None) -> None:
         message = {"jsonrpc": "2.0", "method": method} | ({} if params is None else {"params": params})
-        self.relay.noticed(self.instance, json.parse(json.dumps(message)), cause)
+        self.relay.noticed(self.instance, self.connection, json.parse(json.dumps(message)), cause)
 
     async def question(self, outlet: Kept) -> dict[str, Any]:
         await until(lambda: outlet.heard("ask"), "the client is asked")

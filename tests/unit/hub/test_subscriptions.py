@@ -8,6 +8,7 @@ import pytest
 
 from hearth.errors import MessageError
 from hearth.hub.binding import Binding
+from hearth.hub.calls import Call
 from hearth.hub.levels import Levels
 from hearth.hub.questions import Questions
 from hearth.hub.sessions import Session
@@ -41,7 +42,7 @@ class Stage:
         self.tasks: set[asyncio.Task[None]] = set()
         self.subscriptions = Subscriptions(self.catalogue, binding, self._spawn)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None], call: Call | None = None) -> None:
         self.tasks.add(asyncio.create_task(work))
 
     async def settle(self) -> None:

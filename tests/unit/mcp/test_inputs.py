@@ -42,7 +42,6 @@ def test_questions_alone_come_without_a_state() -> None:
 @pytest.mark.parametrize(("questions", "state"), [({"a": FORM, "b": ROOT}, "s"), ({}, ""), ({"a": FORM}, None)])
 def test_what_is_asked_is_read_as_it_was_written(questions: dict[str, Question], state: str | None) -> None:
     result = json.split(inputs.required_result(questions, state, INFO))
-    assert inputs.is_required(result)
     assert inputs.parse_required(result) == (questions, None if state is None else json.dumps(state))
 
 
@@ -71,11 +70,6 @@ def test_roots_need_no_params() -> None:
 def test_what_the_schema_does_not_allow_is_the_server_s_fault(result: bytes, said: str) -> None:
     with pytest.raises(UpstreamError, match=said):
         parsed(result)
-
-
-@pytest.mark.parametrize("result", [b"{}", b'{"resultType":"complete"}', b'{"resultType":1}'])
-def test_other_results_ask_for_nothing(result: bytes) -> None:
-    assert not inputs.is_required(json.split(result))
 
 
 def test_a_retry_s_answers_are_raw() -> None:

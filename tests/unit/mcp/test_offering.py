@@ -121,9 +121,9 @@ def test_what_is_no_list_is_an_error_and_not_an_empty_list(result: bytes) -> Non
 def test_a_list_is_in_the_order_of_names_and_the_first_of_a_name_counts() -> None:
     found = offering()
     found.take(TOOLS, [tool(b'{"name":"b"}'), tool(b'{"name":"a","title":"first"}'), tool(b'{"name":"a","title":"2"}')])
-    assert found.content(TOOLS) == ({"name": b'"a"', "title": b'"first"'}, {"name": b'"b"'})
+    assert found.lists[TOOLS]["a"].definition == {"name": b'"a"', "title": b'"first"'}
     assert list(found.lists[TOOLS]) == ["a", "b"]
-    assert found.content(PROMPTS) == ()
+    assert found.lists[PROMPTS] == {}
     found.take(TOOLS, [tool(b'{"name":"c"}')])
     assert list(found.lists[TOOLS]) == ["c"]
 

@@ -13,6 +13,12 @@ ENVELOPE = (
 )
 
 
+def call_result(raw: bytes, client_era: str, upstream_era: str) -> json.Raw | bytes:
+    """The result of a tool for a client of the newest revision of its era."""
+    version = eras.NEWEST_MODERN if client_era == eras.MODERN else eras.NEWEST_LEGACY
+    return translate.result("tools/call", raw, client_era, upstream_era, version)
+
+
 def to_modern(method: str, raw: bytes) -> bytes:
     return bytes(translate.result(method, raw, eras.MODERN, eras.LEGACY, eras.NEWEST_MODERN))
 
@@ -76,11 +82,11 @@ def test_traces_and_vendors_keys_go_along(era: str) -> None:
 @pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
 def test_a_result_within_one_era_is_untouched(era: str) -> None:
     raw = rb'{ "odd" : "\ud800", "odd":1 }'
-    assert translate.call_result(raw, era, era) is raw
+    assert call_result(raw, era, era) is raw
 
 
 def test_a_modern_client_gets_what_every_modern_result_has() -> None:
-    found = translate.call_result(b'{"content":[],"x":12345678901234567890}', eras.MODERN, eras.LEGACY)
+    found = call_result(b'{"content":[],"x":12345678901234567890}', eras.MODERN, eras.LEGACY)
     assert json.loads(found) == {
         "content": [],
         "x": 12345678901234567890,
@@ -91,7 +97,7 @@ def test_a_modern_client_gets_what_every_modern_result_has() -> None:
 
 def test_a_server_s_own_meta_is_kept_for_a_modern_client() -> None:
     raw = b'{"content":[],"_meta":{"v/k":1,"io.modelcontextprotocol/serverInfo":{"name":"own"}}}'
-    meta = json.loads(translate.call_result(raw, eras.MODERN, eras.LEGACY))["_meta"]
+    meta = json.loads(call_result(raw, eras.MODERN, eras.LEGACY))["_meta"]
     assert meta == {"v/k": 1, eras.SERVER_INFO_KEY: {"name": "own"}}
 
 
@@ -100,7 +106,7 @@ def test_a_legacy_client_gets_nothing_modern() -> None:
         b'{"resultType":"complete","ttlMs":5,"cacheScope":"private","content":[],"structuredContent":{"a":1},'
         b'"_meta":{"io.modelcontextprotocol/serverInfo":{},"v/k":1}}'
     )
-    found = json.loads(translate.call_result(raw, eras.LEGACY, eras.MODERN))
+    found = json.loads(call_result(raw, eras.LEGACY, eras.MODERN))
     assert found == {"content": [], "structuredContent": {"a": 1}, "_meta": {"v/k": 1}}
 
 
@@ -175,13 +181,13 @@ def test_the_type_of_a_result_is_what_its_own_level_says(raw: bytes, kind: str) 
 
 def test_a_meta_that_held_only_modern_words_disappears() -> None:
     raw = b'{"content":[],"_meta":{"io.modelcontextprotocol/serverInfo":{}}}'
-    assert json.loads(translate.call_result(raw, eras.LEGACY, eras.MODERN)) == {"content": []}
+    assert json.loads(call_result(raw, eras.LEGACY, eras.MODERN)) == {"content": []}
 
 
 @pytest.mark.parametrize("kind", [b'"input_required"', b'"task"', b"7"])
 def test_a_result_that_a_legacy_client_cannot_take_is_an_error(kind: bytes) -> None:
     with pytest.raises(UpstreamError, match="cannot take"):
-        translate.call_result(b'{"resultType":%b}' % kind, eras.LEGACY, eras.MODERN)
+        call_result(b'{"resultType":%b}' % kind, eras.LEGACY, eras.MODERN)
 
 
 @pytest.mark.parametrize(

@@ -232,10 +232,10 @@ def test_a_disk_that_is_full_leaves_the_former_file_and_no_other(
     known = Learned(str(path))
     known.raise_mode(SPEC, "workspace")
 
-    def full(descriptor: int) -> None:
+    def full(source: str, target: str) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "replace", full)
     known.raise_mode(SPEC, "session")
     known.note_era(SPEC, "legacy", "legacy")
     assert (known.get(SPEC).mode, Learned(str(path)).get(SPEC).mode) == ("session", "workspace")

@@ -20,8 +20,9 @@ def test_roots_count_before_the_folder_and_in_any_order() -> None:
     assert one.workspace != Tenant("1", cwd="/a").workspace
 
 
-def test_a_client_that_lists_no_roots_works_in_its_folder() -> None:
-    assert Tenant("1", cwd="/here", roots=()).workspace == Tenant("2", cwd="/here").workspace
+def test_a_client_without_roots_is_told_from_one_that_cannot_list_any() -> None:
+    assert Tenant("1", cwd="/here", roots=()).workspace == Tenant("2", cwd="/here", roots=()).workspace
+    assert Tenant("1", cwd="/here", roots=()).workspace != Tenant("2", cwd="/here").workspace
 
 
 def test_a_client_that_works_nowhere_shares_with_nobody() -> None:
