@@ -284,8 +284,7 @@ def filesystem_entry(folder: Path) -> Entry:
     shared = folder.parent / "files"
     shared.mkdir(exist_ok=True)
     (shared / "note.txt").write_text("one\ntwo\n")
-    # Otherwise it would follow the clients, and leave the folder in its arguments.
-    return {"command": command, "args": [*words, str(shared)], "isolation": "shared"}
+    return {"command": command, "args": [*words, str(shared)]}
 
 
 def filesystem_steps(place: str) -> Steps:

@@ -10,6 +10,7 @@ from hearth.errors import HearthError, UpstreamError
 from hearth.faults import SEAMS
 from hearth.hub.sessions import Replies, Session
 from hearth.mcp import answers, eras, lowering, translate
+from hearth.upstreams.abandoned import NOTICED_SECONDS
 from hearth.upstreams.connection import Connection, Waiter
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
@@ -202,8 +203,12 @@ class Call:
         """The server need not go on."""
         if self.parked:
             self.parked.cancelled()
-        elif self.connection:
+        elif self.connection and self.instance.era == eras.LEGACY:
             self.connection.cancel(self.number, reason, self.session.id)
+        elif self.connection:
+            # A modern server asks nobody, and sends messages for requests that named a level only.
+            is_silent = self.era == eras.MODERN and self.log_level is None
+            self.connection.cancel(self.number, reason, None if is_silent else self.session.id, NOTICED_SECONDS)
 
     # --- what it waits for besides
 

@@ -75,12 +75,19 @@ class Relay:
             return
         call = causing_call(connection, cause, asks=True)
         if message.method == capabilities.ROOTS and _knows_folder(instance, call) and not _lists_roots(call):
-            connection.answer(answers.result(message.id, instance.tenant.root_list()), cause)
+            connection.answer(self._roots(instance, message), cause)
             return
         if call is None or (isinstance(call, Call) and call.era == eras.LEGACY):
             self._put(key, instance, connection, call, message, cause)
         else:
             self._park(key, connection, call, message, cause)
+
+    def _roots(self, instance: Instance, message: json.Message) -> bytes:
+        """The roots of a workspace. Folders that are configured are not replaced by one that no client has named."""
+        assert message.id is not None
+        if instance.tenant.roots is None and instance.names_folders:
+            return refusal(message, "the client lists no roots, and the server was given folders by its config")
+        return answers.result(message.id, instance.tenant.root_list())
 
     def _learn(self, instance: Instance, method: str, cause: int | None) -> None:
         """A server that asks is shared more narrowly from now on, unless its transport tells whom it means."""

@@ -10,13 +10,15 @@ from typing import NamedTuple
 
 # As long as a call may go without an answer by default: who has said nothing for so long has given it up.
 ABANDONED_SECONDS = 1800.0
+# A modern server must say nothing more about it (2026-07-28, cancellation); it has this long to notice.
+NOTICED_SECONDS = 60.0
 # Above it the oldest is forgotten.
 ABANDONED_LIMIT = 10_000
 
 
 class _Abandoned(NamedTuple):
     whose: object
-    since: float
+    until: float
 
 
 class AbandonedRequests:
@@ -28,11 +30,11 @@ class AbandonedRequests:
     def __bool__(self) -> bool:
         return bool(self._requests)
 
-    def add(self, number: int, whose: object) -> None:
-        """One was given up."""
+    def add(self, number: int, whose: object, seconds: float = ABANDONED_SECONDS) -> None:
+        """One was given up; the server may be busy with it for so long."""
         if len(self._requests) >= ABANDONED_LIMIT:
             del self._requests[next(iter(self._requests))]
-        self._requests[number] = _Abandoned(whose, time.monotonic())
+        self._requests[number] = _Abandoned(whose, time.monotonic() + seconds)
 
     def answered(self, number: int) -> None:
         """The server has answered that request, whether it was given up or not."""
@@ -40,6 +42,6 @@ class AbandonedRequests:
 
     def owners(self) -> set[object]:
         """Whose those are that the server may still be busy with."""
-        deadline = time.monotonic() - ABANDONED_SECONDS
-        self._requests = {number: each for number, each in self._requests.items() if each.since > deadline}
+        now = time.monotonic()
+        self._requests = {number: each for number, each in self._requests.items() if each.until > now}
         return {each.whose for each in self._requests.values()}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from hearth.errors import HearthError, MessageError, TooLarge, UpstreamError
 from hearth.mcp import answers, eras
-from hearth.upstreams.abandoned import AbandonedRequests
+from hearth.upstreams.abandoned import ABANDONED_SECONDS, AbandonedRequests
 from hearth.wire import json, values
 from hearth.wire.lines import Item
 from hearth.wire.values import RawBytes
@@ -160,12 +160,21 @@ class Connection:
         if self._waiting.pop(number, None) is not None and self.on_free:
             self.on_free()
 
-    def cancel(self, number: int, reason: RawBytes | None = None, whose: object = None) -> None:
-        """Nobody waits any longer, and the server is told so; `whose` it was is remembered until it is done with it."""
+    def cancel(
+        self,
+        number: int,
+        reason: RawBytes | None = None,
+        whose: object = None,
+        busy_seconds: float = ABANDONED_SECONDS,
+    ) -> None:
+        """Nobody waits any longer, and the server is told so.
+
+        `whose` it was is remembered until the server is done with it, or for as long as it may be busy with it.
+        """
         self._standing.discard(number)
         if self._waiting.pop(number, None) is not None:
             if whose is not None:
-                self.abandoned.add(number, whose)
+                self.abandoned.add(number, whose, busy_seconds)
             self._withdraw(number, reason)
             if self.on_free:
                 self.on_free()

@@ -9,6 +9,7 @@ An instance that is obsolete (a config without it, or another way of sharing) ta
 
 import asyncio
 import logging
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -129,6 +130,11 @@ class Instance:
     def in_flight(self) -> int:
         """How many requests it has not answered."""
         return self.connection.in_flight if self.connection else 0
+
+    @property
+    def names_folders(self) -> bool:
+        """Whether its config says which folders it may use."""
+        return any(os.path.isdir(os.path.expanduser(word)) for word in self.spec.args if word.startswith(("/", "~")))
 
     # --- turns
 

@@ -83,7 +83,9 @@ def test_a_call_that_was_given_up_counts_as_long_as_the_server_may_be_at_it(era:
     async def body() -> None:
         stage = Stage(era)
         (one, _), (other, _) = client(era), client(era)
-        stage.call(one).cancel()
+        given_up = stage.call(one)
+        given_up.log_level = "info"
+        given_up.cancel()
         call = stage.call(other)
         assert stage.cause() is None
         mine = stage.call(one)
@@ -104,7 +106,9 @@ def test_a_server_that_answers_what_came_after_a_cancellation_may_go_on_all_the_
     async def body() -> None:
         stage = Stage(era)
         (one, _), (other, _) = client(era), client(era)
-        stage.call(one).cancel()
+        given_up = stage.call(one)
+        given_up.log_level = "info"
+        given_up.cancel()
         stage.call(other)
         waiting = stage.call(other)
         assert stage.cause() is None
@@ -112,6 +116,17 @@ def test_a_server_that_answers_what_came_after_a_cancellation_may_go_on_all_the_
         assert stage.cause() is None
         stage.connection.give(1, {})
         assert stage.cause() is waiting
+
+    run(body())
+
+
+def test_of_a_modern_call_that_named_no_level_nothing_can_be_heard_once_it_is_given_up() -> None:
+    async def body() -> None:
+        stage = Stage(eras.MODERN)
+        (one, _), (other, _) = client(eras.MODERN), client(eras.MODERN)
+        stage.call(one).cancel()
+        call = stage.call(other)
+        assert stage.cause() is call
 
     run(body())
 

@@ -411,6 +411,20 @@ def test_roots_are_the_workspace_s_whoever_asks_and_whenever(tmp_path: Path) -> 
     run(body())
 
 
+def test_folders_of_the_config_are_not_replaced_by_one_that_no_client_has_named(tmp_path: Path) -> None:
+    async def body() -> None:
+        stage = Stage(tmp_path, "workspace", isolation="workspace", args=("serve", str(tmp_path)))
+        stage.instance.tenant = stage.instance.tenant._replace(cwd="/here")
+        stage.ask(ROOTS)
+        stage.instance.tenant = stage.instance.tenant._replace(roots=(b'{"uri":"file:///there"}',))
+        stage.ask(ROOTS, "again")
+        refused, told = stage.connection.answers
+        assert "folders" in refused["error"]["message"]
+        assert told["result"] == {"roots": [{"uri": "file:///there"}]}
+
+    run(body())
+
+
 def test_roots_of_a_modern_client_that_tells_its_own_are_asked_for_in_its_call(tmp_path: Path) -> None:
     async def body() -> None:
         stage = Stage(tmp_path, "workspace", isolation="workspace")
