@@ -92,6 +92,19 @@ def test_a_form_may_be_declined_or_cancelled_and_the_call_goes_on(stage: Stage, 
         assert errand.outcome().text == action
 
 
+def test_a_call_that_its_client_never_comes_back_to_keeps_no_other_from_being_asked(stage: Stage, actor: Actor) -> None:
+    client = stage.modern()
+    parked(actor, client)
+    errand = Errand(client)
+    puppet, call = actor.next("tools/call")
+    puppet.ask("q-2", "elicitation/create", **QUESTIONS["elicitation/create"])
+    assert len(errand.wishes()) == 1
+    errand.go_on()
+    assert actor.reply_to("q-2")["result"] == FORM_ANSWER
+    puppet.say(call, "thanks")
+    assert errand.outcome().text == "thanks"
+
+
 def test_an_elicitation_by_url_is_asked_without_its_id_and_answered(stage: Stage, actor: Actor) -> None:
     client = stage.modern()
     errand = Errand(client)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def causing_call(connection: Connection, cause: int | None, asks: bool = False) -> "Call | ParkedCall | None":
     """The one call that a message can belong to: of several of one session, the oldest.
 
-    `asks`: the message is a question, so the oldest whose client can be asked something, if there is one.
+    `asks`: the message is a question, so the oldest whose client can be asked something, if there is one; before those
+    that are parked, whose client may never come back. If another was meant, the same person is asked.
     """
     if cause is not None:
         return _call(connection.waiter(cause))
@@ -31,7 +32,10 @@ def causing_call(connection: Connection, cause: int | None, asks: bool = False) 
     given_up = connection.abandoned.owners() if connection.abandoned else set()
     if given_up - {calls[0].session.id}:
         return None
-    return next(filter(may_be_asked, calls), calls[0]) if asks else calls[0]
+    if not asks:
+        return calls[0]
+    askable = list(filter(may_be_asked, calls)) or calls
+    return next((call for call in askable if isinstance(call, Call) or call.call), askable[0])
 
 
 def calls_of(session: Session, connection: Connection) -> "Iterator[Call | ParkedCall]":

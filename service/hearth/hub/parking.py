@@ -8,9 +8,10 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from hearth.errors import Refused
+from hearth.errors import MessageError, Refused
 from hearth.hub.calls import Call
 from hearth.hub.sessions import Session
+from hearth.mcp import eras
 from hearth.upstreams.connection import Connection
 from hearth.wire import json, values
 
@@ -58,9 +59,11 @@ class Parking:
 
     def retry(self, call: Call, method: str, params: json.Fields) -> bool:
         """Whether it is the retry of a parked call, and has been taken. Raises StateRefused, MessageError."""
-        state = values.text(params.get("requestState"))
-        if state is None:
+        if "requestState" not in params:
             return False
+        state = values.text(params["requestState"])
+        if state is None:
+            raise MessageError("params.requestState must be a string", eras.INVALID_PARAMS)
         from hearth.mcp import request_state
 
         digest = request_state.digest(method, params)

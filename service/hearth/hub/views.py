@@ -126,7 +126,9 @@ class View:
         return (server, uri) if server else None
 
     def _by_being_alone(self, uri: str) -> tuple[Server, str] | None:
-        return (self.with_resources[0], uri) if len(self.with_resources) == 1 else None
+        # A prefix names another, which has not said yet what it has, or is gone.
+        is_anybodys = len(self.with_resources) == 1 and uris.unprefixed(uri) is None
+        return (self.with_resources[0], uri) if is_anybodys else None
 
     def _server(self, name: str | None) -> Server | None:
         return next((server for server, _ in self.offerings if server.name == name), None)

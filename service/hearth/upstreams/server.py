@@ -1,6 +1,7 @@
 """One configured MCP server and its instances: which one a client shares, and with whom."""
 
 import asyncio
+import logging
 import math
 import os
 from collections.abc import Callable, Mapping
@@ -17,6 +18,8 @@ from hearth.upstreams.instance import FAILED, READY, STARTING, STOPPED, Audience
 from hearth.upstreams.learned import Learned
 from hearth.upstreams.stdio import StdioConnection
 from hearth.upstreams.tenancy import Tenant
+
+log = logging.getLogger(__name__)
 
 # How often a client may find that the instance it waited for is no longer the right one, before it is told so.
 _ATTEMPTS = 5
@@ -69,6 +72,11 @@ class Server:
         mode = isolation.raised(former, event)
         if mode == former:
             return
+        log.info(
+            "it asks its clients for something: an instance for each %s from now on",
+            mode,
+            extra={"upstream": self.name},
+        )
         self.mode = mode
         self._learned.raise_mode(self.spec, mode)
         for key, instance in list(self.instances.items()):
@@ -83,8 +91,12 @@ class Server:
         self._retiring(instance, self.spec.call_ceiling or math.inf)
 
     def profile(self, tenant: Tenant) -> bytes:
-        """What a legacy instance is told that its clients can be asked. Alone on it, a client declares for itself."""
-        return tenant.capabilities if self.mode == isolation.SESSION else capabilities.FULL
+        """What a legacy instance is told that its clients can be asked. Alone on it, a client declares for itself.
+
+        A modern one does so with each request, and is asked only what that request declared.
+        """
+        is_known = self.mode == isolation.SESSION and tenant.era == eras.LEGACY
+        return tenant.capabilities if is_known else capabilities.FULL
 
     def offering(self, tenant: Tenant) -> Offering | None:
         """What it offers to that client; None when that is not known yet.

@@ -332,7 +332,17 @@ def test_a_state_is_good_for_that_client_and_that_call_only(change: dict[str, An
     run(body())
 
 
-@pytest.mark.parametrize("params", [{}, {"requestState": "foreign"}, {"requestState": 7}])
+def test_a_state_that_is_no_string_is_refused() -> None:
+    async def body() -> None:
+        stage = Stage()
+        call = opened(stage.member, era=eras.MODERN)
+        with pytest.raises(MessageError, match="string"):
+            stage.parking.retry(call, "tools/call", json.split(json.dumps({**ASKED, "requestState": 7})))
+
+    run(body())
+
+
+@pytest.mark.parametrize("params", [{}, {"requestState": "foreign"}])
 def test_a_state_of_somebody_else_s_making_is_not_hearth_s_to_open(params: dict[str, object]) -> None:
     async def body() -> None:
         stage = Stage()

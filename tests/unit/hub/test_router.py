@@ -131,24 +131,6 @@ def test_the_era_is_told_by_each_request_and_the_session_s_by_its_first(tmp_path
     run(body())
 
 
-def test_what_a_client_is_offered_follows_what_its_first_modern_request_declares(tmp_path: Path) -> None:
-    async def body() -> None:
-        stage = Stage(tmp_path, "session", a=PLENTY)
-        rich = {**ENVELOPE, eras.CLIENT_CAPABILITIES_KEY: {"sampling": {}}}
-        for name, meta in (("rich", rich), ("plain", ENVELOPE)):
-            stage.servers["a"].script["tools/list"] = {"tools": [{"name": name, "inputSchema": {}}]}
-            teacher, outlet = stage.client(initialized=False)
-            stage.ask(teacher, "tools/list", _meta=meta)
-            await answer(outlet)
-        member, outlet = stage.client(initialized=False)
-        for number, params in enumerate(({}, {"_meta": rich}), 1):
-            stage.ask(member, "tools/list", number, **params)
-        listed = [message["result"]["tools"][0]["name"] for message in outlet.messages("answer")]
-        assert listed == ["a__plain", "a__rich"]
-
-    run(body())
-
-
 @pytest.mark.parametrize(
     ("meta", "code"),
     [
