@@ -10,7 +10,6 @@ from hearth.errors import HearthError, UpstreamError
 from hearth.faults import SEAMS
 from hearth.hub.sessions import Replies, Session
 from hearth.mcp import answers, eras, lowering, translate
-from hearth.upstreams.abandoned import NOTICED_SECONDS
 from hearth.upstreams.connection import Connection, Waiter
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
@@ -208,7 +207,7 @@ class Call:
         elif self.connection:
             # A modern server asks nobody, and sends messages for requests that named a level only.
             is_silent = self.era == eras.MODERN and self.log_level is None
-            self.connection.cancel(self.number, reason, None if is_silent else self.session.id, NOTICED_SECONDS)
+            self.connection.cancel(self.number, reason, None if is_silent else self.session.id, will_stop=True)
 
     # --- what it waits for besides
 

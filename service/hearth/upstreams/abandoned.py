@@ -2,7 +2,8 @@
 
 What a server says of its own accord may belong to one of these as well as to one that is still waited for: it should
 stop when it is told of the cancellation, and may go on all the same. It is done with one when it answers it, late and
-for nobody.
+for nobody. A modern server says nothing more about it once it knows: there, the answer to anything that was sent
+afterwards is enough.
 """
 
 import time
@@ -19,6 +20,8 @@ ABANDONED_LIMIT = 10_000
 class _Abandoned(NamedTuple):
     whose: object
     until: float
+    # An answer to this request or a later one tells that the server knows, and is silent; None where it may not be.
+    noticed_by: int | None
 
 
 class AbandonedRequests:
@@ -30,15 +33,22 @@ class AbandonedRequests:
     def __bool__(self) -> bool:
         return bool(self._requests)
 
-    def add(self, number: int, whose: object, seconds: float = ABANDONED_SECONDS) -> None:
-        """One was given up; the server may be busy with it for so long."""
+    def add(
+        self, number: int, whose: object, seconds: float = ABANDONED_SECONDS, noticed_by: int | None = None
+    ) -> None:
+        """One was given up; the server may be busy with it for so long, or until it answers one after `noticed_by`."""
         if len(self._requests) >= ABANDONED_LIMIT:
             del self._requests[next(iter(self._requests))]
-        self._requests[number] = _Abandoned(whose, time.monotonic() + seconds)
+        self._requests[number] = _Abandoned(whose, time.monotonic() + seconds, noticed_by)
 
     def answered(self, number: int) -> None:
         """The server has answered that request, whether it was given up or not."""
         self._requests.pop(number, None)
+        done = [
+            key for key, each in self._requests.items() if each.noticed_by is not None and each.noticed_by <= number
+        ]
+        for key in done:
+            del self._requests[key]
 
     def owners(self) -> set[object]:
         """Whose those are that the server may still be busy with."""

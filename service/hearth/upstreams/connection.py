@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from hearth.errors import HearthError, MessageError, TooLarge, UpstreamError
 from hearth.mcp import answers, eras
-from hearth.upstreams.abandoned import ABANDONED_SECONDS, AbandonedRequests
+from hearth.upstreams.abandoned import NOTICED_SECONDS, AbandonedRequests
 from hearth.wire import json, values
 from hearth.wire.lines import Item
 from hearth.wire.values import RawBytes
@@ -165,16 +165,19 @@ class Connection:
         number: int,
         reason: RawBytes | None = None,
         whose: object = None,
-        busy_seconds: float = ABANDONED_SECONDS,
+        will_stop: bool = False,
     ) -> None:
         """Nobody waits any longer, and the server is told so.
 
-        `whose` it was is remembered until the server is done with it, or for as long as it may be busy with it.
+        `whose` it was is remembered for as long as the server may be busy with it; if it `will_stop`, until it knows.
         """
         self._standing.discard(number)
         if self._waiting.pop(number, None) is not None:
             if whose is not None:
-                self.abandoned.add(number, whose, busy_seconds)
+                if will_stop:
+                    self.abandoned.add(number, whose, NOTICED_SECONDS, self._next_id)
+                else:
+                    self.abandoned.add(number, whose)
             self._withdraw(number, reason)
             if self.on_free:
                 self.on_free()

@@ -35,3 +35,13 @@ def test_of_too_many_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch) ->
     for number in (1, 2, 3):
         requests.add(number, number)
     assert requests.owners() == {2, 3}
+
+
+def test_a_server_that_will_stop_has_noticed_when_it_answers_what_was_sent_later() -> None:
+    requests = AbandonedRequests()
+    requests.add(4, "ann", noticed_by=6)
+    requests.add(5, "bob")
+    requests.answered(5 - 2)
+    assert requests.owners() == {"ann", "bob"}
+    requests.answered(7)
+    assert requests.owners() == {"bob"}
