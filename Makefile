@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test slow real matrix coverage lint bench fuzz chaos clean
+.PHONY: install demo test thorough slow real matrix coverage lint bench fuzz chaos clean
 
 install: $(STAMP)
 
@@ -21,7 +21,11 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# What `make test` leaves out: real systemd once more, on the newest Python at hand.
+# What `make test` has no time for: corners of the protocol, servers by url, sharing, wicked servers.
+thorough: $(STAMP)
+	$(BIN)/python -m pytest -m thorough $(PYTEST_ARGS) tests/process
+
+# Left out as well: real systemd once more, on the newest Python at hand.
 slow: $(STAMP)
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 
