@@ -105,8 +105,9 @@ class Daemon:
         self._ended = asyncio.Event()
         self.hub = Hub(self._settings, self._places.learned)
         self._reception = Reception(self, self._listener)
-        self._claim.register(self.hub.daemon_id, self._settings.hash)
+        # Before the registry says that it runs: whoever reads that may send a signal at once.
         self._watch_signals()
+        self._claim.register(self.hub.daemon_id, self._settings.hash)
         self._reception.open()
         self._announce()
         self._tick()

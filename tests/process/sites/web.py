@@ -163,12 +163,16 @@ class Site:
     async def _close(self) -> None:
         if self._server:
             self._server.close()
-        for handler in self._handlers:
-            handler.cancel()
         for writer in list(self._writers):
             writer.transport.abort()
-        if self._handlers:
-            await asyncio.wait(self._handlers)
+        # Not only the handlers: a connection may be in the middle of its TLS handshake.
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        # Transports that were aborted are closed in the next turn.
+        await asyncio.sleep(0)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
