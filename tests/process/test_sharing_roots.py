@@ -116,7 +116,7 @@ def test_a_client_that_refuses_to_list_its_roots_works_in_its_directory(house: H
 def test_clients_with_the_same_roots_share_a_workspace_wherever_they_were_started(house: House) -> None:
     server = house.server(isolation="workspace")
     house.start()
-    one, two = {"uri": "file:///work/one", "name": "One", "_meta": {"x": [1]}}, {"uri": "file:///work/two"}
+    one, two = {"uri": "file:///srv/one", "name": "One", "_meta": {"x": [1]}}, {"uri": "file:///srv/two"}
     ann, bob, cat = rooted(house, "ann", one, two), rooted(house, "bob", two, one), rooted(house, "cat", one)
     puppets = [worked(server, client, is_asked=True) for client in (ann, bob, cat)]
     assert puppets[0] is puppets[1] is not puppets[2]
@@ -131,7 +131,7 @@ def test_clients_with_the_same_roots_share_a_workspace_wherever_they_were_starte
 def test_a_client_that_changes_its_roots_moves_to_another_workspace(house: House) -> None:
     server = house.server(isolation="workspace", instance_idle=IDLE_SECONDS)
     house.start()
-    one, two = {"uri": "file:///work/one"}, {"uri": "file:///work/two"}
+    one, two = {"uri": "file:///srv/one"}, {"uri": "file:///srv/two"}
     ann, bob = rooted(house, "ann", one), rooted(house, "bob", two)
     first = worked(server, ann, is_asked=True)
     (pid,) = house.pids()
@@ -157,7 +157,7 @@ def test_a_client_that_changes_its_roots_moves_to_another_workspace(house: House
 def test_a_server_of_one_client_asks_it_for_its_roots_and_hears_that_they_change(house: House) -> None:
     server = house.server(isolation="session")
     house.start()
-    one, two = {"uri": "file:///work/one"}, {"uri": "file:///work/two"}
+    one, two = {"uri": "file:///srv/one"}, {"uri": "file:///srv/two"}
     ann = rooted(house, "ann", one)
     puppet = worked(server, ann)
     puppet.ask(1, "roots/list")

@@ -125,9 +125,9 @@ def test_a_socket_is_found_from_home(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_process_of_one_folder_is_resolved_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     spec = ServerSpec(name="a", command="x", args=("${workspaceFolder}", "${CLAUDE_PROJECT_DIR:-.}"), cwd="sub")
-    found = references.resolve(spec, ENVIRON, "/work/it")
-    assert (found.args, found.cwd) == (("/work/it", "/work/it"), "/work/it/sub")
-    assert references.resolve(spec.replace(cwd="/else"), ENVIRON, "/work/it").cwd == "/else"
+    found = references.resolve(spec, ENVIRON, "/srv/it")
+    assert (found.args, found.cwd) == (("/srv/it", "/srv/it"), "/srv/it/sub")
+    assert references.resolve(spec.replace(cwd="/else"), ENVIRON, "/srv/it").cwd == "/else"
     assert references.resolve(ServerSpec(name="a", command="x", cwd="sub"), ENVIRON).cwd == "/home/me/sub"
 
 

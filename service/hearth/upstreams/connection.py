@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 # Garbage is a server's own business; after so many messages it is no longer news.
 GARBAGE_REPORTS = 5
 _ID_DIGITS = 19
+CANCELLED = "notifications/cancelled"
 
 
 class Waiter(Protocol):
@@ -111,10 +112,7 @@ class Connection:
         raise NotImplementedError
 
     def _withdraw(self, number: int, reason: RawBytes | None) -> None:
-        params: dict[str, RawBytes] = {"requestId": b"%d" % number}
-        if reason is not None:
-            params["reason"] = reason
-        self.notify("notifications/cancelled", json.join(params))
+        self.notify(CANCELLED, cancellation(number, reason))
 
     # --- asking
 
@@ -266,6 +264,14 @@ class Connection:
             except Exception:
                 log.exception("internal error at the end of a conversation", extra={"upstream": self.name})
         self._owner.closed(self, why)
+
+
+def cancellation(number: int, reason: RawBytes | None) -> bytes:
+    """The params of the notification that nobody waits for that answer any longer."""
+    params: dict[str, RawBytes] = {"requestId": b"%d" % number}
+    if reason is not None:
+        params["reason"] = reason
+    return json.join(params)
 
 
 def refusal(message: json.Message, text: str, code: int = eras.METHOD_NOT_FOUND) -> bytes:

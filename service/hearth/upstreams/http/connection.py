@@ -15,11 +15,10 @@ from hearth.errors import HearthError, UpstreamBusy, UpstreamError
 from hearth.mcp import answers
 from hearth.mcp.headers import Index
 from hearth.turns import TURN
-from hearth.upstreams.connection import GARBAGE_REPORTS, Connection, Owner, Waiter
+from hearth.upstreams.connection import CANCELLED, GARBAGE_REPORTS, Connection, Owner, Waiter, cancellation
 from hearth.upstreams.http.outgoing import INITIALIZE, Outgoing
 from hearth.upstreams.http.sse_carrier import SseCarrier
 from hearth.upstreams.http.streamable import StreamableCarrier
-from hearth.wire import json
 from hearth.wire.lines import Item
 from hearth.wire.values import RawBytes
 
@@ -153,12 +152,8 @@ class HttpConnection(Connection):
     def _withdraw(self, number: int, reason: RawBytes | None) -> None:
         if self._carrier is None:
             return
-        params: dict[str, RawBytes] = {"requestId": b"%d" % number}
-        if reason is not None:
-            params["reason"] = reason
-        self._carrier.withdraw(
-            self._asked.get(number), answers.notification("notifications/cancelled", json.join(params))
-        )
+        notice = answers.notification(CANCELLED, cancellation(number, reason))
+        self._carrier.withdraw(self._asked.get(number), notice)
 
     # --- for the carriers
 
