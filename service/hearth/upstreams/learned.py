@@ -8,13 +8,12 @@ written when something new is learned. What cannot be read or written is logged 
 
 import logging
 import os
-import stat
-import sys
 import time
 from typing import Any, NamedTuple
 
 from hearth.config import ServerSpec
 from hearth.errors import StartError
+from hearth.host import private_files
 from hearth.host.folders import make_private
 from hearth.mcp import eras, isolation
 
@@ -115,9 +114,9 @@ class Learned:
         if self._key:
             return
         try:
-            key = _read(self._key_path)
+            key = private_files.read(self._key_path, SIZE_LIMIT_BYTES)
             self._key = key if len(key) == _KEY_BYTES else os.urandom(_KEY_BYTES)
-            self._known = _parsed(_read(self.path)) if key == self._key else {}
+            self._known = _parsed(private_files.read(self.path, SIZE_LIMIT_BYTES)) if key == self._key else {}
         except (OSError, ValueError, RecursionError) as exc:
             self._key = self._key or os.urandom(_KEY_BYTES)
             self._complain("read", exc)
@@ -126,9 +125,9 @@ class Learned:
         try:
             make_private(os.path.dirname(self.path))
             # The key first: without it the other file means nothing, and is begun anew.
-            if _read(self._key_path) != self._key:
-                _write(self._key_path, self._key)
-            _write(self.path, _document(self._known))
+            if private_files.read(self._key_path, SIZE_LIMIT_BYTES) != self._key:
+                private_files.write(self._key_path, self._key)
+            private_files.write(self.path, _document(self._known))
         except (OSError, ValueError, StartError) as exc:
             self._complain("written", exc)
 
@@ -137,44 +136,6 @@ class Learned:
             self._complained = True
             why = exc.strerror if isinstance(exc, OSError) else exc
             log.warning("what was learned of servers cannot be %s: %s: %s", what, self.path, why)
-
-
-def _read(path: str) -> bytes:
-    """The file's bytes; none if there is no such file. Raises OSError and ValueError."""
-    try:
-        # A named pipe without a writer would hold the daemon for ever.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    except FileNotFoundError:
-        return b""
-    with open(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or (sys.platform != "win32" and found.st_uid != os.getuid()):
-            raise ValueError("it is not a file of yours")
-        data = file.read(SIZE_LIMIT_BYTES + 1)
-    if len(data) > SIZE_LIMIT_BYTES:
-        raise ValueError(f"it has over {SIZE_LIMIT_BYTES} bytes")
-    return data
-
-
-def _write(path: str, data: bytes) -> None:
-    """Put the file in place, whole and for this user only. Raises OSError."""
-    temporary = f"{path}.{os.getpid()}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    try:
-        with open(os.open(temporary, flags, 0o600), "wb") as file:
-            # Not synced, which may take the loop's time: what a crash of the machine leaves is begun anew.
-            file.write(data)
-        os.replace(temporary, path)
-    except OSError:
-        _unlink(temporary)
-        raise
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass
 
 
 def _document(known: dict[str, Knowledge]) -> bytes:

@@ -1,0 +1,47 @@
+"""Small files for this user only, read and replaced whole: what is remembered, what is secret.
+
+A reader sees the former content or the new one, never half of either. Nothing is synced to the disk, which may take
+the loop's time: whoever reads such a file takes one that makes no sense for none.
+"""
+
+import os
+import stat
+import sys
+
+
+def read(path: str, limit: int) -> bytes:
+    """The file's bytes; none if there is no such file. Raises OSError, and ValueError for one that is not ours."""
+    try:
+        # A named pipe without a writer would hold the daemon for ever.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError:
+        return b""
+    with open(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or (sys.platform != "win32" and found.st_uid != os.getuid()):
+            raise ValueError("it is not a file of yours")
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise ValueError(f"it has over {limit} bytes")
+    return data
+
+
+def write(path: str, data: bytes) -> None:
+    """Put the file in place, whole and with mode 0600; its folder has to be there. Raises OSError."""
+    temporary = f"{path}.{os.getpid()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        with open(os.open(temporary, flags, 0o600), "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except OSError:
+        remove(temporary)
+        raise
+
+
+def remove(path: str) -> None:
+    """Take the file away, if it is there and that can be done."""
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
