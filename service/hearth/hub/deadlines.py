@@ -37,12 +37,12 @@ class Deadlines:
             for waiter in instance.connection.waiters() if instance.connection else ():
                 self._check(waiter, now, instance)
             self._check_queue(now, instance)
-        if not self.armed and any(instance.in_flight or instance.queued() for instance in instances):
+        if not self.armed and any(instance.in_flight or instance.queue for instance in instances):
             self.arm()
 
     def _check_queue(self, now: float, instance: Instance) -> None:
         limit = instance.spec.call_timeout
-        for turn in instance.queued():
+        for turn in instance.queue.waiting():
             if limit and now - turn.since > limit:
                 # It stays in the queue, and is not sent when its turn comes.
                 sentence = f"server {instance.name!r} was busy with other calls for {limit:g} s (key call_timeout)"

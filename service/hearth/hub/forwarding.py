@@ -114,8 +114,8 @@ class Forwarding:
         """Send it to an instance that is ready. Raises UpstreamError."""
         if (call.resent or call.replayed) and target.unrepeatable is not None:
             raise unrepeatable(target.unrepeatable)
-        if instance.limited and instance.full:
-            instance.queue(_Turn(self, call, request, view, target, instance, monotonic()))
+        if instance.limited and instance.queue.full:
+            instance.queue.add(_Turn(self, call, request, view, target, instance, monotonic()))
             if not self._deadlines.armed:
                 self._deadlines.arm()
         else:

@@ -11,28 +11,23 @@ import asyncio
 import logging
 import os
 import time
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Protocol
 
 from hearth.config import ServerSpec
-from hearth.errors import HearthError, UpstreamBusy, UpstreamError
+from hearth.errors import HearthError, UpstreamError
 from hearth.mcp import eras
-from hearth.mcp.offering import CHANGES, KINDS, Kind, Offering
+from hearth.mcp.offering import CHANGES, Offering
 from hearth.upstreams import handshake
 from hearth.upstreams.backoff import Backoff
+from hearth.upstreams.call_queue import CallQueue
 from hearth.upstreams.connection import Connection, Owner
+from hearth.upstreams.freshness import Freshness
 from hearth.upstreams.tenancy import Tenant
-from hearth.upstreams.watching import RELISTEN_SECONDS, Quiet, Watch
+from hearth.upstreams.watching import Watch
 from hearth.wire import json, values
 
 log = logging.getLogger(__name__)
-
-# Between two readings of lists that change all the time.
-FIRST_PAUSE_SECONDS = 0.1
-LONGEST_PAUSE_SECONDS = 60.0
-# Calls that wait for their turn; whoever comes then is told that the server is busy.
-QUEUE_LIMIT = 1000
 
 STOPPED, STARTING, READY, FAILED = "stopped", "starting", "ready", "failed"
 
@@ -51,20 +46,6 @@ class Audience(Protocol):
 
     def ended(self, instance: "Instance", connection: Connection) -> None:
         """That conversation is over; who needs another starts it again."""
-
-
-class Queued(Protocol):
-    """A call that waits for its turn."""
-
-    @property
-    def since(self) -> float:
-        """Since when, by the monotonic clock."""
-
-    def send(self) -> None:
-        """It is its turn."""
-
-    def failed(self, problem: HearthError) -> None:
-        """Its turn will not come."""
 
 
 class Instance:
@@ -105,21 +86,18 @@ class Instance:
         self.pins: set[object] = set()
         self.watch = Watch(spec.name)
         self.log_level: str | None = None
-        # Calls above max_concurrency.
+        # Whether calls may have to wait for their turn, and those that do.
         self.limited = spec.max_concurrency is not None
-        self._queue: deque[Queued] = deque()
+        self.queue = CallQueue(spec.name, spec.max_concurrency, lambda: self.in_flight)
         self._connect = connect
         self._audience = audience
         self._starting: asyncio.Task[None] | None = None
-        self._refreshing: asyncio.Task[None] | None = None
         self._dying: Connection | None = None
-        self._stale: dict[Kind, None] = {}
+        self._freshness = Freshness(spec.name, spec.start_timeout, lambda: audience.offered(self))
         self._stderr: tuple[str, ...] = ()
         self._backoff = Backoff()
         self._ready_at = 0.0
         self._retired = False
-        # Seconds before a stream of notices that the server ended is asked for again.
-        self._relisten = RELISTEN_SECONDS
 
     @property
     def pids(self) -> list[int]:
@@ -135,34 +113,6 @@ class Instance:
     def names_folders(self) -> bool:
         """Whether its config says which folders it may use."""
         return any(os.path.isdir(os.path.expanduser(word)) for word in self.spec.args if word.startswith(("/", "~")))
-
-    # --- turns
-
-    @property
-    def full(self) -> bool:
-        """Whether a call has to wait for its turn."""
-        limit = self.spec.max_concurrency
-        return limit is not None and (bool(self._queue) or self.in_flight >= limit)
-
-    def queue(self, call: Queued) -> None:
-        """Send it when it is its turn. Raises UpstreamBusy when too many wait already."""
-        if len(self._queue) >= QUEUE_LIMIT:
-            raise UpstreamBusy(f"server {self.name!r} is busy: {QUEUE_LIMIT} calls wait for their turn")
-        self._queue.append(call)
-
-    def queued(self) -> list["Queued"]:
-        """Who waits, the longest waiting first."""
-        return list(self._queue)
-
-    def _next(self) -> None:
-        limit = self.spec.max_concurrency or 0
-        while self._queue and self.in_flight < limit:
-            self._queue.popleft().send()
-
-    def _fail_queue(self) -> None:
-        queue, self._queue = self._queue, deque()
-        for call in queue:
-            call.failed(UpstreamError(f"server {self.name!r} ended before it took the call"))
 
     # --- starting
 
@@ -225,20 +175,18 @@ class Instance:
         return UpstreamError(f"server {self.name!r} was stopped while it was being started")
 
     def _ready(self, begun: float) -> None:
-        assert self.connection is not None
+        assert self.connection is not None and self.offering is not None
         self.state = READY
         self.open = not self.obsolete
         self.error = None
-        if self.spec.max_concurrency:
-            self.connection.on_free = self._next
+        if self.limited:
+            self.connection.on_free = self.queue.advance
         self._ready_at = time.monotonic()
         elapsed = (self._ready_at - begun) * 1000
         log.info("ready after %.0f ms", elapsed, extra={"upstream": self.name, "era": self.era})
         self.watch.connected(self.connection, self.era)
         self._audience.offered(self)
-        if self._stale:
-            # It changed its mind while it was being asked.
-            self.refresh(())
+        self._freshness.ready(self.connection, self.offering)
 
     async def _open_bounded(self) -> None:
         try:
@@ -273,39 +221,15 @@ class Instance:
         except UpstreamError:
             self.connection = None
             raise
-        self._stale.clear()
-        self._relisten = RELISTEN_SECONDS
+        self._freshness.begin()
         self.log_level = None
         found = await handshake.greet(connection, wanted, only, self.capabilities)
         self.era = found.era
         await handshake.read_lists(connection, found)
         handshake.tell_headers(connection, found)
         if found.era == eras.MODERN:
-            self._listen(connection, found)
+            self._freshness.listen(connection, found)
         self.offering = found
-
-    def _listen(self, connection: Connection, found: Offering) -> None:
-        """Ask a modern server for its change notices; it answers only when it is done with them."""
-        wanted = {kind.listen: True for kind in KINDS if found.has(kind.capability) and found.announces(kind)}
-        if wanted:
-            params = handshake.own_params(eras.MODERN, notifications=json.dumps(wanted))
-            connection.stand(b'"subscriptions/listen"', params, Quiet(self.name, lambda: self._unheard(connection)))
-
-    def _unheard(self, connection: Connection) -> None:
-        """The server has ended the stream of its notices: it is asked again, also for what it has told meanwhile."""
-        if connection is self.connection and self.state == READY:
-            # One that ends every stream is asked ever more seldom.
-            asyncio.get_running_loop().call_later(self._relisten, self._listen_again, connection)
-            self._relisten = min(self._relisten * 2, LONGEST_PAUSE_SECONDS)
-
-    def _listen_again(self, connection: Connection) -> None:
-        if connection is not self.connection or self.state != READY or self.offering is None:
-            return
-        try:
-            self._listen(connection, self.offering)
-        except UpstreamError:
-            return
-        self.refresh(KINDS)
 
     def _last_words(self) -> str:
         return f"; its last words: {' | '.join(self._stderr[-3:])}" if self._stderr else ""
@@ -313,10 +237,14 @@ class Instance:
     async def _discard(self) -> None:
         connection, self.connection = self.connection, None
         self.open = False
-        self.watch.disconnected()
+        self._lose_touch()
         if connection:
             await connection.stop()
             self._stderr = connection.last_words
+
+    def _lose_touch(self) -> None:
+        self.watch.disconnected()
+        self._freshness.end()
 
     # --- what the connection tells its owner
 
@@ -329,10 +257,10 @@ class Instance:
         self.state = STOPPED
         self.restarts += 1
         self.error = "it closed its input or output"
-        self.watch.disconnected()
+        self._lose_touch()
         self._backoff.failed(time.monotonic(), time.monotonic() - self._ready_at)
         # Now, and not when it is closed: by then others may wait for its successor.
-        self._fail_queue()
+        self.queue.fail()
 
     def closed(self, connection: Connection, why: str) -> None:
         """The conversation is over."""
@@ -353,7 +281,7 @@ class Instance:
         """A notification."""
         kinds = CHANGES.get(message.method or "")
         if kinds:
-            self.refresh(kinds)
+            self._freshness.refresh(kinds)
         elif message.method == "notifications/subscriptions/acknowledged":
             meta = values.members(values.members(message.fields.get("params")).get("_meta"))
             self.watch.acknowledged(values.integer(meta.get(eras.SUBSCRIPTION_ID_KEY)))
@@ -363,40 +291,6 @@ class Instance:
     def asked(self, connection: Connection, message: json.Message, cause: int | None) -> None:
         """A request of the server's."""
         self._audience.asked(self, connection, message, cause)
-
-    # --- lists that change
-
-    def refresh(self, kinds: Iterable[Kind]) -> None:
-        """Fetch lists anew, then tell; bursts of notices become one fetch more."""
-        self._stale.update(dict.fromkeys(kinds))
-        if self._refreshing is None and self.state == READY:
-            self._refreshing = asyncio.create_task(self._refresh())
-
-    async def _refresh(self) -> None:
-        pause = 0.0
-        try:
-            while self._stale and self.connection and self.offering:
-                kinds = list(self._stale)
-                self._stale.clear()
-                async with asyncio.timeout(self.spec.start_timeout):
-                    await handshake.read_lists(self.connection, self.offering, kinds)
-                    handshake.tell_headers(self.connection, self.offering)
-                if self._stale and not pause:
-                    # A burst: only the last is worth telling of.
-                    pause = FIRST_PAUSE_SECONDS
-                    continue
-                self._audience.offered(self)
-                if self._stale:
-                    # One whose lists change whenever they are read is read ever more seldom.
-                    await asyncio.sleep(pause)
-                    pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
-        except (UpstreamError, TimeoutError) as exc:
-            log.warning("its lists could not be read again: %s", exc, extra={"upstream": self.name})
-        finally:
-            self._refreshing = None
-            if self._stale and self.state == READY:
-                # It changed again while an answer was waited for that never came.
-                asyncio.get_running_loop().call_later(RELISTEN_SECONDS, self.refresh, ())
 
     # --- ending
 
@@ -412,7 +306,7 @@ class Instance:
         if self._starting:
             self._starting.cancel()
         self.state = STOPPED
-        self._fail_queue()
+        self.queue.fail()
         if self._dying:
             await self._dying.stop()
         await self._discard()
@@ -422,6 +316,6 @@ class Instance:
         self.outdate()
         deadline = time.monotonic() + seconds
         # One that is still being started has no calls: who waits for it is served by its successor.
-        while self.state == READY and (self.in_flight or self._queue or self.pins) and time.monotonic() < deadline:
+        while self.state == READY and (self.in_flight or self.queue or self.pins) and time.monotonic() < deadline:
             await asyncio.sleep(0.05)
         await self.retire()

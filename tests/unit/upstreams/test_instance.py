@@ -10,7 +10,7 @@ from hearth.config import ServerSpec
 from hearth.errors import HearthError, UpstreamError
 from hearth.mcp import eras, isolation
 from hearth.mcp.offering import TOOLS
-from hearth.upstreams import instance as module
+from hearth.upstreams import freshness
 from hearth.upstreams.connection import Owner
 from hearth.upstreams.instance import FAILED, READY, STARTING, STOPPED, Instance
 from hearth.upstreams.tenancy import Tenant
@@ -253,7 +253,7 @@ def test_a_modern_server_that_announces_nothing_is_not_asked_for_notices() -> No
 def test_a_stream_of_notices_that_the_server_ended_is_asked_for_again_and_so_are_the_lists(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "RELISTEN_SECONDS", 0.0)
+    monkeypatch.setattr(freshness, "RELISTEN_SECONDS", 0.0)
 
     async def body() -> None:
         stage = Stage(modern_script())
@@ -458,9 +458,9 @@ def test_an_instance_is_full_when_as_many_are_in_flight_as_may_be(limit: int | N
     async def body() -> None:
         stage = Stage(max_concurrency=limit)
         connection = await stage.ready()
-        assert not stage.instance.full
+        assert not stage.instance.queue.full
         connection.request(b'"tools/call"', b"{}", _Nobody())
-        assert stage.instance.full is full
+        assert stage.instance.queue.full is full
 
     run(body())
 
@@ -477,12 +477,12 @@ def test_whoever_waits_is_sent_when_there_is_room_and_failed_when_there_never_wi
         connection = await stage.ready()
         number = connection.request(b'"tools/call"', b"{}", _Nobody())
         told: list[str] = []
-        stage.instance.queue(Turn(told))
-        assert (told, stage.instance.full) == ([], True)
+        stage.instance.queue.add(Turn(told))
+        assert (told, stage.instance.queue.full) == ([], True)
         connection.give(number, {})
         assert told == ["sent"]
         connection.request(b'"tools/call"', b"{}", _Nobody())
-        stage.instance.queue(Turn(told))
+        stage.instance.queue.add(Turn(told))
         connection.end("it ended")
         assert told[1:] == ["server 's' ended before it took the call"]
 
@@ -497,7 +497,7 @@ def test_a_retired_instance_ends_its_server_and_does_not_come_back() -> None:
         stage = Stage(max_concurrency=1)
         connection = await stage.ready()
         told: list[str] = []
-        stage.instance.queue(Turn(told))
+        stage.instance.queue.add(Turn(told))
         await stage.instance.retire()
         assert connection.stopped
         assert (stage.instance.state, stage.instance.open, stage.instance.connection) == (STOPPED, False, None)
