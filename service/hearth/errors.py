@@ -10,6 +10,7 @@
     │   └── AlreadyRunning     … because another one is; carries who
     ├── Unreachable            the daemon did not answer
     ├── Refused                a request was understood and denied
+    ├── VaultError             a secret could not be stored, or found where it was stored
     └── UpstreamError          an MCP server could not be started, or died
         └── UpstreamBusy       … or does not read what it is sent
 
@@ -89,6 +90,10 @@ class Refused(HearthError):
 
     exit_code = 5
     rpc_code = -32602
+
+
+class VaultError(HearthError):
+    """A keyring, or the file in its place, refuses or is silent; the sentence says what to do."""
 
 
 class UpstreamError(HearthError):

@@ -1,7 +1,7 @@
 """Small files for this user only, read and replaced whole: what is remembered, what is secret.
 
-A reader sees the former content or the new one, never half of either. Nothing is synced to the disk, which may take
-the loop's time: whoever reads such a file takes one that makes no sense for none.
+A reader sees the former content or the new one, never half of either. Nothing is synced to the disk unless asked for,
+which may take the loop's time: whoever reads such a file takes one that makes no sense for none.
 """
 
 import os
@@ -26,13 +26,19 @@ def read(path: str, limit: int) -> bytes:
     return data
 
 
-def write(path: str, data: bytes) -> None:
-    """Put the file in place, whole and with mode 0600; its folder has to be there. Raises OSError."""
+def write(path: str, data: bytes, durable: bool = False) -> None:
+    """Put the file in place, whole and with mode 0600; its folder has to be there. Raises OSError.
+
+    `durable`: also when the power fails a moment later; for what exists nowhere else.
+    """
     temporary = f"{path}.{os.getpid()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     try:
         with open(os.open(temporary, flags, 0o600), "wb") as file:
             file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError:
         remove(temporary)
