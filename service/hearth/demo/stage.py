@@ -13,11 +13,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hearth.demo import memory
 from hearth.demo.client import Client, ClientError
 from hearth.demo.report import IdleExit, Kill, Side, Times
 from hearth.demo.scratch import Scratch
-from hearth.host import processes
+from hearth.host import memory, processes
 
 # Long enough for one agent to follow another, short enough to wait for.
 IDLE_TIMEOUT_SECONDS = 1.0

@@ -13,7 +13,7 @@ from hearth.mcp import answers, eras, lowering, translate
 from hearth.upstreams.connection import Connection, Waiter
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
-from hearth.wire import json
+from hearth.wire import json, values
 from hearth.wire.values import RawBytes
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger(__name__)
+
+# How a tool says that it failed; looked for before anything is parsed.
+_IS_ERROR = b'"isError"'
 
 
 class Desk(Protocol):
@@ -141,6 +144,7 @@ class Call:
         if result is None:
             self._take_error(message)
             return
+        received = result
         if not self.plain:
             if self.era == eras.LEGACY and translate.result_type(result) == translate.INPUT_REQUIRED:
                 self.desk.input_required(self, result)
@@ -150,7 +154,10 @@ class Call:
             except HearthError as problem:
                 self.failed(problem)
                 return
-        self.close(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (self.id, result))
+        payload = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (self.id, result)
+        if self.close(payload):
+            erred = _IS_ERROR in payload and _tells_error(payload, received)
+            self.instance.figures.add(monotonic() - self.started, erred)
 
     def _take_error(self, message: json.Message) -> None:
         error = message.fields["error"]
@@ -159,7 +166,8 @@ class Call:
         body = translate.error_object(
             error, self.era, self.instance.era, self.uri, self.method, self.known, self.version
         )
-        self.close(answers.raw_error(self.id, body))
+        if self.close(answers.raw_error(self.id, body)):
+            self.instance.figures.add(monotonic() - self.started, True)
 
     def _translated(self, result: RawBytes) -> RawBytes:
         result = translate.result(self.method, result, self.era, self.instance.era, self.version)
@@ -167,7 +175,8 @@ class Call:
 
     def failed(self, problem: HearthError) -> None:
         """No answer will come from the upstream; the client gets the reason."""
-        self.close(answers.failure(self.id, problem))
+        if self.close(answers.failure(self.id, problem)) and self.connection is not None:
+            self.instance.figures.add(monotonic() - self.started, True)
 
     def progressed(self, params: json.Fields) -> None:
         """Progress goes to the one session whose call it is, under the token that its client chose."""
@@ -179,8 +188,8 @@ class Call:
 
     # --- to the client
 
-    def close(self, payload: bytes, keep: str | None = None, drop: str | None = None) -> None:
-        """Give the one answer; anything later is dropped."""
+    def close(self, payload: bytes, keep: str | None = None, drop: str | None = None) -> bool:
+        """Give the one answer; anything later is dropped. Whether this was the one."""
         session = self.session
         if session.open.get(self.key) is self:
             del session.open[self.key]
@@ -188,6 +197,8 @@ class Call:
                 self._bequeath_questions()
                 self._withdraw_questions()
             (self.batch or session.outlet).answer(self.tag, payload, keep, drop)
+            return True
+        return False
 
     def cancel(self, reason: RawBytes | None = None) -> None:
         """The client withdrew it: there is no answer, and the upstream is told."""
@@ -253,6 +264,14 @@ class Call:
         for task in tasks or ():
             if task is not current:
                 task.cancel()
+
+
+def _tells_error(payload: bytes, result: RawBytes) -> bool:
+    """Whether a result that speaks of errors is one. Parsed only if it may be: most servers say `false` each time."""
+    at = payload.rfind(_IS_ERROR) + len(_IS_ERROR)
+    if payload[at : at + 6] == b":false":
+        return False
+    return values.is_true(values.members(result).get("isError"))
 
 
 async def guarded(work: Coroutine[Any, Any, None], call: Call | None = None) -> None:

@@ -22,6 +22,7 @@ from hearth.upstreams import handshake
 from hearth.upstreams.backoff import Backoff
 from hearth.upstreams.call_queue import CallQueue
 from hearth.upstreams.connection import Connection, Owner
+from hearth.upstreams.figures import Figures
 from hearth.upstreams.freshness import Freshness
 from hearth.upstreams.tenancy import Tenant
 from hearth.upstreams.watching import Watch
@@ -71,6 +72,9 @@ class Instance:
         self.state = STOPPED
         self.error: str | None = None
         self.restarts = 0
+        self.figures = Figures()
+        # Seconds since 1970, when the conversation that runs now began.
+        self.started_at: float | None = None
         self.offering: Offering | None = None
         self.connection: Connection | None = None
         self.era = wanted
@@ -182,6 +186,7 @@ class Instance:
         if self.limited:
             self.connection.on_free = self.queue.advance
         self._ready_at = time.monotonic()
+        self.started_at = time.time()
         elapsed = (self._ready_at - begun) * 1000
         log.info("ready after %.0f ms", elapsed, extra={"upstream": self.name, "era": self.era})
         self.watch.connected(self.connection, self.era)

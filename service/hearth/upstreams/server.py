@@ -13,6 +13,7 @@ from hearth.errors import ConfigError, HearthError, UpstreamError
 from hearth.mcp import capabilities, eras, isolation
 from hearth.mcp.offering import Offering
 from hearth.paths import home_dir
+from hearth.upstreams import figures
 from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.instance import FAILED, READY, STARTING, STOPPED, Audience, Instance
 from hearth.upstreams.learned import Learned
@@ -57,6 +58,9 @@ class Server:
         self._latest: Instance | None = None
         self._scout: Instance | None = None
         self._retired = False
+        # Of instances that are no longer in use.
+        self._former = figures.Figures()
+        self._former_restarts = 0
         # When those that nobody uses are to be ended.
         self._idle: dict[Instance, asyncio.TimerHandle] = {}
         # Who shares an instance, as configured or as learned.
@@ -87,6 +91,10 @@ class Server:
         """Its calls in flight finish; whoever calls next gets another."""
         if self.instances.get(key) is instance:
             del self.instances[key]
+        self._former.absorb(instance.figures)
+        self._former_restarts += instance.restarts
+        # What it still has in flight is counted there, too.
+        instance.figures = self._former
         instance.outdate()
         self._retiring(instance, self.spec.call_ceiling or math.inf)
 
@@ -308,7 +316,8 @@ class Server:
             "pids": self.pids,
             "tools": None if offering is None else len(next(iter(offering.lists.values()))),
             "error": self.error,
-            "restarts": sum(instance.restarts for instance in self.instances.values()),
+            "restarts": self._former_restarts + sum(instance.restarts for instance in self.instances.values()),
+            **figures.total([self._former, *(instance.figures for instance in self.instances.values())]),
             "instances": [
                 {
                     "era": instance.era,
@@ -317,6 +326,9 @@ class Server:
                     "pids": instance.pids,
                     "sessions": len(instance.holders),
                     "inFlight": instance.in_flight,
+                    "restarts": instance.restarts,
+                    "startedAt": instance.started_at if instance.state == READY else None,
+                    **instance.figures.describe(),
                 }
                 for key, instance in self.instances.items()
             ],

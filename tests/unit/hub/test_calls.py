@@ -397,3 +397,37 @@ def test_the_refusal_to_run_twice_names_the_tool_and_says_why() -> None:
     words = str(unrepeatable("pay"))
     assert "'pay'" in words
     assert "may or may not have run" in words
+
+
+# --- figures
+
+
+@pytest.mark.parametrize(
+    ("answer", "errors"),
+    [
+        ({"result": {"content": []}}, 0),
+        ({"result": {"content": [], "isError": False}}, 0),
+        ({"result": {"content": [], "isError": True}}, 1),
+        ({"result": {"structuredContent": {"isError": True}, "content": []}}, 0),
+        ({"error": {"code": -32603, "message": "no"}}, 1),
+    ],
+    ids=json.dumps,
+)
+def test_an_answer_is_counted_and_so_is_what_failed(answer: dict[str, Any], errors: int) -> None:
+    async def body() -> None:
+        stage = Stage()
+        stage.call.answered(json.parse(json.dumps({"jsonrpc": "2.0", "id": 1, **answer})))
+        stage.call.failed(UpstreamError("late"))
+        assert (stage.instance.figures.calls, stage.instance.figures.errors) == (1, errors)
+
+    run(body())
+
+
+def test_what_was_cancelled_or_never_sent_is_in_no_figure() -> None:
+    async def body() -> None:
+        stage = Stage()
+        stage.call.cancel()
+        opened(stage.member).failed(UpstreamError("it could not be started"))
+        assert stage.instance.figures.calls == 0
+
+    run(body())

@@ -460,3 +460,24 @@ def test_a_server_that_is_being_started_says_so(learned: Path) -> None:
             await starting
 
     run(body())
+
+
+# --- figures
+
+
+def test_figures_outlive_the_instance_that_they_came_from(learned: Path) -> None:
+    async def body() -> None:
+        server = StagedServer(learned, isolation="auto")
+        former = await server.ensure(LEGACY)
+        former.figures.add(0.01, False)
+        former.restarts = 2
+        server.learn(isolation.QUESTION)
+        # What it still had in flight.
+        former.figures.add(0.01, True)
+        own = await server.ensure(LEGACY)
+        own.figures.add(0.01, False)
+        told = server.describe()
+        assert (told["calls"], told["errors"], told["restarts"]) == (3, 1, 2)
+        assert [each["calls"] for each in told["instances"]] == [1]  # type: ignore[attr-defined]
+
+    run(body())
