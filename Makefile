@@ -21,7 +21,7 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# What `make test` has no time for: corners of the protocol, servers by url, sharing, wicked servers.
+# What `make test` has no time for: corners of the protocol, servers by url, reloads, sharing, wicked servers.
 thorough: $(STAMP)
 	$(BIN)/python -m pytest -m thorough $(PYTEST_ARGS) tests/process
 

@@ -36,8 +36,14 @@ def by_a_new_session(scratch: Scratch, daemon: Daemon) -> None:
         pass
 
 
+def by_itself(scratch: Scratch, daemon: Daemon) -> None:
+    """The file is watched, and taken up once it has been left alone for a second."""
+    before = scratch.status()["configHash"]
+    until(lambda: scratch.status()["configHash"] != before or scratch.status()["configError"], "the change was noticed")
+
+
 Way = Callable[[Scratch, Daemon], None]
-WAYS = pytest.mark.parametrize("reload", [by_signal, by_request, by_a_new_session])
+WAYS = pytest.mark.parametrize("reload", [by_signal, by_request, by_a_new_session, by_itself])
 
 
 @WAYS

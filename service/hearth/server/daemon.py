@@ -13,13 +13,15 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from hearth import __version__, config
+from hearth.config import Config
 from hearth.errors import ConfigError, StartError, UpstreamError
 from hearth.host import signals
 from hearth.host.listener import Listener
 from hearth.hub.hub import SERVERS_STOP_SECONDS, Hub
 from hearth.server import logs
 from hearth.server.claim import Claim
-from hearth.server.entry import Start, signature
+from hearth.server.config_file import ConfigFile
+from hearth.server.entry import Start
 from hearth.server.reception import Reception
 from hearth.server.steward import Wire
 
@@ -31,8 +33,6 @@ MISSED_HEARTBEATS = 3
 CLOSE_SECONDS = 2.0
 # What the shutdown may take beyond the drain: flushing, and the sequence that ends the servers.
 STOP_SECONDS = CLOSE_SECONDS + SERVERS_STOP_SECONDS + 5.0
-# An editor empties a file before it writes it: one that was touched a moment ago is looked at another time.
-SETTLED_SECONDS = 1.0
 # A terminal sends Ctrl-C to the whole group and the watcher forwards it: twice at once is once.
 SIGNAL_ECHO_SECONDS = 0.5
 
@@ -70,24 +70,24 @@ def _loop_run() -> Callable[[Coroutine[Any, Any, None]], None]:
 class Daemon:
     """One daemon, from READY to STOPPING. It is the steward of its connections."""
 
-    def __init__(self, start: Start, settings: config.Config, claim: Claim, listener: Listener) -> None:
+    def __init__(self, start: Start, settings: Config, claim: Claim, listener: Listener) -> None:
         self._start = start
         self._places = start.places
         self._notifier = start.notifier
         self._claim = claim
         self._listener = listener
         self._settings = settings
-        self._config_seen = start.config_seen
         self._config_error: str | None = None
         self._begun = time.monotonic()
         self._quiet_since: float | None = None
         self._ending: tuple[str, bool] | None = None
         self._told_to_end = 0.0
         self._said = ""
+        self._ticking: asyncio.TimerHandle | None = None
         self._hurry = asyncio.Event()
 
     @property
-    def config(self) -> config.Config:
+    def config(self) -> Config:
         """The config in force."""
         return self._settings
 
@@ -105,6 +105,7 @@ class Daemon:
         self._ended = asyncio.Event()
         self.hub = Hub(self._settings, self._places.learned)
         self._reception = Reception(self, self._listener)
+        self._config_file = ConfigFile(self._settings.path, self._start.config_seen, self._reload_by_itself)
         # Before the registry says that it runs: whoever reads that may send a signal at once.
         self._watch_signals()
         self._claim.register(self.hub.daemon_id, self._settings.hash)
@@ -116,6 +117,7 @@ class Daemon:
             await self._ended.wait()
             await self._shut_down()
         finally:
+            self._config_file.close()
             self._listener.retire()
 
     def _announce(self) -> None:
@@ -182,7 +184,7 @@ class Daemon:
 
     def reload(self) -> str:
         """Read the config again. Raises ConfigError, and the old one stays."""
-        self._config_seen = signature(self._settings.path)
+        self._config_file.about_to_be_read()
         try:
             settings = config.load(self._places)
         except ConfigError as exc:
@@ -190,25 +192,38 @@ class Daemon:
             log.error("the config was not reloaded, the old one stays: %s", exc)
             raise
         self._config_error = None
+        self._take_up(settings)
+        return f"{settings.path} is in force"
+
+    def _take_up(self, settings: Config) -> None:
         self._settings = settings
         logging.getLogger().setLevel(settings.log_level.upper())
         self.hub.apply(settings)
+        # The next tick was due at the former pace.
+        self._tick()
         try:
             self._claim.register(self.hub.daemon_id, settings.hash)
         except StartError as exc:
             # The entry is a hint; the config is in force.
             log.warning("%s", exc)
-        return f"{settings.path} is in force"
+
+    def _reload_by_itself(self) -> None:
+        """The file is another than the one in force."""
+        if self._ending:
+            return
+        former = self._settings
+        try:
+            sentence = self.reload()
+        except ConfigError:
+            # Said in the log and in the status; the old one stays.
+            return
+        # A client's own file is written all the time, and seldom for Hearth's sake.
+        is_news = former.replace(hash=self._settings.hash) != self._settings
+        log.log(logging.INFO if is_news else logging.DEBUG, "%s", sentence)
 
     def look_at_config(self) -> None:
         """Reload if the file is another than the one in force."""
-        seen = signature(self._settings.path)
-        if seen != self._config_seen and not (seen and abs(time.time() - seen[0] / 1e9) < SETTLED_SECONDS):
-            try:
-                log.info("%s", self.reload())
-            except ConfigError:
-                # Said in the log and in the status; the old one stays.
-                pass
+        self._config_file.look_at_once()
 
     def go_out(self, reason: str, reconnect: bool) -> None:
         """Begin the shutdown; `reconnect` tells the bridges to come back at once."""
@@ -223,6 +238,9 @@ class Daemon:
     # --- time
 
     def _tick(self) -> None:
+        if self._ticking:
+            self._ticking.cancel()
+        self._config_file.look()
         self._notice_silence()
         self._notice_replacement()
         self._consider_idleness()
@@ -230,7 +248,7 @@ class Daemon:
         period = self._settings.heartbeat_interval
         if self._settings.idle_timeout:
             period = min(period, max(self._settings.idle_timeout / 4, 0.05))
-        self._loop.call_later(period, self._tick)
+        self._ticking = self._loop.call_later(period, self._tick)
 
     def _say_status(self) -> None:
         summary = self.hub.summary()

@@ -7,6 +7,7 @@ give up on the socket. So nothing heavier than the standard library is imported 
 
 import os
 import sys
+from typing import NamedTuple
 
 from hearth.errors import AlreadyRunning, HearthError, StartError
 from hearth.host import background, systemd
@@ -46,13 +47,23 @@ class Options:
         return ["--profile", self.profile] if self.config is None else ["--config", self.config]
 
 
-def signature(path: str) -> tuple[int, int, int] | None:
-    """What tells one state of a file from the next; None when there is none."""
+class Signature(NamedTuple):
+    """What tells one state of a file from the next."""
+
+    mtime_ns: int
+    size: int
+    inode: int
+    # A file that could not be read, and now can, has this alone to show for it.
+    ctime_ns: int
+
+
+def signature(path: str) -> Signature | None:
+    """The state of a file; None when there is none."""
     try:
         found = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return Signature(found.st_mtime_ns, found.st_size, found.st_ino, found.st_ctime_ns)
 
 
 class Start:
