@@ -10,15 +10,11 @@ from typing import Any
 from hearth.config.examination import Examination
 from hearth.config.keys import SERVER_KEYS, SETTINGS
 from hearth.config.model import Config, ServerSpec
-
-MASK = "***"
+from hearth.masking import MASK, masked_url, split_arguments
 
 # A reference tells where a secret is, not what it is; its default may be one.
 _REFERENCE = re.compile(r"\$\{[^}]*\}")
 _DEFAULT = re.compile(r":-.*")
-_SECRET_NAME = re.compile(r"key|token|secret|passw|auth|credential", re.IGNORECASE)
-_USER_IN_URL = re.compile(r"(?<=://)[^/?#@]*@")
-_VALUE_IN_QUERY = re.compile(r"(?<==)[^&#]+")
 
 
 def setting_value(config: Config, setting: str) -> object:
@@ -81,20 +77,8 @@ def masked_values(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def masked_arguments(arguments: tuple[str, ...]) -> list[str]:
-    """Arguments, with the value of what sounds like a secret masked: `--token=x`, `--token x`, `TOKEN=x`."""
-    shown = []
-    is_value = False
-    for argument in arguments:
-        name, equals, value = argument.partition("=")
-        is_secret = bool(_SECRET_NAME.search(name)) and (name.startswith("-") or bool(equals))
-        if is_value and not argument.startswith("-"):
-            shown.append(masked(argument))
-        else:
-            shown.append(f"{name}={masked(value)}" if is_secret and equals else argument)
-        is_value = is_secret and not equals
-    return shown
-
-
-def masked_url(url: str) -> str:
-    """A URL without its user and password and without the values of its query."""
-    return _VALUE_IN_QUERY.sub(MASK, _USER_IN_URL.sub(f"{MASK}@", url))
+    """Arguments, with what sounds like a secret masked: `--token=x`, `--token x`, `TOKEN=x`, a password in a URL."""
+    return [
+        before + masked(secret) if secret else masked_url(before) if "://" in before else before
+        for before, secret in split_arguments(arguments)
+    ]
