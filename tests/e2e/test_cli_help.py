@@ -63,7 +63,7 @@ def test_the_daemon_may_be_named_before_the_verb_or_after_it_or_in_the_environme
     assert json.loads(done.stdout)["configPath"] == path
 
 
-@pytest.mark.parametrize("words", [("version",), ("status",), ("sessions",), ("doctor",)])
+@pytest.mark.parametrize("words", [("version",), ("status",), ("sessions",), ("upstreams",), ("doctor",)])
 def test_json_is_json_and_has_no_colour(home: Home, words: tuple[str, ...]) -> None:
     done = home.run(*words, "--json")
     json.loads(done.stdout)

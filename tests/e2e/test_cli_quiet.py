@@ -16,6 +16,7 @@ LOOKING = [
     ("status",),
     ("status", "--json"),
     ("sessions",),
+    ("upstreams",),
     ("stop", "--yes"),
     ("restart", "--yes"),
     ("reload", "--yes"),

@@ -70,7 +70,7 @@ def upstream_lines(upstreams: list[Document], width: int) -> list[str]:
         (
             str(each.get("name")),
             str(each.get("state")),
-            _eras(each),
+            eras(each),
             str(each.get("isolation") or "-"),
             " ".join(map(str, each.get("pids") or [])) or "-",
             "-" if each.get("tools") is None else str(each.get("tools")),
@@ -82,8 +82,8 @@ def upstream_lines(upstreams: list[Document], width: int) -> list[str]:
     return lines + [clean(f"{each.get('name')}: {each['error']}") for each in upstreams if each.get("error")]
 
 
-def _eras(upstream: Document) -> str:
-    """A server that speaks both eras may have an instance of each."""
+def eras(upstream: Document) -> str:
+    """The eras that a server is spoken to in: one that knows both may have an instance of each."""
     spoken = sorted({str(each.get("era")) for each in upstream.get("instances") or [] if each.get("state") == "ready"})
     return "+".join(spoken) or str(upstream.get("era") or "-")
 

@@ -25,6 +25,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Look": {
         "status": "status",
         "sessions": "sessions",
+        "upstreams": "upstreams",
         "logs": "logs",
         "doctor": "doctor",
         "version": "version",

@@ -1,0 +1,71 @@
+"""`hearth upstreams`."""
+
+import json
+import time
+from typing import Any
+
+import click
+
+from hearth.cli import liveness, server_names, terminal, upstream_lines
+from hearth.cli.target import with_places
+from hearth.errors import ConfigError
+from hearth.paths import Places
+
+# A server that nothing runs of, as the status document would have it.
+_IDLE: dict[str, Any] = {
+    "era": None, "pids": [], "tools": None, "error": None, "restarts": None, "calls": None, "errors": None,
+    "p50Ms": None, "p95Ms": None, "memoryBytes": None, "instances": [],
+}  # fmt: skip
+
+
+@click.command(short_help="List the MCP servers with their figures.")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=server_names.complete_server)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array: `upstreams` of the status document.")
+@with_places
+def upstreams(places: Places, names: tuple[str, ...], as_json: bool) -> None:
+    """List the MCP servers: state, processes, sessions that use them (USERS), calls in flight (BUSY), calls that
+    ended and how many of these failed, the time that half of the last calls took at most (P50), and 95 of 100
+    (P95), memory and restarts. Why one failed is said below. With a NAME, every instance of it is shown, too:
+    servers are shared by all, by workspace or by nobody.
+
+    Wakes nothing: with no daemon, it says what is configured.
+
+    \b
+    Examples:
+      hearth upstreams
+      hearth upstreams github
+      hearth upstreams --json | jq '.[] | select(.errors > 0).name'
+    """
+    document = liveness.document(places)
+    found = _upstreams(places, document)
+    server_names.check(names, (each["name"] for each in found), str(document.get("configPath")))
+    chosen = [each for each in found if not names or each["name"] in names]
+    if as_json:
+        click.echo(json.dumps(chosen, indent=2, ensure_ascii=False))
+        return
+    if not document.get("running"):
+        click.echo(f"hearth is not running, so no server does. {document.get('lights', '')}".rstrip())
+    if document.get("degraded"):
+        click.echo(f"hearth cannot serve: {document['degraded']}")
+    if chosen:
+        click.echo("\n".join(upstream_lines.lines(chosen, time.time(), terminal.width(), bool(names))))
+    else:
+        click.echo("No MCP server is configured: `hearth add NAME -- COMMAND` adds one.")
+
+
+def _upstreams(places: Places, document: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the daemon tells; of what it does not serve, what the config says."""
+    told: list[dict[str, Any]] = list(document.get("upstreams") or [])
+    known = {each.get("name") for each in told}
+    try:
+        configured = server_names.configured(places)
+    except ConfigError:
+        configured = {}
+    running = bool(document.get("running")) and not document.get("degraded")
+    for name, spec in configured.items():
+        if name in known or (running and not spec.disabled):
+            # In the file, and not taken up yet: the daemon's own word counts.
+            continue
+        state = "disabled" if spec.disabled else "stopped"
+        told.append({"name": name, "state": state, "isolation": spec.isolation, **_IDLE})
+    return told

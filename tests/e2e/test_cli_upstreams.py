@@ -1,0 +1,70 @@
+"""`hearth upstreams` as typed: figures of what runs, what is configured when nothing does."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cli_home import Bridge, Home, attached_bridge, scratch_home
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    yield from scratch_home()
+
+
+@pytest.fixture
+def bridge(home: Home) -> Iterator[Bridge]:
+    yield from attached_bridge(home)
+
+
+def test_calls_and_errors_are_counted_and_processes_weighed(home: Home, bridge: Bridge) -> None:
+    for _ in range(3):
+        assert "result" in bridge.ask("tools/call", name="demo__count", arguments={})
+    assert bridge.ask("tools/call", name="demo__add", arguments={"a": "no"})["result"]["isError"] is True
+    (found,) = home.json("upstreams", "--json")
+    assert (found["name"], found["calls"], found["errors"]) == ("demo", 4, 1)
+    (instance,) = found["instances"]
+    assert instance["calls"] == found["calls"]
+    assert 0 < instance["p50Ms"] <= instance["p95Ms"]
+    assert instance["memoryBytes"] > 1_000_000
+    assert found["memoryBytes"] == instance["memoryBytes"]
+    assert instance["startedAt"] > 1e9
+    assert os.path.exists(f"/proc/{instance['pids'][0]}")
+
+
+def test_it_is_the_same_as_in_the_status_document(home: Home, bridge: Bridge) -> None:
+    bridge.ask("tools/list")
+    listed, status = home.json("upstreams", "--json"), home.json("status", "--json")
+    assert [each.keys() for each in listed] == [each.keys() for each in status["upstreams"]]
+
+
+def test_a_name_shows_every_instance(home: Home, bridge: Bridge) -> None:
+    bridge.ask("tools/call", name="demo__count", arguments={})
+    whole, named = (home.run("upstreams", *words).stdout.splitlines() for words in ((), ("demo",)))
+    assert len(named) == len(whole) + 1
+
+
+def test_a_name_that_is_not_right_gets_the_nearest(home: Home) -> None:
+    home.configure_demo()
+    done = home.run("upstreams", "dmo")
+    assert done.returncode == 2
+    assert "Did you mean 'demo'?" in done.stderr
+
+
+def test_with_no_daemon_it_says_what_is_configured(home: Home) -> None:
+    home.write_config('[mcpServers.a]\ncommand = "a"\n[mcpServers.b]\nurl = "http://b"\ndisabled = true\n')
+    done = home.run("upstreams")
+    assert done.returncode == 0
+    assert "hearth is not running" in done.stdout
+    assert [(each["name"], each["state"]) for each in home.json("upstreams", "--json")] == [
+        ("a", "stopped"),
+        ("b", "disabled"),
+    ]
+    assert not os.path.exists(home.registry)
+
+
+def test_the_names_are_completed(home: Home) -> None:
+    home.configure_demo()
+    done = home.run(COMP_WORDS="hearth upstreams d", COMP_CWORD="2", _HEARTH_COMPLETE="bash_complete")
+    assert done.stdout.split() == ["plain,demo"]
