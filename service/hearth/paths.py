@@ -81,6 +81,7 @@ class Places:
     """The files of one daemon. `key` names it: the profile, or a hash of the path of its config."""
 
     __slots__ = (
+        "catalogue",
         "config",
         "daemon_lock",
         "folder",
@@ -109,6 +110,7 @@ class Places:
         self.socket = fitting_socket_path(os.path.join(base, self.key + ".sock"))
         self.log = os.path.join(state_dir(), "logs", self.key + ".log")
         self.learned = os.path.join(state_dir(), "learned", self.key + ".json")
+        self.catalogue = os.path.join(state_dir(), "catalogue", self.key)
 
     def config_file(self) -> str:
         """The config file that this daemon reads; it need not exist."""

@@ -130,6 +130,23 @@ def unresolved(specs: Iterable[ServerSpec], environ: Mapping[str, str]) -> list[
     return problems
 
 
+def traces(spec: ServerSpec, environ: Mapping[str, str]) -> list[tuple[str, str | None]]:
+    """Each reference of an entry as written, and what it stands for now; None for one that leads nowhere.
+
+    For telling whether anything that the entry depends on has changed: hash it, and keep nothing of it.
+    """
+    texts = (spec.command, *spec.args, *spec.env.values(), spec.cwd, spec.url, *spec.headers.values())
+    written = [match.group() for text in texts if text for match in _REFERENCE.finditer(text)]
+    return [(reference, _trace(reference, environ)) for reference in dict.fromkeys(written)]
+
+
+def _trace(reference: str, environ: Mapping[str, str]) -> str | None:
+    try:
+        return fill(reference, environ)
+    except _Unresolved:
+        return None
+
+
 def _filled_map(values: Mapping[str, str], key: str, filled: Callable[[str, str], str]) -> Mapping[str, str]:
     return MappingProxyType({name: filled(value, f"{key}.{name}") for name, value in values.items()})
 

@@ -53,6 +53,7 @@ SERVER_KEYS: dict[str, Kind] = {
     "era": values.choice("auto", "legacy", "modern"),
     "isolation": values.choice("auto", "shared", "workspace", "session"),
     "max_concurrency": values.count(1, _MOST_AT_ONCE),
+    "start": values.choice("lazy", "eager"),
     "start_timeout": values.seconds(_SHORTEST_INTERVAL_SECONDS),
     "call_timeout": values.seconds(),
     "call_ceiling": values.seconds(),

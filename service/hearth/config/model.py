@@ -16,6 +16,7 @@ KeyPath = tuple[str | int, ...]
 Era = Literal["auto", "legacy", "modern"]
 Transport = Literal["auto", "http", "sse"]
 Isolation = Literal["auto", "shared", "workspace", "session"]
+Start = Literal["lazy", "eager"]
 Approval = Literal["always", "never"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -42,6 +43,7 @@ class ServerSpec(Record):
     era: Era = "auto"
     isolation: Isolation = "auto"
     max_concurrency: int | None = None
+    start: Start = "lazy"
     start_timeout: float = 60.0
     call_timeout: float = 1800.0
     call_ceiling: float = 14400.0

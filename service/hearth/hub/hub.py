@@ -26,6 +26,7 @@ from hearth.hub.visits import Visits
 from hearth.mcp import answers
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.instance import Instance
+from hearth.upstreams.kept import Kept
 from hearth.upstreams.learned import Learned
 from hearth.upstreams.process import EOF_GRACE_SECONDS, TERM_GRACE_SECONDS
 from hearth.upstreams.server import Server
@@ -38,13 +39,17 @@ SERVERS_STOP_SECONDS = EOF_GRACE_SECONDS + TERM_GRACE_SECONDS
 class Hub:
     """Everything that is shared, for one daemon's life. It is the audience of every instance."""
 
-    def __init__(self, config: Config, learned: str, daemon_id: str | None = None) -> None:
+    def __init__(
+        self, config: Config, learned: str, daemon_id: str | None = None, catalogue: str | None = None
+    ) -> None:
         self.config = config
         self.daemon_id = daemon_id or os.urandom(6).hex()
         self.sessions = Sessions()
         self.servers: dict[str, Server] = {}
         # What was learned of servers by daemons before, and the file where it is kept.
         self._learned = Learned(learned)
+        # What they offered, and the folder where that is kept.
+        self._kept = Kept(catalogue, self._learned.fingerprints) if catalogue else None
         self._retiring: dict[Instance, asyncio.Task[None]] = {}
         identity = answers.Identity(__version__, self.daemon_id)
         self._catalogue = Catalogue(self.servers.values)
@@ -63,7 +68,7 @@ class Hub:
             self._questions, self._parking, visits, self.servers.get, lambda: self.config.question_timeout
         )
         self._router = Router(
-            Openings(identity, self._catalogue),
+            Openings(identity, self._catalogue, self._listing.light_eager),
             self._catalogue,
             self._binding,
             self._forwarding,
@@ -129,10 +134,23 @@ class Hub:
             if kept and kept.spec == spec:
                 self.servers[name] = former.pop(name)
             else:
-                self.servers[name] = Server(spec, config, self._learned, self, self._retire)
+                self.servers[name] = Server(spec, config, self._learned, self, self._retire, self._kept)
         for server in former.values():
             # Calls in flight finish under the old config, bounded by the drain's time.
             server.outdate(config.drain_timeout)
+
+    def light(self) -> None:
+        """Start the servers that are not to wait for a client."""
+        for server in self.servers.values():
+            if not server.pids:
+                self._forwarding.spawn(self._light(server))
+
+    async def _light(self, server: Server) -> None:
+        try:
+            await server.start_eagerly()
+        except HearthError:
+            # It is in the log and in the status; whoever calls it tries again.
+            pass
 
     def _retire(self, instance: Instance, seconds: float) -> None:
         task = asyncio.get_running_loop().create_task(instance.finish(seconds))
@@ -159,6 +177,7 @@ class Hub:
         for session in self.sessions:
             if session.seen:
                 self._listing.try_unknown(session)
+        self.light()
 
     async def stop(self) -> None:
         """End every server, all at once."""
@@ -192,11 +211,17 @@ class Hub:
         """A server's process is gone. If somebody waits for what it would tell, it is started again."""
         self._relay.ended(connection)
         self._parking.server_ended()
-        if instance.watch and not instance.obsolete:
+        if self._is_needed(instance):
             self._forwarding.spawn(self._revive(instance))
 
+    def _is_needed(self, instance: Instance) -> bool:
+        """Whether it has to run although nobody calls it."""
+        server = self.servers.get(instance.name)
+        keeps = server is not None and server.keeps(instance)
+        return (bool(instance.watch) or keeps) and not instance.obsolete
+
     async def _revive(self, instance: Instance) -> None:
-        while instance.watch and not instance.obsolete:
+        while self._is_needed(instance):
             await asyncio.sleep(instance.pause)
             try:
                 await instance.ensure()

@@ -11,7 +11,6 @@ from hearth.hub.sessions import Session
 from hearth.hub.views import Catalogue
 from hearth.mcp import answers, eras
 from hearth.mcp.offering import Kind
-from hearth.upstreams.instance import FAILED
 from hearth.upstreams.server import Server
 from hearth.wire import json
 
@@ -40,11 +39,12 @@ class Listing:
         session = call.session
         unknown = self._catalogue.unknown(session)
         if session.server is None:
-            # One that failed before is tried again, and nobody waits for it: it is announced when it comes.
+            # One that failed before, or came too late, is tried again, and nobody waits for it: it is announced when
+            # it comes.
             for server in unknown:
-                if server.state == FAILED:
+                if server.is_late and not server.has_failed:
                     self._spawn(self._try(session, call.era, server))
-            unknown = [server for server in unknown if server.state != FAILED]
+            unknown = [server for server in unknown if not server.is_late]
         if unknown:
             self._spawn(self._answer_after(call, kind, unknown), call)
         else:
@@ -61,6 +61,9 @@ class Listing:
             await asyncio.wait([asked[server] for server in unknown], timeout=deadline - loop.time())
             # A reload may have put others in their place meanwhile.
             unknown = [server for server in self._catalogue.unknown(session) if server not in asked]
+        for server, attempt in asked.items():
+            if not attempt.done():
+                server.offerings.straggled()
         if session.server is not None:
             # Offering one server only, its failure is the answer; among others it is left out.
             for server, attempt in asked.items():
@@ -78,6 +81,12 @@ class Listing:
         """Start what has never said what it offers: who has seen a list without it is told when it has."""
         for server in self._catalogue.unknown(session):
             self._spawn(self._try(session, session.era or eras.MODERN, server))
+
+    def light_eager(self, session: Session, era: str) -> None:
+        """Start what is not to wait for this client's first call."""
+        for server in self._catalogue.in_view(session):
+            if server.spec.start == "eager":
+                self._spawn(self._try(session, era, server))
 
     async def _try(self, session: Session, era: str, server: Server) -> None:
         await self._attempt(session, era, server)

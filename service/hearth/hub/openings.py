@@ -3,6 +3,8 @@
 Both are answered at once, before any server runs. What Hearth can do is declared for good then; servers come and go.
 """
 
+from collections.abc import Callable
+
 from msgspec import Raw
 
 from hearth.hub.calls import Call
@@ -18,11 +20,14 @@ _ASKABLE = ("roots", "sampling", "elicitation", "experimental", "extensions")
 
 
 class Openings:
-    """Answers both of them."""
+    """Answers both of them, then has servers started that are not to wait for a call."""
 
-    def __init__(self, identity: answers.Identity, catalogue: Catalogue) -> None:
+    def __init__(
+        self, identity: answers.Identity, catalogue: Catalogue, light_eager: Callable[[Session, str], None]
+    ) -> None:
         self._identity = identity
         self._catalogue = catalogue
+        self._light_eager = light_eager
 
     def initialize(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         """`initialize`."""
@@ -38,11 +43,13 @@ class Openings:
         session.view = None
         _, body = self._identity.initialized(version, *self._offered(session, eras.LEGACY))
         call.close(answers.result(call.id, body), keep="initialize")
+        self._light_eager(session, eras.LEGACY)
 
     def discover(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         """`server/discover`."""
         body = self._identity.discovered(*self._offered(call.session, eras.MODERN))
         call.close(answers.result(call.id, body))
+        self._light_eager(call.session, eras.MODERN)
 
     def _offered(self, session: Session, era: str) -> tuple[bytes, str | None]:
         """Capabilities and instructions: of one server alone its own, if they are known."""

@@ -191,7 +191,7 @@ class Catalogue:
         tenant = session.tenant()
         offerings, servers = [], self.in_view(session)
         for server in servers:
-            offered = server.offering(tenant) or server.any_offering
+            offered = server.offering(tenant) or server.offerings.any
             if offered:
                 offerings.append((server, offered))
         complete = len(offerings) == len(servers)

@@ -96,6 +96,12 @@ class Offering:
             return True
         return values.is_true(values.members(self.capabilities.get(RESOURCES.capability)).get("subscribe"))
 
+    def adopt(self, other: "Offering") -> None:
+        """The lists of another, as far as it has such lists at all, until its own are read."""
+        for kind in KINDS:
+            if self.has(kind.capability):
+                self.lists[kind], self._listed[kind] = dict(other.lists[kind]), other._listed[kind]
+
     def take(self, kind: Kind, items: Iterable[Item]) -> None:
         """Another list than before; of several items by one name the first counts. In the order of names."""
         found: dict[str, Item] = {}

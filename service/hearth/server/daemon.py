@@ -103,7 +103,7 @@ class Daemon:
         """Serve until something ends it, then shut down."""
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
-        self.hub = Hub(self._settings, self._places.learned)
+        self.hub = Hub(self._settings, self._places.learned, catalogue=self._places.catalogue)
         self._reception = Reception(self, self._listener)
         self._config_file = ConfigFile(self._settings.path, self._start.config_seen, self._reload_by_itself)
         # Before the registry says that it runs: whoever reads that may send a signal at once.
@@ -111,6 +111,7 @@ class Daemon:
         self._claim.register(self.hub.daemon_id, self._settings.hash)
         self._reception.open()
         self._announce()
+        self.hub.light()
         self._tick()
         self._pat_watchdog()
         try:

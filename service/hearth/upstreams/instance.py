@@ -17,7 +17,7 @@ from typing import Protocol
 from hearth.config import ServerSpec
 from hearth.errors import HearthError, UpstreamError
 from hearth.mcp import eras
-from hearth.mcp.offering import CHANGES, Offering
+from hearth.mcp.offering import CHANGES, KINDS, Offering
 from hearth.upstreams import handshake
 from hearth.upstreams.backoff import Backoff
 from hearth.upstreams.call_queue import CallQueue
@@ -50,7 +50,10 @@ class Audience(Protocol):
 
 
 class Instance:
-    """`connect` makes a connection that is not open yet; `capabilities` is what a legacy server is told of clients."""
+    """`connect` makes a connection that is not open yet; `capabilities` is what a legacy server is told of clients.
+
+    `recall` tells what a conversation of that era offered to such clients before.
+    """
 
     def __init__(
         self,
@@ -61,6 +64,7 @@ class Instance:
         connect: Callable[[Owner, Tenant], Connection],
         capabilities: bytes,
         audience: Audience,
+        recall: Callable[[bytes, str], Offering | None] = lambda capabilities, era: None,
     ) -> None:
         self.spec = spec
         self.name = spec.name
@@ -95,6 +99,8 @@ class Instance:
         self.queue = CallQueue(spec.name, spec.max_concurrency, lambda: self.in_flight)
         self._connect = connect
         self._audience = audience
+        # What such a one offered to such clients before; what is known need not be waited for.
+        self._recall = recall
         self._starting: asyncio.Task[None] | None = None
         self._dying: Connection | None = None
         self._freshness = Freshness(spec.name, spec.start_timeout, lambda: audience.offered(self))
@@ -230,7 +236,13 @@ class Instance:
         self.log_level = None
         found = await handshake.greet(connection, wanted, only, self.capabilities)
         self.era = found.era
-        await handshake.read_lists(connection, found)
+        before = self._recall(self.capabilities, found.era)
+        if before:
+            # Good enough to begin with: its lists are read while it works.
+            found.adopt(before)
+            self._freshness.refresh(KINDS)
+        else:
+            await handshake.read_lists(connection, found)
         handshake.tell_headers(connection, found)
         if found.era == eras.MODERN:
             self._freshness.listen(connection, found)

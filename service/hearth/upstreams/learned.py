@@ -1,9 +1,9 @@
 """What was learned of servers while they ran, remembered from one daemon to the next: how they must be kept apart, and
 which eras of MCP they speak.
 
-Each entry of the config is known by a keyed hash of all that makes it what it is, so that a changed entry starts anew
-and the file tells nothing of arguments or secrets; the key lies beside it. Read once, at the first question, and
-written when something new is learned. What cannot be read or written is logged once; each daemon then learns it anew.
+Each entry of the config is known by its fingerprint, so that a changed entry starts anew and the file tells nothing of
+arguments or secrets. Read once, at the first question, and written when something new is learned. What cannot be read
+or written is logged once; each daemon then learns it anew.
 """
 
 import logging
@@ -16,6 +16,7 @@ from hearth.errors import StartError
 from hearth.host import private_files
 from hearth.host.folders import make_private
 from hearth.mcp import eras, isolation
+from hearth.upstreams.fingerprints import Fingerprints
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +26,6 @@ ENTRIES_LIMIT = 500
 SIZE_LIMIT_BYTES = 1024 * 1024
 # A package is updated now and then, and may speak the newer era by then: it is asked again.
 ONLY_SECONDS = 7 * 24 * 3600
-_KEY_BYTES = 32
 _VERSION = 1
 # Of the clock; beyond it a number is no time.
 _LATEST = 1e12
@@ -49,8 +49,8 @@ class Learned:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._key_path = os.path.splitext(path)[0] + ".key"
-        self._key = b""
+        self.fingerprints = Fingerprints(os.path.splitext(path)[0] + ".key")
+        self._is_loaded = False
         # By fingerprint; those that were asked for last are at the end.
         self._known: dict[str, Knowledge] = {}
         self._complained = False
@@ -58,7 +58,7 @@ class Learned:
     def get(self, spec: ServerSpec) -> Knowledge:
         """What is known of a server that is configured like this."""
         self._load()
-        fingerprint = self._fingerprint(spec)
+        fingerprint = self.fingerprints.of(spec)
         found = self._known.pop(fingerprint, None)
         if found is None:
             return NOTHING
@@ -90,7 +90,7 @@ class Learned:
         self._note(spec, after)
 
     def _note(self, spec: ServerSpec, known: Knowledge) -> None:
-        fingerprint = self._fingerprint(spec)
+        fingerprint = self.fingerprints.of(spec)
         if known == self._known.get(fingerprint, NOTHING):
             return
         self._known.pop(fingerprint, None)
@@ -99,34 +99,22 @@ class Learned:
             del self._known[oldest]
         self._save()
 
-    def _fingerprint(self, spec: ServerSpec) -> str:
-        # Not hashlib: it loads OpenSSL, 4 MB that the daemon would carry for one hash.
-        from _blake2 import blake2s
-
-        started = (spec.command, spec.args, sorted(spec.env.items()), spec.cwd)
-        reached = (spec.url, sorted(spec.headers.items()), spec.transport)
-        # Of texts in tuples and lists, repr is exact: no two different entries look the same.
-        return blake2s(
-            repr((started, reached)).encode("utf-8", "surrogatepass"), key=self._key, digest_size=16
-        ).hexdigest()
-
     def _load(self) -> None:
-        if self._key:
+        if self._is_loaded:
             return
+        self._is_loaded = True
         try:
-            key = private_files.read(self._key_path, SIZE_LIMIT_BYTES)
-            self._key = key if len(key) == _KEY_BYTES else os.urandom(_KEY_BYTES)
-            self._known = _parsed(private_files.read(self.path, SIZE_LIMIT_BYTES)) if key == self._key else {}
+            self.fingerprints.load()
+            if not self.fingerprints.are_new:
+                self._known = _parsed(private_files.read(self.path, SIZE_LIMIT_BYTES))
         except (OSError, ValueError, RecursionError) as exc:
-            self._key = self._key or os.urandom(_KEY_BYTES)
             self._complain("read", exc)
 
     def _save(self) -> None:
         try:
             make_private(os.path.dirname(self.path))
             # The key first: without it the other file means nothing, and is begun anew.
-            if private_files.read(self._key_path, SIZE_LIMIT_BYTES) != self._key:
-                private_files.write(self._key_path, self._key)
+            self.fingerprints.keep()
             private_files.write(self.path, _document(self._known))
         except (OSError, ValueError, StartError) as exc:
             self._complain("written", exc)

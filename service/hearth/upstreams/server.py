@@ -16,7 +16,9 @@ from hearth.paths import home_dir
 from hearth.upstreams import figures
 from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.instance import FAILED, READY, STARTING, STOPPED, Audience, Instance
+from hearth.upstreams.kept import Kept
 from hearth.upstreams.learned import Learned
+from hearth.upstreams.offerings import Offerings
 from hearth.upstreams.stdio import StdioConnection
 from hearth.upstreams.tenancy import Tenant
 
@@ -24,8 +26,6 @@ log = logging.getLogger(__name__)
 
 # How often a client may find that the instance it waited for is no longer the right one, before it is told so.
 _ATTEMPTS = 5
-# What was offered to so many kinds of clients is remembered; what a client declares is its own choice.
-OFFERINGS_LIMIT = 100
 
 
 class Key(NamedTuple):
@@ -46,6 +46,7 @@ class Server:
         learned: Learned,
         audience: Audience,
         retiring: Callable[[Instance, float], None],
+        kept: Kept | None = None,
     ) -> None:
         self.spec = spec
         self.name = spec.name
@@ -54,7 +55,7 @@ class Server:
         self._learned = learned
         self._audience = audience
         self._retiring = retiring
-        self._offerings: dict[bytes, Offering] = {}
+        self.offerings = Offerings(spec, kept)
         self._latest: Instance | None = None
         self._scout: Instance | None = None
         self._retired = False
@@ -116,20 +117,23 @@ class Server:
             own = self.instances.get(Key(era, self.mode, place))
             if own and own.offering and own.capabilities == profile:
                 return own.offering
-        return self._offerings.get(profile)
-
-    @property
-    def any_offering(self) -> Offering | None:
-        """What it offers to somebody, as far as is known."""
-        return next(iter(self._offerings.values()), None)
+        return self.offerings.known.get(profile)
 
     def offered(self, instance: Instance) -> None:
         """An instance has said what it offers."""
         if instance.offering:
-            if len(self._offerings) >= OFFERINGS_LIMIT:
-                del self._offerings[next(iter(self._offerings))]
-            self._offerings[instance.capabilities] = instance.offering
+            self.offerings.take(instance.capabilities, instance.offering)
             self._latest = instance
+
+    @property
+    def is_late(self) -> bool:
+        """Whether nobody should wait for what it offers: it could not be started before, or did not come in time."""
+        return self.offerings.is_late or (self.state == FAILED and not self.offerings.known)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a daemon before this one could not start it, a short while ago, and this one has not tried."""
+        return self.offerings.has_failed and not self.instances
 
     def _era(self, tenant: Tenant) -> str:
         if self.spec.era != "auto":
@@ -159,7 +163,14 @@ class Server:
         instance = self.instances.get(key)
         if instance is None:
             instance = self.instances[key] = Instance(
-                self.spec, key.mode, tenant, key.era, self._connect, self.profile(tenant), self._audience
+                self.spec,
+                key.mode,
+                tenant,
+                key.era,
+                self._connect,
+                self.profile(tenant),
+                self._audience,
+                self.offerings.recall,
             )
         return instance
 
@@ -197,6 +208,10 @@ class Server:
             self._scout = instance
         try:
             await instance.ensure()
+        except UpstreamError:
+            if instance.state == FAILED:
+                self.offerings.failed()
+            raise
         finally:
             if self._scout is instance:
                 self._scout = None
@@ -237,6 +252,18 @@ class Server:
             raise UpstreamError(str(exc)) from exc
         return StdioConnection(self.name, owner, launch, self._limits)
 
+    # --- eagerness
+
+    def keeps(self, instance: Instance) -> bool:
+        """Whether it runs although nobody uses it."""
+        return self.spec.start == "eager" and instance.mode == isolation.SHARED
+
+    async def start_eagerly(self) -> None:
+        """Have the one that everybody shares run, if there is such a one. Raises UpstreamError."""
+        if self.spec.start == "eager" and self.mode == isolation.SHARED:
+            spoken = self._learned.get(self.spec).eras
+            await self.ensure(Tenant("", eras.LEGACY if spoken == {eras.LEGACY} else eras.MODERN))
+
     # --- ending
 
     def hold(self, instance: Instance, holder: object, id: str) -> None:
@@ -254,7 +281,7 @@ class Server:
         self._end_unused(instance)
 
     def _end_unused(self, instance: Instance) -> None:
-        if not instance.holders and not instance.obsolete:
+        if not instance.holders and not instance.obsolete and not self.keeps(instance):
             # Counted from the last one's leaving, whoever came and went before.
             self._keep(instance)
             loop = asyncio.get_running_loop()
@@ -307,11 +334,11 @@ class Server:
 
     def describe(self) -> dict[str, object]:
         """The server in `hearth status --json`."""
-        offering = self.any_offering
+        offering = self.offerings.any
         return {
             "name": self.name,
             "state": self.state,
-            "era": self._latest.era if self._latest else None,
+            "era": self._latest.era if self._latest else offering.era if offering else None,
             "isolation": self.mode,
             "pids": self.pids,
             "tools": None if offering is None else len(next(iter(offering.lists.values()))),

@@ -299,7 +299,7 @@ def test_what_nobody_can_have_is_refused_with_the_sentence() -> None:
     async def body() -> None:
         stage = Stage()
         stage.server.offered(stage.instance)
-        stage.server._offerings[stage.instance.capabilities] = offering()
+        stage.server.offerings.known[stage.instance.capabilities] = offering()
         member, outlet = client()
         call = opened(member)
         missing = MessageError("unknown tool: x", -32602)

@@ -22,7 +22,10 @@ class Stage:
 
     def __init__(self, *servers: Server) -> None:
         self.catalogue = Catalogue(lambda: servers)
-        self.openings = Openings(answers.Identity("9.9", "d1"), self.catalogue)
+        self.lit: list[tuple[Session, str]] = []
+        self.openings = Openings(
+            answers.Identity("9.9", "d1"), self.catalogue, lambda session, era: self.lit.append((session, era))
+        )
         self.outlet = Kept()
         self.session = Session(self.outlet, "lines")
 
@@ -41,7 +44,7 @@ class Stage:
 
 def knowing(name: str, offered: Offering, profile: bytes = capabilities.FULL, **spec: object) -> Server:
     found = server(name, **spec)  # type: ignore[arg-type]
-    found._offerings[profile] = offered
+    found.offerings.known[profile] = offered
     return found
 
 
@@ -108,7 +111,7 @@ def test_one_server_alone_that_has_not_said_what_it_has_may_have_everything(know
 def test_what_a_client_is_offered_follows_what_it_has_declared() -> None:
     of = knowing("a", offering("a", tools=["plain"]), b"{}", isolation="session")
     rich = offering("a", declared=b'{"tools":{},"logging":{}}', instructions="for the rich", tools=["asks", "plain"])
-    of._offerings[b'{"sampling":{}}'] = rich
+    of.offerings.known[b'{"sampling":{}}'] = rich
     stage = Stage(of)
     stage.session.server = "a"
     # Before it has declared anything.

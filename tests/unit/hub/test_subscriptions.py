@@ -35,7 +35,7 @@ class Stage:
             of = server(name, era=era)
             offered = offering(name, era, **lists.get(name, {}))
             self.instances[name], self.connections[name] = instance(of, offered)
-            of._offerings[capabilities.FULL] = offered
+            of.offerings.known[capabilities.FULL] = offered
             self.servers.append(of)
         self.catalogue = Catalogue(lambda: self.servers)
         binding = Binding(Questions("d"), Levels())
@@ -53,7 +53,7 @@ class Stage:
     def offer(self, name: str, **lists: list[object]) -> None:
         """A server says that it has something else now."""
         of = next(of for of in self.servers if of.name == name)
-        self.instances[name].offering = of._offerings[capabilities.FULL] = offering(name, **lists)
+        self.instances[name].offering = of.offerings.known[capabilities.FULL] = offering(name, **lists)
         self.catalogue.changed()
 
     def update(self, name: str, uri: str) -> None:

@@ -167,12 +167,12 @@ def test_what_it_offers_is_known_for_those_who_declare_the_same(learned: Path) -
     async def body() -> None:
         server = StagedServer(learned, isolation="session")
         plain, rich = Tenant("1", eras.LEGACY), Tenant("2", eras.LEGACY, capabilities=b'{"roots":{}}')
-        assert server.offering(plain) is server.any_offering is None
+        assert server.offering(plain) is server.offerings.any is None
         instance = await server.ensure(plain)
         server.offered(instance)
         assert server.offering(plain) is server.offering(Tenant("3", eras.LEGACY)) is instance.offering
         assert server.offering(rich) is server.offering(Tenant("4")) is None
-        assert server.any_offering is instance.offering
+        assert server.offerings.any is instance.offering
 
     run(body())
 
