@@ -225,3 +225,20 @@ def test_a_server_always_has_a_path_and_a_home(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("HOME", "/home/me")
     child = references.child_environment(ServerSpec(name="a", command="x"), {})
     assert child == {"PATH": os.defpath, "HOME": "/home/me"}
+
+
+def test_the_traces_of_an_entry_tell_when_something_that_it_depends_on_has_changed(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("one")
+    spec = ServerSpec(
+        name="s",
+        command="${RUN}",
+        args=("${RUN}", "$${RUN}", "${x%.*}"),
+        env={"T": f"${{file:{secret}}}", "U": "${GONE}"},
+    )
+    found = dict(references.traces(spec, {"RUN": "go"}))
+    assert found["${RUN}"] == "go"
+    assert found[f"${{file:{secret}}}"] == "one"
+    assert found["${GONE}"] is None
+    secret.write_text("two")
+    assert dict(references.traces(spec, {"RUN": "go"})) == found | {f"${{file:{secret}}}": "two"}
