@@ -5,22 +5,32 @@ looked up by itself, with the words that may stand for it, and the best of those
 the words in few places is before one that has one word in many. Knows definitions, no server and no session.
 """
 
+import heapq
+import math
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from hearth.errors import HearthError
+from hearth.errors import HearthError, MessageError
 from hearth.mcp.synonyms import SYNONYMS
 from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
 
+if TYPE_CHECKING:
+    import sqlite3
+
 # Weights of the columns, in their order. Chosen by tests/search/tuning.json.
-_COLUMNS = {"words": 10.0, "title": 6.0, "description": 4.0, "arguments": 1.5, "details": 1.0, "server": 5.0}
-# How much what stands for a word counts beside the word itself.
-SYNONYM_WEIGHT = 0.6
+_COLUMNS = {"words": 5.0, "title": 4.0, "description": 3.0, "arguments": 1.0, "details": 0.5, "server": 3.0}
+# How much what stands for a word counts beside the word itself, and how much a word does that begins with it.
+SYNONYM_WEIGHT = 0.7
 PREFIX_WEIGHT = 0.4
+# A tool that has more of a question's words is before one that has fewer of them more often.
+COVERAGE_EXPONENT = 0.5
+# Scores of words that were asked for are kept: the same few are in most questions, and are those that most tools have.
+# About 5 MB at most.
+REMEMBERED_SCORES = 50_000
 # A question has a few words; what is longer is a document, of which the beginning says what is meant.
 QUESTION_WORDS = 16
 # Of a description: what a tool is for is said first, and manuals of many pages would drown it.
@@ -33,11 +43,12 @@ PREFIX_CHARACTERS = 3
 _WORD = re.compile(r"[^\W_]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # Words that say nothing about what is wanted.
-_EMPTY = frozenset(
-    "a all am an and any are as at be by can could did do does for from had has have how i if in into is it its"
-    " me my need of on onto or our please s should some that the their them there these this those to up us want was we"
-    " were what when where which who why will with would you your".split()
-)
+_EMPTY = """
+    a all am an and any are as at be by can could did do does for from had has have how i if in into is it its me my
+    need of on onto or our please s should some that the their them there these this those to up us want was we were
+    what when where which who why will with would you your
+"""
+_EMPTY_WORDS = frozenset(_EMPTY.split())
 
 
 class SearchUnavailable(HearthError):
@@ -65,68 +76,109 @@ class ToolIndex:
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         """May take a tenth of a second of CPU for thousands of tools. Raises SearchUnavailable."""
-        try:
-            import sqlite3
-
-            # Made in one thread and asked in another, never by two at once.
-            self._database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
-            columns = ", ".join(_COLUMNS)
-            self._database.execute(
-                f"CREATE VIRTUAL TABLE tools USING fts5({columns}, tokenize = 'porter unicode61', detail = full)"
-            )
-        except ImportError as exc:
-            raise SearchUnavailable(f"tools cannot be searched: this Python has no sqlite3 ({exc})") from exc
-        except sqlite3.Error as exc:
-            raise SearchUnavailable(f"tools cannot be searched: this Python's SQLite has no FTS5 ({exc})") from exc
+        self._database = _empty_database()
         self._names: list[str] = []
         self._by_name: dict[str, int] = {}
-        rows = []
+        rows: list[tuple[int, tuple[str, ...]]] = []
         for number, tool in enumerate(tools):
             self._names.append(tool.exposed)
-            self._by_name[tool.exposed.lower()] = number
-            rows.append((number, *_row(tool)))
-        marks = ", ".join("?" * (len(_COLUMNS) + 1))
-        self._database.execute("BEGIN")
-        self._database.executemany(f"INSERT INTO tools(rowid, {columns}) VALUES ({marks})", rows)
-        self._database.execute("COMMIT")
+            self._by_name.setdefault(tool.exposed.lower(), number)
+            rows.append((number, _row(tool)))
+        try:
+            self._insert(rows)
+        except UnicodeEncodeError:
+            # Halves of surrogate pairs, which JSON can write and SQLite cannot.
+            self._insert([(number, tuple(map(_encodable, row))) for number, row in rows])
         weights = ", ".join(map(str, _COLUMNS.values()))
-        self._select = f"SELECT rowid AS tool, ? AS word, ? * bm25(tools, {weights}) AS score FROM tools WHERE tools MATCH ?"
+        self._select = f"SELECT rowid, -bm25(tools, {weights}) FROM tools WHERE tools MATCH ?"
+        self._remembered: dict[str, dict[int, float]] = {}
+        self._room = REMEMBERED_SCORES
+
+    def _insert(self, rows: list[tuple[int, tuple[str, ...]]]) -> None:
+        marks = ", ".join("?" * (len(_COLUMNS) + 1))
+        statement = f"INSERT INTO tools(rowid, {', '.join(_COLUMNS)}) VALUES ({marks})"
+        with self._database:
+            self._database.executemany(statement, ((number, *row) for number, row in rows))
+
+    def __del__(self) -> None:
+        # Python 3.13 warns of a database that nobody has closed.
+        if hasattr(self, "_database"):
+            self._database.close()
 
     def __len__(self) -> int:
         return len(self._names)
 
     def find(self, question: str, limit: int) -> tuple[list[str], int]:
         """The names of the tools that fit best, best first, and how many fit at all."""
-        words = question_words(question)
-        terms = [term for number, word in enumerate(words) for term in _terms(number, word)]
-        found: list[int] = []
-        if terms:
-            # The best per word, then all words together; equal ones stay in the order of the lists.
-            parts = " UNION ALL ".join([self._select] * len(terms))
-            best = f"SELECT tool, word, min(score) AS score FROM ({parts}) GROUP BY tool, word"
-            ranked = f"SELECT tool FROM ({best}) GROUP BY tool ORDER BY sum(score) * count(*), tool"
-            values = [value for term in terms for value in term]
-            found = [tool for (tool,) in self._database.execute(ranked, values)]
+        total: dict[int, float] = {}
+        words: dict[int, int] = {}
+        for word in question_words(question):
+            for tool, score in self._best(word).items():
+                total[tool] = total.get(tool, 0.0) + score
+                words[tool] = words.get(tool, 0) + 1
+        for tool, count in words.items():
+            total[tool] *= count**COVERAGE_EXPONENT
         exact = self._by_name.get(question.strip().lower())
         if exact is not None:
-            found = [exact, *(tool for tool in found if tool != exact)]
-        return [self._names[tool] for tool in found[:limit]], len(found)
+            total[exact] = math.inf
+        # Equal ones stay in the order of the lists.
+        found = heapq.nsmallest(limit, total, key=lambda tool: (-total[tool], tool))
+        return [self._names[tool] for tool in found], len(total)
+
+    def _best(self, word: str) -> dict[int, float]:
+        """How well each tool fits one word, or what may stand for it."""
+        best = self._scores(f'"{word}"')
+        for other in SYNONYMS.get(word, ()):
+            best = _better(best, self._scores(f'"{other}"'), SYNONYM_WEIGHT)
+        if not best and len(word) >= PREFIX_CHARACTERS:
+            best = _better(best, self._scores(f'"{word}"*'), PREFIX_WEIGHT)
+        return best
+
+    def _scores(self, expression: str) -> dict[int, float]:
+        scores = self._remembered.get(expression)
+        if scores is None:
+            scores = dict(self._database.execute(self._select, (expression,)))
+            if self._room < len(scores) + 1:
+                self._remembered.clear()
+                self._room = REMEMBERED_SCORES
+            self._remembered[expression] = scores
+            # One that nothing fits takes room, too.
+            self._room -= len(scores) + 1
+        return scores
+
+
+def _empty_database() -> "sqlite3.Connection":
+    # Most sessions never search.
+    try:
+        import sqlite3
+    except ImportError as exc:
+        raise SearchUnavailable(f"tools cannot be searched: this Python has no sqlite3 ({exc})") from exc
+    # Made in one thread and asked in another, never by two at once.
+    database = sqlite3.connect(":memory:", check_same_thread=False)
+    try:
+        database.execute(f"CREATE VIRTUAL TABLE tools USING fts5({', '.join(_COLUMNS)}, tokenize = 'porter unicode61')")
+    except sqlite3.Error as exc:
+        database.close()
+        raise SearchUnavailable(f"tools cannot be searched: this Python's SQLite has no FTS5 ({exc})") from exc
+    return database
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _better(best: dict[int, float], others: dict[int, float], weight: float) -> dict[int, float]:
+    found = dict(best)
+    for tool, score in others.items():
+        if score * weight > found.get(tool, 0.0):
+            found[tool] = score * weight
+    return found
 
 
 def question_words(question: str) -> list[str]:
     """The words of a question that say what is wanted; all of them, if none does."""
     words = list(dict.fromkeys(word.lower() for word in _WORD.findall(_HUMP.sub(" ", question))))
-    return ([word for word in words if word not in _EMPTY] or words)[:QUESTION_WORDS]
-
-
-def _terms(number: int, word: str) -> Iterable[tuple[int, float, str]]:
-    """What is looked up for a word: its number, how much it counts, and an expression of FTS5."""
-    yield number, 1.0, f'"{word}"'
-    others = SYNONYMS.get(word)
-    if others:
-        yield number, SYNONYM_WEIGHT, " OR ".join(f'"{other}"' for other in others)
-    if len(word) >= PREFIX_CHARACTERS:
-        yield number, PREFIX_WEIGHT, f'"{word}"*'
+    return ([word for word in words if word not in _EMPTY_WORDS] or words)[:QUESTION_WORDS]
 
 
 def _row(tool: Tool) -> tuple[str, ...]:
@@ -158,12 +210,17 @@ def arguments(schema: RawBytes | None) -> tuple[list[str], list[str]]:
     try:
         properties = _decode_schema(schema).properties
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        properties = {name: json.loads(value) for name, value in _properties(schema).items()}
+        properties = _properties(schema)
     described = (value.get("description") for value in properties.values() if isinstance(value, dict))
     return list(properties), [text for text in described if isinstance(text, str)]
 
 
-def _properties(schema: RawBytes) -> json.Fields:
-    return values.members(values.members(schema).get("properties"))
-
-
+def _properties(schema: RawBytes) -> dict[str, Any]:
+    """What msgspec does not take, one by one."""
+    found = {}
+    for name, raw in values.members(values.members(schema).get("properties")).items():
+        try:
+            found[name] = json.loads(raw)
+        except MessageError:
+            found[name] = None
+    return found
