@@ -5,13 +5,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter_ns
 
-from chain import ECHO, MODERN, PYTHON, SWIFT, HearthChain, SocatChain
+from chain import ECHO, MODERN, PYTHON, SWIFT, HearthChain, SocatChain, wait_until
 from client import INITIALIZE, ChainError, request
 from measure import Action, Group, Line, milliseconds
 from stage import Child, Stage, resident_mb
 
 # Sizes of a run: enough for a steady median on a noisy machine, and about a minute in all.
 START_ROUNDS = 25
+LIST_ROUNDS = 12
+# Servers of the crowd, and those of them that take half a minute to start.
+CROWD, SLOW = 20, 5
+# Three of it never come.
+KNOWN = CROWD - 3
 CALL_ROUNDS, CALLS_PER_ROUND = 20, 300
 PIPELINE_ROUNDS, PIPELINED_CALLS = 9, 8000
 SESSIONS = 10
@@ -22,6 +27,8 @@ LINES = [
     Line("first answer, daemon warm, printed command", "start", "printed", "python -I -S -c pass", 2.0),
     Line("first answer, daemon warm, `hearth bridge`", "start", "typed", "python -I -S -c pass", 4.0),
     Line("first answer, no daemon running", "start", "cold", 'python -c "import asyncio"', 3.0),
+    Line(f"lists of {CROWD} servers, 8 slow or dead, warm", "lists", "crowd, warm", "one fast, warm", 3.0),
+    Line(f"lists of {CROWD} servers, 8 slow or dead, no daemon", "lists", "crowd, cold", "one fast, cold", 3.0),
     Line("one call after another, p50", "call", "hearth", "socat", 2.0),
     Line("pipelined calls", "pipeline", "hearth", "socat", 0.4, at_most=False),
     Line("pipelined calls, upstream that costs almost nothing", "swift", "hearth", "socat", None),
@@ -42,6 +49,7 @@ def groups(stage: Stage) -> dict[str, Group]:
     plain = {"hearth": hearth, "socat": socat}
     return {
         "start": Group("ms", start_actions(stage, warm, cold), START_ROUNDS, WARMUP_ROUNDS),
+        "lists": Group("ms", list_actions(stage), LIST_ROUNDS, WARMUP_ROUNDS),
         "call": Group("µs", {name: caller(end) for name, end in plain.items()}, CALL_ROUNDS, WARMUP_ROUNDS),
         "pipeline": Group("calls/s", {name: piper(end) for name, end in plain.items()}, PIPELINE_ROUNDS, WARMUP_ROUNDS),
         "swift": Group("calls/s", {name: piper(end) for name, end in swift.items()}, PIPELINE_ROUNDS, WARMUP_ROUNDS),
@@ -130,6 +138,70 @@ def cold_answer(chain: HearthChain) -> float:
     """The first answer where the bridge must start the daemon; the daemon is stopped again."""
     passed = first_answer(chain.bridge)
     chain.stop()
+    return passed
+
+
+def list_actions(stage: Stage) -> dict[str, Action]:
+    """From spawn to the list of tools, from the second run on: what the servers offer is known by then."""
+    chains = {name: HearthChain(stage, f"alone-{name}", ECHO) for name in ("warm", "cold")}
+    crowds = {name: crowded(stage, f"crowd-{name}") for name in ("warm", "cold")}
+    for chain, count in [*((chain, 1) for chain in chains.values()), *((chain, KNOWN) for chain in crowds.values())]:
+        wait_for_servers(chain, count)
+        chain.stop()
+    with open(slow_mark(stage), "w"):
+        pass
+    return {
+        "one fast, warm": lambda: listed(chains["warm"], 1),
+        "crowd, warm": lambda: listed(crowds["warm"], KNOWN),
+        "one fast, cold": lambda: listed(chains["cold"], 1, stop=True),
+        "crowd, cold": lambda: listed(crowds["cold"], KNOWN, stop=True),
+    }
+
+
+def crowded(stage: Stage, name: str) -> HearthChain:
+    """Twenty servers: five that take half a minute while the stage has a mark, three that never come, and fast ones."""
+    echo = " ".join(ECHO)
+    slowly = f"if [ -e {slow_mark(stage)} ]; then sleep 30; fi; exec {echo}"
+    others = {f"slow{number}": ["/bin/sh", "-c", slowly] for number in range(SLOW)}
+    others |= {
+        "absent": ["/nowhere/server"],
+        "ending": ["/bin/sh", "-c", "exit 3"],
+        "silent": ["/bin/cat", "/dev/stdin"],
+    }
+    others |= {f"fast{number}": ECHO for number in range(CROWD - len(others) - 1)}
+    return HearthChain(stage, name, ECHO, others)
+
+
+def slow_mark(stage: Stage) -> str:
+    """While it is there, the slow ones are slow."""
+    return os.path.join(stage.folder, "slow")
+
+
+def wait_for_servers(chain: HearthChain, count: int) -> None:
+    """A first run, until it is known of so many servers what they offer."""
+    child = chain.bridge()
+    child.client.open()
+    wait_until(lambda: echoes(child.client.exchange(request(1, "tools/list", {}))) >= count, f"{count} servers")
+    child.leave()
+
+
+def echoes(answer: bytes) -> int:
+    """How many servers are on a list of tools: each has one that is called so."""
+    return answer.count(b'__echo"')
+
+
+def listed(chain: HearthChain, count: int, stop: bool = False) -> float:
+    """From spawn to the last byte of the list of tools."""
+    begin = perf_counter_ns()
+    child = chain.bridge()
+    child.client.exchange(request(0, "initialize", INITIALIZE))
+    answer = child.client.exchange(request(1, "tools/list", {}))
+    passed = milliseconds(begin)
+    if (found := echoes(answer)) != count:
+        raise ChainError(f"{found} servers are listed and not {count}: {answer[-400:]!r}")
+    child.leave()
+    if stop:
+        chain.stop()
     return passed
 
 

@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from time import monotonic, sleep
 
@@ -31,11 +31,13 @@ POLL_INTERVAL_SECONDS = 0.005
 
 
 class HearthChain:
-    """A home of its own with one upstream, `echo`, and the daemon that its first bridge starts."""
+    """A home of its own with one upstream, `echo`, and others if they are given; its first bridge starts the daemon."""
 
     tool = "echo__echo"
 
-    def __init__(self, stage: Stage, name: str, upstream: list[str]) -> None:
+    def __init__(
+        self, stage: Stage, name: str, upstream: list[str], others: Mapping[str, list[str]] | None = None
+    ) -> None:
         self._stage = stage
         self.env = stage.env(name)
         self._runtime = self.env["XDG_RUNTIME_DIR"]
@@ -43,8 +45,10 @@ class HearthChain:
         os.makedirs(folder)
         with open(os.path.join(folder, "config.toml"), "w") as config:
             # The daemon stays: an idle exit between two rounds would be measured as a cold start.
-            config.write("idle_timeout = 0\n\n[mcpServers.echo]\n")
-            config.write(f"command = {json.dumps(upstream[0])}\nargs = {json.dumps(upstream[1:])}\n")
+            config.write("idle_timeout = 0\n")
+            for server, command in {"echo": upstream, **(others or {})}.items():
+                config.write(f"\n[mcpServers.{server}]\n")
+                config.write(f"command = {json.dumps(command[0])}\nargs = {json.dumps(command[1:])}\n")
         self.printed = self._printed_command()
         self.typed = [HEARTH, "bridge"]
 
