@@ -77,8 +77,8 @@ def test_a_server_that_closes_its_input_and_lives_on_is_ended_and_started_anew(s
         (server("dying", "--on", "start"), "died at the start"),
         (server("dying", "--on", "tools/list"), "died of tools/list"),
         (
-            server("wilful", "--mourn", "token=secret", "--mute", "tools/list", start_timeout=SHORT_SECONDS),
-            "token=secret",
+            server("wilful", "--mourn", "a farewell", "--mute", "tools/list", start_timeout=SHORT_SECONDS),
+            "a farewell",
         ),
     ],
 )

@@ -27,7 +27,7 @@ class StagedServer(Server):
             lambda instance, seconds: self.retired.append((instance, seconds)),
         )
 
-    def _connect(self, owner: Owner, tenant: Tenant) -> Connection:
+    async def _connect(self, owner: Owner, tenant: Tenant) -> Connection:
         self.connections.append(Scripted(owner, self.script, self.name))
         return self.connections[-1]
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from config_reading import examined
 
-from hearth import masking
+from hearth import secrecy
 from hearth.config import exposition
 from hearth.config.keys import SERVER_KEYS
 
@@ -46,9 +46,9 @@ def test_of_arguments_what_sounds_like_a_secret_is_masked(arguments: tuple[str, 
 
 def test_of_a_url_user_and_query_are_masked() -> None:
     assert (
-        masking.masked_url(f"https://me:{SECRET}@host/mcp?key={SECRET}&b=c#d") == "https://***@host/mcp?key=***&b=***#d"
+        secrecy.masked_url(f"https://me:{SECRET}@host/mcp?key={SECRET}&b=c#d") == "https://***@host/mcp?key=***&b=***#d"
     )
-    assert masking.masked_url("https://host/a@b") == "https://host/a@b"
+    assert secrecy.masked_url("https://host/a@b") == "https://host/a@b"
 
 
 def test_every_key_of_a_server_that_means_something_to_it_is_shown() -> None:

@@ -14,7 +14,8 @@ from hearth.cli.daemon_checks import check_registry, check_socket
 from hearth.cli.findings import Finding
 from hearth.cli.folder_checks import check_runtime
 from hearth.errors import ConfigError
-from hearth.paths import Places
+from hearth.paths import Places, home_dir
+from hearth.secrecy import masked_url
 
 OLDEST_PYTHON = (3, 11)
 _NEEDED = ("click", "msgspec", "platformdirs")
@@ -92,16 +93,17 @@ def check_config(places: Places) -> list[Finding]:
 def _check_server(spec: config.ServerSpec) -> Finding:
     check = f"server {spec.name}"
     try:
-        resolved = references.resolve(spec, os.environ)
+        resolved = references.glance(spec, os.environ, None if spec.isolation == "shared" else home_dir())
     except ConfigError as error:
-        return Finding(check, "broken", str(error), "Set it where the daemon starts: for systemd, in environment.d(5).")
+        fix = "Do as it says; variables are set where the daemon starts: for systemd, in environment.d(5)."
+        return Finding(check, "broken", str(error), fix)
     if resolved.command is None:
         # As it was written: what its references stand for may be secret.
-        return Finding(check, "ok", f"{spec.url}, which is not tried from here")
+        return Finding(check, "ok", f"{masked_url(spec.url or '')}, which is not tried from here")
     path = references.child_environment(resolved, os.environ)["PATH"]
     found = shutil.which(resolved.command, path=path)
     if found:
-        return Finding(check, "ok", found)
+        return Finding(check, "ok", found if found.endswith(spec.command or "") else str(spec.command))
     fix = "Install it, or write its whole path: under systemd the PATH is shorter than in a shell."
     return Finding(check, "broken", f"{spec.command} is not on PATH", fix)
 

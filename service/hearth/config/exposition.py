@@ -10,7 +10,8 @@ from typing import Any
 from hearth.config.examination import Examination
 from hearth.config.keys import SERVER_KEYS, SETTINGS
 from hearth.config.model import Config, ServerSpec
-from hearth.masking import MASK, masked_url, split_arguments
+from hearth.masking import MASK
+from hearth.secrecy import masked_url, split_arguments
 
 # A reference tells where a secret is, not what it is; its default may be one.
 _REFERENCE = re.compile(r"\$\{[^}]*\}")

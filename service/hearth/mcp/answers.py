@@ -1,6 +1,7 @@
 """The JSON-RPC messages that Hearth itself writes, as bytes ready for any wire."""
 
 from hearth.errors import HearthError
+from hearth.masking import everywhere
 from hearth.mcp import eras
 from hearth.wire import json
 from hearth.wire.values import RawBytes
@@ -27,8 +28,8 @@ def error(id: bytes | None, code: int, message: str, data: object = None) -> byt
 
 
 def failure(id: bytes | None, problem: HearthError) -> bytes:
-    """The one place where an error of Hearth's becomes JSON-RPC."""
-    return error(id, problem.rpc_code, str(problem), getattr(problem, "data", None))
+    """The one place where an error of Hearth's becomes JSON-RPC. What a server was trusted with is not in it."""
+    return error(id, problem.rpc_code, everywhere(str(problem)), getattr(problem, "data", None))
 
 
 def request(id: bytes, method: str, params: RawBytes) -> bytes:

@@ -1,12 +1,15 @@
 """Where the daemon's log goes: to the journal with fields under systemd, to a rotating file otherwise.
 
-At the default level no record carries a token, a secret or a payload.
+At the default level no record carries a payload, and at none a secret that a server was given.
 """
 
+import copy
 import logging
 import os
 import sys
 from typing import TYPE_CHECKING
+
+from hearth.masking import everywhere
 
 if TYPE_CHECKING:
     from io import TextIOWrapper
@@ -18,12 +21,12 @@ FIELDS = ("upstream", "session", "era")
 
 
 class _Fields(logging.Formatter):
-    """The message, then its fields as key=value."""
+    """The message, then its fields as key=value; whatever it is about, without any server's secrets."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = " ".join(f"{name}={getattr(record, name)}" for name in FIELDS if hasattr(record, name))
         text = super().format(record)
-        return f"{text} [{fields}]" if fields else text
+        return everywhere(f"{text} [{fields}]" if fields else text)
 
 
 class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]
@@ -43,7 +46,19 @@ def _journal() -> logging.Handler:
         handler: logging.Handler = _Stderr()
         handler.setFormatter(_Fields("%(name)s: %(message)s"))
         return handler
-    return JournalHandler(SYSLOG_IDENTIFIER="hearth")  # type: ignore[no-any-return]
+
+    class MaskedJournal(JournalHandler):  # type: ignore[misc]
+        """The journal has the message and a traceback in fields of their own."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            record = copy.copy(record)
+            record.msg, record.args = everywhere(record.getMessage()), None
+            if record.exc_info:
+                text = logging.Formatter().formatException(record.exc_info)
+                record.msg, record.exc_info, record.exc_text = f"{record.msg}\n{everywhere(text)}", None, None
+            super().emit(record)
+
+    return MaskedJournal(SYSLOG_IDENTIFIER="hearth")
 
 
 def _file(path: str) -> logging.Handler:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from hearth.errors import HearthError, MessageError, TooLarge, UpstreamError
+from hearth.masking import NOTHING
 from hearth.mcp import answers, eras
 from hearth.upstreams.abandoned import NOTICED_SECONDS, AbandonedRequests
 from hearth.wire import json, values
@@ -64,6 +65,8 @@ class Connection:
     # The process, and the last lines of its stderr, where there is one.
     pid = 0
     last_words: tuple[str, ...] = ()
+    # What hides the secrets that the server was given.
+    mask = NOTHING
     # Whether arguments may travel as headers, too.
     sends_headers = False
     # Where its garbage comes from, in words.

@@ -11,11 +11,12 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from hearth.config import ServerSpec
 from hearth.errors import HearthError, UpstreamError
+from hearth.masking import NOTHING
 from hearth.mcp import eras
 from hearth.mcp.offering import CHANGES, KINDS, Offering
 from hearth.upstreams import handshake
@@ -61,7 +62,7 @@ class Instance:
         mode: str,
         tenant: Tenant,
         wanted: str,
-        connect: Callable[[Owner, Tenant], Connection],
+        connect: Callable[[Owner, Tenant], Awaitable[Connection]],
         capabilities: bytes,
         audience: Audience,
         recall: Callable[[bytes, str], Offering | None] = lambda capabilities, era: None,
@@ -74,7 +75,8 @@ class Instance:
         self.wanted = wanted
         self.capabilities = capabilities
         self.state = STOPPED
-        self.error: str | None = None
+        self._mask = NOTHING
+        self._error: str | None = None
         self.restarts = 0
         self.figures = Figures()
         # Seconds since 1970, when the conversation that runs now began.
@@ -108,6 +110,15 @@ class Instance:
         self._backoff = Backoff()
         self._ready_at = 0.0
         self._retired = False
+
+    @property
+    def error(self) -> str | None:
+        """What went wrong last, without the secrets that the server may have repeated."""
+        return self._error
+
+    @error.setter
+    def error(self, text: str | None) -> None:
+        self._error = text and self._mask(text)
 
     @property
     def pids(self) -> list[int]:
@@ -226,7 +237,8 @@ class Instance:
             await self._converse(eras.LEGACY, True)
 
     async def _converse(self, wanted: str, only: bool) -> None:
-        connection = self.connection = self._connect(self, self.tenant)
+        connection = self.connection = await self._connect(self, self.tenant)
+        self._mask = connection.mask
         try:
             await connection.open()
         except UpstreamError:

@@ -1,6 +1,7 @@
 """One configured MCP server and its instances: which one a client shares, and with whom."""
 
 import asyncio
+import functools
 import logging
 import math
 import os
@@ -9,11 +10,11 @@ from typing import NamedTuple
 
 from hearth import references
 from hearth.config import Config, ServerSpec
-from hearth.errors import ConfigError, HearthError, UpstreamError
+from hearth.errors import HearthError, UpstreamError
 from hearth.mcp import capabilities, eras, isolation
 from hearth.mcp.offering import Offering
 from hearth.paths import home_dir
-from hearth.upstreams import figures
+from hearth.upstreams import figures, threads
 from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.instance import FAILED, READY, STARTING, STOPPED, Audience, Instance
 from hearth.upstreams.kept import Kept
@@ -238,19 +239,24 @@ class Server:
 
     # --- connecting
 
-    def _connect(self, owner: Owner, tenant: Tenant) -> Connection:
-        try:
-            # A shared one never runs in a client's folder.
-            folder = tenant.cwd if self.mode != isolation.SHARED else None
-            resolved = references.resolve(self.spec, os.environ, folder)
-            if resolved.url is not None:
-                from hearth.upstreams.http import connect
+    async def _connect(self, owner: Owner, tenant: Tenant) -> Connection:
+        """A connection that is not open yet. Raises ConfigError: asking in another era would not help."""
+        # A shared one never runs in a client's folder.
+        folder = tenant.cwd if self.mode != isolation.SHARED else None
+        resolved, mask = await self._resolved(folder)
+        connection: Connection
+        if resolved.url is not None:
+            from hearth.upstreams.http import connect
 
-                return connect(self.name, owner, resolved, self._limits)
-            launch = _launch(resolved, os.environ, folder)
-        except ConfigError as exc:
-            raise UpstreamError(str(exc)) from exc
-        return StdioConnection(self.name, owner, launch, self._limits)
+            connection = connect(self.name, owner, resolved, self._limits)
+        else:
+            connection = StdioConnection(self.name, owner, _launch(resolved, os.environ, folder), self._limits)
+        connection.mask = mask
+        return connection
+
+    async def _resolved(self, folder: str | None) -> references.Resolution:
+        resolve = functools.partial(references.resolve, self.spec, dict(os.environ), folder)
+        return await threads.run(resolve) if references.may_block(self.spec) else resolve()
 
     # --- eagerness
 

@@ -41,7 +41,7 @@ class StdioConnection(Connection):
     @property
     def last_words(self) -> tuple[str, ...]:  # type: ignore[override]
         """What it last wrote to its stderr."""
-        return tuple(self._process.stderr)
+        return tuple(map(self.mask, self._process.stderr))
 
     async def open(self) -> None:
         """Start the server's process. Raises UpstreamError."""

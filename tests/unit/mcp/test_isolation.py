@@ -110,7 +110,7 @@ def test_a_server_elsewhere_is_shared_unless_its_address_names_the_folder() -> N
 def test_every_name_of_the_clients_folder_is_known_to_both(name: str) -> None:
     assert isolation.initial("x", [f"--root=${{{name}}}"]) == "workspace"
     spec = ServerSpec(name="a", command="x", args=(f"${{{name}}}",))
-    assert references.resolve(spec, {}, "/f").args == ("/f",)
+    assert references.resolve(spec, {}, "/f").spec.args == ("/f",)
 
 
 @pytest.mark.parametrize(

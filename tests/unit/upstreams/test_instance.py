@@ -53,7 +53,7 @@ class Stage:
             self.audience,
         )
 
-    def _connect(self, owner: Owner, tenant: Tenant) -> Scripted:
+    async def _connect(self, owner: Owner, tenant: Tenant) -> Scripted:
         self.connections.append(self.kind(owner, self.script))
         return self.connections[-1]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.errors import UpstreamError
+from hearth.errors import ConfigError, UpstreamError
 from hearth.mcp import capabilities, eras, isolation
 from hearth.upstreams.instance import FAILED, READY, STARTING, STOPPED, Instance
 from hearth.upstreams.server import Server
@@ -285,7 +285,7 @@ def test_who_never_gets_the_right_one_is_told(learned: Path, monkeypatch: pytest
 
 
 def launched(server: StagedServer, tenant: Tenant) -> tuple[list[str], dict[str, str], str]:
-    made = Server._connect(server, Hearer(), tenant)
+    made = asyncio.run(Server._connect(server, Hearer(), tenant))
     assert isinstance(made, StdioConnection)
     argv, environment, cwd = made._launch
     return list(argv), dict(environment), cwd
@@ -312,7 +312,7 @@ def test_a_process_runs_in_a_client_s_folder_only_if_it_is_shared_by_place(
 
 def test_a_reference_that_leads_nowhere_is_an_error_that_names_the_server(learned: Path) -> None:
     server = StagedServer(learned, env={"KEY": "${NOT_SET_ANYWHERE}"})
-    with pytest.raises(UpstreamError, match=r"'s'.*NOT_SET_ANYWHERE"):
+    with pytest.raises(ConfigError, match=r"'s'.*NOT_SET_ANYWHERE"):
         launched(server, LEGACY)
 
 
