@@ -97,7 +97,7 @@ class Places:
     def __init__(self, profile: str = DEFAULT_PROFILE, config: str | None = None) -> None:
         self.profile = profile or DEFAULT_PROFILE
         self.config = _resolved(config) if config else None
-        self.key = _digest(self.config) if self.config else self.profile
+        self.key = digest(self.config) if self.config else self.profile
         if self.key.startswith(".") or not _NAME_CHARACTERS.issuperset(self.key):
             raise ValueError(f"{self.key!r} is not a profile name: use letters, digits, '.', '_' and '-'")
         if self.key.endswith(".sock"):  # its folder would lie where the other profile's socket is
@@ -144,7 +144,8 @@ def _resolved(path: str) -> str:
         ) from exc
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
+    """A short stable name for a path."""
     # Not hashlib: it loads OpenSSL, 4 MB that the bridge would carry for one hash.
     from _blake2 import blake2s
 
@@ -155,4 +156,4 @@ def fitting_socket_path(path: str) -> str:
     """The path itself, or a stable short stand-in when the kernel would refuse its length."""
     if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT_BYTES:
         return path
-    return os.path.join(short_dir(), _digest(path) + ".sock")
+    return os.path.join(short_dir(), digest(path) + ".sock")

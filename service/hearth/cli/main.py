@@ -18,6 +18,8 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Set up": {
         "install": "install",
         "uninstall": "install",
+        "add": "add",
+        "remove": "remove",
         "connect": "connect",
         "config": "config",
         "completion": "completion",
@@ -87,6 +89,7 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
     \b
     Examples:
       hearth demo                 see what it does, in a scratch home
+      hearth add time -- uvx mcp-server-time
       hearth connect --print      what to paste into an MCP client
       hearth status               what runs, and who is attached
     """

@@ -10,6 +10,7 @@
     addresses   what may stand in their url
     spelling    the nearest right name
     exposition  a configuration to look at, its secrets masked
+    edits       a file's bytes with a server more or less; toml_edits and json_edits know where
 
 Importing this is part of the daemon's cold start: parsers are loaded only once there is a file to parse.
 """

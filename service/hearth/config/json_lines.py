@@ -41,6 +41,16 @@ class JsonLines:
         names = [name for name, _, _ in self._members_at(found[1])] if found else []
         return [name for name in dict.fromkeys(names) if names.count(name) > 1]
 
+    def span_of(self, path: KeyPath) -> tuple[int, int] | None:
+        """Where the value at the path begins and ends; None if there is none."""
+        found = self._find(path)
+        return None if found is None else (found[1], json.JSONDecoder().raw_decode(self._text, found[1])[1])
+
+    def members_of(self, path: KeyPath) -> list[tuple[str | int, int, int]]:
+        """Of the object or list at the path: its keys, with the offsets where key and value begin."""
+        found = self._find(path)
+        return self._members_at(found[1]) if found else []
+
     def _find(self, path: KeyPath) -> tuple[int, int] | None:
         key, value = 0, self._skip(0)
         for part in path:
@@ -78,8 +88,8 @@ class JsonLines:
         return space.end() if space else position
 
 
-def blank_comments(text: str) -> str:
-    """The text with comments and trailing commas turned into spaces, so that everything else stays in place.
+def blank_comments(text: str, trailing_commas: bool = True) -> str:
+    """The text with comments and, unless they are to stay, trailing commas turned into spaces, the rest in its place.
 
     One pass, each character looked at a bounded number of times, whatever the text.
     """
@@ -94,7 +104,7 @@ def blank_comments(text: str) -> str:
         last = between.rstrip()[-1:] or last
         if opening in _COMMENTS:
             piece = _NOT_NEWLINE.sub(" ", piece)
-        elif opening in "]}" and last == "," and comma is not None:
+        elif opening in "]}" and last == "," and comma is not None and trailing_commas:
             pieces[comma] = " "
         pieces += (between, piece)
         if opening == ",":

@@ -6,6 +6,7 @@ tables, arrays of tables, dotted keys, inline tables, arrays, the four kinds of 
 
 import re
 from bisect import bisect_right
+from typing import NamedTuple
 
 from hearth.config.model import KeyPath
 
@@ -26,7 +27,7 @@ class TomlLines:
     """The lines of a TOML text."""
 
     def __init__(self, text: str) -> None:
-        scanner = _Scanner(text)
+        scanner = Scanner(text)
         try:
             scanner.document()
         except (IndexError, RecursionError):
@@ -44,21 +45,37 @@ class TomlLines:
         return []
 
 
-class _Scanner:
+class Statement(NamedTuple):
+    """A header, or a key with its value: what it is about, and where it begins and ends."""
+
+    path: KeyPath
+    start: int
+    end: int
+    is_header: bool = False
+
+
+class Scanner:
+    """Goes through a text once. Raises IndexError or RecursionError for what is no TOML."""
+
     def __init__(self, text: str) -> None:
         self.text = text
         self.position = 0
         self.offsets: dict[KeyPath, int] = {}
+        # In the file's order; those inside of inline tables apart, by the table that they are in.
+        self.statements: list[Statement] = []
+        self.inline: dict[KeyPath, list[Statement]] = {}
         self._lengths: dict[KeyPath, int] = {}  # of arrays of tables
 
     def document(self) -> None:
         """Every key to the offset at which it is first written."""
         table: KeyPath = ()
         while not self._at_end():
-            if self.text[self.position] == "[":
+            at = self.position
+            if self.text[at] == "[":
                 table = self._header()
+                self.statements.append(Statement(table, at, self.position, is_header=True))
             else:
-                self._assignment(table)
+                self.statements.append(self._assignment(table))
 
     def _take(self, pattern: re.Pattern[str]) -> str:
         match = pattern.match(self.text, self.position)
@@ -94,7 +111,7 @@ class _Scanner:
             self.offsets.setdefault(path, at)
         return path
 
-    def _assignment(self, table: KeyPath) -> None:
+    def _assignment(self, table: KeyPath) -> Statement:
         at = self.position
         path = table
         for name in self._key():
@@ -102,6 +119,7 @@ class _Scanner:
             self.offsets.setdefault(path, at)
         self.position += 1  # the equals sign
         self._value(path)
+        return Statement(path, at, at + len(self.text[at : self.position].rstrip()))
 
     def _key(self) -> list[str]:
         names: list[str] = []
@@ -146,8 +164,9 @@ class _Scanner:
 
     def _inline_table(self, path: KeyPath) -> None:
         self.position += 1
+        inside = self.inline.setdefault(path, [])
         while not self._closes("}"):
-            self._assignment(path)
+            inside.append(self._assignment(path))
 
     def _closes(self, bracket: str) -> bool:
         """Step over a comma and what is blank; and over the bracket, if it is the next."""

@@ -1,0 +1,97 @@
+"""Changing the config file: one at a time, from what is right to what is right, and a running daemon is told.
+
+Read, edit, have the result examined by the config's own reader, look that nobody has saved the file meanwhile, replace.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from hearth import paths
+from hearth.cli import liveness
+from hearth.cli.control import Control
+from hearth.config.examination import Examination
+from hearth.config.loading import FILE_LIMIT_BYTES, read_file
+from hearth.errors import ConfigError, HearthError, Refused, Unreachable
+from hearth.host import edited_files
+from hearth.host.locks import Lock
+from hearth.paths import Places
+
+# Another `hearth add` takes milliseconds, unless it waits for a person to answer; who waits longer is told.
+LOCK_SECONDS = 10.0
+_LOCK_POLL_SECONDS = 0.05
+# How often an edit is begun anew when somebody else saves the file meanwhile.
+_ATTEMPTS = 3
+
+# The file's bytes, None if there is none, to the new ones.
+Change = Callable[[bytes | None], bytes]
+
+
+class Changed(NamedTuple):
+    """A change that was made, or would be."""
+
+    path: str
+    former: bytes | None
+    new: bytes
+    warnings: list[str]
+
+
+def examined(path: str, data: bytes | None) -> Examination:
+    """What the file says; the environment has no part in it. Raises ConfigError if it has mistakes."""
+    found = Examination(path)
+    if data is not None:
+        found.read_file(data)
+    found.finish()
+    if found.problems:
+        raise ConfigError(found.problems)
+    return found
+
+
+def change(places: Places, make: Change, dry_run: bool) -> Changed:
+    """Change the file, or only say how. Raises ConfigError for one with mistakes, before or after; it is untouched."""
+    path = places.config_file()
+    lock = Lock(_lock_path(path))
+    _acquire(lock, path)
+    try:
+        for _ in range(_ATTEMPTS):
+            former = read_file(path, FILE_LIMIT_BYTES)
+            examined(path, former)
+            new = make(former)
+            found = examined(path, new)
+            if dry_run:
+                return Changed(path, former, new, found.warnings)
+            if read_file(path, FILE_LIMIT_BYTES) == former:
+                edited_files.replace(path, new)
+                return Changed(path, former, new, found.warnings)
+    finally:
+        lock.release()
+    raise Refused(f"{path} is being changed by somebody else at the same time; nothing was done, try again")
+
+
+def _lock_path(path: str) -> str:
+    # Not beside the file: that folder may be another client's.
+    return os.path.join(paths.state_dir(), "locks", f"{paths.digest(os.path.realpath(path))}.lock")
+
+
+def _acquire(lock: Lock, path: str) -> None:
+    deadline = time.monotonic() + LOCK_SECONDS
+    while not lock.acquire(blocking=False):
+        if time.monotonic() > deadline:
+            raise Refused(f"another `hearth` has been changing {path} for {LOCK_SECONDS:g} s; nothing was done")
+        time.sleep(_LOCK_POLL_SECONDS)
+
+
+def tell_daemon(places: Places) -> str:
+    """Have a running daemon take the file up now, and say in a sentence what came of it; never raises."""
+    try:
+        lit = liveness.find(places)
+        if lit is None:
+            return "No daemon runs; the next one reads it."
+        with Control(lit.endpoint, lit.pid) as control:
+            taken, message = control.reload()
+    except Unreachable as exc:
+        return f"The daemon could not be told: {exc}."
+    except HearthError as exc:
+        return f"The daemon takes it up when it looks at the file again ({exc})."
+    return "The running daemon has taken it up." if taken else f"The running daemon refused it: {message}"

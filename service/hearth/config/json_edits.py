@@ -1,0 +1,173 @@
+"""A server in a JSON text, with comments and trailing commas or without. Text in, edits out.
+
+The text is looked at twice: as it is, and with comments and trailing commas turned into spaces, which leaves everything
+else in its place. A member that has lines of its own is added and removed as lines; comments beside it stay.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from hearth.config.edits import CannotEdit, Edit, Entry
+from hearth.config.json_lines import JsonLines, blank_comments
+from hearth.config.model import KeyPath
+
+_INDENT = "  "
+_TWICE = "it is written more than once there"
+
+
+class _Member(NamedTuple):
+    name: str | int
+    start: int
+    value: int
+    end: int
+
+
+class _Object:
+    """One object of a text: `plain` is the text without comments, `uncommented` has trailing commas still."""
+
+    def __init__(self, text: str, path: KeyPath) -> None:
+        self.text = text
+        self.plain = blank_comments(text)
+        self.uncommented = blank_comments(text, trailing_commas=False)
+        lines = JsonLines(self.plain)
+        span = lines.span_of(path)
+        if span is None or self.plain[span[0]] != "{":
+            raise CannotEdit(f"has no object {'.'.join(map(str, path))!r}")
+        self.start, self.end = span
+        decode = json.JSONDecoder().raw_decode
+        self.members = [
+            _Member(name, start, value, decode(self.plain, value)[1]) for name, start, value in lines.members_of(path)
+        ]
+
+    def member(self, name: str) -> int:
+        """The number of the one member of that name."""
+        found = [number for number, member in enumerate(self.members) if member.name == name]
+        if len(found) != 1:
+            raise CannotEdit(_TWICE)
+        return found[0]
+
+    def comma_after(self, number: int) -> int | None:
+        """Where the comma behind a member is, be it a trailing one."""
+        member = self.members[number]
+        until = self.members[number + 1].start if number + 1 < len(self.members) else self.end - 1
+        at = self.uncommented.find(",", member.end, until)
+        return at if at >= 0 else None
+
+    def line_start(self, offset: int) -> int:
+        return self.text.rfind("\n", 0, offset) + 1
+
+    def line_end(self, offset: int) -> int:
+        end = self.text.find("\n", offset)
+        return len(self.text) if end < 0 else end
+
+    def indentation(self, offset: int) -> str:
+        line = self.text[self.line_start(offset) : offset]
+        return line[: len(line) - len(line.lstrip())]
+
+    def has_lines(self, number: int) -> bool:
+        """Whether the member, and what belongs to it, stands on lines of its own."""
+        member = self.members[number]
+        if self.plain[self.line_start(member.start) : member.start].strip():
+            return False
+        rest = self.plain[member.end : self.line_end(member.end)].strip()
+        return rest in ("", ",") and self.line_end(member.end) < self.end
+
+
+def add(text: str, key: str, name: str, entry: Entry, is_new: bool) -> list[Edit]:
+    """Put the server there, anew or in its former place. Raises CannotEdit."""
+    lines = JsonLines(blank_comments(text))
+    if lines.span_of((key,)) is None:
+        return _add_member(_Object(text, ()), key, {name: entry})
+    servers = _Object(text, (key,))
+    if is_new:
+        return _add_member(servers, name, entry)
+    member = servers.members[servers.member(name)]
+    is_long = "\n" in text[member.value : member.end] or servers.has_lines(servers.member(name))
+    written = _value(entry, servers.indentation(member.start), _unit(servers), is_long)
+    return [Edit(member.value, member.end, written)]
+
+
+def remove(text: str, key: str, name: str) -> list[Edit]:
+    """Take the server away. Raises CannotEdit."""
+    servers = _Object(text, (key,))
+    number = servers.member(name)
+    member, is_last = servers.members[number], number + 1 == len(servers.members)
+    comma = servers.comma_after(number)
+    end = member.end if comma is None else comma + 1
+    if len(servers.members) == 1:
+        inside = text[servers.start + 1 : member.start] + text[end : servers.end - 1]
+        if not inside.strip():
+            return [Edit(servers.start + 1, servers.end - 1, "")]
+    edits = []
+    if is_last and number and comma is None:
+        before = servers.comma_after(number - 1)
+        assert before is not None
+        edits.append(Edit(before, before + 1, ""))
+    if servers.has_lines(number):
+        start = servers.line_start(member.start)
+        return [*edits, Edit(start, servers.line_end(end) + 1, "")]
+    if not is_last:
+        return _cut(servers, member.start, servers.members[number + 1].start)
+    if number and comma is None:
+        return _cut(servers, servers.members[number - 1].end, member.end)
+    return [*edits, *_cut(servers, member.start, end)]
+
+
+def _cut(servers: _Object, start: int, end: int) -> list[Edit]:
+    """Take characters away, unless there are comments among them that may be about something else."""
+    if servers.text[start:end] != servers.uncommented[start:end]:
+        raise CannotEdit("has a comment in the middle of the line")
+    return [Edit(start, end, "")]
+
+
+def _add_member(into: _Object, name: str, entry: Mapping[str, object]) -> list[Edit]:
+    key = f"{json.dumps(name, ensure_ascii=False)}: "
+    unit = _unit(into)
+    if not into.members:
+        outer = into.indentation(into.start)
+        indent = outer + unit
+        written = f"\n{indent}{key}{_value(entry, indent, unit, True)}"
+        has_line = "\n" in into.text[into.start : into.end]
+        return [Edit(into.start + 1, into.start + 1, written if has_line else f"{written}\n{outer}")]
+    number = len(into.members) - 1
+    last, comma = into.members[number], into.comma_after(number)
+    if not into.has_lines(number):
+        written = f", {key}{_value(entry, '', unit, False)}"
+        return [Edit(last.end, last.end, written)]
+    indent = into.indentation(last.start)
+    written = f"{indent}{key}{_value(entry, indent, unit, True)}"
+    # Behind the line end: what is beside the last one stays there, and a new line brings its own end.
+    at = into.line_end(last.end if comma is None else comma) + 1
+    if comma is None:
+        return [Edit(last.end, last.end, ","), Edit(at, at, f"{written}\n")]
+    return [Edit(at, at, f"{written},\n")]
+
+
+def _unit(into: _Object) -> str:
+    """By how much more the inside of an object is indented in this text."""
+    for member in into.members:
+        inner, outer = into.indentation(member.start), into.indentation(into.start)
+        if inner.startswith(outer) and inner != outer and into.line_start(member.start) > into.start:
+            return inner[len(outer) :]
+    first = into.plain.find("\n", into.plain.find("{"))
+    line = into.plain[first + 1 :] if first >= 0 else ""
+    found = line[: len(line) - len(line.lstrip(" \t"))]
+    return found or _INDENT
+
+
+def _value(entry: object, indent: str, unit: str, is_long: bool) -> str:
+    """The value as JSON; the entry's own keys on lines of their own where there is room, what is in them not."""
+    if not is_long or not isinstance(entry, Mapping) or not entry:
+        return json.dumps(entry, ensure_ascii=False)
+    inner = indent + unit
+    lines = [
+        f"{inner}{json.dumps(key, ensure_ascii=False)}: "
+        + (_value(value, inner, unit, True) if _nests(value) else json.dumps(value, ensure_ascii=False))
+        for key, value in entry.items()
+    ]
+    return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+
+
+def _nests(value: object) -> bool:
+    return isinstance(value, Mapping) and any(isinstance(each, Mapping) for each in value.values())

@@ -1,0 +1,90 @@
+"""A file of the user's replaced as a careful editor does it: whole or not at all, with its mode, owner and attributes.
+
+A symbolic link stays, and what it leads to is replaced. Knows nothing of what is in the file.
+"""
+
+import errno
+import os
+import stat
+import sys
+
+from hearth.host import private_files
+from hearth.host.folders import refusal
+
+# What may hold secrets is for its owner; so are the folders that are made for it.
+NEW_FILE_MODE = 0o600
+NEW_FOLDER_MODE = 0o700
+
+
+def replace(path: str, data: bytes) -> None:
+    """Put the bytes in the place of the file, or make it. Raises StartError, and the file is as it was."""
+    target = os.path.realpath(path)
+    temporary = f"{target}.{os.getpid()}.new"
+    try:
+        _make_folder(os.path.dirname(target))
+        former = _stat(target)
+        if former is not None and not os.access(target, os.W_OK):
+            # The folder would let it be replaced; that it may not be written was meant.
+            raise PermissionError(errno.EACCES, "it is read-only")
+        _write(temporary, data, former, target)
+        os.replace(temporary, target)
+    except OSError as exc:
+        private_files.remove(temporary)
+        raise refusal("write", path, exc) from exc
+    _sync_folder(os.path.dirname(target))
+
+
+def _make_folder(path: str) -> None:
+    try:
+        os.makedirs(path, NEW_FOLDER_MODE, exist_ok=True)
+    except FileExistsError as exc:
+        raise NotADirectoryError(errno.ENOTDIR, "it is a file", path) from exc
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _write(temporary: str, data: bytes, former: os.stat_result | None, target: str) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    with open(os.open(temporary, flags, NEW_FILE_MODE), "wb") as file:
+        if former is not None:
+            _take_after(file.fileno(), former, target)
+        file.write(data)
+        file.flush()
+        # A config is worth more than the milliseconds: after a power cut the new name must not be an empty file.
+        os.fsync(file.fileno())
+
+
+def _take_after(descriptor: int, former: os.stat_result, target: str) -> None:
+    if sys.platform == "win32":
+        return
+    own = os.fstat(descriptor)
+    if (own.st_uid, own.st_gid) != (former.st_uid, former.st_gid):
+        os.fchown(descriptor, former.st_uid, former.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(former.st_mode))
+    if sys.platform == "linux":
+        for name in os.listxattr(target):
+            try:
+                os.setxattr(descriptor, name, os.getxattr(target, name))
+            except OSError:
+                # Labels that only the system may set; the folder's rules give the new file its own.
+                continue
+
+
+def _sync_folder(folder: str) -> None:
+    if sys.platform == "win32":
+        return
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)

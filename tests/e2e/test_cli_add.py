@@ -1,0 +1,218 @@
+"""`hearth add` and `hearth remove` as typed: the file, the daemon, and what is refused."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cli_home import HEARTH, Bridge, Home, attached_bridge, scratch_home
+from e2e.terminal import Terminal
+
+DEMO = ("--", sys.executable, "-I", "-m", "hearth.demo.server")
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    yield from scratch_home()
+
+
+@pytest.fixture
+def bridge(home: Home) -> Iterator[Bridge]:
+    yield from attached_bridge(home)
+
+
+def config_path(home: Home) -> str:
+    return home.run("config", "path").stdout.strip()
+
+
+def read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def servers(home: Home) -> dict[str, object]:
+    found = tomllib.loads(read(config_path(home)).decode()).get("mcpServers", {})
+    assert isinstance(found, dict)
+    return found
+
+
+def test_the_first_server_makes_the_file_for_its_owner_only(home: Home) -> None:
+    done = home.run("add", "time", "--", "uvx", "mcp-server-time")
+    assert done.returncode == 0, done.stderr
+    path = config_path(home)
+    assert path in done.stdout
+    assert "hearth remove time" in done.stdout
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    assert servers(home) == {"time": {"command": "uvx", "args": ["mcp-server-time"]}}
+    assert home.run("config", "check").returncode == 0
+    assert home.run("remove", "time").returncode == 0
+    assert servers(home) == {}
+
+
+def test_every_option_has_its_place_in_the_entry(home: Home) -> None:
+    words = ["--cwd", "/srv", "--isolation", "session", "--set", "call_timeout=60", "--set", "max_concurrency=1"]
+    assert home.run("add", "a", "--env", "A=b=c", *words, "--", "run", "--env", "x").returncode == 0
+    header = "X-Team: ${env:TEAM}"
+    assert home.run("add", "b", "--url", "https://example.com/mcp", "--header", header).returncode == 0
+    assert servers(home) == {
+        "a": {
+            "command": "run",
+            "args": ["--env", "x"],
+            "env": {"A": "b=c"},
+            "cwd": "/srv",
+            "isolation": "session",
+            "call_timeout": 60,
+            "max_concurrency": 1,
+        },
+        "b": {"url": "https://example.com/mcp", "headers": {"X-Team": "${env:TEAM}"}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["x"], "either a command"),
+        (["x", "--url", "https://a", "--", "b"], "Not both"),
+        (["x", "--url", "ftp://a"], "url must begin with"),
+        (["x", "--set", "call_timeot=3", "--", "b"], "did you mean 'call_timeout'?"),
+        (["x", "--set", "call_timeout=soon", "--", "b"], "call_timeout must be a number of seconds"),
+        (["x", "--env", "secretword", "--", "b"], "--env takes NAME=VALUE"),
+        (["x", "npx", "-y", "b"], "put `--` before"),
+        ([" ", "--", "b"], "The name must not be empty"),
+    ],
+)
+def test_what_cannot_be_an_entry_is_a_usage_error_and_nothing_is_written(
+    home: Home, words: list[str], sentence: str
+) -> None:
+    done = home.run("add", *words)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert not os.path.exists(config_path(home))
+
+
+def test_a_server_that_is_there_is_replaced_only_on_request(home: Home) -> None:
+    text = '# mine\n[mcpServers.a] # a\ncommand = "a"\n\n[mcpServers.b]\ncommand = "b"\n'
+    path = home.write_config(text)
+    done = home.run("add", "a", "--", "c")
+    assert done.returncode == 5
+    assert "--replace" in done.stderr
+    assert read(path).decode() == text
+    assert home.run("add", "a", "--replace", "--", "c").returncode == 0
+    assert read(path).decode() == '# mine\n[mcpServers.a]\ncommand = "c"\n\n[mcpServers.b]\ncommand = "b"\n'
+
+
+@pytest.mark.parametrize("text", ["idle_timeot = 3\n", "[mcpServers", "a = 1\na = 1\n"])
+@pytest.mark.parametrize("words", [("add", "x", "--", "b"), ("remove", "x")])
+def test_a_file_with_mistakes_is_refused_and_stays(home: Home, words: tuple[str, ...], text: str) -> None:
+    path = home.write_config(text)
+    done = home.run(*words)
+    assert done.returncode == 2
+    assert f"{path}:" in done.stderr
+    assert read(path).decode() == text
+
+
+def test_a_dry_run_shows_the_lines_that_would_change_and_no_others(home: Home) -> None:
+    text = '[mcpServers.a]\ncommand = "a"\nenv = { TOKEN = "hush" }\n'
+    path = home.write_config(text)
+    done = home.run("add", "b", "--dry-run", "--", "b")
+    assert done.returncode == 0
+    assert '+[mcpServers.b]\n+command = "b"' in done.stdout
+    assert "hush" not in done.stdout
+    removed = home.json("remove", "a", "--dry-run", "--json")
+    assert (removed["action"], removed["dryRun"], removed["daemon"]) == ("removed", True, None)
+    assert '-command = "a"' in removed["diff"]
+    assert read(path).decode() == text
+
+
+def test_a_link_stays_a_link_and_the_file_keeps_its_mode_and_line_ends(home: Home) -> None:
+    path = home.write_config("")
+    dotfile = os.path.join(home.home, "dotfiles.toml")
+    os.replace(path, dotfile)
+    os.symlink(dotfile, path)
+    with open(dotfile, "wb") as file:
+        file.write(b"# mine\r\nidle_timeout = 5\r\n")
+    os.chmod(dotfile, 0o640)
+    assert home.run("add", "a", "--", "b").returncode == 0
+    assert os.path.islink(path)
+    assert stat.S_IMODE(os.stat(dotfile).st_mode) == 0o640
+    assert read(dotfile).startswith(b"# mine\r\nidle_timeout = 5\r\n\r\n[mcpServers.a]\r\n")
+    assert home.run("remove", "a").returncode == 0
+    assert read(dotfile) == b"# mine\r\nidle_timeout = 5\r\n"
+    assert sorted(os.listdir(home.home)) == [".config", ".local", "dotfiles.toml"]
+
+
+def test_another_client_s_file_is_edited_with_all_that_is_in_it(home: Home) -> None:
+    path = os.path.join(home.home, "mcp.json")
+    text = '{\n  // mine\n  "theme": "dark",\n  "mcpServers": {\n    "a": { "command": "a" }, // a\n  },\n}\n'
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    assert home.run("add", "time", "--config", path, "--", "uvx", "mcp-server-time").returncode == 0
+    assert "time" in home.json("config", "show", "--json", "--config", path)["servers"]
+    assert home.run("remove", "time", "--config", path).returncode == 0
+    assert read(path).decode() == text
+
+
+def test_a_running_daemon_takes_it_up(home: Home, bridge: Bridge) -> None:
+    done = home.run("add", "second", *DEMO)
+    assert done.returncode == 0, done.stderr
+    assert "has taken it up" in done.stdout
+    names = {tool["name"] for tool in bridge.ask("tools/list")["result"]["tools"]}
+    assert {"demo__add", "second__add"} <= names
+    assert "has taken it up" in home.run("remove", "second").stdout
+    assert [each["name"] for each in home.json("upstreams", "--json")] == ["demo"]
+
+
+def test_many_at_once_are_all_in_the_file(home: Home) -> None:
+    home.write_config("# mine\n")
+    names = [f"server-{number}" for number in range(6)]
+    running = [
+        subprocess.Popen([HEARTH, "add", name, "--", "x"], env=home.environment, stdout=subprocess.DEVNULL)
+        for name in names
+    ]
+    assert [each.wait(30) for each in running] == [0] * len(names)
+    assert sorted(servers(home)) == names
+
+
+def test_a_literal_secret_is_warned_of(home: Home) -> None:
+    done = home.run("add", "github", "--env", "GITHUB_TOKEN=ghp_12345678", "--", "x")
+    assert done.returncode == 0
+    assert "hearth secret set github-github_token" in done.stderr
+    assert "ghp_" not in done.stderr + done.stdout
+    quiet = home.run("add", "other", "--env", "GITHUB_TOKEN=${keyring:github}", "--env", "MODE=fast", "--", "x")
+    assert quiet.stderr == ""
+
+
+def test_on_a_terminal_a_literal_secret_may_go_into_the_keyring_instead(home: Home) -> None:
+    # No keyring answers here: it is kept in a private file then.
+    environment = home.environment | {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
+    header = "Authorization: Bearer sk-12345678"
+    terminal = Terminal([HEARTH, "add", "search", "--url", "https://s/mcp", "--header", header], environment)
+    terminal.read_until("[Y/n]")
+    terminal.type("\n")
+    assert terminal.finish() == 0
+    assert servers(home) == {
+        "search": {"url": "https://s/mcp", "headers": {"Authorization": "Bearer ${keyring:search-authorization}"}}
+    }
+    assert b"sk-12345678" not in read(config_path(home))
+    kept = os.path.join(home.home, ".local", "state", "hearth", "vault")
+    assert any(b"sk-12345678" in read(os.path.join(kept, name)) for name in os.listdir(kept))
+
+
+def test_removing_what_is_not_there_names_the_nearest(home: Home) -> None:
+    home.configure_demo()
+    done = home.run("remove", "dem")
+    assert done.returncode == 2
+    assert "Did you mean 'demo'?" in done.stderr
+    completed = home.run(COMP_WORDS="hearth remove ", COMP_CWORD="2", _HEARTH_COMPLETE="bash_complete")
+    assert completed.stdout.split() == ["plain,demo"]
+
+
+def test_json_says_what_was_done(home: Home) -> None:
+    done = home.json("add", "a", "--json", "--", "b")
+    assert (done["action"], done["name"], done["created"], done["dryRun"]) == ("added", "a", True, False)
+    assert json.loads(home.run("add", "a", "--replace", "--json", "--", "c").stdout)["action"] == "replaced"
