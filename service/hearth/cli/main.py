@@ -22,6 +22,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "remove": "remove",
         "connect": "connect",
         "config": "config",
+        "secret": "secret",
         "completion": "completion",
     },
     "Look": {

@@ -1,0 +1,161 @@
+"""`hearth secret` as typed."""
+
+import json
+import os
+import stat
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Bridge, Home, scratch_home
+from e2e.terminal import Terminal
+
+VALUE = "ghp_s3cretvalue0123456789"
+SERVER = '[mcpServers.{name}]\ncommand = "true"\nenv = {{ TOKEN = "${{keyring:{secret}}}" }}\n'
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    for home in scratch_home():
+        home.environment["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
+        yield home
+
+
+def put(home: Home, *words: str, value: bytes = VALUE.encode(), **changes: str) -> "subprocess.CompletedProcess[bytes]":
+    return subprocess.run(
+        [HEARTH, "secret", "set", *words],
+        env=home.environment | changes,
+        input=value,
+        capture_output=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+
+
+def values_file(home: Home) -> str:
+    return os.path.join(home.home, ".local", "state", "hearth", "vault", "secrets.values.json")
+
+
+def stored(home: Home) -> dict[str, str]:
+    with open(values_file(home), encoding="utf-8") as file:
+        found: dict[str, str] = json.load(file)["entries"]
+    return found
+
+
+def test_a_secret_is_asked_for_without_being_shown(home: Home) -> None:
+    terminal = Terminal([HEARTH, "secret", "set", "github"], home.environment)
+    terminal.read_until("Value of github (it is not shown): ")
+    terminal.type(VALUE + "\n")
+    assert terminal.finish() == 0
+    assert VALUE not in terminal.seen
+    assert "write ${keyring:github}" in terminal.seen
+    assert stored(home) == {"github": VALUE}
+    assert stat.S_IMODE(os.stat(values_file(home)).st_mode) == 0o600
+
+
+def test_a_secret_is_read_from_a_pipe_without_its_last_line_end(home: Home) -> None:
+    done = put(home, "deploy/key", value=b"line one\nline two\n\n")
+    assert done.returncode == 0, done.stderr
+    assert stored(home) == {"deploy/key": "line one\nline two\n"}
+
+
+@pytest.mark.parametrize(
+    ("words", "value", "sentence"),
+    [
+        (("github", VALUE), b"", "not given as an argument"),
+        (("git hub",), b"x", "is not the name of a secret"),
+        (("1github",), b"x", "is not the name of a secret"),
+        (("github",), b"\n", "nothing was stored"),
+        (("github",), b"a\0b", "NUL character"),
+        (("github",), b"\xff\xfe", "not text in UTF-8"),
+        (("github",), b"x" * 65537, "longer than 65536 bytes"),
+    ],
+)
+def test_what_cannot_be_stored_is_refused(home: Home, words: tuple[str, ...], value: bytes, sentence: str) -> None:
+    done = put(home, *words, value=value)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert sentence in " ".join(done.stderr.decode().split())
+    assert VALUE.encode() not in done.stderr
+    assert not os.path.exists(values_file(home))
+
+
+def test_secrets_are_listed_with_those_who_use_them_and_never_with_their_values(home: Home) -> None:
+    home.write_config(SERVER.format(name="one", secret="github") + SERVER.format(name="two", secret="absent"))
+    assert home.run("secret", "list").stdout.splitlines()[1].split() == ["absent", "-", "not", "stored", "two"]
+    put(home, "github")
+    put(home, "unused", PYTHON_KEYRING_BACKEND="keyrings.alt.file.PlaintextKeyring")
+    found = {entry["name"]: entry for entry in home.json("secret", "list", "--json")}
+    assert {name: entry["servers"] for name, entry in found.items()} == {
+        "absent": ["two"],
+        "github": ["one"],
+        "unused": [],
+    }
+    assert found["absent"]["where"] is None and found["github"]["changedAt"] > 1.7e9
+    assert found["github"]["where"] == f"the file {values_file(home)}"
+    assert found["unused"]["where"] == "the keyring (PlaintextKeyring)"
+    assert VALUE not in home.run("secret", "list").stdout + json.dumps(found)
+
+
+def test_without_secrets_the_list_says_how_to_store_one(home: Home) -> None:
+    assert "hearth secret set NAME" in home.run("secret", "list").stdout
+    assert home.json("secret", "list", "--json") == []
+
+
+def test_a_secret_is_removed_once(home: Home) -> None:
+    home.write_config(SERVER.format(name="one", secret="github"))
+    put(home, "github")
+    done = home.run("secret", "remove", "github")
+    assert done.returncode == 0
+    assert "one: refers to it in the config" in done.stdout
+    assert stored(home) == {}
+    again = home.run("secret", "remove", "github")
+    assert (again.returncode, again.stdout) == (1, "")
+    assert "no secret 'github' is stored" in again.stderr
+
+
+def test_a_check_of_the_config_names_what_is_to_be_typed(home: Home) -> None:
+    home.write_config(SERVER.format(name="one", secret="github"))
+    sentence = "server 'one': env.TOKEN: no secret 'github' is stored; store it with: hearth secret set github"
+    assert home.json("config", "check", "--json")["warnings"] == [sentence]
+    assert any(
+        sentence in finding["message"] for finding in json.loads(home.run("doctor", "--json").stdout)["findings"]
+    )
+    put(home, "github")
+    assert home.json("config", "check", "--json")["warnings"] == []
+
+
+def test_names_are_completed(home: Home) -> None:
+    home.write_config(SERVER.format(name="one", secret="gitlab"))
+    put(home, "github")
+
+    def complete(line: str) -> list[str]:
+        done = home.run(COMP_WORDS=line, COMP_CWORD=str(line.count(" ")), _HEARTH_COMPLETE="bash_complete")
+        return [row.partition(",")[2] for row in done.stdout.splitlines()]
+
+    assert complete("hearth secret remove gi") == ["github"]
+    assert complete("hearth secret set gi") == ["github", "gitlab"]
+
+
+def test_who_changes_a_secret_of_a_server_is_told_how_it_is_taken(home: Home) -> None:
+    home.write_config("idle_timeout = 0\n" + SERVER.format(name="one", secret="github"))
+    assert b"hearth restart" not in put(home, "github").stdout
+    bridge = Bridge(home)
+    try:
+        bridge.open()
+        assert b"one: taken at the next start; now: hearth restart\n" in put(home, "github").stdout
+        assert b"hearth restart" not in put(home, "another").stdout
+    finally:
+        bridge.end()
+
+
+def test_a_vault_that_cannot_be_used_is_one_sentence(home: Home) -> None:
+    put(home, "github")
+    index = os.path.join(os.path.dirname(values_file(home)), "secrets.json")
+    with open(index, "w", encoding="utf-8") as file:
+        file.write("{")
+    for words in (["list"], ["remove", "github"]):
+        done = home.run("secret", *words)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith("hearth: ") and "is damaged" in done.stderr
+    assert put(home, "github").returncode == 1
