@@ -149,6 +149,8 @@ def test_every_setting_has_a_variable() -> None:
         "HEARTH_MAX_CONNECTIONS": "12",
         "HEARTH_ALLOWED_UIDS": "1000, 1001",
         "HEARTH_ALLOWED_GIDS": "7",
+        "HEARTH_MODE": "auto",
+        "HEARTH_SEARCH_THRESHOLD": "13",
         "HEARTH_LOG_LEVEL": "debug",
         "HEARTH_OWNER_APPROVE": "always",
     }
@@ -168,6 +170,8 @@ def test_every_setting_has_a_variable() -> None:
         max_connections=12,
         allowed_uids=(1000, 1001),
         allowed_gids=(7,),
+        mode="auto",
+        search_threshold=13,
         log_level="debug",
         owner=config.OwnerPolicy(approve="always"),
         path="config.toml",

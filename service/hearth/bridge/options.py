@@ -20,6 +20,8 @@ paste into a client's config. By hand:
 
 Options:
   --server NAME    offer one server only, under its tools' own names
+  --mode MODE      full: every tool is listed; search: three tools that find, describe and call all others; auto: search
+                   where there are many. Without it the daemon's config decides (mode)
   --role ROLE      the role that this client claims
   --agent-id ID    the agent that this client is
   --profile NAME   the daemon of another profile
@@ -28,7 +30,7 @@ Options:
 
 It ends when standard input ends, after it has delivered what was still owed. Trouble is told on standard error."""
 
-MODES = ("full", "search")
+MODES = ("full", "search", "auto")
 # With every character escaped, three values and a folder of PATH_MAX bytes still fit into a header of 64 KiB.
 _VALUE_LIMIT_CHARACTERS = 1000
 _FOLDER_LIMIT_CHARACTERS = 4096
@@ -52,11 +54,11 @@ class Options:
         self.server = values.get("--server")
         self.role = values.get("--role")
         self.agent_id = values.get("--agent-id")
-        self.mode = values.get("--mode", "full")
+        self.mode = values.get("--mode")
         self.environ = environ
         self.places = _places(values.get("--profile"), values.get("--config"), environ)
-        if self.mode not in MODES:
-            raise UsageError(f"--mode is full or search, not {self.mode!r}")
+        if self.mode is not None and self.mode not in MODES:
+            raise UsageError(f"--mode is full, search or auto, not {self.mode!r}")
 
     def greeting(self) -> "dict[str, str | None]":
         """What the daemon is told about this client in `hello`."""
@@ -73,7 +75,7 @@ class Options:
             "server": self.server,
             "role": self.role,
             "agentId": self.agent_id,
-            "mode": None if self.mode == "full" else self.mode,
+            "mode": self.mode,
         }
 
 

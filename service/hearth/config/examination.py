@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from hearth.config.keys import SERVERS, SERVERS_IN_VSCODE, SETTINGS, TABLES, flag_of, path_of, variable_of
+from hearth.config.keys import (
+    CLIENT_SETTINGS,
+    SERVERS,
+    SERVERS_IN_VSCODE,
+    SETTINGS,
+    TABLES,
+    flag_of,
+    path_of,
+    variable_of,
+)
 from hearth.config.model import Config, KeyPath, OwnerPolicy
 from hearth.config.values import BadValue, described
 
@@ -121,7 +130,7 @@ class Examination:
             return
         known = [SERVERS, *TABLES, *SETTINGS]
         suggestion = nearest(name, known, SLIP_RATIO if self.is_json else SUGGESTION_RATIO)
-        if suggestion or not self.is_json:
+        if not self.is_json or (suggestion and name not in CLIENT_SETTINGS):
             self.problem(path, unknown(name, suggestion))
 
     def read_environment(self, environ: Mapping[str, str]) -> None:

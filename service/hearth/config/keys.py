@@ -11,6 +11,8 @@ _LARGEST_LIMIT_BYTES = 2**31
 _LARGEST_MESSAGE_BYTES = 255 * 1024 * 1024
 # More calls at once than a machine has memory for; such a number means that no limit was meant.
 _MOST_AT_ONCE = 65536
+# More tools than any client takes; whoever wants no search says `mode = "full"`.
+_MOST_TOOLS = 1_000_000
 # Zero would spin.
 _SHORTEST_INTERVAL_SECONDS = 0.01
 
@@ -37,6 +39,8 @@ SETTINGS: dict[str, Kind] = {
     "max_connections": values.count(1, MIB),
     "allowed_uids": values.ids(),
     "allowed_gids": values.ids(),
+    "mode": values.choice("full", "search", "auto"),
+    "search_threshold": values.count(0, _MOST_TOOLS),
     "log_level": values.choice("debug", "info", "warning", "error"),
     "owner.approve": values.choice("always", "never"),
 }
@@ -64,6 +68,8 @@ SERVER_KEYS: dict[str, Kind] = {
 URL_ALIASES = ("httpUrl", "serverUrl")
 # Other clients' keys that ask for nothing which Hearth does not do: not worth a warning.
 SILENT_CLIENT_KEYS = frozenset({"name", "description", "icon", "gallery"})
+# Other clients' settings that look like a slip of the pen in one of Hearth's: `mode`.
+CLIENT_SETTINGS = frozenset({"model"})
 # Where other clients' JSON names the transport, besides Hearth's own key.
 TRANSPORT_ALIASES = ("type", "transportType")
 # What their words come to, without case, `-` and `_`. Those that say nothing beyond "command" or "url" are `auto`, and

@@ -17,6 +17,7 @@ Era = Literal["auto", "legacy", "modern"]
 Transport = Literal["auto", "http", "sse"]
 Isolation = Literal["auto", "shared", "workspace", "session"]
 Start = Literal["lazy", "eager"]
+Mode = Literal["full", "search", "auto"]
 Approval = Literal["always", "never"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -74,6 +75,8 @@ class Config(Record):
     max_connections: int = 1024
     allowed_uids: tuple[int, ...] = ()
     allowed_gids: tuple[int, ...] = ()
+    mode: Mode = "full"
+    search_threshold: int = 40
     log_level: LogLevel = "info"
     owner: OwnerPolicy = OwnerPolicy()
     servers: Mapping[str, ServerSpec] = _NO_SERVERS

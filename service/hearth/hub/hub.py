@@ -52,7 +52,7 @@ class Hub:
         self._kept = Kept(catalogue, self._learned.fingerprints) if catalogue else None
         self._retiring: dict[Instance, asyncio.Task[None]] = {}
         identity = answers.Identity(__version__, self.daemon_id)
-        self._catalogue = Catalogue(self.servers.values)
+        self._catalogue = Catalogue(self.servers.values, lambda: self.config.search_threshold)
         self._questions = Questions(self.daemon_id)
         levels = Levels()
         self._parking = Parking(lambda: self.config.parked_timeout, lambda: self.config.parked_limit, levels.attached)
@@ -88,9 +88,17 @@ class Hub:
     # --- sessions
 
     def open_session(
-        self, outlet: Outlet, wire: str, server: str | None = None, resume: tuple[str, str] | None = None
+        self,
+        outlet: Outlet,
+        wire: str,
+        server: str | None = None,
+        resume: tuple[str, str] | None = None,
+        mode: str | None = None,
     ) -> Session:
-        """Begin a session. With `resume`, it goes on under the id that it had. Raises Refused."""
+        """Begin a session. With `resume`, it goes on under the id that it had. Raises Refused.
+
+        `mode` is how its client wants tools to be offered; the config decides for one that does not say.
+        """
         if server is not None and server not in self.servers:
             known = ", ".join(self.servers) or "none"
             raise Refused(f"there is no server {server!r} in {self.config.path}; known: {known}")
@@ -104,6 +112,8 @@ class Hub:
             id = resume[0] if self.sessions.get(resume[0]) is None else None
         session = Session(outlet, wire, id)
         session.server = server
+        session.asked_mode = mode
+        session.mode = mode or self.config.mode
         self.sessions.add(session)
         return session
 
@@ -169,6 +179,7 @@ class Hub:
         self._adopt(config)
         self._catalogue.changed()
         for session in self.sessions:
+            session.mode = session.asked_mode or config.mode
             self._binding.forget(session, former - set(self.servers.values()))
         if former != set(self.servers.values()):
             # What a new server offers is known only when somebody asks: so everybody is told to ask.

@@ -7,10 +7,10 @@ from hearth.errors import HearthError, MessageError, UpstreamError
 from hearth.hub.binding import Binding
 from hearth.hub.calls import Call
 from hearth.hub.forwarding import Forwarding
-from hearth.hub.sessions import Session
-from hearth.hub.views import Catalogue
+from hearth.hub.sessions import SEARCH, Session
+from hearth.hub.views import Catalogue, list_result
 from hearth.mcp import answers, eras
-from hearth.mcp.offering import Kind
+from hearth.mcp.offering import TOOLS, Kind
 from hearth.upstreams.server import Server
 from hearth.wire import json
 
@@ -36,6 +36,14 @@ class Listing:
         """Answer at once if everything is known."""
         if "cursor" in params:
             raise MessageError("this cursor is not known: the list has one page", eras.INVALID_PARAMS)
+        if kind is TOOLS and call.session.mode == SEARCH:
+            # Nobody need be asked: it is the same whatever they have.
+            self._answer(call, kind)
+        else:
+            self.when_known(call, lambda: self._answer(call, kind))
+
+    def when_known(self, call: Call, act: Callable[[], None]) -> None:
+        """Act for a call at once if everything is known that its client may use."""
         session = call.session
         unknown = self._catalogue.unknown(session)
         if session.server is None:
@@ -46,11 +54,11 @@ class Listing:
                     self._spawn(self._try(session, call.era, server))
             unknown = [server for server in unknown if not server.is_late]
         if unknown:
-            self._spawn(self._answer_after(call, kind, unknown), call)
+            self._spawn(self._act_after(call, act, unknown), call)
         else:
-            self._answer(call, kind)
+            act()
 
-    async def _answer_after(self, call: Call, kind: Kind, unknown: list[Server]) -> None:
+    async def _act_after(self, call: Call, act: Callable[[], None], unknown: list[Server]) -> None:
         """Wait, bounded, for servers that have never said what they offer; go on without the stragglers."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout()
@@ -69,13 +77,20 @@ class Listing:
             for server, attempt in asked.items():
                 if server in self._catalogue.unknown(session) and attempt.done() and attempt.result():
                     call.failed(attempt.result() or UpstreamError(f"server {server.name!r} could not be started"))
-        self._answer(call, kind)
+        act()
 
     def _answer(self, call: Call, kind: Kind) -> None:
         session = call.session
-        view = self._catalogue.view(session)
-        session.seen[kind] = view.content[kind]
-        call.close(answers.result(call.id, view.list_result(kind, call.era, call.version, self._server_info)))
+        session.seen[kind] = self._catalogue.content(session)[kind]
+        if kind is TOOLS:
+            session.searches = self._catalogue.searches(session)
+        if kind is TOOLS and session.searches:
+            from hearth.mcp.search_tools import LIST
+
+            result = list_result(kind, LIST, call.era, self._server_info)
+        else:
+            result = self._catalogue.view(session).list_result(kind, call.era, call.version, self._server_info)
+        call.close(answers.result(call.id, result))
 
     def try_unknown(self, session: Session) -> None:
         """Start what has never said what it offers: who has seen a list without it is told when it has."""

@@ -57,9 +57,16 @@ class Openings:
         if session.server is not None and view.offerings:
             offering = view.offerings[0][1]
             mirrored = capabilities.mirrored(offering.capabilities, era)
-            return json.join(mirrored) if offering.capabilities else _EVERYTHING, offering.instructions
-        spoken = [(server.name, offering.instructions) for server, offering in view.offerings if offering.instructions]
-        return _EVERYTHING, "\n\n".join(f"# {name}\n{text}" for name, text in spoken) or None
+            spoken = [offering.instructions] if offering.instructions else []
+            offered = json.join(mirrored) if offering.capabilities else _EVERYTHING
+        else:
+            spoken = [f"# {server.name}\n{each.instructions}" for server, each in view.offerings if each.instructions]
+            offered = _EVERYTHING
+        if self._catalogue.searches(session):
+            from hearth.mcp.search_tools import INSTRUCTIONS
+
+            spoken.insert(0, INSTRUCTIONS)
+        return offered, "\n\n".join(spoken) or None
 
 
 def _declared(params: json.Fields, version: str) -> Members:

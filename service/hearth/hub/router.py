@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
@@ -15,7 +16,7 @@ from hearth.hub.listing import Listing
 from hearth.hub.openings import Openings, client_info
 from hearth.hub.parking import Parking
 from hearth.hub.questions import Questions
-from hearth.hub.sessions import Replies, Session
+from hearth.hub.sessions import FULL, Replies, Session
 from hearth.hub.subscriptions import Subscriptions
 from hearth.hub.views import Catalogue, Target, View
 from hearth.hub.visits import Visits
@@ -27,6 +28,9 @@ from hearth.mcp.uris import NoSuchResource
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
+
+if TYPE_CHECKING:
+    from hearth.hub.search import ToolSearch
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +55,7 @@ class Router:
         visits: Visits,
     ) -> None:
         self._catalogue = catalogue
+        self._listing = listing
         self._binding = binding
         self._forwarding = forwarding
         self._subscriptions = subscriptions
@@ -59,6 +64,7 @@ class Router:
         self._loop = loop
         self._levels = levels
         self._visits = visits
+        self._searching: ToolSearch | None = None
         both: dict[str, Handler] = {
             "tools/call": self._call_tool,
             "prompts/get": self._get_prompt,
@@ -80,6 +86,8 @@ class Router:
             "server/discover": openings.discover,
             "subscriptions/listen": lambda call, params, meta: subscriptions.listen(call, params),
         }
+        # What was called through `call_tool` is what it stands for by now, whatever it is called.
+        self._again = {**self._modern, "tools/call": self._call_again}
 
     # --- what came in
 
@@ -204,6 +212,31 @@ class Router:
         name = values.text(params.get("name"))
         if name is None:
             raise MessageError("params.name must be a string", eras.INVALID_PARAMS)
+        if call.session.mode != FULL and self._search.takes(call.session, name):
+            self._search_tools(call, name, params, meta)
+        else:
+            self._forward_tool(call, name, params, meta)
+
+    @property
+    def _search(self) -> "ToolSearch":
+        if self._searching is None:
+            # Loaded with the first client that searches.
+            from hearth.hub.search import ToolSearch
+
+            self._searching = ToolSearch(self._catalogue, self._listing, self._forwarding)
+        return self._searching
+
+    def _search_tools(self, call: Call, name: str, params: json.Fields, meta: json.Fields) -> None:
+        inner = self._search.called(call, name, params)
+        if inner is None:
+            self._search.answer(call, name, params)
+        else:
+            # From here on it is the direct call that it stands for: a retry of it, too.
+            self._forward_tool(call, inner.name, inner.params, meta, inner.missing)
+
+    def _forward_tool(
+        self, call: Call, name: str, params: json.Fields, meta: json.Fields, missing: HearthError | None = None
+    ) -> None:
         if call.era == eras.MODERN and "requestState" in params and self._is_retry(call, "tools/call", params, meta):
             return
         session = call.session
@@ -215,14 +248,19 @@ class Router:
                 request = Request("tools/call", params, meta)
                 self._forwarding.forward(call, request, view, offer.target, instance)
                 return
-        self._submit_named(call, Request("tools/call", params, meta), TOOLS, name)
+        self._submit_named(call, Request("tools/call", params, meta), TOOLS, name, missing)
 
-    def _submit_named(self, call: Call, request: Request, kind: Kind, name: str) -> None:
+    def _call_again(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
+        self._forward_tool(call, values.text(params.get("name")) or "", params, meta)
+
+    def _submit_named(
+        self, call: Call, request: Request, kind: Kind, name: str, missing: HearthError | None = None
+    ) -> None:
         def locate(view: View, settled: bool) -> Target | None:
             offer = view.offers[kind].get(name)
             return offer.target if offer else None
 
-        missing = MessageError(f"unknown {kind.member[:-1]}: {name}", eras.INVALID_PARAMS)
+        missing = missing or MessageError(f"unknown {kind.member[:-1]}: {name}", eras.INVALID_PARAMS)
         self._forwarding.submit(call, request, Search(locate, _may_have(call.session, name), missing))
 
     def _get_prompt(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
@@ -303,7 +341,7 @@ class Router:
                 request = Request(call.method, params, meta)
                 self._forwarding.forward(call, request, call.view, target, call.instance)
             else:
-                self._modern[call.method](call, params, meta)
+                self._again[call.method](call, params, meta)
         except HearthError as problem:
             call.failed(problem)
 

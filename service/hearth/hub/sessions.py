@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 # URIs in results of which the owner is remembered, per session; above it the oldest are forgotten.
 LINKS_LIMIT = 10_000
+# How tools are offered to a client: all of them, the search tools only, or either, by how many there are.
+FULL = "full"
+SEARCH = "search"
+AUTO = "auto"
 
 
 class Replies(Protocol):
@@ -105,6 +109,11 @@ class Session:
         self.caller = Caller()
         # Only this server's tools, under their own names.
         self.server: str | None = None
+        # How its tools are offered, and what its client asked for, if it did.
+        self.mode = FULL
+        self.asked_mode: str | None = None
+        # Whether the list of tools that it saw last was of the search tools.
+        self.searches = False
         self.role: str | None = None
         self.agent_id: str | None = None
         self.cwd: str | None = None
@@ -168,6 +177,7 @@ class Session:
             "role": self.role,
             "agentId": self.agent_id,
             "server": self.server,
+            "mode": self.mode,
             "wire": self.wire,
             "inFlight": len(self.open),
         }

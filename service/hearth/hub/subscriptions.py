@@ -44,7 +44,7 @@ class Subscriptions:
         for session in sessions:
             if not session.seen:
                 continue
-            content = self._catalogue.view(session).content
+            content = self._catalogue.content(session)
             # Who never asked for a list has nothing to be told, unless it asked for exactly that.
             changed = [kind for kind, seen in session.seen.items() if seen != content[kind]]
             for kind in changed:
@@ -76,7 +76,7 @@ class Subscriptions:
         listen = Listen(session, call.id, wanted)
         del session.open[call.key]
         session.listens[call.key] = listen
-        content = self._catalogue.view(session).content
+        content = self._catalogue.content(session)
         for kind in KINDS:
             if listen.wants(kind):
                 session.seen.setdefault(kind, content[kind])

@@ -5,17 +5,21 @@ they are: they are in other places, too. Where two servers have the same one, th
 the other's is prefixed.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from msgspec import Raw
 
-from hearth.hub.sessions import Session
+from hearth.hub.sessions import AUTO, SEARCH, Session
 from hearth.mcp import eras, lowering, offering, uris
 from hearth.mcp.offering import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, Kind, Offering
 from hearth.upstreams.server import Server
 from hearth.wire import json
 from hearth.wire.values import Members, RawBytes
+
+# In the place of a hash: the search tools are the same for everybody. No list has this one.
+SEARCH_CONTENT = -1
 
 
 class Target(NamedTuple):
@@ -84,18 +88,13 @@ class View:
         """The JSON array of one list for clients of that revision."""
         key = (kind, era, version)
         if key not in self._rendered:
-            items = (_definition(offer, era, version) for offer in self.offers[kind].values())
+            items = (json.join(definition(offer, era, version)) for offer in self.offers[kind].values())
             self._rendered[key] = b"[%b]" % b",".join(items)
         return self._rendered[key]
 
     def list_result(self, kind: Kind, era: str, version: str, server_info: bytes) -> bytes:
         """The result of the list's method: one page."""
-        fields: Members = {kind.member: self.render(kind, era, version)}
-        if era == eras.MODERN:
-            # Never fresh: the servers behind it change it when they like, and say so by list_changed.
-            fields |= {"resultType": b'"complete"', "ttlMs": b"0", "cacheScope": b'"private"'}
-            fields["_meta"] = json.join({eras.SERVER_INFO_KEY: server_info})
-        return json.join(fields)
+        return list_result(kind, self.render(kind, era, version), era, server_info)
 
     # --- whose a URI is
 
@@ -151,19 +150,36 @@ class View:
         return result
 
 
-def _definition(offer: Offer, era: str, version: str) -> bytes:
-    definition = offer.item.render(offer.exposed)
+def definition(offer: Offer, era: str, version: str) -> Members:
+    """What a client of that revision is told of something on a list."""
+    rendered = offer.item.render(offer.exposed)
     if offer.item.kind is TOOLS:
-        definition = lowering.tool(definition, era, version)  # type: ignore[arg-type]  # raw is raw
-    return json.join(definition)
+        return lowering.tool(rendered, era, version)  # type: ignore[arg-type]  # raw is raw
+    return rendered
+
+
+def list_result(kind: Kind, items: bytes, era: str, server_info: bytes) -> bytes:
+    """The result of a list's method, from the JSON array of its items."""
+    fields: Members = {kind.member: items}
+    if era == eras.MODERN:
+        # Never fresh: the servers behind it change it when they like, and say so by list_changed.
+        fields |= {"resultType": b'"complete"', "ttlMs": b"0", "cacheScope": b'"private"'}
+        fields["_meta"] = json.join({eras.SERVER_INFO_KEY: server_info})
+    return json.join(fields)
 
 
 class Catalogue:
-    """The views of this daemon's clients. `version` grows whenever something that a client could see has changed."""
+    """The views of this daemon's clients. `version` grows whenever something that a client could see has changed.
 
-    def __init__(self, servers: Callable[[], Iterable[Server]]) -> None:
+    `threshold`: with more tools than that, a client that left it to Hearth searches.
+    """
+
+    def __init__(
+        self, servers: Callable[[], Iterable[Server]], threshold: Callable[[], float] = lambda: math.inf
+    ) -> None:
         self.version = 1
         self._servers = servers
+        self._threshold = threshold
         self._views: dict[tuple[object, ...], View] = {}
 
     def changed(self) -> None:
@@ -177,6 +193,17 @@ class Catalogue:
             session.view = self._look(session)
             session.view_version = self.version
         return session.view
+
+    def searches(self, session: Session) -> bool:
+        """Whether that client is offered the search tools instead of all others."""
+        if session.mode == AUTO:
+            return len(self.view(session).tools) > self._threshold()
+        return session.mode == SEARCH
+
+    def content(self, session: Session) -> dict[Kind, int]:
+        """The content of each list as that client would see it now."""
+        content = self.view(session).content
+        return {**content, TOOLS: SEARCH_CONTENT} if self.searches(session) else content
 
     def in_view(self, session: Session) -> list[Server]:
         """The servers that the client may use."""

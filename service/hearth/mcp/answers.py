@@ -28,7 +28,13 @@ def error(id: bytes | None, code: int, message: str, data: object = None) -> byt
 
 
 def failure(id: bytes | None, problem: HearthError) -> bytes:
-    """The one place where an error of Hearth's becomes JSON-RPC. What a server was trusted with is not in it."""
+    """The one place where an error of Hearth's becomes JSON-RPC. What a server was trusted with is not in it.
+
+    What a tool of Hearth's own says of one is a result.
+    """
+    body = getattr(problem, "result", None)
+    if body is not None and id is not None:
+        return result(id, body)
     return error(id, problem.rpc_code, everywhere(str(problem)), getattr(problem, "data", None))
 
 

@@ -9,7 +9,7 @@ from msgspec import Raw
 from hearth import __version__
 from hearth.errors import FrameError, HearthError, Refused, WireError
 from hearth.faults import SEAMS
-from hearth.hub.sessions import Session
+from hearth.hub.sessions import AUTO, FULL, SEARCH, Session
 from hearth.mcp import answers
 from hearth.server.outbox import Outbox
 from hearth.server.steward import Steward
@@ -104,7 +104,7 @@ class FramedWire(asyncio.Protocol):
                 f"the bridge speaks frame protocol {protocol}, this daemon (Hearth {__version__}) speaks "
                 f"{OLDEST_PROTOCOL_VERSION} to {PROTOCOL_VERSION}; restart the older of the two"
             )
-        if header.get("mode") not in (None, "full"):
+        if header.get("mode") not in (None, FULL, SEARCH, AUTO):
             raise Refused(f"this version of Hearth does not offer --mode {header['mode']}")
         self._steward.check_room()
         self._open_session(header)
@@ -114,7 +114,9 @@ class FramedWire(asyncio.Protocol):
         resume = header.get("resume")
         former = (str(resume.get("sessionId")), str(resume.get("secret"))) if isinstance(resume, dict) else None
         hub = self._steward.hub
-        session = self.session = hub.open_session(self, "frames", _string(header, "server"), former)
+        session = self.session = hub.open_session(
+            self, "frames", _string(header, "server"), former, _string(header, "mode")
+        )
         session.pid = self._pid
         session.client_id = _string(header, "clientId")
         session.role = _string(header, "role")

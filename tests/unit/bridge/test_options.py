@@ -16,7 +16,7 @@ def test_values_may_follow_a_space_or_an_equals_sign() -> None:
 
 def test_the_default_is_everything_of_the_default_daemon() -> None:
     options = parse([], {})
-    assert (options.mode, options.places.key, options.server) == ("full", "mcp", None)
+    assert (options.mode, options.places.key, options.server) == (None, "mcp", None)
 
 
 def test_flags_go_before_the_environment() -> None:
@@ -49,8 +49,14 @@ def test_what_is_not_understood_exits_with_2(words: list[str]) -> None:
     assert str(caught.value).startswith("hearth bridge: ")
 
 
-def test_help_does_not_offer_what_the_daemon_refuses() -> None:
-    assert "--mode" not in USAGE
+@pytest.mark.parametrize("mode", ["full", "search", "auto"])
+def test_a_mode_is_told_to_the_daemon_as_it_was_given(mode: str) -> None:
+    assert parse(["--mode", mode], {}).greeting()["mode"] == mode
+    assert f"{mode}:" in USAGE
+
+
+def test_without_a_mode_the_daemon_decides() -> None:
+    assert parse([], {}).greeting()["mode"] is None
 
 
 def test_help_is_not_a_failure() -> None:

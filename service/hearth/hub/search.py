@@ -1,0 +1,159 @@
+"""Clients that search: which are offered the three search tools instead of all others, and what two of them answer.
+
+The third, `call_tool`, is a call like any other once it is clear which tool is meant: the router forwards it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from hearth.errors import HearthError
+from hearth.hub.calls import Call
+from hearth.hub.forwarding import Forwarding
+from hearth.hub.listing import Listing
+from hearth.hub.sessions import AUTO, SEARCH, Session
+from hearth.hub.views import Catalogue, View, definition
+from hearth.mcp import answers, search_answers, search_tools
+from hearth.mcp.offering import TOOLS
+from hearth.mcp.search_answers import Entry
+from hearth.mcp.search_tools import CALL, DESCRIBE, FIND, ToolFailure
+from hearth.mcp.tool_index import Tool, ToolIndex
+from hearth.wire import json
+
+# An index of so many tools takes a few milliseconds; a larger one is made in a thread of its own.
+AT_ONCE = 200
+# Views that differ: of all servers, of one alone, by what clients declare. Beyond it the oldest index is made again.
+INDEXES_LIMIT = 8
+# Looking for the nearest of thousands of names takes tens of milliseconds.
+NEAREST_ASKED = 3
+
+
+class InnerCall(NamedTuple):
+    """The direct call that a call of `call_tool` stands for, and what is said where there is no such tool."""
+
+    name: str
+    params: json.Fields
+    missing: HearthError
+
+
+class ToolSearch:
+    """Answers `find_tools` and `describe_tools` from what their client may see."""
+
+    def __init__(self, catalogue: Catalogue, listing: Listing, forwarding: Forwarding) -> None:
+        self._catalogue = catalogue
+        self._listing = listing
+        self._spawn = forwarding.spawn
+        self._indexes: dict[object, ToolIndex] = {}
+        self._making: dict[object, asyncio.Future[ToolIndex]] = {}
+        self._answers: dict[str, Callable[[Call, json.Fields], None]] = {FIND: self._find, DESCRIBE: self._describe}
+
+    def takes(self, session: Session, name: str) -> bool:
+        """Whether that name is one of the three to this client, rather than a tool of a server that is alone."""
+        if name not in search_tools.NAMES:
+            return False
+        if session.mode == SEARCH:
+            return True
+        # What it was last shown counts; who has seen nothing may have been shown it by another daemon.
+        return session.mode == AUTO and (session.searches or name not in self._catalogue.view(session).tools)
+
+    def called(self, call: Call, name: str, params: json.Fields) -> InnerCall | None:
+        """What `call_tool` is to call; None where it is one of the other two. Raises ToolFailure."""
+        if name != CALL:
+            return None
+        inner, own = search_tools.inner_call(params, call.era)
+        missing = NoSuchTool(inner, call.era, lambda: self._catalogue.view(call.session))
+        return InnerCall(inner, own, missing)
+
+    def answer(self, call: Call, name: str, params: json.Fields) -> None:
+        """Answer one of the two. Raises ToolFailure."""
+        arguments = search_tools.given(params, name, call.era)
+        self._answers[name](call, arguments)
+
+    def _find(self, call: Call, arguments: json.Fields) -> None:
+        query, limit = search_tools.question(arguments, call.era)
+        self._listing.when_known(call, lambda: self._find_known(call, query, limit))
+
+    def _find_known(self, call: Call, query: str, limit: int) -> None:
+        view = self._catalogue.view(call.session)
+        # The same lists, made again when something else has changed, need no other index.
+        key = (call.session.server, view.content[TOOLS])
+        index = self._indexes.get(key)
+        if index is None and len(view.tools) > AT_ONCE:
+            self._spawn(self._find_later(call, key, view, query, limit), call)
+            return
+        try:
+            index = index or self._keep(key, ToolIndex(searched(view)))
+        except HearthError as problem:
+            call.failed(problem)
+        else:
+            self._answer_found(call, view, index, query, limit)
+
+    async def _find_later(self, call: Call, key: object, view: View, query: str, limit: int) -> None:
+        making = self._making.get(key)
+        if making is None:
+            making = self._making[key] = asyncio.ensure_future(asyncio.to_thread(ToolIndex, searched(view)))
+        try:
+            # Shielded: others may wait for the same one.
+            index = await asyncio.shield(making)
+        except HearthError as problem:
+            call.failed(problem)
+        else:
+            self._answer_found(call, view, self._keep(key, index), query, limit)
+        finally:
+            if making.done():
+                self._making.pop(key, None)
+
+    def _keep(self, key: object, index: ToolIndex) -> ToolIndex:
+        self._indexes[key] = index
+        if len(self._indexes) > INDEXES_LIMIT:
+            del self._indexes[next(iter(self._indexes))]
+        return index
+
+    def _answer_found(self, call: Call, view: View, index: ToolIndex, query: str, limit: int) -> None:
+        silent = [server.name for server in self._catalogue.unknown(call.session)]
+        if query.strip():
+            names, fitting = index.find(query, limit)
+            found = [Entry(name, view.tools[name].item.definition) for name in names]
+            text = search_answers.found_text(query, found, fitting, silent)
+        else:
+            counts = {server.name: len(offered.lists[TOOLS]) for server, offered in view.offerings}
+            text = search_answers.servers_text(counts, silent)
+        _say(call, [text])
+
+    def _describe(self, call: Call, arguments: json.Fields) -> None:
+        names = search_tools.wanted_names(arguments, call.era)
+        self._listing.when_known(call, lambda: self._answer_described(call, names))
+
+    def _answer_described(self, call: Call, names: list[str]) -> None:
+        view = self._catalogue.view(call.session)
+        offers = [(name, view.tools.get(name)) for name in names]
+        unknown = [name for name, offer in offers if offer is None]
+        nearest = {name: nearest_in(view, name) for name in unknown[:NEAREST_ASKED]}
+        entries = ((name, definition(offer, call.era, call.version) if offer else None) for name, offer in offers)
+        _say(call, search_answers.described_texts(entries, nearest), is_error=len(unknown) == len(names))
+
+
+class NoSuchTool(ToolFailure):
+    """`call_tool` was given a name that no server has. What is near it is looked for when somebody is told."""
+
+    def __init__(self, name: str, era: str, view: Callable[[], View]) -> None:
+        super().__init__(f"unknown tool: {name}", era)
+        self._name = name
+        self._view = view
+
+    def __str__(self) -> str:
+        return search_answers.unknown_text(self._name, nearest_in(self._view(), self._name))
+
+
+def nearest_in(view: View, name: str) -> list[str]:
+    """Names of tools in a view that may be meant by another."""
+    return search_answers.nearest_names(name, {exposed: offer.item.name for exposed, offer in view.tools.items()})
+
+
+def searched(view: View) -> list[Tool]:
+    """What is searched for in a view, in its order."""
+    return [Tool(name, offer.server.name, offer.item.name, offer.item.definition) for name, offer in view.tools.items()]
+
+
+def _say(call: Call, texts: list[str], is_error: bool = False) -> None:
+    call.close(answers.result(call.id, search_tools.text_result(texts, call.era, is_error)))
