@@ -11,6 +11,10 @@ import sys
 SOCKET_PATH_LIMIT_BYTES = 103 if sys.platform == "darwin" else 107
 DEFAULT_PROFILE = "mcp"
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")
+# Of a server's name, what is kept readable in the name of a file; 255 bytes are the limit, with ending and number.
+_READABLE_CHARACTERS = 60
+# No file may be called so there, whatever its ending; the last two with a digit.
+_WINDOWS_DEVICES = frozenset({"con", "prn", "aux", "nul", "com", "lpt"})
 
 
 def home_dir() -> str:
@@ -90,6 +94,7 @@ class Places:
         "log",
         "profile",
         "registry",
+        "server_logs",
         "socket",
         "start_lock",
     )
@@ -109,6 +114,7 @@ class Places:
         self.start_lock = os.path.join(self.folder, "start.lock")
         self.socket = fitting_socket_path(os.path.join(base, self.key + ".sock"))
         self.log = os.path.join(state_dir(), "logs", self.key + ".log")
+        self.server_logs = os.path.join(state_dir(), "logs", "servers", self.key)
         self.learned = os.path.join(state_dir(), "learned", self.key + ".json")
         self.catalogue = os.path.join(state_dir(), "catalogue", self.key)
 
@@ -120,6 +126,10 @@ class Places:
         if self.profile != DEFAULT_PROFILE:
             folder = os.path.join(folder, "profiles", self.profile)
         return os.path.join(folder, "config.toml")
+
+    def server_log(self, name: str) -> str:
+        """What a server has written to its stderr; it need not exist."""
+        return os.path.join(self.server_logs, safe_name(name) + ".log")
 
     def private_folders(self) -> list[str]:
         """The folders that nobody else may enter, outermost first."""
@@ -144,12 +154,26 @@ def _resolved(path: str) -> str:
         ) from exc
 
 
-def digest(text: str) -> str:
-    """A short stable name for a path."""
+def digest(text: str, surrogates: str = "surrogateescape") -> str:
+    """A short stable name for a path, or for any other text."""
     # Not hashlib: it loads OpenSSL, 4 MB that the bridge would carry for one hash.
     from _blake2 import blake2s
 
-    return blake2s(text.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+    return blake2s(text.encode("utf-8", surrogates), digest_size=8).hexdigest()
+
+
+def safe_name(name: str) -> str:
+    """A server's name as part of a file's name: another one for every other name, on every file system.
+
+    A short name in small letters stays as it is. Any other gets a digest behind a `~`, which no such name contains;
+    capitals, because some file systems do not tell them from small letters.
+    """
+    readable = "".join(character if character in _NAME_CHARACTERS else "_" for character in name)
+    readable = readable[:_READABLE_CHARACTERS]
+    plain = readable == name == name.lower() and name == name.strip(".") != ""
+    if plain and name.split(".")[0].rstrip("123456789") not in _WINDOWS_DEVICES:
+        return name
+    return f"{readable.strip('.')}~{digest(name, 'surrogatepass')}"
 
 
 def fitting_socket_path(path: str) -> str:

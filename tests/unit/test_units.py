@@ -27,7 +27,7 @@ SOCKET = read(units.SOCKET_UNIT)
 
 def test_the_interpreter_of_the_installation_is_filled_in_everywhere() -> None:
     text = units.render((TEMPLATES / units.SERVICE_UNIT).read_text(), "/opt/venv/bin/python")
-    assert "ExecStart=:/opt/venv/bin/python -I -m hearth.server --profile mcp\n" in text
+    assert "ExecStart=:/opt/venv/bin/python -I -m hearth.server --profile mcp --delegated\n" in text
     assert "ExecReload=:/opt/venv/bin/python -I -m hearth reload --yes --profile mcp\n" in text
     assert units.PLACEHOLDER not in text
 
@@ -109,6 +109,15 @@ def test_only_the_user_may_reach_the_socket() -> None:
 def test_systemd_waits_longer_for_the_end_than_the_daemon_takes() -> None:
     # The stop sequence of an upstream takes up to ten seconds more.
     assert int(SERVICE["Service"]["TimeoutStopSec"]) >= Config.drain_timeout + 10 + 5
+
+
+def test_the_daemon_divides_the_control_group_only_where_the_unit_hands_it_over() -> None:
+    words = SERVICE["Service"]["ExecStart"].split()
+    assert (SERVICE["Service"]["Delegate"], Options(words[words.index("hearth.server") + 1 :]).delegated) == (
+        "yes",
+        True,
+    )
+    assert not Options([]).delegated
 
 
 def test_nothing_that_the_servers_would_inherit_is_restricted() -> None:

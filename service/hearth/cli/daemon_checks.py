@@ -5,6 +5,8 @@ Connects only to a daemon whose process lives; any other connection could light 
 
 import os
 import stat
+from collections.abc import Mapping
+from typing import Any
 
 import hearth
 from hearth import registry
@@ -19,41 +21,46 @@ def check_registry(places: Places) -> list[Finding]:
     known = registry.read(places)
     if known is None:
         return [Finding("daemon", "ok", "not running")]
+    status: Mapping[str, Any] = {}
     if registry.is_alive(known):
-        problem = _ask(places, known)
-        if problem:
-            return [problem]
+        answer = _ask(places, known)
+        if isinstance(answer, Finding):
+            return [answer]
+        status = answer
     # Looked at again: it may have gone while it was asked.
     if registry.is_alive(known):
-        return [_describe(known)]
+        return [_describe(known, status)]
     message = f"{places.registry} names pid {known.pid}, which is gone: it was killed"
     return [Finding("daemon", "note", message, "Nothing to do: the next start writes it anew.")]
 
 
-def _describe(known: registry.Entry) -> Finding:
+def _describe(known: registry.Entry, status: Mapping[str, Any]) -> Finding:
     message = f"running as pid {known.pid}, version {known.version}"
+    if status.get("containment"):
+        message += f"; what a server leaves running is ended by {status['containment']}"
     if known.version != hearth.__version__:
         return Finding("daemon", "note", message, f"`hearth restart` brings it to {hearth.__version__}.")
     return Finding("daemon", "ok", message)
 
 
-def _ask(places: Places, known: registry.Entry) -> Finding | None:
+def _ask(places: Places, known: registry.Entry) -> Finding | Mapping[str, Any]:
+    """Its status, as far as it tells one, or what is wrong with it."""
     if not os.path.lexists(places.socket):
         # The look at the socket tells.
-        return None
+        return {}
     try:
         with Control(places.socket, known.pid) as control:
-            degraded = control.status().get("degraded")
+            status = control.status()
     except Unreachable as error:
         if not registry.is_alive(known):
-            return None
+            return {}
         fix = f"kill -9 {known.pid} ends it; bridges survive that and light a new one. `hearth logs` may say why."
         reason = error.__cause__ or error
         return Finding("daemon", "broken", f"pid {known.pid} runs and does not answer: {reason}", fix)
-    if degraded:
+    if status.get("degraded"):
         fix = "Mend that: the daemon tries again by itself."
-        return Finding("daemon", "broken", f"pid {known.pid} cannot serve: {degraded}", fix)
-    return None
+        return Finding("daemon", "broken", f"pid {known.pid} cannot serve: {status['degraded']}", fix)
+    return status
 
 
 def check_socket(places: Places) -> list[Finding]:

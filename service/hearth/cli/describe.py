@@ -39,6 +39,7 @@ def _facts(document: Document) -> list[str]:
         "version": document.get("version"),
         "socket": document.get("endpoint"),
         "config": document.get("configPath"),
+        "servers in": document.get("containment"),
         "degraded": document.get("degraded"),
         "config refused": document.get("configError"),
     }

@@ -1,5 +1,8 @@
 """Child processes on pipes, each in a process group of its own, and what it takes to end such a group for certain.
 
+Where there are control groups to be had, `grouped` starts them, so that those who leave their process group are ended
+as well.
+
 Not the loop's own subprocess support: uvloop's hands children socketpairs instead of pipes (`echo > /dev/stdout`
 fails on them), leaks inheritable descriptors and refuses process groups. On Windows a job object will do what the
 group does here; until then nothing is started there.
@@ -11,22 +14,63 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Protocol
 
 from hearth.errors import UpstreamError
 
 PIPE_BYTES = 256 * 1024
 
+
+class Starter(Protocol):
+    """Whoever can start a program in something that holds its descendants better than a process group does."""
+
+    @property
+    def containment(self) -> str:
+        """What that is, in words."""
+
+    def spawn(self, name: str, argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> "Child | None":
+        """The program, started; None when it has to be done without. Raises OSError when it cannot be started."""
+
+
+_STARTERS: list[Starter] = []
+
+
+def use(starter: Starter) -> None:
+    """Start programs by it from now on."""
+    _STARTERS[:] = [starter]
+
+
+def containment() -> str:
+    """What holds a server and its descendants together, in words."""
+    return _STARTERS[-1].containment if _STARTERS else "process groups"
+
+
 if sys.platform == "win32":
 
-    def spawn(argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> "subprocess.Popen[bytes]":
+    class Child:
+        """A started program."""
+
+        pid = 0
+        stdin: IO[bytes]
+        stdout: IO[bytes]
+        stderr: IO[bytes]
+
+        def wait(self) -> int:
+            """Its exit code."""
+            return 0
+
+        def terminate(self) -> None:
+            """Ask it to end."""
+
+        def kill(self) -> None:
+            """End it."""
+
+        def clear(self) -> None:
+            """Leave nothing behind."""
+
+    def spawn(name: str, argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> Child:
         """Start a program. Raises UpstreamError."""
         raise UpstreamError("servers cannot be started on Windows by this version of Hearth yet")
-
-    def terminate_group(pid: int) -> None:
-        """Ask a group to end."""
-
-    def kill_group(pid: int) -> None:
-        """End a group."""
 
     class ExitWatch:
         """Calls back when a child has ended."""
@@ -39,32 +83,63 @@ if sys.platform == "win32":
 
 else:
 
-    def spawn(argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> "subprocess.Popen[bytes]":
-        """Start a program on three pipes, leader of a new group. Raises UpstreamError with the reason."""
+    class Child:
+        """A started program, leader of a process group, with the daemon's ends of its three pipes."""
+
+        def __init__(self, pid: int, pipes: tuple[IO[bytes], IO[bytes], IO[bytes]], wait: Callable[[], int]) -> None:
+            self.pid = pid
+            self.stdin, self.stdout, self.stderr = pipes
+            # Reaps it; the exit code, or less than 0 and the signal.
+            self.wait = wait
+
+        def terminate(self) -> None:
+            """Ask every process of the group to end."""
+            _signal_group(self.pid, signal.SIGTERM)
+
+        def kill(self) -> None:
+            """End every process of the group. Call it before the leader is reaped: until then its number is taken."""
+            _signal_group(self.pid, signal.SIGKILL)
+
+        def clear(self) -> None:
+            """It is reaped: leave nothing behind."""
+
+    def _signal_group(pid: int, number: signal.Signals) -> None:
         try:
-            child = subprocess.Popen(
-                argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=dict(environment),
-                cwd=cwd,
-                process_group=0,
-                bufsize=0,
-            )
+            os.killpg(pid, number)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+    def spawn(name: str, argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> Child:
+        """Start a server's program on three pipes, leader of a new group. Raises UpstreamError with the reason."""
+        try:
+            starter = _STARTERS[-1] if _STARTERS else None
+            child = (starter and starter.spawn(name, argv, environment, cwd)) or _spawn(argv, environment, cwd)
         except (OSError, ValueError) as exc:
             raise UpstreamError(_cannot_start(argv[0], cwd, environment, exc)) from exc
         _widen(child)
         return child
 
-    def _widen(child: "subprocess.Popen[bytes]") -> None:
+    def _spawn(argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> Child:
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environment),
+            cwd=cwd,
+            process_group=0,
+            bufsize=0,
+        )
+        assert child.stdin and child.stdout and child.stderr
+        return Child(child.pid, (child.stdin, child.stdout, child.stderr), child.wait)
+
+    def _widen(child: Child) -> None:
         """Room for a burst: with the usual 64 KiB the two sides of a pipe take turns instead of working at once."""
         if sys.platform != "linux":
             return
         import fcntl
 
         for end in (child.stdin, child.stdout):
-            assert end is not None
             try:
                 fcntl.fcntl(end.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
             except OSError:
@@ -77,20 +152,6 @@ else:
         if isinstance(exc, FileNotFoundError):
             return f"its command {program!r} was not found on the daemon's PATH ({environment.get('PATH', '')})"
         return f"its command {program!r} could not be started: {exc}"
-
-    def terminate_group(pid: int) -> None:
-        """Ask every process of the group to end."""
-        _signal_group(pid, signal.SIGTERM)
-
-    def kill_group(pid: int) -> None:
-        """End every process of the group. Call it before the leader is reaped: until then its number is taken."""
-        _signal_group(pid, signal.SIGKILL)
-
-    def _signal_group(pid: int, number: signal.Signals) -> None:
-        try:
-            os.killpg(pid, number)
-        except (ProcessLookupError, PermissionError):
-            pass
 
     class ExitWatch:
         """Calls back in the loop when a child has ended, and leaves it to be reaped."""

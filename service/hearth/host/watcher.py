@@ -3,9 +3,11 @@
 Where no service manager holds the processes together, the daemon is forked from a small process that is child
 subreaper (prctl(2)): whatever an upstream starts, and whoever forks twice to get away, comes back to it. When the
 daemon ends, however it ends, the watcher kills what is left, child by child, until the kernel says that there is none.
+It need not be told of process groups: a process group ends where somebody calls setsid, descent does not.
 PDEATHSIG would not do: it fires when the forking *thread* ends and does not reach grandchildren.
 
-A process that leaves on purpose through another manager (systemd-run, at, a container) is out of reach.
+A process that leaves on purpose through another manager (systemd-run, at, a container), or that has become another
+user's (sudo), is out of reach.
 """
 
 import os
@@ -84,18 +86,25 @@ def _reap_until(daemon: int) -> int:
 
 
 def _kill_the_rest() -> None:
-    while True:
-        children = _children()
-        for pid in children:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+    # Whoever dies here hands its own children to us; go on until there is nobody left who can be killed. The kernel's
+    # list may leave one out while another one ends, hence the second look.
+    while _kill(_children()) or _kill(_children_by_scan()):
         try:
-            # Whoever dies here hands its own children to us; go on until there is nobody to wait for.
             os.wait()
         except ChildProcessError:
             return
+
+
+def _kill(pids: list[int]) -> bool:
+    """Whether there was anybody to be killed: a program that has become another user's is not ours to end."""
+    killed = False
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+            killed = True
+        except (ProcessLookupError, PermissionError):
+            pass
+    return killed
 
 
 def _children() -> list[int]:

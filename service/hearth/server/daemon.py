@@ -15,7 +15,7 @@ from typing import Any
 from hearth import __version__, config
 from hearth.config import Config
 from hearth.errors import ConfigError, StartError, UpstreamError
-from hearth.host import signals
+from hearth.host import children, signals
 from hearth.host.listener import Listener
 from hearth.hub.hub import SERVERS_STOP_SECONDS, Hub
 from hearth.server import logs
@@ -45,6 +45,8 @@ def run(start: Start) -> int:
         _calm_collector()
         settings = config.load(start.places)
         logs.set_up(start.places.log, settings.log_level, journal=start.adopted)
+        if start.nursery:
+            start.nursery.put_to_use()
         listener = start.listen()
         daemon = Daemon(start, settings, claim, listener)
         _loop_run()(daemon.serve())
@@ -179,6 +181,7 @@ class Daemon:
             "configHash": self._settings.hash,
             "configError": self._config_error,
             "activation": self._start.activation,
+            "containment": children.containment(),
             "degraded": None,
             **self.hub.describe(),
         }

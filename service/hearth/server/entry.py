@@ -7,12 +7,22 @@ give up on the socket. So nothing heavier than the standard library is imported 
 
 import os
 import sys
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from hearth.errors import AlreadyRunning, HearthError, StartError
 from hearth.host import background, systemd
 from hearth.host.listener import Listener, bind, inherit
 from hearth.paths import DEFAULT_PROFILE, Places
+
+
+class Nursery(Protocol):
+    """Starts servers in control groups. Only Linux has one: see `host.nursery`."""
+
+    def put_to_use(self) -> None:
+        """Servers are started by it from now on."""
+
+    def close(self) -> None:
+        """End it."""
 
 
 class Options:
@@ -22,12 +32,16 @@ class Options:
         self.profile = DEFAULT_PROFILE
         self.config = os.environ.get("HEARTH_CONFIG") or None
         self.detach = False
+        self.delegated = False
         self.ready_fd = -1
         remaining = list(arguments)
         while remaining:
             name, given, value = remaining.pop(0).partition("=")
             if name == "--detach":
                 self.detach = True
+                continue
+            if name == "--delegated":
+                self.delegated = True
                 continue
             if name not in {"--profile", "--config", "--ready-fd"} or not (given or remaining):
                 raise StartError(f"unknown or incomplete option {name!r}; see 'hearth serve --help'")
@@ -44,7 +58,8 @@ class Options:
 
     def again(self) -> list[str]:
         """The command line for an exec of this daemon, which is detached and has reported by then."""
-        return ["--profile", self.profile] if self.config is None else ["--config", self.config]
+        which = ["--profile", self.profile] if self.config is None else ["--config", self.config]
+        return [*which, *(["--delegated"] if self.delegated else [])]
 
 
 class Signature(NamedTuple):
@@ -75,6 +90,8 @@ class Start:
         # Taken before the file is read: whatever is written to it from now on is noticed.
         self.config_seen = signature(places.config_file())
         self.notifier = systemd.Notifier()
+        # None where the service manager has handed none over.
+        self.nursery: Nursery | None = None
         self._listener = listener
         self._ready_fd = ready_fd
 
@@ -130,7 +147,12 @@ def main(arguments: list[str]) -> int:
                 " outlive the daemon",
                 file=sys.stderr,
             )
-    return _run(Start(places, listener, options.ready_fd, options.again()))
+    start = Start(places, listener, options.ready_fd, options.again())
+    if listener is not None and options.delegated and sys.platform == "linux":
+        from hearth.host import nursery
+
+        start.nursery = nursery.start()
+    return _run(start)
 
 
 def _run(start: Start) -> int:
@@ -145,4 +167,7 @@ def _run(start: Start) -> int:
     except Exception as exc:
         from hearth.server.degraded import run as run_degraded
 
+        if start.nursery:
+            # No server will be started; and it would be left behind when the process executes itself anew.
+            start.nursery.close()
         return run_degraded(start, exc)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import subprocess
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
@@ -43,7 +42,7 @@ class Process:
         self._on_output = on_output
         self._on_exit = on_exit
         self._on_lost = on_lost
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: children.Child | None = None
         self._stdin: Gathered | None = None
         self._readers: list[asyncio.BaseTransport] = []
         self._watch: children.ExitWatch | None = None
@@ -63,13 +62,13 @@ class Process:
         """Start the program. Raises UpstreamError with the reason when it cannot be."""
         if SEAMS:
             SEAMS.hit("before-exec")
-        self._child = children.spawn(argv, environment, cwd)
+        self._child = children.spawn(self.name, argv, environment, cwd)
         # Shielded: a start that is given up half way would leave pipes that belong to nobody and a child that nobody
         # watches. It is a matter of a few turns of the loop.
         self._connecting = asyncio.ensure_future(self._connect_pipes(self._child))
         await asyncio.shield(self._connecting)
 
-    async def _connect_pipes(self, child: subprocess.Popen[bytes]) -> None:
+    async def _connect_pipes(self, child: children.Child) -> None:
         loop = asyncio.get_running_loop()
         out, _ = await loop.connect_read_pipe(lambda: _Output(self._on_output, self._end_of_output), child.stdout)
         err, _ = await loop.connect_read_pipe(lambda: _Stderr(self.name, self.stderr), child.stderr)
@@ -82,8 +81,9 @@ class Process:
         if self._child is None or self.exited.is_set():
             return
         # The leader is a zombie until it is waited for, so its group's number cannot belong to anybody else yet.
-        children.kill_group(self._child.pid)
+        self._child.kill()
         code = self.exit_code = self._child.wait()
+        self._child.clear()
         if self._watch:
             self._watch.close()
         self.exited.set()
@@ -152,12 +152,12 @@ class Process:
             self._stdin.flush()
             self._stdin.transport.close()
         for grace, escalate in (
-            (EOF_GRACE_SECONDS, children.terminate_group),
-            (TERM_GRACE_SECONDS, children.kill_group),
+            (EOF_GRACE_SECONDS, self._child.terminate),
+            (TERM_GRACE_SECONDS, self._child.kill),
         ):
             if await self._exits_within(grace):
                 return
-            escalate(self._child.pid)
+            escalate()
         await self.exited.wait()
 
     async def _exits_within(self, seconds: float) -> bool:

@@ -1,0 +1,251 @@
+"""Servers in control groups: born in them, ended with them, and started without them where there are none."""
+
+import asyncio
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from hearth.errors import UpstreamError
+from hearth.host import children
+from process.kernel import BOUND_SECONDS, is_gone, until
+
+if sys.platform == "linux":
+    from hearth.host import control_groups, grouped, nursery
+else:
+    pytest.skip("control groups are Linux's", allow_module_level=True)
+
+ENVIRONMENT = {"PATH": os.environ.get("PATH", ""), "odd.name-of/a variable": "kept", "BYTES": "\udcff"}
+
+
+def mounted() -> str:
+    """Where version 2 is mounted, be it beside version 1."""
+    with open("/proc/self/mounts") as file:
+        return next((line.split()[1] for line in file if line.split()[2] == "cgroup2"), "")
+
+
+@pytest.fixture
+def subtree() -> Iterator["control_groups.Subtree"]:
+    """A group of our own to divide, which must be empty again at the end."""
+    try:
+        folder = tempfile.mkdtemp(prefix="hearth-test-", suffix=".service", dir=mounted() or "/none")
+    except OSError:
+        pytest.skip("no control groups can be made here")
+    yield control_groups.Subtree(folder)
+    left = control_groups.Group(folder)
+    names = os.listdir(folder)
+    left.kill()
+    until(left.remove, "the groups are removed")
+    assert not [name for name in names if name.startswith(control_groups.PREFIX)]
+
+
+Body = Callable[["grouped.Grouped"], Awaitable[None]]
+
+
+def within_a_loop(subtree: "control_groups.Subtree", body: Body) -> None:
+    """With a nursery, on the daemon's loop; at the end the groups of all children are gone."""
+
+    async def bounded() -> None:
+        starter = grouped.Grouped(born)
+        children.use(starter)
+        async with asyncio.timeout(BOUND_SECONDS):
+            await body(starter)
+            while any(name.startswith(control_groups.PREFIX) for name in os.listdir(subtree.root)):
+                await asyncio.sleep(0.01)
+
+    born = nursery.fork(subtree)
+    try:
+        uvloop.run(bounded())
+    finally:
+        children._STARTERS.clear()
+        born.close()
+
+
+def python(script: str, cwd: str = "/") -> children.Child:
+    return children.spawn("A server", [sys.executable, "-I", "-S", "-c", script], ENVIRONMENT, cwd)
+
+
+def finish(child: children.Child) -> tuple[bytes, int]:
+    """What it said, and how it ended."""
+    child.stdin.close()
+    said = child.stdout.read()
+    child.stdout.close()
+    child.stderr.close()
+    child.kill()
+    code = child.wait()
+    child.clear()
+    return said, code
+
+
+def test_a_child_is_the_daemon_s_own_and_an_ordinary_program(subtree: "control_groups.Subtree") -> None:
+    script = """
+import json, os
+masks = [line for line in open("/proc/self/status") if line.startswith(("SigIgn", "SigBlk"))]
+descriptors = sorted(os.listdir("/proc/self/fd"))
+group = open("/proc/self/cgroup").read()
+is_leader = os.getpid() == os.getpgrp()
+print(json.dumps([os.getppid(), is_leader, os.getcwd(), dict(os.environ), descriptors, masks, group]))
+raise SystemExit(7)
+"""
+
+    async def body(_: object) -> None:
+        said, code = finish(python(script, "/tmp"))
+        parent, is_leader, cwd, environ, descriptors, masks, group = json.loads(said)
+        assert (code, parent, is_leader, cwd) == (7, os.getpid(), True, "/tmp")
+        assert {**ENVIRONMENT, **environ} == environ
+        # The last is of the folder that is being listed.
+        assert descriptors[:3] == ["0", "1", "2"] and len(descriptors) == 4
+        # Of Python itself: SIGPIPE and SIGXFSZ. 32 and 33 are glibc's own.
+        assert [int(line.split()[1], 16) & ~(1 << 12 | 1 << 24 | 1 << 31 | 1 << 32) for line in masks] == [0, 0]
+        assert group.strip().rpartition("/")[2].startswith("upstream-A_server~")
+
+    within_a_loop(subtree, body)
+
+
+@pytest.mark.parametrize(
+    ("argv", "cwd", "words"),
+    [
+        (["/no/such/program"], "/", "its command '/no/such/program' was not found on the daemon's PATH"),
+        (["no-such-program"], "/", "its command 'no-such-program' was not found on the daemon's PATH"),
+        (["true"], "/no/such/folder", "its folder /no/such/folder does not exist (key cwd)"),
+        (["/etc/passwd"], "/", "its command '/etc/passwd' could not be started: [Errno 13]"),
+        (["a\0b"], "/", "could not be started"),
+    ],
+)
+def test_what_cannot_be_started_is_the_same_error_as_without_groups(
+    subtree: "control_groups.Subtree", argv: list[str], cwd: str, words: str
+) -> None:
+    async def body(starter: "grouped.Grouped") -> None:
+        before = os.listdir("/proc/self/fd")
+        with pytest.raises(UpstreamError) as caught:
+            children.spawn("it", argv, ENVIRONMENT, cwd)
+        assert words in str(caught.value)
+        assert len(os.listdir("/proc/self/fd")) == len(before)
+        assert starter.containment == "control groups"
+
+    within_a_loop(subtree, body)
+
+
+ESCAPE = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.write(1, b'%d' % os.getpid())
+        os.close(1)
+        time.sleep(600)
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.mark.parametrize("kernel", ["with cgroup.kill", "before 5.14"])
+def test_who_left_the_process_group_ends_with_the_control_group(
+    subtree: "control_groups.Subtree", kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kernel == "before 5.14":
+
+        def refuse(path: str, text: str) -> None:
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+
+        monkeypatch.setattr(control_groups, "_write", refuse)
+
+    async def body(_: object) -> None:
+        said, code = finish(python(ESCAPE))
+        assert code == 0
+        await asyncio.to_thread(until, lambda: is_gone(int(said)), "it is gone")
+
+    within_a_loop(subtree, body)
+
+
+def test_those_who_left_the_process_group_are_asked_to_end_as_well(subtree: "control_groups.Subtree") -> None:
+    script = """
+import os, signal, time
+def bye(*_):
+    os.write(1, b'bye '); os._exit(0)
+signal.signal(signal.SIGTERM, bye)
+if os.fork() == 0:
+    os.setsid()
+    os.write(1, b'up ')
+while True: time.sleep(1)
+"""
+
+    async def body(_: object) -> None:
+        child = python(script)
+        assert child.stdout.read(3) == b"up "
+        child.terminate()
+        said = b""
+        while said != b"bye bye ":
+            said += child.stdout.read(8)
+        finish(child)
+
+    within_a_loop(subtree, body)
+
+
+def test_groups_that_a_server_has_made_in_its_own_are_ended_and_removed_too(subtree: "control_groups.Subtree") -> None:
+    async def body(_: object) -> None:
+        child = python("import time; print(1, flush=True); time.sleep(600)")
+        child.stdout.read(1)
+        (own,) = [name for name in os.listdir(subtree.root) if name.startswith(control_groups.PREFIX)]
+        inner = Path(subtree.root, own, "inner", "most")
+        inner.mkdir(parents=True)
+        (inner / "cgroup.procs").write_text(str(child.pid))
+        child.kill()
+        assert finish(child)[1] == -signal.SIGKILL
+
+    within_a_loop(subtree, body)
+
+
+def test_without_the_nursery_servers_are_started_in_process_groups(
+    subtree: "control_groups.Subtree", caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(starter: "grouped.Grouped") -> None:
+        assert starter._nursery
+        os.kill(starter._nursery._pid, signal.SIGKILL)
+        for _ in range(2):
+            assert finish(python("print('here')")) == (b"here\n", 0)
+        assert children.containment() == "process groups"
+
+    within_a_loop(subtree, body)
+    assert len([line for line in caplog.messages if "no control groups from now on" in line]) == 1
+
+
+TAKE = "from hearth.host import control_groups as groups; print(groups.take(*__import__('sys').argv[1:]))"
+
+
+def taken(*words: str, before: str = ":") -> str:
+    """What a process finds that looks for groups to divide."""
+    command = ["sh", "-c", f'{before}; exec "$0" "$@"', sys.executable, "-c", TAKE, *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_outside_of_a_service_nothing_is_taken() -> None:
+    assert taken(mounted()) == "None"
+
+
+def test_where_there_is_no_version_2_nothing_is_taken(tmp_path: Path) -> None:
+    assert taken(str(tmp_path)) == "None"
+
+
+@pytest.mark.parametrize("mode", ["rw", "ro"])
+def test_a_service_s_group_is_taken_and_a_read_only_one_is_not(subtree: "control_groups.Subtree", mode: str) -> None:
+    stale = Path(subtree.root, "upstream-old-7")
+    stale.mkdir()
+    base = os.path.dirname(subtree.root)
+    enter = f"echo $$ >{subtree.root}/cgroup.procs"
+    remount = f"mount -o bind {base} {base} && mount -o remount,bind,ro {base}"
+    if mode == "rw":
+        assert "Subtree" in taken(base, before=enter)
+        assert not stale.exists()
+    else:
+        inside = f'{enter}; exec unshare --mount sh -c \'{remount}; exec "$0" "$@"\' "$0" "$@"'
+        assert taken(base, before=inside) == "None"
+        stale.rmdir()

@@ -1,0 +1,93 @@
+"""No orphans where no service manager holds the processes together: the watcher, proved by the kernel.
+
+All descendants of a server hold a named pipe open; its reader sees the end when the last one is dead.
+"""
+
+import json
+import os
+import select
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from process.clients import LinesClient
+from process.daemon import Scratch
+from process.kernel import BOUND_SECONDS, is_gone, until
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the watcher is Linux's")
+
+FAMILY = Path(__file__).parents[1] / "e2e" / "fixtures" / "family.py"
+
+
+class Family:
+    """A server that leaves descendants wherever it can."""
+
+    def __init__(self, scratch: Scratch, name: str) -> None:
+        self.name = name
+        path = scratch.home / f"{name}.fifo"
+        os.mkfifo(path)
+        self._pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        self.entry = {"command": sys.executable, "args": ["-I", "-S", str(FAMILY), str(path)]}
+
+    def pids(self, client: LinesClient) -> list[int]:
+        """Everybody of it, all alive: itself, those with a session of their own, then those in its group."""
+        pids: list[int] = json.loads(client.call(f"{self.name}__pids")["result"]["content"][0]["text"])
+        assert not [pid for pid in pids if is_gone(pid)]
+        return pids
+
+    def is_over(self, limit: float = 0) -> bool:
+        """Whether the kernel says that nobody of it is left."""
+        waiter = select.poll()
+        waiter.register(self._pipe, select.POLLHUP)
+        return bool(waiter.poll(limit * 1000))
+
+    def close(self) -> None:
+        os.close(self._pipe)
+
+
+@pytest.fixture
+def family(scratch: Scratch) -> Iterator[Family]:
+    made = Family(scratch, "family")
+    yield made
+    made.close()
+
+
+def served(scratch: Scratch, family: Family) -> LinesClient:
+    client = scratch.lines()
+    client.initialize()
+    assert len(family.pids(client)) == 6
+    return client
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT])
+def test_after_a_violent_end_of_the_daemon_every_descendant_is_gone(
+    scratch: Scratch, family: Family, number: signal.Signals
+) -> None:
+    scratch.configure({family.name: family.entry})
+    daemon = scratch.start()
+    served(scratch, family)
+    os.kill(daemon.pid, number)
+    assert family.is_over(BOUND_SECONDS)
+    assert daemon.wait() == 128 + number
+
+
+def test_a_server_that_is_reloaded_away_takes_its_group_and_the_rest_goes_with_the_daemon(
+    scratch: Scratch, family: Family
+) -> None:
+    scratch.configure({family.name: family.entry})
+    daemon = scratch.start()
+    client = served(scratch, family)
+    itself, *escaped_and_group = family.pids(client)
+    escaped, group = escaped_and_group[:2], escaped_and_group[2:]
+    scratch.configure({})
+    scratch.control().control("reload")
+    until(lambda: all(map(is_gone, [itself, *group])), "the server and its group are gone")
+    # Out of reach without control groups, as the documents say …
+    assert not any(map(is_gone, escaped))
+    assert scratch.status()["containment"] == "process groups"
+    os.kill(daemon.pid, signal.SIGKILL)
+    # … but not for ever.
+    assert family.is_over(BOUND_SECONDS)
