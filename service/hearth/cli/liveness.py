@@ -74,6 +74,7 @@ def absent(places: Places) -> dict[str, Any]:
         "configHash": None,
         "configError": None,
         "activation": None,
+        "containment": None,
         "degraded": None,
         "sessions": [],
         "upstreams": [],
