@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from process.clients import FramesClient, text_of
+from process.clients import Client, FramesClient, text_of
 from process.daemon import Daemon, Scratch, pids_of, server
 from process.kernel import is_gone, until
 
@@ -218,3 +218,190 @@ def test_a_session_for_a_server_that_was_removed_sees_nothing_and_goes_on(scratc
     by_request(scratch, daemon)
     assert client.tools() == []
     assert client.call("echo")["error"]["code"] == -32602
+    assert "server 'echo' is not in the config any more" in client.call("echo")["error"]["message"]
+
+
+def test_a_session_for_a_server_that_comes_back_is_told_and_served_again(scratch: Scratch) -> None:
+    scratch.configure({"echo": server("echo")})
+    daemon = scratch.start()
+    client = scratch.frames(server="echo")
+    client.initialize()
+    assert client.tools() == ["add", "echo"]
+    scratch.configure()
+    by_request(scratch, daemon)
+    client.next_called(CHANGED)
+    scratch.configure({"echo": server("echo")})
+    by_request(scratch, daemon)
+    client.next_called(CHANGED)
+    assert client.tools() == ["add", "echo"]
+    assert text_of(client.call("echo", text="again")) == "again"
+
+
+# --- only what changed is touched
+
+
+def notices(client: Client) -> list[str]:
+    """The notices that have come so far; the answer to a ping comes behind them."""
+    assert client.ask("ping")["result"] == {}
+    found = [message["method"] for message in client.aside]
+    client.aside.clear()
+    return found
+
+
+def test_clients_are_told_once_of_all_that_a_reload_changes(scratch: Scratch) -> None:
+    scratch.configure({"gone": server("echo"), "stays": server("echo"), "other": server("echo")})
+    daemon = scratch.start()
+    client, alone = scratch.lines(), scratch.frames(server="stays")
+    for each in (client, alone):
+        each.initialize()
+        each.tools()
+    scratch.configure({"stays": server("echo"), "other": server("big"), "new": server("changing")})
+    by_request(scratch, daemon)
+    client.next_called(CHANGED)
+    seen = client.tools()
+    assert {name.partition("__")[0] for name in seen} == {"stays", "other", "new"}
+    assert "other__verbatim" in seen
+    # Everything is known by now, and nothing of it is told a second time.
+    client.call("new__shrink", name="nothing")
+    assert set(notices(client)) <= {CHANGED}
+    assert notices(alone) == []
+
+
+def test_servers_in_another_order_are_listed_in_it_and_none_is_started_anew(scratch: Scratch) -> None:
+    first, second = {"a": server("echo")}, {"b": server("echo")}
+    scratch.configure(first | second)
+    daemon = scratch.start()
+    client = scratch.lines()
+    client.initialize()
+    assert client.tools() == ["a__add", "a__echo", "b__add", "b__echo"]
+    pids = [pids_of(scratch, name) for name in ("a", "b")]
+    scratch.configure(second | first)
+    by_request(scratch, daemon)
+    client.next_called(CHANGED)
+    assert client.tools() == ["b__add", "b__echo", "a__add", "a__echo"]
+    assert [pids_of(scratch, name) for name in ("a", "b")] == pids
+    assert notices(client) == []
+
+
+def test_a_key_that_only_hearth_goes_by_is_in_force_for_the_calls_that_run_and_touches_no_process(
+    scratch: Scratch,
+) -> None:
+    ledger = scratch.home / "ledger"
+    scratch.configure({"count": server("counting", ledger, max_concurrency=1)})
+    daemon = scratch.start()
+    client = scratch.frames()
+    first = client.begin_call("count__once", key="first", delay=600_000)
+    until(lambda: ledger.exists() and "once first" in ledger.read_text(), "the first call runs")
+    second = client.begin_call("count__once", key="second", delay=0)
+    pids = pids_of(scratch, "count")
+    # One at a time: the second waits for its turn, and gets it as soon as there is no such limit.
+    scratch.configure({"count": server("counting", ledger)})
+    by_request(scratch, daemon)
+    assert text_of(client.answer_to(second)) == "once second"
+    scratch.configure({"count": server("counting", ledger, call_timeout=0.2, instance_idle=5)})
+    by_request(scratch, daemon)
+    assert "call_timeout" in client.answer_to(first)["error"]["message"]
+    assert pids_of(scratch, "count") == pids
+    assert notices(client) == []
+
+
+def test_a_limit_that_a_reload_sets_holds_for_the_next_call(scratch: Scratch) -> None:
+    ledger = scratch.home / "ledger"
+    scratch.configure({"count": server("counting", ledger)})
+    daemon = scratch.start()
+    client = scratch.frames()
+    first = client.begin_call("count__once", key="first", delay=300)
+    until(lambda: ledger.exists() and "once first" in ledger.read_text(), "the first call runs")
+    scratch.configure({"count": server("counting", ledger, max_concurrency=1)})
+    by_request(scratch, daemon)
+    second = client.begin_call("count__once", key="second", delay=0)
+    assert client.receive()["id"] == first
+    assert text_of(client.answer_to(second)) == "once second"
+
+
+def test_a_call_that_a_removed_server_does_not_finish_in_time_gets_a_sentence(scratch: Scratch) -> None:
+    ledger = scratch.home / "ledger"
+    scratch.configure({"count": server("counting", ledger)}, drain_timeout=0.2)
+    daemon = scratch.start()
+    client = scratch.frames()
+    id = client.begin_call("count__once", key="slow", delay=600_000)
+    until(lambda: ledger.exists() and "once slow" in ledger.read_text(), "the call runs")
+    (pid,) = pids_of(scratch, "count")
+    scratch.configure(drain_timeout=0.2)
+    by_request(scratch, daemon)
+    error = client.answer_to(id)["error"]
+    assert error["code"] == -32603
+    assert "server 'count' was taken out of the config, or changed there" in error["message"]
+    assert "may or may not have run" in error["message"]
+    until(lambda: is_gone(pid), "its process has ended")
+
+
+def test_calls_that_wait_for_their_turn_at_a_changed_server_have_it(scratch: Scratch) -> None:
+    ledger = scratch.home / "ledger"
+    scratch.configure({"count": server("counting", ledger, max_concurrency=1)})
+    daemon = scratch.start()
+    client = scratch.frames()
+    ids = [client.begin_call("count__once", key=f"k{number}", delay=100) for number in range(4)]
+    until(lambda: ledger.exists() and "once k0" in ledger.read_text(), "the first call runs")
+    scratch.configure({"count": server("counting", ledger, 0, max_concurrency=1)})
+    by_request(scratch, daemon)
+    assert [text_of(client.answer_to(id)) for id in ids] == [f"once k{number}" for number in range(4)]
+
+
+# --- settings
+
+
+def test_a_bridge_keeps_the_pace_of_heartbeats_that_it_was_told(scratch: Scratch) -> None:
+    scratch.configure(idle_timeout=0, heartbeat_interval=600)
+    daemon = scratch.start()
+    former = scratch.frames()
+    assert former.session["heartbeatSeconds"] == 600
+    scratch.configure(idle_timeout=0, heartbeat_interval=0.05)
+    by_request(scratch, daemon)
+    latter = scratch.frames()
+    assert latter.session["heartbeatSeconds"] == 0.05
+
+    def active() -> dict[str, bool]:
+        return {each["id"]: each["active"] for each in scratch.status()["sessions"]}
+
+    until(lambda: not active()[latter.session["sessionId"]], "who was told the new pace is missed")
+    assert active()[former.session["sessionId"]]
+
+
+def test_limits_of_connections_hold_for_those_that_are_opened_from_then_on(scratch: Scratch) -> None:
+    scratch.configure({"echo": server("echo")}, message_limit=8192)
+    daemon = scratch.start()
+    former = scratch.lines()
+    text = "x" * 20_000
+
+    def is_refused() -> bool:
+        former.begin_call("echo__echo", text=text)
+        return "over the limit of 8192 bytes (message_limit)" in former.receive()["error"]["message"]
+
+    assert is_refused()
+    scratch.configure({"echo": server("echo")}, message_limit="1 MiB")
+    by_request(scratch, daemon)
+    assert is_refused()
+    assert text_of(scratch.lines().call("echo__echo", text=text)) == text
+
+
+def test_a_shorter_pace_does_not_wait_for_the_former_one(scratch: Scratch) -> None:
+    scratch.configure(idle_timeout=0, heartbeat_interval=10_000)
+    daemon = scratch.start()
+    scratch.configure(idle_timeout=0.2, heartbeat_interval=10_000)
+    by_request(scratch, daemon)
+    assert daemon.wait() == 0
+
+
+def test_each_setting_of_connections_that_come_is_in_force(scratch: Scratch) -> None:
+    daemon = scratch.start(HEARTH_IDLE_TIMEOUT="0")
+    first = scratch.frames()
+    scratch.configure(max_connections=1, log_level="debug")
+    by_request(scratch, daemon)
+    refused = scratch.control()
+    refused.send_frame({"type": "hello", "protocol": 1})
+    assert "max_connections" in refused.receive_type("error")[0]["message"]
+    scratch.configure(max_connections=2)
+    by_request(scratch, daemon)
+    scratch.frames()
+    assert first.ask("ping")["result"] == {}

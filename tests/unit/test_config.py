@@ -12,6 +12,7 @@ from config_reading import config_of, examined
 
 from hearth import config
 from hearth.config import Config, ServerSpec
+from hearth.config.model import HEARTHS_OWN_KEYS
 from hearth.errors import ConfigError
 from hearth.paths import Places
 
@@ -254,6 +255,17 @@ def test_a_reload_sees_which_servers_changed() -> None:
     after = config_of('[mcpServers]\nb = { command = "y", env = { T = "2" } }\na = { command = "x" }\n').servers
     assert before["a"] == after["a"]
     assert before["b"] != after["b"]
+
+
+def test_what_only_hearth_goes_by_asks_for_no_other_process() -> None:
+    blank = ServerSpec(name="a", command="x")
+    others: dict[str, object] = {
+        "name": "b", "command": "y", "args": ("z",), "env": {"A": "1"}, "cwd": "/", "url": "https://x",
+        "headers": {"A": "1"}, "transport": "sse", "disabled": True, "era": "modern", "isolation": "shared",
+    }  # fmt: skip
+    assert others.keys() | HEARTHS_OWN_KEYS == {*ServerSpec.fields}, "whoever adds a key decides"
+    assert [key for key, value in others.items() if blank.runs_like(blank.replace(**{key: value}))] == []
+    assert all(blank.runs_like(blank.replace(**{key: 7})) for key in HEARTHS_OWN_KEYS)
 
 
 def test_a_config_cannot_be_changed() -> None:

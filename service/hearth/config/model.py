@@ -50,10 +50,19 @@ class ServerSpec(Record):
     call_ceiling: float = 14400.0
     instance_idle: float = 60.0
 
+    def runs_like(self, other: "ServerSpec") -> bool:
+        """Whether a process that was started for the one entry is right for the other, too."""
+        return all(getattr(self, key) == getattr(other, key) for key in self.fields if key not in HEARTHS_OWN_KEYS)
+
     def __repr__(self) -> str:
         # Environment, headers and arguments carry secrets, and a repr ends up in logs.
         return f"ServerSpec({self.name!r})"
 
+
+# What Hearth itself goes by, and no process of the server knows of: a change of one touches none.
+HEARTHS_OWN_KEYS = frozenset(
+    {"max_concurrency", "start", "start_timeout", "call_timeout", "call_ceiling", "instance_idle"}
+)
 
 _NO_SERVERS: Mapping[str, ServerSpec] = MappingProxyType({})
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Raw
 
-from hearth.errors import HearthError, UpstreamError
+from hearth.errors import HearthError, MessageError, UpstreamError
 from hearth.hub import levels
 from hearth.hub.binding import Binding
 from hearth.hub.calls import Call, guarded, unrepeatable
@@ -103,12 +103,21 @@ class Forwarding:
                 target = search.locate(view, True)
                 if target:
                     return target
-                raise failure or search.missing
+                raise failure or self._gone(call) or search.missing
             tried.add(server)
             try:
                 await self._binding.bind(call.session, call.era, server)
             except HearthError as problem:
-                failure = problem
+                is_there = server in self._catalogue.in_view(call.session)
+                failure = problem if is_there else _taken_out(server)
+
+    def _gone(self, call: Call) -> HearthError | None:
+        """Whether the one server that this session is for was taken out of the config."""
+        server = call.session.server
+        if server is None or self._catalogue.in_view(call.session):
+            return None
+        sentence = f"server {server!r} is not in the config any more; this session is for it alone, and waits for it"
+        return MessageError(sentence, eras.INVALID_PARAMS)
 
     def forward(self, call: Call, request: Request, view: View, target: Target, instance: Instance) -> None:
         """Send it to an instance that is ready. Raises UpstreamError."""
@@ -175,6 +184,10 @@ class Forwarding:
         task = asyncio.create_task(guarded(work, call))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _taken_out(server: Server) -> HearthError:
+    return UpstreamError(f"server {server.name!r} was taken out of the config before it was ready")
 
 
 def note_modern(call: Call, meta: json.Fields) -> None:

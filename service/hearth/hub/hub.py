@@ -51,6 +51,8 @@ class Hub:
         # What they offered, and the folder where that is kept.
         self._kept = Kept(catalogue, self._learned.fingerprints) if catalogue else None
         self._retiring: dict[Instance, asyncio.Task[None]] = {}
+        # Reloads of which clients are told when it is known what they come to.
+        self._settling = 0
         identity = answers.Identity(__version__, self.daemon_id)
         self._catalogue = Catalogue(self.servers.values, lambda: self.config.search_threshold)
         self._questions = Questions(self.daemon_id)
@@ -141,8 +143,9 @@ class Hub:
         self.servers.clear()
         for name, spec in wanted.items():
             kept = former.get(name)
-            if kept and kept.spec == spec:
+            if kept and kept.spec.runs_like(spec):
                 self.servers[name] = former.pop(name)
+                kept.adapt(spec, config)
             else:
                 self.servers[name] = Server(spec, config, self._learned, self, self._retire, self._kept)
         for server in former.values():
@@ -174,21 +177,32 @@ class Hub:
 
     def apply(self, config: Config) -> None:
         """Go on under another config: only the servers that changed are touched."""
-        former = set(self.servers.values())
+        former, names = set(self.servers.values()), set(self.servers)
         self.config = config
         self._adopt(config)
         self._catalogue.changed()
+        back = [server for name, server in self.servers.items() if name not in names]
         for session in self.sessions:
             session.mode = session.asked_mode or config.mode
             self._binding.forget(session, former - set(self.servers.values()))
-        if former != set(self.servers.values()):
-            # What a new server offers is known only when somebody asks: so everybody is told to ask.
-            self._subscriptions.outdate(self.sessions)
-        self._subscriptions.announce(self.sessions)
-        for session in self.sessions:
-            if session.seen:
-                self._listing.try_unknown(session)
+            for server in back:
+                # Somebody may still wait to hear of what it has.
+                self._subscriptions.follow(session, server)
+        self._settling += 1
+        self._forwarding.spawn(self._settle())
         self.light()
+
+    async def _settle(self) -> None:
+        """Tell clients once: of what is gone together with what has come in its place."""
+        try:
+            await self._listing.try_unknown(session for session in self.sessions if session.seen)
+        finally:
+            self._settling -= 1
+        self._announce()
+
+    def _announce(self) -> None:
+        if not self._settling:
+            self._subscriptions.announce(self.sessions)
 
     async def stop(self) -> None:
         """End every server, all at once."""
@@ -204,7 +218,7 @@ class Hub:
         if server and instance in server.instances.values():
             server.offered(instance)
             self._catalogue.changed()
-            self._subscriptions.announce(self.sessions)
+            self._announce()
 
     def noticed(self, instance: Instance, connection: Connection, message: json.Message, cause: int | None) -> None:
         """A server tells something."""

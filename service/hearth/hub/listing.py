@@ -1,7 +1,7 @@
 """The four lists: answered from what is known, after servers that have never said what they offer were asked."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from hearth.errors import HearthError, MessageError, UpstreamError
 from hearth.hub.binding import Binding
@@ -92,10 +92,15 @@ class Listing:
             result = self._catalogue.view(session).list_result(kind, call.era, call.version, self._server_info)
         call.close(answers.result(call.id, result))
 
-    def try_unknown(self, session: Session) -> None:
-        """Start what has never said what it offers: who has seen a list without it is told when it has."""
-        for server in self._catalogue.unknown(session):
-            self._spawn(self._try(session, session.era or eras.MODERN, server))
+    async def try_unknown(self, sessions: Iterable[Session]) -> None:
+        """Start what has never said what it offers, and wait for it, bounded; a straggler is told of when it comes."""
+        attempts = [
+            asyncio.ensure_future(self._attempt(session, session.era or eras.MODERN, server))
+            for session in sessions
+            for server in self._catalogue.unknown(session)
+        ]
+        if attempts:
+            await asyncio.wait(attempts, timeout=self._timeout())
 
     def light_eager(self, session: Session, era: str) -> None:
         """Start what is not to wait for this client's first call."""

@@ -59,12 +59,6 @@ class Subscriptions:
             for listen in session.listens.values():
                 listen.changed(CHANGES[notice][0])
 
-    def outdate(self, sessions: Iterable[Session]) -> None:
-        """What clients saw may be wrong in a way that the lists do not show yet."""
-        for session in sessions:
-            # No content has this hash.
-            session.seen = dict.fromkeys(session.seen, 0)
-
     # --- modern clients
 
     def listen(self, call: Call, params: json.Fields) -> None:

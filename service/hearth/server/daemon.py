@@ -266,8 +266,8 @@ class Daemon:
             self._loop.call_later(self._notifier.watchdog_seconds, self._pat_watchdog)
 
     def _notice_silence(self) -> None:
-        patience = MISSED_HEARTBEATS * self._settings.heartbeat_interval
         for wire in list(self._reception.wires):
+            patience = MISSED_HEARTBEATS * wire.heartbeat_interval
             silent = wire.last_seen is not None and self.now() - wire.last_seen > patience
             if wire.session and wire.session.active and silent:
                 log.info("no heartbeat: it holds nothing any longer", extra={"session": wire.session.id})

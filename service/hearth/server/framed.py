@@ -57,6 +57,9 @@ class FramedWire(asyncio.Protocol):
         self._tasks: set[asyncio.Task[None]] = set()
         self.session: Session | None = None
         self.last_seen: float | None = steward.now()
+        # What it is told at its hello holds for this connection, whatever is configured meanwhile.
+        self.heartbeat_interval = config.heartbeat_interval
+        self._message_limit = config.message_limit
 
     # --- bytes in
 
@@ -130,7 +133,7 @@ class FramedWire(asyncio.Protocol):
             "secret": session.secret,
             "daemonId": hub.daemon_id,
             "isOwner": hub.sessions.owner is session,
-            "heartbeatSeconds": self._steward.config.heartbeat_interval,
+            "heartbeatSeconds": self.heartbeat_interval,
         }
         # In the kernel before any line is looked at: a bridge that never saw it knows that nothing has run.
         self._outbox.write_now(encode(json.dumps(greeting)))
@@ -143,7 +146,7 @@ class FramedWire(asyncio.Protocol):
         if self._farewell:
             return
         self._taken = seq
-        if len(payload) > self._steward.config.message_limit:
+        if len(payload) > self._message_limit:
             items: list[Item | json.Batch] = [self._assembler.receive_oversize()]
         else:
             items = self._assembler.receive_line(payload)

@@ -30,6 +30,7 @@ class LinedWire(asyncio.Protocol):
         self.session: Session | None = steward.hub.open_session(self, "lines")
         self.session.pid = pid
         self.last_seen: float | None = None
+        self.heartbeat_interval = 0.0
 
     def data_received(self, data: bytes) -> None:
         TURN.begin()

@@ -13,6 +13,8 @@ class Wire(Protocol):
     session: Session | None
     # When the other side was last heard; None where it has no heartbeat.
     last_seen: float | None
+    # How often it was told to say that it lives.
+    heartbeat_interval: float
 
     def drain(self, reconnect: bool, reason: str) -> None:
         """Take nothing new."""

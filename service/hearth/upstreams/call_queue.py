@@ -53,7 +53,7 @@ class CallQueue:
 
     def advance(self) -> None:
         """Something was answered: as many as there is room for have their turn."""
-        while self._waiting and self._in_flight() < (self.limit or 0):
+        while self._waiting and (self.limit is None or self._in_flight() < self.limit):
             self._waiting.popleft().send()
 
     def fail(self) -> None:

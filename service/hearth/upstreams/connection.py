@@ -259,6 +259,11 @@ class Connection:
 
     def _end(self, problem: UpstreamError, why: str) -> None:
         """Nobody will be answered any more: everybody who waits is told, then the owner."""
+        self.fail_all(problem)
+        self._owner.closed(self, why)
+
+    def fail_all(self, problem: UpstreamError) -> None:
+        """Everybody who waits is told that no answer will come."""
         waiting, self._waiting = self._waiting, {}
         self._standing.clear()
         for waiter in waiting.values():
@@ -266,7 +271,6 @@ class Connection:
                 waiter.failed(problem)
             except Exception:
                 log.exception("internal error at the end of a conversation", extra={"upstream": self.name})
-        self._owner.closed(self, why)
 
 
 def cancellation(number: int, reason: RawBytes | None) -> bytes:

@@ -31,7 +31,7 @@ class Freshness:
 
     def __init__(self, name: str, patience: float, changed: Callable[[], None]) -> None:
         self._name = name
-        self._patience = patience
+        self.patience = patience
         self._changed = changed
         # Set while the server is ready.
         self._connection: Connection | None = None
@@ -97,7 +97,7 @@ class Freshness:
             while self._stale and self._connection and self._offering:
                 connection, kinds = self._connection, list(self._stale)
                 self._stale.clear()
-                async with asyncio.timeout(self._patience):
+                async with asyncio.timeout(self.patience):
                     await handshake.read_lists(connection, self._offering, kinds)
                     handshake.tell_headers(connection, self._offering)
                 if self._stale and not pause:

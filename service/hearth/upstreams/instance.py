@@ -135,6 +135,16 @@ class Instance:
         """Whether its config says which folders it may use."""
         return any(os.path.isdir(os.path.expanduser(word)) for word in self.spec.args if word.startswith(("/", "~")))
 
+    def adapt(self, spec: ServerSpec) -> None:
+        """Go on under an entry that the running process is right for, too."""
+        self.spec = spec
+        self.limited = spec.max_concurrency is not None
+        self.queue.limit = spec.max_concurrency
+        self._freshness.patience = spec.start_timeout
+        if self.connection and self.limited:
+            self.connection.on_free = self.queue.advance
+        self.queue.advance()
+
     # --- starting
 
     async def ensure(self) -> None:
@@ -347,4 +357,11 @@ class Instance:
         # One that is still being started has no calls: who waits for it is served by its successor.
         while self.state == READY and (self.in_flight or self.queue or self.pins) and time.monotonic() < deadline:
             await asyncio.sleep(0.05)
+        if self.connection and self.in_flight:
+            self.connection.fail_all(
+                UpstreamError(
+                    f"server {self.name!r} was taken out of the config, or changed there, and has not finished within"
+                    f" {seconds:g} s (drain_timeout); the call may or may not have run"
+                )
+            )
         await self.retire()

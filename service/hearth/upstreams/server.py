@@ -308,6 +308,18 @@ class Server:
         else:
             self._drop(key, instance)
 
+    def adapt(self, spec: ServerSpec, config: Config) -> None:
+        """Go on under an entry that the running processes are right for, too, and under other settings."""
+        self._limits = (config.message_limit, config.upstream_queue_limit)
+        if spec == self.spec:
+            return
+        self.spec = spec
+        for instance in self.instances.values():
+            instance.adapt(spec)
+            # One that nobody uses stays as long from now on as the entry says now.
+            self._keep(instance)
+            self._end_unused(instance)
+
     def outdate(self, seconds: float) -> None:
         """Another entry is in its place, or none: what runs is ended when its calls are done."""
         self._retired = True

@@ -129,18 +129,6 @@ def test_lists_that_are_announced_together_are_announced_once() -> None:
     run(body())
 
 
-def test_what_may_be_wrong_is_told_although_the_lists_do_not_show_it() -> None:
-    async def body() -> None:
-        stage, (member, outlet) = Stage(a={"tools": ["t"]}), client()
-        member.seen = {TOOLS: stage.catalogue.view(member).content[TOOLS]}
-        stage.subscriptions.outdate([member])
-        for _ in range(2):
-            stage.subscriptions.announce([member])
-        assert told(outlet) == ["tools/list_changed"]
-
-    run(body())
-
-
 # --- modern clients
 
 

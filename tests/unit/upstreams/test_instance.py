@@ -538,13 +538,28 @@ def test_an_outdated_instance_finishes_its_calls_before_it_ends() -> None:
     run(body())
 
 
+class _Failing(_Nobody):
+    """Keeps what it is told instead of an answer."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def failed(self, problem: HearthError) -> None:
+        self.problems.append(str(problem))
+
+
 def test_an_outdated_instance_does_not_wait_for_its_calls_for_ever() -> None:
     async def body() -> None:
         stage = Stage()
         connection = await stage.ready()
-        connection.request(b'"tools/call"', b"{}", _Nobody())
+        waiter = _Failing()
+        connection.request(b'"tools/call"', b"{}", waiter)
         await stage.instance.finish(0.01)
         assert connection.stopped
+        assert waiter.problems == [
+            "server 's' was taken out of the config, or changed there, and has not finished within 0.01 s"
+            " (drain_timeout); the call may or may not have run"
+        ]
 
     run(body())
 

@@ -1,0 +1,21 @@
+"""A thousand calls run while servers are added, changed and removed: only those of removed or changed ones may fail."""
+
+from process.daemon import Scratch
+from process.kernel import until
+from process.reload_load import CALLS, Load
+
+
+def test_a_thousand_calls_outlive_reloads_that_add_change_and_remove_servers(scratch: Scratch) -> None:
+    load = Load(scratch, seed=1)
+    load.call(CALLS)
+    until(lambda: load.in_flight() == CALLS, "all of them run at the same time")
+    load.reload(passing=False)
+    assert load.in_flight() > CALLS / 2
+    load.call(50)
+    load.break_config()
+    load.reload(passing=True, by_signal=True)
+    load.call(50)
+    failed = load.settle()
+    # The test would prove little if none had been in the way.
+    assert failed["passing"] > 0
+    assert failed["changing"] > 0

@@ -1,0 +1,97 @@
+"""What waits while the config changes: questions to clients, and those who wait to hear of resources."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from conformance.clients import UPDATED, Client
+from conformance.puppets import Puppet
+from conformance.revisions import MODERN
+from process.corners import FAILED, FORM_ANSWER, QUESTIONS, Errand, Stage
+from process.daemon import Scratch, server
+from process.kernel import is_gone, until
+from process.sharing import NEWEST_LEGACY, House
+
+SUBSCRIBE = "resources/subscribe"
+URI = "test://one"
+OFFERS = {"resources": [{"uri": URI, "name": "one"}]}
+
+
+@pytest.fixture
+def house(scratch: Scratch) -> Iterator[House]:
+    opened = House(scratch)
+    yield opened
+    opened.close()
+
+
+def reload(scratch: Scratch) -> None:
+    assert scratch.control().control("reload")[0]["ok"] is True
+
+
+def told(client: Client, puppet: Puppet) -> bool:
+    puppet.notify(UPDATED, uri=URI)
+    return bool(client.next_notice(UPDATED)["params"]["uri"] == URI)
+
+
+@pytest.mark.parametrize("revision", [NEWEST_LEGACY, MODERN])
+def test_a_subscription_is_there_again_when_its_server_is(house: House, revision: str) -> None:
+    puppets = house.server(offers=OFFERS)
+    house.start()
+    client = house.client(revision, bare=True)
+    client.subscribe(URI)
+    former, _ = puppets.next(SUBSCRIBE)
+    (pid,) = house.pids()
+    house.scratch.configure()
+    reload(house.scratch)
+    until(lambda: is_gone(pid), "its process has ended")
+    house.scratch.configure({"puppet": puppets.entry()})
+    reload(house.scratch)
+    puppet, _ = puppets.next(SUBSCRIBE)
+    assert puppet is not former
+    assert told(client, puppet)
+
+
+def test_a_subscription_to_what_stays_hears_nothing_of_a_reload(house: House) -> None:
+    puppets = house.server(offers=OFFERS)
+    house.start()
+    client = house.client(NEWEST_LEGACY, bare=True)
+    client.subscribe(URI)
+    puppet, _ = puppets.next(SUBSCRIBE)
+    (pid,) = house.pids()
+    house.scratch.configure({"puppet": puppets.entry(instance_idle=7), "echo": server("echo")})
+    reload(house.scratch)
+    assert told(client, puppet)
+    assert house.pids() == [pid]
+
+
+def test_a_call_that_is_parked_at_a_removed_server_goes_on_with_its_client_s_answer(stage: Stage) -> None:
+    actor = stage.actor()
+    stage.start()
+    errand = Errand(stage.modern())
+    puppet, call = actor.next(errand.method)
+    puppet.ask("q-1", "elicitation/create", **QUESTIONS["elicitation/create"])
+    assert errand.wishes()
+    stage.scratch.configure()
+    reload(stage.scratch)
+    errand.go_on()
+    assert actor.reply_to("q-1")["result"] == FORM_ANSWER
+    puppet.say(call, "thanks")
+    assert errand.outcome().text == "thanks"
+
+
+def test_a_call_that_is_parked_for_longer_than_its_removed_server_is_kept_gets_an_error(stage: Stage) -> None:
+    actor = stage.actor()
+    stage.start()
+    errand = Errand(stage.modern())
+    puppet, _ = actor.next(errand.method)
+    puppet.ask("q-1", "elicitation/create", **QUESTIONS["elicitation/create"])
+    assert errand.wishes()
+    (pid,) = stage.scratch.upstream("puppet")["pids"]
+    stage.scratch.configure(drain_timeout=0.1)
+    reload(stage.scratch)
+    until(lambda: is_gone(pid), "its process has ended")
+    errand.go_on()
+    error = errand.outcome().error
+    assert error is not None
+    assert error["code"] == FAILED
+    assert "server 'puppet' was taken out of the config" in error["message"]
