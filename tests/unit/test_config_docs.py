@@ -9,7 +9,7 @@ from config_reading import config_of
 
 from hearth.config.exposition import setting_value
 from hearth.config.keys import SERVER_KEYS, SETTINGS
-from hearth.config.model import Config, ServerSpec
+from hearth.config.model import HEARTHS_OWN_KEYS, Config, ServerSpec
 
 PAGE = (Path(__file__).parents[2] / "docs/configuration.md").read_text()
 NOT_SET = "not set"
@@ -40,6 +40,14 @@ def test_every_key_of_a_server_is_documented_with_its_default() -> None:
     blank = ServerSpec(name="x")
     assert documented == {key: getattr(blank, key) for key in SERVER_KEYS}
     assert list(documented) == list(SERVER_KEYS)
+
+
+def test_the_page_tells_which_keys_a_reload_leaves_running_processes_for() -> None:
+    rows = PAGE.partition("<!-- reload:")[2].partition("\n\n")[0].splitlines()
+    named = {frozenset(re.findall(r"`(\w+)`", row.split("|")[1])) for row in rows if row.startswith("| ")}
+    assert HEARTHS_OWN_KEYS in named
+    # Every other one that is named is a setting, but for the one that means removal.
+    assert frozenset().union(*named) - HEARTHS_OWN_KEYS - {"disabled"} <= set(SETTINGS)
 
 
 def test_every_field_of_the_model_can_be_configured() -> None:
