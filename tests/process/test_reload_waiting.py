@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from conformance.clients import UPDATED, Client
+from conformance.clients import UPDATED, Client, Message
 from conformance.puppets import Puppet
 from conformance.revisions import MODERN
-from process.corners import FAILED, FORM_ANSWER, QUESTIONS, Errand, Stage
+from process.corners import FAILED, FORM_ANSWER, QUESTIONS, Actor, Errand, Stage
 from process.daemon import Scratch, server
 from process.kernel import is_gone, until
 from process.sharing import NEWEST_LEGACY, House
@@ -64,13 +64,19 @@ def test_a_subscription_to_what_stays_hears_nothing_of_a_reload(house: House) ->
     assert house.pids() == [pid]
 
 
-def test_a_call_that_is_parked_at_a_removed_server_goes_on_with_its_client_s_answer(stage: Stage) -> None:
+def parked(stage: Stage) -> tuple[Actor, Errand, tuple[Puppet, Message]]:
+    """A call that waits for its client's answer."""
     actor = stage.actor()
     stage.start()
     errand = Errand(stage.modern())
     puppet, call = actor.next(errand.method)
     puppet.ask("q-1", "elicitation/create", **QUESTIONS["elicitation/create"])
     assert errand.wishes()
+    return actor, errand, (puppet, call)
+
+
+def test_a_call_that_is_parked_at_a_removed_server_goes_on_with_its_client_s_answer(stage: Stage) -> None:
+    actor, errand, (puppet, call) = parked(stage)
     stage.scratch.configure()
     reload(stage.scratch)
     errand.go_on()
@@ -80,12 +86,7 @@ def test_a_call_that_is_parked_at_a_removed_server_goes_on_with_its_client_s_ans
 
 
 def test_a_call_that_is_parked_for_longer_than_its_removed_server_is_kept_gets_an_error(stage: Stage) -> None:
-    actor = stage.actor()
-    stage.start()
-    errand = Errand(stage.modern())
-    puppet, _ = actor.next(errand.method)
-    puppet.ask("q-1", "elicitation/create", **QUESTIONS["elicitation/create"])
-    assert errand.wishes()
+    _, errand, _ = parked(stage)
     (pid,) = stage.scratch.upstream("puppet")["pids"]
     stage.scratch.configure(drain_timeout=0.1)
     reload(stage.scratch)
