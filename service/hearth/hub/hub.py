@@ -188,14 +188,17 @@ class Hub:
             for server in back:
                 # Somebody may still wait to hear of what it has.
                 self._subscriptions.follow(session, server)
-        self._settling += 1
-        self._forwarding.spawn(self._settle())
+        curious = [session for session in self.sessions if session.seen]
+        if any(self._catalogue.unknown(session) for session in curious):
+            self._settling += 1
+            self._forwarding.spawn(self._settle(curious))
+        self._announce()
         self.light()
 
-    async def _settle(self) -> None:
+    async def _settle(self, curious: list[Session]) -> None:
         """Tell clients once: of what is gone together with what has come in its place."""
         try:
-            await self._listing.try_unknown(session for session in self.sessions if session.seen)
+            await self._listing.try_unknown(curious)
         finally:
             self._settling -= 1
         self._announce()
