@@ -63,7 +63,7 @@ def test_the_daemon_may_be_named_before_the_verb_or_after_it_or_in_the_environme
     assert json.loads(done.stdout)["configPath"] == path
 
 
-@pytest.mark.parametrize("words", [("version",), ("status",), ("sessions",), ("upstreams",), ("doctor",)])
+@pytest.mark.parametrize("words", [("version",), ("status",), ("sessions",), ("upstreams",), ("tools",), ("doctor",)])
 def test_json_is_json_and_has_no_colour(home: Home, words: tuple[str, ...]) -> None:
     done = home.run(*words, "--json")
     json.loads(done.stdout)
@@ -136,11 +136,7 @@ def test_a_verb_that_is_not_about_one_daemon_refuses_to_be_told_which(home: Home
 
 def test_every_other_verb_takes_the_name_of_a_daemon() -> None:
     context = click.Context(cli)
-    for verb in set(VERBS) - {
-        "bridge",
-        "config",
-        "secret",
-    }:  # their own parser, or their own verbs
+    for verb in set(VERBS) - {"bridge", "config", "secret", "tools"}:  # their own parser, or their own verbs
         command = cli.get_command(context, verb)
         assert command
         assert ("profile" in {parameter.name for parameter in command.params}) == (verb not in WITHOUT_TARGET), verb

@@ -12,13 +12,15 @@ import time
 from types import TracebackType
 from typing import Any
 
-from hearth.errors import FrameError, Unreachable, WireError
+from hearth.errors import FrameError, Refused, Unreachable, WireError
 from hearth.wire.frames import FrameDecoder, encode
 
 # A daemon whose loop turns accepts and answers at once; five seconds are a loaded machine.
 ANSWER_SECONDS = 5.0
 # A reload reads the file and may look for programs on slow disks before it answers.
 RELOAD_SECONDS = 30.0
+# Thousands of tools are read from the kept catalogue, indexed and sent.
+TOOLS_SECONDS = 30.0
 CHUNK_BYTES = 64 * 1024
 QUEUE_POLL_SECONDS = 0.02
 
@@ -46,14 +48,14 @@ class Control:
 
     def status(self) -> dict[str, Any]:
         """The status document. Raises Unreachable."""
-        _, payload = self._ask("status", ANSWER_SECONDS)
-        try:
-            document = json.loads(payload)
-        except ValueError as exc:
-            raise self._garbled(exc) from exc
-        if not isinstance(document, dict):
-            raise self._garbled("the status is not an object")
-        return document
+        return self._document("status", self._ask("status", ANSWER_SECONDS)[1])
+
+    def tools(self, query: str, server: str | None, limit: int) -> dict[str, Any]:
+        """The tools that the daemon knows, or those that fit a query. Raises Unreachable and Refused."""
+        header, payload = self._ask("tools", TOOLS_SECONDS, query=query, server=server, limit=limit)
+        if not header.get("ok"):
+            raise Refused(f"the daemon lists no tools: {header.get('message')}")
+        return self._document("tools", payload)
 
     def reload(self) -> tuple[bool, str]:
         """Have the configuration read again: whether it was taken, and what is said. Raises Unreachable."""
@@ -100,6 +102,15 @@ class Control:
             raise Unreachable(f"the daemon at {self.endpoint} closed the connection: {exc.strerror}") from exc
         except (WireError, ValueError) as exc:
             raise self._garbled(exc) from exc
+
+    def _document(self, kind: str, payload: bytes) -> dict[str, Any]:
+        try:
+            document = json.loads(payload)
+        except ValueError as exc:
+            raise self._garbled(exc) from exc
+        if not isinstance(document, dict):
+            raise self._garbled(f"its answer to {kind} is not an object")
+        return document
 
     def _receive(self, deadline: float) -> tuple[Header, bytes]:
         while not self._frames:

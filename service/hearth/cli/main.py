@@ -29,6 +29,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "status": "status",
         "sessions": "sessions",
         "upstreams": "upstreams",
+        "tools": "tools",
         "logs": "logs",
         "doctor": "doctor",
         "version": "version",

@@ -276,6 +276,14 @@ class Hub:
         running = sum(bool(server.pids) for server in self.servers.values())
         return f"{len(self.sessions)} sessions, {running} of {len(self.servers)} servers running"
 
+    async def tools(self, query: str, server: str | None, limit: object) -> bytes:
+        """The tools that are known, for `hearth tools`. Starts nothing. Raises HearthError."""
+        from hearth.mcp import tool_listing
+
+        offerings = [(name, each.offerings.any) for name, each in self.servers.items()]
+        most = limit if isinstance(limit, int) and limit > 0 else 0
+        return await asyncio.to_thread(tool_listing.document, offerings, query, server, most)
+
     def describe(self) -> dict[str, object]:
         """Sessions and servers for `hearth status --json`."""
         owner = self.sessions.owner

@@ -249,6 +249,8 @@ class Guest:
             self._say({"type": "status", "re": seq}, json.dumps(_status(host)).encode())
         elif kind in ("reload", "shutdown"):
             return self._act(host, kind, seq)
+        elif kind == "tools":
+            self._say({"type": kind, "re": seq, "ok": False, "message": host.reason})
         return bool(kind != "goodbye")
 
     def _act(self, host: Degraded, kind: str, seq: int) -> bool:

@@ -34,7 +34,7 @@ DONE_LIMIT = 2000
 SENTENCE_LIMIT = 8000
 # What the format itself allows (docs/protocol.md). A line over message_limit is answered; it does not end the stream.
 FORMAT_LIMIT_BYTES = (1 << 28) - (1 << 17)
-_CONTROL = frozenset({"status", "reload", "shutdown"})
+_CONTROL = frozenset({"status", "tools", "reload", "shutdown"})
 
 
 class FramedWire(asyncio.Protocol):
@@ -192,6 +192,11 @@ class FramedWire(asyncio.Protocol):
             self._send({"type": "status", "re": seq}, json.dumps(self._steward.status()))
             return
         try:
+            if kind == "tools":
+                wanted = _string(header, "query") or "", _string(header, "server"), header.get("limit")
+                document = await self._steward.hub.tools(*wanted)
+                self._send({"type": kind, "re": seq, "ok": True}, document)
+                return
             if self.session:
                 await self._steward.hub.consent(self.session, kind)
             message = self._act(kind, header)

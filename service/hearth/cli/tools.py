@@ -1,0 +1,120 @@
+"""`hearth tools`: list tools, and find them by a question; the group that what else is done with tools belongs to."""
+
+import json
+from typing import Any
+
+import click
+
+from hearth.cli import kept_tools, liveness, server_names, table, terminal
+from hearth.cli.control import Control
+from hearth.cli.target import with_places
+from hearth.errors import ConfigError
+from hearth.paths import Places
+
+# As many as are read at a glance.
+FOUND_BY_DEFAULT = 10
+# What somebody types; a header has room for more, and the index does not look at more.
+QUERY_LIMIT_CHARACTERS = 1000
+# No word that could be typed: every other one may begin a query.
+_DEFAULT = ""
+
+
+class QueryGroup(click.Group):
+    """A group whose words are a query for a command without a name, unless the first of them is a command's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The arguments, with the command without a name before them where no other is."""
+        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
+            args = [_DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Those with a name."""
+        return [name for name in super().list_commands(ctx) if name != _DEFAULT]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The options of a query, then the commands."""
+        options = [each for each in self.commands[_DEFAULT].params if isinstance(each, click.Option)]
+        records = [each.get_help_record(ctx) for each in [*options, *self.get_params(ctx)]]
+        with formatter.section("Options"):
+            formatter.write_dl([record for record in records if record])
+        self.format_commands(ctx, formatter)
+
+
+@click.group(cls=QueryGroup, short_help="List tools, or find them by a question.", subcommand_metavar="[QUERY]...")
+def tools() -> None:
+    """List the tools of your servers, or those that fit a QUERY, best first: the ranking that agents get which search
+    (`hearth bridge --mode search`).
+
+    A running daemon is asked; with none, what servers offered when they last ran. Wakes nothing. Words that are a
+    command's name below are that command; after `--` they are a query.
+
+    \b
+    Examples:
+      hearth tools
+      hearth tools open a pull request
+      hearth tools --server github --limit 3 review
+      hearth tools --json | jq -r '.[].name'
+    """
+
+
+@click.command("tools")
+@click.argument("query", nargs=-1, metavar="[QUERY]...")
+@click.option("--server", metavar="NAME", shell_complete=server_names.complete_server, help="Only of this server.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help=f"At most N; {FOUND_BY_DEFAULT} with a QUERY.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array, with full definitions.")
+@with_places
+def find(places: Places, query: tuple[str, ...], server: str | None, limit: int | None, as_json: bool) -> None:
+    """List the tools of your servers, or those that fit a QUERY."""
+    words = " ".join(query).strip()[:QUERY_LIMIT_CHARACTERS]
+    if server is not None:
+        _check_server(places, server)
+    found = _document(places, words, server, limit or (FOUND_BY_DEFAULT if words else 0))
+    if as_json:
+        click.echo(json.dumps(found["tools"], indent=2, ensure_ascii=False))
+    else:
+        click.echo("\n".join(lines(found, words, terminal.width())))
+
+
+tools.commands[_DEFAULT] = find
+
+
+def _check_server(places: Places, server: str) -> None:
+    try:
+        known = server_names.configured(places)
+    except ConfigError:
+        return
+    server_names.check([server], known, places.config_file())
+
+
+def _document(places: Places, query: str, server: str | None, limit: int) -> dict[str, Any]:
+    lit = liveness.find(places)
+    if lit is None:
+        return kept_tools.document(places, query, server, limit)
+    with Control(lit.endpoint, lit.pid) as control:
+        return control.tools(query, server, limit)
+
+
+def lines(found: dict[str, Any], query: str, width: int) -> list[str]:
+    """What is printed for people."""
+    rows = [[tool["name"], _described(tool["definition"])] for tool in found["tools"]]
+    shown = table.columns(["TOOL", "WHAT IT IS FOR"], rows, width) if rows else [_nothing(query)]
+    left = found["fitting"] - len(rows)
+    if left:
+        shown += [
+            "",
+            f"{left} more fit less well: --limit shows them." if query else f"{left} more: --limit shows them.",
+        ]
+    if found["unknown"]:
+        names = ", ".join(map(table.clean, found["unknown"]))
+        shown += ["", f"Not known yet, because they have never run: the tools of {names}."]
+    return shown
+
+
+def _described(definition: dict[str, Any]) -> str:
+    text = definition.get("description") or definition.get("title") or ""
+    return " ".join(text.split()) if isinstance(text, str) else ""
+
+
+def _nothing(query: str) -> str:
+    return "No tool fits that: try other words." if query else "No tool is known."

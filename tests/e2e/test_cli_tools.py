@@ -1,0 +1,107 @@
+"""`hearth tools`: what a running daemon knows, what is kept of servers that ran before, and nothing is woken for it."""
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cli_home import Bridge, Home, attached_bridge, scratch_home
+from hearth.demo.tools import DEFINITIONS
+
+NAMES = sorted(f"demo__{tool['name']}" for tool in DEFINITIONS)
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    yield from scratch_home()
+
+
+@pytest.fixture
+def bridge(home: Home) -> Iterator[Bridge]:
+    for bridge in attached_bridge(home):
+        bridge.ask("tools/list")
+        yield bridge
+
+
+def found(home: Home, *words: str) -> list[str]:
+    return [tool["name"] for tool in home.json("tools", "--json", *words)]
+
+
+def test_the_tools_of_a_running_daemon_are_listed_in_columns_and_as_json(home: Home, bridge: Bridge) -> None:
+    assert found(home) == NAMES
+    (added,) = [tool for tool in home.json("tools", "--json") if tool["name"] == "demo__add"]
+    assert (added["server"], added["tool"]) == ("demo", "add")
+    assert added["definition"] == DEFINITIONS[0]
+    shown = home.run("tools").stdout
+    assert shown.splitlines()[0].split()[0] == "TOOL"
+    assert "demo__add" in shown and "Add two numbers." in shown
+
+
+def test_a_query_ranks_as_the_search_of_agents_does(home: Home, bridge: Bridge) -> None:
+    searching = Bridge(home, "--mode", "search")
+    try:
+        searching.open()
+        asked = {"name": "find_tools", "arguments": {"query": "process id", "limit": 50}}
+        (block,) = searching.ask("tools/call", **asked)["result"]["content"]
+        listed = [line.split(":")[0][2:] for line in block["text"].splitlines() if line.startswith("- ")]
+        assert found(home, "process", "id") == listed
+        assert listed[0] == "demo__whoami"
+    finally:
+        searching.end()
+
+
+def test_with_no_daemon_what_was_offered_before_is_told_in_the_same_way_and_nothing_is_woken(
+    home: Home, bridge: Bridge
+) -> None:
+    before = home.run("tools").stdout, home.run("tools", "process", "id").stdout
+    bridge.leave()
+    assert home.run("stop", "--yes").returncode == 0
+    assert (home.run("tools").stdout, home.run("tools", "process", "id").stdout) == before
+    assert home.json("status", "--json")["running"] is False
+    assert home.processes() == []
+
+
+def test_servers_that_never_ran_are_named(home: Home) -> None:
+    home.configure_demo()
+    done = home.run("tools")
+    assert done.returncode == 0
+    assert "No tool is known." in done.stdout
+    assert "they have never run: the tools of demo." in done.stdout
+    assert found(home) == []
+    assert home.processes() == []
+
+
+def test_of_one_server_only(home: Home, bridge: Bridge) -> None:
+    assert found(home, "--server", "demo") == NAMES
+    done = home.run("tools", "--server", "dmo")
+    assert done.returncode == 2
+    assert "Did you mean 'demo'?" in done.stderr
+
+
+def test_a_limit_says_what_it_leaves_out(home: Home, bridge: Bridge) -> None:
+    assert found(home, "--limit", "2") == NAMES[:2]
+    assert f"{len(NAMES) - 2} more: --limit shows them." in home.run("tools", "--limit", "2").stdout
+    assert "No tool fits that" in home.run("tools", "xyzzy").stdout
+
+
+def test_words_that_look_like_options_are_a_query_behind_two_dashes(home: Home, bridge: Bridge) -> None:
+    assert found(home, "--", "--process-id")[0] == "demo__whoami"
+
+
+def test_a_config_that_is_wrong_is_told_where_no_daemon_runs(home: Home) -> None:
+    home.write_config("x = 1\n")
+    done = home.run("tools")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "'x' is not known" in done.stderr
+
+
+def test_a_daemon_that_cannot_serve_says_why(home: Home) -> None:
+    home.write_config(f'idle_timeout = 0\nx = 1\n[mcpServers.demo]\ncommand = "{sys.executable}"\n')
+    bridge = Bridge(home)
+    try:
+        assert "'x' is not known" in bridge.ask("ping")["error"]["message"]
+        done = home.run("tools")
+        assert done.returncode == 5
+        assert "'x' is not known" in done.stderr
+    finally:
+        bridge.end()
