@@ -53,8 +53,13 @@ def subscription(actor: Actor) -> Message:
     """What a modern server tags its notices with: the id of the listen stream for lists."""
     if actor.revision != MODERN:
         return {}
-    found = [message["id"] for message in actor.record if message.get("method") == "subscriptions/listen"]
-    return {"_meta": {"io.modelcontextprotocol/subscriptionId": found[0]}}
+
+    def listens() -> list[object]:
+        return [message["id"] for message in actor.record if message.get("method") == "subscriptions/listen"]
+
+    # It is asked before its first client is served, and may read that later.
+    first = until(listens, "the server was asked for its notices")[0]
+    return {"_meta": {"io.modelcontextprotocol/subscriptionId": first}}
 
 
 # --- changes
