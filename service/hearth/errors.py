@@ -12,7 +12,9 @@
     ├── Refused                a request was understood and denied
     ├── VaultError             a secret could not be stored, or found where it was stored
     └── UpstreamError          an MCP server could not be started, or died
-        └── UpstreamBusy       … or does not read what it is sent
+        ├── UpstreamBusy       … or does not read what it is sent
+        ├── LoginRequired      … or wants a person to log in first
+        └── LoginFailed        … who could not
 
 Each class carries `exit_code`, for the command line, and `rpc_code`, for JSON-RPC. This module imports nothing,
 so that the bridge may use it.
@@ -102,3 +104,11 @@ class UpstreamError(HearthError):
 
 class UpstreamBusy(UpstreamError):
     """An MCP server does not read its standard input."""
+
+
+class LoginRequired(UpstreamError):
+    """An MCP server wants a person to log in, or to allow more; the sentence has the command to type."""
+
+
+class LoginFailed(UpstreamError):
+    """A login came to nothing; the sentence says why."""

@@ -81,6 +81,11 @@ def state_dir() -> str:
     return _base("XDG_STATE_HOME", "Application Support", "LOCALAPPDATA", ".local/state")
 
 
+def oauth_file() -> str:
+    """Where it is remembered which servers this user has logged in to; all daemons share it. No token is in it."""
+    return os.path.join(state_dir(), "oauth", "servers.json")
+
+
 class Places:
     """The files of one daemon. `key` names it: the profile, or a hash of the path of its config."""
 

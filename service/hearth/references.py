@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from hearth.config import ServerSpec, addresses
+from hearth.config import OAuthSpec, ServerSpec, addresses
 from hearth.config.loading import read_file
 from hearth.errors import ConfigError, VaultError
 from hearth.masking import Mask
@@ -127,7 +127,7 @@ def secret_names(spec: ServerSpec) -> set[str]:
 
 def _texts(spec: ServerSpec) -> Iterator[str]:
     texts = (spec.command, *spec.args, *spec.env.values(), spec.cwd, spec.url, *spec.headers.values())
-    return (text for text in texts if text)
+    return (text for text in (*texts, *_oauth_texts(spec.oauth).values()) if text)
 
 
 def _with_folder(environ: Mapping[str, str], folder: str | None) -> Mapping[str, str]:
@@ -151,6 +151,7 @@ def _resolved(spec: ServerSpec, sources: "_Sources", folder: str | None) -> Serv
         cwd=spec.cwd and os.path.join(folder or home_dir(), _from_home(filled(spec.cwd, "cwd"))),
         url=spec.url and _url_from_home(filled(spec.url, "url")),
         headers=_filled_map(spec.headers, "headers", filled),
+        oauth=_filled_oauth(spec.oauth, filled),
     )
     problems.extend(f"server {spec.name!r}: {sentence}" for sentence in _unusable(resolved))
     if problems:
@@ -167,6 +168,8 @@ def _secrets(resolved: ServerSpec, sources: "_Sources") -> Iterator[str]:
         yield from secrecy.of_variable(name, value)
     for name, value in resolved.headers.items():
         yield from secrecy.of_header(name, value)
+    if resolved.oauth.client_secret:
+        yield resolved.oauth.client_secret
     yield from secrecy.of_arguments(resolved.args)
     yield from secrecy.of_url(resolved.url or "")
 
@@ -207,6 +210,15 @@ def traces(spec: ServerSpec, environ: Mapping[str, str]) -> list[tuple[str, str 
 
 def _filled_map(values: Mapping[str, str], key: str, filled: Callable[[str, str], str]) -> Mapping[str, str]:
     return MappingProxyType({name: filled(value, f"{key}.{name}") for name, value in values.items()})
+
+
+def _oauth_texts(spec: OAuthSpec) -> dict[str, str]:
+    return {name: value for name in spec.fields if isinstance(value := getattr(spec, name), str)}
+
+
+def _filled_oauth(spec: OAuthSpec, filled: Callable[[str, str], str]) -> OAuthSpec:
+    texts = _oauth_texts(spec)
+    return spec.replace(**{name: filled(value, f"oauth.{name}") for name, value in texts.items()}) if texts else spec
 
 
 def _from_home(path: str) -> str:

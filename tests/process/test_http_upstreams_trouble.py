@@ -62,7 +62,7 @@ def test_a_start_that_is_refused_says_what_to_do(era: str, status: int, advice: 
 
     with StatusSite(status) as web:
         run(body())
-        assert len(web.requests) == 1
+        assert len(web.seen("POST")) == 1
 
 
 @pytest.mark.parametrize("transport", ["auto", "http", "sse"])

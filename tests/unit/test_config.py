@@ -11,7 +11,7 @@ import pytest
 from config_reading import config_of, examined
 
 from hearth import config
-from hearth.config import Config, ServerSpec
+from hearth.config import Config, OAuthSpec, ServerSpec
 from hearth.config.model import HEARTHS_OWN_KEYS
 from hearth.errors import ConfigError
 from hearth.paths import Places
@@ -261,7 +261,8 @@ def test_what_only_hearth_goes_by_asks_for_no_other_process() -> None:
     blank = ServerSpec(name="a", command="x")
     others: dict[str, object] = {
         "name": "b", "command": "y", "args": ("z",), "env": {"A": "1"}, "cwd": "/", "url": "https://x",
-        "headers": {"A": "1"}, "transport": "sse", "disabled": True, "era": "modern", "isolation": "shared",
+        "headers": {"A": "1"}, "oauth": OAuthSpec(client_id="c"),
+        "transport": "sse", "disabled": True, "era": "modern", "isolation": "shared",
     }  # fmt: skip
     assert others.keys() | HEARTHS_OWN_KEYS == {*ServerSpec.fields}, "whoever adds a key decides"
     assert [key for key, value in others.items() if blank.runs_like(blank.replace(**{key: value}))] == []

@@ -54,7 +54,7 @@ def test_of_a_url_user_and_query_are_masked() -> None:
 def test_every_key_of_a_server_that_means_something_to_it_is_shown() -> None:
     text = "[mcpServers.a]\ncommand = 'x'\n[mcpServers.b]\nurl = 'unix:/x.sock'\ntransport = 'sse'\n"
     servers = examined(text).config.servers
-    own = {*SERVER_KEYS} - {"command", "args", "env", "cwd", "url", "headers", "transport"}
+    own = {*SERVER_KEYS} - {"command", "args", "env", "cwd", "url", "headers", "oauth", "transport"}
     assert {*exposition.server(servers["a"])} == {"command", *own}
     assert {*exposition.server(servers["b"])} == {"url", "transport", *own}
 

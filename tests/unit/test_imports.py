@@ -22,7 +22,7 @@ ARROWS = {
     "server": {"hub", "mcp", "wire", "host", "config", "registry", "turns", "masking"},
     "packs": {"hub"},
     "hub": {"mcp", "upstreams", "wire", "config"},
-    "upstreams": {"mcp", "wire", "host", "config", "masking", "references", "turns", "vault"},
+    "upstreams": {"mcp", "wire", "host", "config", "masking", "references", "turns", "vault", "records"},
     "mcp": {"wire", "masking"},
     "wire": set(),
     "host": set(),

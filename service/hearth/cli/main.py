@@ -23,6 +23,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "connect": "connect",
         "config": "config",
         "secret": "secret",
+        "auth": "auth",
         "completion": "completion",
     },
     "Look": {

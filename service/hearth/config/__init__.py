@@ -16,6 +16,6 @@ Importing this is part of the daemon's cold start: parsers are loaded only once 
 """
 
 from hearth.config.loading import examine, load
-from hearth.config.model import Config, OwnerPolicy, ServerSpec
+from hearth.config.model import Config, OAuthSpec, OwnerPolicy, ServerSpec
 
-__all__ = ["Config", "OwnerPolicy", "ServerSpec", "examine", "load"]
+__all__ = ["Config", "OAuthSpec", "OwnerPolicy", "ServerSpec", "examine", "load"]

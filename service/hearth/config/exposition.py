@@ -9,7 +9,7 @@ from typing import Any
 
 from hearth.config.examination import Examination
 from hearth.config.keys import SERVER_KEYS, SETTINGS
-from hearth.config.model import Config, ServerSpec
+from hearth.config.model import Config, OAuthSpec, ServerSpec
 from hearth.masking import MASK
 from hearth.secrecy import masked_url, split_arguments
 
@@ -43,12 +43,19 @@ def server(spec: ServerSpec) -> dict[str, Any]:
         "cwd": spec.cwd,
         "url": spec.url and masked_url(spec.url),
         "headers": masked_values(spec.headers),
+        "oauth": _oauth(spec.oauth),
     }
     # Hearth's own keys hold in any case, those of the other kind of server aside.
     own = {key: getattr(spec, key) for key in SERVER_KEYS if key not in shown}
     if spec.url is None:
         del own["transport"]
     return {key: value for key, value in shown.items() if value} | own
+
+
+def _oauth(spec: OAuthSpec) -> dict[str, Any]:
+    """How to log in, without what is not set and without its secret."""
+    shown = {name: getattr(spec, name) for name in spec.fields if getattr(spec, name)}
+    return {**shown, "client_secret": masked(spec.client_secret)} if spec.client_secret else shown
 
 
 def document(found: Examination) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Every key that a configuration may have, and the kind of its value. The defaults are in the model."""
 
 from hearth.config import values
-from hearth.config.model import MIB, KeyPath
+from hearth.config.model import MIB, KeyPath, OAuthSpec
 from hearth.config.values import Kind
 
 # A limit below one ordinary message would refuse all work; one above 2 GiB would be none.
@@ -45,6 +45,15 @@ SETTINGS: dict[str, Kind] = {
     "owner.approve": values.choice("always", "never"),
 }
 
+OAUTH_KEYS: dict[str, Kind] = {
+    "client_id": values.text(),
+    "client_secret": values.text(),
+    "client_metadata_url": values.web_address("https", "a path"),
+    "issuer": values.web_address("https"),
+    "scopes": values.texts(),
+    "redirect_uri": values.web_address("http", "a path"),
+}
+
 SERVER_KEYS: dict[str, Kind] = {
     "command": values.text(),
     "args": values.texts(),
@@ -52,6 +61,7 @@ SERVER_KEYS: dict[str, Kind] = {
     "cwd": values.text(),
     "url": values.url(),
     "headers": values.text_map("a header", ":\r\n "),
+    "oauth": values.table(OAUTH_KEYS, OAuthSpec),
     "transport": values.choice(*TRANSPORTS),
     "disabled": values.flag(),
     "era": values.choice("auto", "legacy", "modern"),
@@ -66,6 +76,8 @@ SERVER_KEYS: dict[str, Kind] = {
 
 # Other clients' names for `url`, in JSON only: Gemini's, Windsurf's.
 URL_ALIASES = ("httpUrl", "serverUrl")
+# Other clients' names inside `oauth`, in JSON only: Claude Code's, Gemini's.
+OAUTH_ALIASES = {"clientId": "client_id", "clientSecret": "client_secret", "redirectUri": "redirect_uri"}
 # Other clients' keys that ask for nothing which Hearth does not do: not worth a warning.
 SILENT_CLIENT_KEYS = frozenset({"name", "description", "icon", "gallery"})
 # Other clients' settings that look like a slip of the pen in one of Hearth's: `mode`.

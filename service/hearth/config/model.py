@@ -29,6 +29,21 @@ class OwnerPolicy(Record):
     approve: Approval = "never"
 
 
+class OAuthSpec(Record):
+    """How to log in to a server, beyond what it says itself. Nothing of it need be set."""
+
+    client_id: str | None = None
+    client_secret: str | None = None
+    client_metadata_url: str | None = None
+    issuer: str | None = None
+    scopes: tuple[str, ...] = ()
+    redirect_uri: str | None = None
+
+    def __repr__(self) -> str:
+        # It has a secret, and a repr ends up in logs.
+        return "OAuthSpec()"
+
+
 class ServerSpec(Record):
     """One MCP server as configured, references unresolved. Has exactly one of `command` and `url`."""
 
@@ -39,6 +54,7 @@ class ServerSpec(Record):
     cwd: str | None = None
     url: str | None = None
     headers: Mapping[str, str] = _NOTHING
+    oauth: OAuthSpec = OAuthSpec()
     transport: Transport = "auto"
     disabled: bool = False
     era: Era = "auto"

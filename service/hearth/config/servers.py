@@ -1,9 +1,11 @@
 """The entries under mcpServers: each is checked by itself and becomes a ServerSpec. Does no I/O."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hearth.config.keys import (
     CLIENT_TRANSPORTS,
+    OAUTH_ALIASES,
+    OAUTH_KEYS,
     SERVER_KEYS,
     SILENT_CLIENT_KEYS,
     TRANSPORT_ALIASES,
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 # What means something to one kind of server only.
-_NEEDS = {"args": "command", "env": "command", "cwd": "command", "headers": "url", "transport": "url"}
+_NEEDS = {"args": "command", "env": "command", "cwd": "command", "headers": "url", "transport": "url", "oauth": "url"}
 
 
 def read_servers(examination: "Examination", key: str, table: object) -> dict[str, ServerSpec]:
@@ -73,9 +75,18 @@ class _EntryReader:
             self._foreign(key)
         elif value is not None or not is_json:  # some clients write null for what is not set
             try:
-                self._values[name] = SERVER_KEYS[name].check(value)
+                is_foreign = is_json and key == "oauth" and isinstance(value, dict)
+                self._values[name] = SERVER_KEYS[name].check(self._own_oauth(value) if is_foreign else value)
             except BadValue as exc:
                 self._problem((key, *exc.at), f"{exc}")
+
+    def _own_oauth(self, value: Any) -> dict[str, object]:
+        """Another client's table in Hearth's names; what means nothing here is left out."""
+        found = {OAUTH_ALIASES.get(key, key): item for key, item in value.items() if item is not None}
+        for key in found.keys() - OAUTH_KEYS.keys():
+            self._warn(("oauth", key), "is another client's and is ignored")
+            del found[key]
+        return found
 
     def _take_transport(self, key: str, value: object) -> None:
         """Hearth's own word under its own key; any other is another client's, and is translated."""

@@ -187,6 +187,51 @@ def url() -> Kind:
     return Kind(check)
 
 
+def web_address(scheme: str, *parts: str) -> Kind:
+    """An address of that scheme, or of http on this machine, which is where `http` alone may be; references are let be.
+
+    `parts`: whether it must have "a path".
+    """
+
+    def check(value: object) -> str:
+        found = _text(value)
+        if not found.startswith("${") and not _is_web_address(found, scheme, "a path" in parts):
+            where = "http://127.0.0.1 or http://localhost" if scheme == "http" else "https://"
+            raise BadValue(
+                f"must be an address that begins with {where}" + ("".join(f" and has {part}" for part in parts))
+            )
+        return found
+
+    return Kind(check)
+
+
+def _is_web_address(text: str, scheme: str, needs_path: bool) -> bool:
+    begin, _, rest = text.partition("://")
+    authority, _, path = rest.partition("/")
+    is_here = begin == "http" and authority.partition(":")[0] in ("127.0.0.1", "localhost")
+    is_right = is_here or (begin == "https" == scheme and bool(authority))
+    return is_right and not set("#@ ?") & set(text) and bool(path if needs_path else True)
+
+
+def table(keys: dict[str, Kind], record: Callable[..., object]) -> Kind:
+    """A table whose keys are known; becomes a record."""
+
+    def check(value: object) -> object:
+        if not isinstance(value, dict):
+            raise BadValue(f"must be a table, not {_kind(value)}")
+        found: dict[str, object] = {}
+        for name, item in value.items():
+            if name not in keys:
+                raise BadValue(f"is not a key that is known here; known: {', '.join(keys)}", name)
+            try:
+                found[name] = keys[name].check(item)
+            except BadValue as exc:
+                raise BadValue(str(exc), name, *exc.at) from exc
+        return record(**found)
+
+    return Kind(check)
+
+
 def texts() -> Kind:
     """A list of texts, which may be empty ones."""
 

@@ -9,8 +9,7 @@ from hearth.errors import UpstreamError
 _ABOUT_THE_CALLER = frozenset({401, 403, 407, 408, 425, 429})
 
 _WHAT_TO_DO = {
-    401: "it wants to know who asks; give it an Authorization in `headers` of its entry"
-    " (signing in by OAuth is not available in this version)",
+    401: "it wants to know who asks, and not by a login; give it an Authorization in `headers` of its entry",
     403: "it does not let this caller in; check `headers` of its entry, and what they allow",
     407: "the proxy wants to know who asks; put a user and a password into HTTP_PROXY or HTTPS_PROXY",
     408: "it waited too long for the request",

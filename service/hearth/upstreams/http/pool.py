@@ -18,6 +18,7 @@ from hearth import __version__
 from hearth.config import ServerSpec
 from hearth.config.addresses import UNIX, unix_parts
 from hearth.errors import UpstreamError
+from hearth.upstreams.http.credentials import REFUSALS, Credentials, credentials_of
 from hearth.upstreams.http.failures import Broken
 
 CONNECT_SECONDS = 10.0
@@ -101,10 +102,13 @@ class Response:
 class Pool:
     """The connections to one server."""
 
-    def __init__(self, name: str, client: httpx.AsyncClient, url: httpx.URL) -> None:
+    def __init__(
+        self, name: str, client: httpx.AsyncClient, url: httpx.URL, credentials: Credentials | None = None
+    ) -> None:
         self.name = name
         self._client = client
         self._url = url
+        self._credentials = credentials
 
     @property
     def origin(self) -> str:
@@ -123,18 +127,14 @@ class Pool:
     ) -> Response:
         """Send one request, to the server's own address or another one of the same origin. Returns with its headers.
 
-        Raises Broken, and UpstreamError for a redirect that is not followed. `on_sent` is told when all is written.
+        Raises Broken, LoginRequired, and UpstreamError for a redirect that is not followed. `on_sent` is told when all
+        is written.
         A connection that was kept may end at the moment it is used again: `may_repeat` is whether the server may get
         the request twice then.
         """
         url = self._url.join(to) if to else self._url
         for _ in range(REDIRECTS_LIMIT):
-            try:
-                inner = await self._send_once(method, url, headers, body, on_sent)
-            except Broken as exc:
-                if not (exc.sent and may_repeat):
-                    raise
-                inner = await self._send_once(method, url, headers, body, on_sent)
+            inner = await self._send_as_somebody(method, url, headers, body, may_repeat, on_sent)
             if inner.status_code not in _REDIRECTS or "location" not in inner.headers:
                 if to is None:
                     self._url = url
@@ -142,6 +142,52 @@ class Pool:
             await inner.aclose()
             url = self._redirected(url, inner.headers["location"])
         raise UpstreamError(f"server {self.name!r} redirects for ever: check the url of its entry")
+
+    async def _send_as_somebody(
+        self,
+        method: str,
+        url: httpx.URL,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        may_repeat: bool,
+        on_sent: Callable[[], None],
+    ) -> httpx.Response:
+        """With the server's login, if there is one. Who was refused was not heard, and may say it again."""
+        credentials = self._credentials
+        if credentials is None:
+            return await self._send_surely(method, url, headers, body, may_repeat, on_sent)
+        for is_last in (False, True):
+            value = await credentials.authorization()
+            fields = {**headers, "Authorization": value} if value else headers
+            inner = await self._send_surely(method, url, fields, body, may_repeat, on_sent)
+            if inner.status_code not in REFUSALS:
+                credentials.accepted(value)
+                break
+            try:
+                asks_again = await credentials.refused(inner.status_code, inner.headers.get("www-authenticate"), value)
+            except BaseException:
+                await inner.aclose()
+                raise
+            if is_last or not asks_again:
+                break
+            await inner.aclose()
+        return inner
+
+    async def _send_surely(
+        self,
+        method: str,
+        url: httpx.URL,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        may_repeat: bool,
+        on_sent: Callable[[], None],
+    ) -> httpx.Response:
+        try:
+            return await self._send_once(method, url, headers, body, on_sent)
+        except Broken as exc:
+            if not (exc.sent and may_repeat):
+                raise
+        return await self._send_once(method, url, headers, body, on_sent)
 
     async def _send_once(
         self,
@@ -206,7 +252,7 @@ def _origin(url: httpx.URL) -> str:
 
 
 def _describe(exc: Exception, origin: str, sent: bool) -> str:
-    reason = _reason(exc)
+    reason = cause_of(exc)
     if "CERTIFICATE_VERIFY_FAILED" in reason:
         return (
             f"at {origin} has a certificate that is not trusted ({reason});"
@@ -228,7 +274,7 @@ def _describe(exc: Exception, origin: str, sent: bool) -> str:
     )
 
 
-def _reason(exc: BaseException) -> str:
+def cause_of(exc: BaseException) -> str:
     """What the system said, which lies below what the layers above made of it."""
     seen = [exc]
     while (cause := seen[-1].__cause__ or seen[-1].__context__) and len(seen) < 10:
@@ -263,7 +309,7 @@ def open_pool(name: str, spec: ServerSpec) -> Pool:
     try:
         url = httpx.URL(address)
         if url.scheme == "https":
-            verify = _trust()
+            verify = trust()
         client = httpx.AsyncClient(
             headers={"User-Agent": f"hearth/{__version__}", **spec.headers},
             verify=verify,
@@ -273,10 +319,10 @@ def open_pool(name: str, spec: ServerSpec) -> Pool:
         )
     except (httpx.InvalidURL, ValueError, ImportError, OSError) as exc:
         raise UpstreamError(f"server {name!r} cannot be asked: {_setup_problem(exc)}") from exc
-    return Pool(name, client, url)
+    return Pool(name, client, url, credentials_of(spec))
 
 
-def _trust() -> ssl.SSLContext:
+def trust() -> ssl.SSLContext:
     """Whom to believe: SSL_CERT_FILE or SSL_CERT_DIR alone when one of them is set, or else everybody's list and the
     system's own."""
     context = httpx.create_ssl_context()

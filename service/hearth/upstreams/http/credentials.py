@@ -1,0 +1,62 @@
+"""What is put into the Authorization header of a server whose entry has none, and what to do when that is refused.
+
+Knows nothing of OAuth, and loads it only when a server has refused somebody, or when there are logins that are kept.
+"""
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from hearth.config import ServerSpec
+from hearth.config.addresses import UNIX
+from hearth.paths import oauth_file
+
+if TYPE_CHECKING:
+    from hearth.upstreams.http.oauth.account import Account
+
+REFUSALS = frozenset({401, 403})
+
+
+def credentials_of(spec: ServerSpec) -> "Credentials | None":
+    """Those of a server with its references resolved; None where its entry says itself who asks."""
+    return None if has_own_header(spec) or (spec.url or "").startswith(UNIX) else Credentials(spec)
+
+
+def has_own_header(spec: ServerSpec) -> bool:
+    """Whether the entry has an Authorization of its own, which wins over any login."""
+    return any(name.lower() == "authorization" for name in spec.headers)
+
+
+class Credentials:
+    """The login of one server, if there is one."""
+
+    def __init__(self, spec: ServerSpec) -> None:
+        self._spec = spec
+        self._account: Account | None = None
+
+    async def authorization(self) -> str | None:
+        """The header's value; None without a login. Raises UpstreamError."""
+        if self._account is None and not os.path.exists(oauth_file()):
+            return None
+        return await (await self._opened()).authorization()
+
+    def accepted(self, value: str | None) -> None:
+        """The server took a request with that."""
+        if self._account:
+            self._account.accepted(value)
+
+    async def refused(self, status: int, challenge: str | None, value: str | None) -> bool:
+        """The server refused one. Returns whether to ask once more. Raises LoginRequired, UpstreamError."""
+        return await (await self._opened()).refused(status, challenge, value)
+
+    async def _opened(self) -> "Account":
+        if self._account is None:
+            # In a thread: loading it takes tens of milliseconds.
+            self._account = await asyncio.to_thread(_open, self._spec)
+        return self._account
+
+
+def _open(spec: ServerSpec) -> "Account":
+    from hearth.upstreams.http.oauth.account import account_of
+
+    return account_of(spec)

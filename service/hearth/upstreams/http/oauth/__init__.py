@@ -1,0 +1,14 @@
+"""Logging in to servers behind a url, once for every client: OAuth as MCP has it (2026-07-28, basic/authorization).
+
+    challenges   what a 401 or 403 says of the login it wants                      pure
+    metadata     where a server and its authorization server describe themselves   pure
+    discovery    reading those descriptions
+    tokens       requests to the authorization server: tokens, registration, end
+    attempt      one authorization request, and the check of what comes back       pure
+    logins       a whole login: who this client is, the request, the tokens kept
+    redirect     the listener on loopback that the browser comes back to
+    store        what is kept: tokens in the vault, the rest in a file
+    account      one server's login in a running daemon: tokens, refreshed by one for all
+
+Imported with the first 401, or with a login that is kept: a daemon whose servers want none never loads it.
+"""
