@@ -16,9 +16,9 @@ FREE = {"hearth", "errors", "paths", "faults"}
 ARROWS = {
     "__main__": {"cli", "bridge"},
     "cli": {"bridge", "demo", "server", "packs", "hub", "upstreams", "mcp", "wire", "host", "config", "registry",
-            "references", "secrecy", "vault"},
+            "references", "secrecy", "vault", "conversation"},
     "bridge": {"wire", "host"},  # of both only what is in BRIDGE_MODULES
-    "demo": {"host"},
+    "demo": {"host", "conversation"},
     "server": {"hub", "mcp", "wire", "host", "config", "registry", "turns", "masking"},
     "packs": {"hub"},
     "hub": {"mcp", "upstreams", "wire", "config"},
@@ -33,6 +33,7 @@ ARROWS = {
     "config": {"masking", "records", "secrecy"},
     "secrecy": {"masking"},
     "masking": set(),
+    "conversation": set(),
     "records": set(),
     "turns": set(),
 }  # fmt: skip

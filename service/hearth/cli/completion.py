@@ -8,7 +8,7 @@ from click.shell_completion import get_completion_class
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script that completes verbs, options and profile names in your shell.
+    """Print the script that completes verbs, options and the names of profiles, servers and tools in your shell.
 
     \b
     Examples:

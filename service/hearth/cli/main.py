@@ -35,7 +35,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "doctor": "doctor",
         "version": "version",
     },
-    "Act": {"stop": "stop", "restart": "restart", "reload": "reload"},
+    "Act": {"call": "call", "stop": "stop", "restart": "restart", "reload": "reload"},
     "Run": {"serve": "serve", "bridge": "bridge"},
 }
 # They act on the user's whole installation, or on nothing: naming a daemon would promise what they do not do.

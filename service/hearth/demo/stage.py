@@ -13,7 +13,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hearth.demo.client import Client, ClientError
+from hearth.conversation import ClientError
+from hearth.demo.client import Client
 from hearth.demo.report import IdleExit, Kill, Side, Times
 from hearth.demo.scratch import Scratch
 from hearth.host import memory, processes

@@ -1,0 +1,182 @@
+"""`hearth call`."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from hearth import config
+from hearth.cli import (
+    call_arguments,
+    liveness,
+    questions,
+    saved_content,
+    server_names,
+    terminal,
+    tool_lines,
+    tool_names,
+)
+from hearth.cli.caller import Caller, CallError
+from hearth.cli.spinner import Spinner
+from hearth.cli.target import with_places
+from hearth.config.spelling import nearest
+from hearth.errors import ConfigError, HearthError, UpstreamError
+from hearth.paths import Places
+
+# A tool that says that it failed, as a command that failed.
+TOOL_FAILED = 1
+
+
+@click.command(short_help="Call a tool by hand.")
+@click.argument("server", shell_complete=server_names.complete_server)
+@click.argument("tool", required=False, shell_complete=tool_names.complete_tool)
+@click.argument("arguments", nargs=-1, metavar="[JSON | NAME=VALUE...]", shell_complete=tool_names.complete_argument)
+@click.option("--json", "as_json", is_flag=True, help="Print the result, or the list of tools, as it came.")
+@click.option(
+    "--output", metavar="FOLDER", type=click.Path(file_okay=False), help="Save images, sounds and files there."
+)
+@click.option(
+    "--timeout", type=click.FloatRange(min=0.001), metavar="SECONDS", help="Give up, and cancel, after so long."
+)
+@with_places
+def call(
+    places: Places,
+    server: str,
+    tool: str | None,
+    arguments: tuple[str, ...],
+    as_json: bool,
+    output: str | None,
+    timeout: float | None,
+) -> int:
+    """Call a tool of a server through the daemon, as an agent would; without TOOL, list its tools with their arguments.
+
+    Arguments are NAME=VALUE, typed by the tool's schema (more than once for a list, NAME:=JSON for anything), or one
+    JSON object, @FILE, or - for standard input. Lights the daemon. What the server asks meanwhile is asked here, on
+    a terminal, else declined. Ctrl-C cancels the call. Exits with 1 when the tool says that it failed.
+
+    \b
+    Examples:
+      hearth call time
+      hearth call time get_current_time timezone=Europe/Berlin
+      hearth call time get_current_time '{"timezone": "UTC"}' --json
+      hearth call browser screenshot --output ~/Pictures
+    """
+    _check_server(places, server)
+    window = _Window(f"calling {server}")
+    asking = questions.Questions(server, questions.can_ask() and "-" not in arguments, window.hidden)
+    with window, Caller(places, server, asking.answer, window.progressed) as caller:
+        tools = caller.tools()
+        if tool is None:
+            window.close()
+            _list(places, server, tools, as_json)
+            return 0
+        chosen = _find(server, tool, tools)
+        schema = chosen.get("inputSchema")
+        given = call_arguments.parse(arguments, schema if isinstance(schema, dict) else {})
+        try:
+            result = caller.call(tool, given, timeout)
+        except CallError as exc:
+            window.close()
+            return _report(exc, as_json)
+        window.close()
+    _show(result, tool, as_json, output)
+    return TOOL_FAILED if result.get("isError") is True else 0
+
+
+def _check_server(places: Places, server: str) -> None:
+    found = config.examine(places)
+    known = found.config.servers
+    if server not in known and found.problems:
+        raise ConfigError(found.problems)
+    server_names.check([server], known, found.path)
+    if known[server].disabled:
+        raise click.UsageError(f"The server {server!r} is disabled in {found.path}.")
+
+
+def _find(server: str, tool: str, tools: list[dict[str, Any]]) -> dict[str, Any]:
+    """The tool's definition; of a server that offers nothing, which may have failed, a bare one: the call tells."""
+    names = [str(each.get("name")) for each in tools]
+    if tool in names or not names:
+        return tools[names.index(tool)] if names else {}
+    near = nearest(tool, names)
+    hint = f"Did you mean {near!r}?" if near else f"`hearth call {server}` lists what it has."
+    raise click.UsageError(f"{server} has no tool {tool!r}. {hint}")
+
+
+def _list(places: Places, server: str, tools: list[dict[str, Any]], as_json: bool) -> None:
+    if not tools:
+        upstreams = liveness.document(places).get("upstreams") or []
+        error = next((each.get("error") for each in upstreams if each.get("name") == server), None)
+        if error:
+            raise UpstreamError(f"{server} offers no tools: {error}")
+    if as_json:
+        click.echo(json.dumps(tools, indent=2, ensure_ascii=False))
+    else:
+        click.echo("\n".join(tool_lines.tool_lines(tools, terminal.width())) or f"{server} offers no tools.")
+
+
+def _report(failure: CallError, as_json: bool) -> int:
+    if as_json:
+        click.echo(json.dumps({"error": failure.error}, indent=2, ensure_ascii=False))
+    data = failure.error.get("data")
+    wanted = data.get("elicitations") if isinstance(data, dict) else None
+    urls = [str(each.get("url")) for each in wanted if isinstance(each, dict)] if isinstance(wanted, list) else []
+    sentence = tool_lines.harmless(str(failure))
+    click.echo(f"{click.style('hearth:', fg='red')} {sentence}", err=True)
+    for url in urls:
+        click.echo(f"  visit {tool_lines.harmless(url)}, then call again", err=True)
+    return HearthError.exit_code
+
+
+def _show(result: dict[str, Any], tool: str, as_json: bool, output: str | None) -> None:
+    if as_json:
+        click.echo(json.dumps(result, indent=2, ensure_ascii=False))
+    for block in tool_lines.blocks_of(result):
+        path = saved_content.save(block, output, tool) if output else None
+        if path:
+            click.echo(f"saved {path}", err=as_json)
+        elif not as_json:
+            text = tool_lines.text_of(block)
+            said = tool_lines.description_of(block) if text is None else text
+            # What goes into a file or a pipe is left as it is.
+            click.echo(tool_lines.harmless(said) if sys.stdout.isatty() else said)
+
+
+class _Window:
+    """The line on the terminal that shows how a call goes on."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._spinner: Spinner | None = None
+
+    def __enter__(self) -> "_Window":
+        self._spinner = Spinner(self._text)
+        self._spinner.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Clear the line."""
+        if self._spinner:
+            self._spinner.__exit__(None, None, None)
+            self._spinner = None
+
+    def progressed(self, params: dict[str, Any]) -> None:
+        """The server says how far it is."""
+        text = tool_lines.progress_text(params)
+        if text and self._spinner:
+            self._spinner.tell(text)
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """While somebody types."""
+        self.close()
+        try:
+            yield
+        finally:
+            self.__enter__()

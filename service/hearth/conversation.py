@@ -1,0 +1,93 @@
+"""A conversation in MCP with a child process over its pipes, as small as it can be: messages out, messages in.
+
+The child may be a bridge or a server: to a client they are the same. Blocks; what arrives is noted with its time by a
+thread. Knows JSON-RPC, and nothing of methods, eras or Hearth.
+"""
+
+import json
+import queue
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hearth.errors import HearthError
+
+LEAVE_SECONDS = 10.0
+
+Message = dict[str, Any]
+
+
+class ClientError(HearthError):
+    """The child did not behave; the sentence says which and how."""
+
+
+class Conversation:
+    """One child process. `name` is what it is called in sentences."""
+
+    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.name = name
+        self._ids = 0
+        self._arrived: queue.SimpleQueue[tuple[float, Message] | None] = queue.SimpleQueue()
+        self.started = time.monotonic()
+        # A session of its own: Ctrl-C at the terminal is for this process, which then ends the child itself.
+        self.process = subprocess.Popen(
+            command,
+            env=dict(environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def send_request(self, method: str, params: Message) -> int:
+        """Send a request; return its id. Raises ClientError."""
+        self._ids += 1
+        self.send({"id": self._ids, "method": method, "params": params})
+        return self._ids
+
+    def send(self, message: Message) -> None:
+        """Send anything. Raises ClientError."""
+        assert self.process.stdin
+        try:
+            self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+            self.process.stdin.flush()
+        except OSError as exc:
+            raise ClientError(f"{self.name} cannot write to its process: {exc.strerror}") from exc
+
+    def receive(self, seconds: float) -> tuple[float, Message] | None:
+        """What came next, and when; None when nothing has within the time. Raises ClientError at the end."""
+        try:
+            arrived = self._arrived.get(timeout=max(0.0, seconds))
+        except queue.Empty:
+            return None
+        if arrived is None:
+            # Whoever asks again is told again.
+            self._arrived.put(None)
+            raise ClientError(f"{self.name} lost its process")
+        return arrived
+
+    def hang_up(self) -> None:
+        """End the conversation as clients do, by closing the child's input."""
+        assert self.process.stdin
+        try:
+            self.process.stdin.close()
+        except OSError:
+            # It is gone already.
+            pass
+
+    def leave(self) -> int:
+        """Hang up, and wait for the child's end; return its exit code. Raises ClientError."""
+        self.hang_up()
+        try:
+            return self.process.wait(LEAVE_SECONDS)
+        except subprocess.TimeoutExpired as exc:
+            raise ClientError(f"{self.name} is still there {LEAVE_SECONDS:g} s after its input ended") from exc
+
+    def _read(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self._arrived.put((time.monotonic(), json.loads(line)))
+        self._arrived.put(None)

@@ -1,0 +1,212 @@
+"""`hearth call` as typed: tools of servers of both eras, questions, progress, cancellation, codes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Home, scratch_home
+from e2e.terminal import Terminal
+
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+REVISION_SERVER = os.path.join(TESTS, "conformance", "upstreams", "revision_server.py")
+ERAS = {"old": "2025-11-25", "new": "2026-07-28"}
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Home]:
+    """One daemon for all: each test has sessions of its own."""
+    for made in scratch_home():
+        path = made.configure_demo()
+        with open(path, "a", encoding="utf-8") as file:
+            for name, revision in ERAS.items():
+                command = json.dumps(sys.executable)
+                arguments = json.dumps([REVISION_SERVER, revision])
+                # Shared, so that what one call did can be asked by another.
+                file.write(f'[mcpServers.{name}]\ncommand = {command}\nargs = {arguments}\nisolation = "shared"\n')
+            file.write('[mcpServers.broken]\ncommand = "/nowhere/at/all"\n')
+            file.write('[mcpServers.off]\ncommand = "off"\ndisabled = true\n')
+        yield made
+
+
+@pytest.fixture(params=ERAS)
+def server(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def said(home: Home, *words: str) -> str:
+    done = home.run("call", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_it_lights_the_daemon_and_lists_the_tools_with_their_arguments() -> None:
+    for home in scratch_home():
+        home.configure_demo()
+        assert "add a=NUMBER b=NUMBER\n    Add two numbers." in said(home, "demo")
+        assert home.json("status", "--json")["running"] is True
+        assert home.json("status", "--json")["sessions"] == []
+
+
+def test_arguments_may_be_typed_or_given_as_json_or_read(home: Home) -> None:
+    path = os.path.join(home.home, "arguments.json")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write('{"a": 1, "b": 2}')
+    assert said(home, "demo", "add", "a=1", "b=2") == "3\n"
+    assert said(home, "demo", "add", '{"a": 1, "b": 2}') == "3\n"
+    assert said(home, "demo", "add", f"@{path}") == "3\n"
+    done = subprocess.run(
+        [HEARTH, "call", "demo", "add", "-"],
+        env=home.environment,
+        input='{"a": 1, "b": 2}',
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "3\n")
+
+
+def test_the_result_as_it_came_and_the_list_as_it_came(home: Home, server: str) -> None:
+    result = home.json("call", server, "structured", "--json")
+    assert result["structuredContent"]["city"] == "Oslo"
+    assert "echo" in [tool["name"] for tool in home.json("call", server, "--json")]
+
+
+def test_a_tool_that_says_that_it_failed_exits_with_1(home: Home, server: str) -> None:
+    done = home.run("call", server, "failing")
+    assert (done.returncode, done.stdout) == (1, "failed on purpose\n")
+    done = home.run("call", server, "failing", "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["isError"] is True
+
+
+def test_an_error_is_a_sentence_and_with_json_an_object(home: Home, server: str) -> None:
+    done = home.run("call", server, "broken")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "broken on purpose" in done.stderr
+    assert json.loads(home.run("call", server, "broken", "--json").stdout)["error"]["code"] == -32603
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["dmo", "add"], "Did you mean 'demo'?"),
+        (["demo", "ad"], "Did you mean 'add'?"),
+        (["demo", "add", "a=1"], "It needs b=…"),
+        (["demo", "add", "a=x", "b=1"], "a must be a number"),
+        (["off"], "is disabled"),
+    ],
+)
+def test_what_cannot_be_meant_is_a_usage_error(home: Home, words: list[str], sentence: str) -> None:
+    done = home.run("call", *words)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+
+
+@pytest.mark.parametrize("words", [[], ["anything"]])
+def test_a_server_that_cannot_be_started_says_why(home: Home, words: list[str]) -> None:
+    done = home.run("call", "broken", *words)
+    assert done.returncode == 1
+    assert "/nowhere/at/all" in done.stderr
+
+
+def test_data_are_described_or_saved(home: Home, server: str) -> None:
+    assert said(home, server, "audio") == "[audio: audio/wav, 3 bytes]\n"
+    folder = os.path.join(home.home, f"saved-{server}")
+    line = said(home, server, "audio", "--output", folder)
+    (name,) = os.listdir(folder)
+    assert line == f"saved {os.path.join(folder, name)}\n"
+
+
+def test_without_a_terminal_a_question_is_declined(home: Home, server: str) -> None:
+    done = home.run("call", server, "elicit")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["action"] == "decline"
+    assert f"{server} asks: Who are you?" in done.stderr
+
+
+def test_on_a_terminal_a_question_is_asked(home: Home, server: str) -> None:
+    terminal = Terminal([HEARTH, "call", server, "elicit"], home.environment)
+    terminal.read_until("[Y/n]")
+    terminal.type("y\n")
+    terminal.read_until("name")
+    terminal.type("\nAda\n")
+    assert terminal.finish() == 0
+    assert "It needs an answer." in terminal.seen
+    assert '"content": {"name": "Ada"}' in terminal.seen
+
+
+def test_the_folder_is_the_root(home: Home) -> None:
+    listed = json.loads(said(home, "old", "roots"))
+    assert listed == [f"file://{home.home}"]
+
+
+def test_what_only_a_model_can_answer_fails_the_tool_and_nothing_else(home: Home, server: str) -> None:
+    done = home.run("call", server, "sample")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_progress_is_shown_on_a_terminal(home: Home) -> None:
+    terminal = Terminal([HEARTH, "call", "demo", "slow", "seconds=2.5", "steps=5"], home.environment)
+    terminal.read_until("[####")
+    assert terminal.finish() == 0
+    assert "5 steps done" in terminal.seen
+
+
+def cancelled(home: Home, server: str, mark: str) -> bool:
+    """Whether the server was told, sooner or later."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while mark not in json.loads(said(home, server, "cancelled")):
+        assert time.monotonic() < deadline
+    return True
+
+
+def test_ctrl_c_cancels_the_call(home: Home, server: str) -> None:
+    mark = f"interrupted-{server}"
+    terminal = Terminal([HEARTH, "call", server, "waiting", f"mark={mark}"], home.environment)
+    # It is shown while the call is under way: by then the server has said how far it is.
+    terminal.read_until("50%")
+    terminal.type("\x03")
+    assert terminal.finish() == 130
+    assert "hearth: interrupted." in terminal.seen
+    assert cancelled(home, server, mark)
+
+
+def test_a_call_that_takes_too_long_is_cancelled(home: Home, server: str) -> None:
+    mark = f"late-{server}"
+    done = home.run("call", server, "waiting", f"mark={mark}", "--timeout", "0.3")
+    assert done.returncode == 1
+    assert "did not answer within 0.3 s" in done.stderr
+    assert cancelled(home, server, mark)
+
+
+def test_a_killed_call_leaves_no_session(home: Home) -> None:
+    process = subprocess.Popen([HEARTH, "call", "demo", "slow", "seconds=60", "steps=1000"], env=home.environment)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not any(each["inFlight"] for each in home.json("sessions", "--json")):
+        assert time.monotonic() < deadline
+    process.send_signal(signal.SIGKILL)
+    process.wait(PATIENCE_SECONDS)
+    while any(each["inFlight"] for each in home.json("sessions", "--json")):
+        assert time.monotonic() < deadline
+
+
+def complete(home: Home, line: str) -> list[str]:
+    words = line.split(" ")
+    done = home.run(COMP_WORDS=line, COMP_CWORD=str(len(words) - 1), _HEARTH_COMPLETE="bash_complete")
+    return [item.partition(",")[2] for item in done.stdout.split()]
+
+
+def test_servers_tools_and_arguments_are_completed_from_what_is_kept(home: Home) -> None:
+    said(home, "demo", "whoami")
+    assert "demo" in complete(home, "hearth call ")
+    assert complete(home, "hearth call demo s") == ["slow"]
+    assert complete(home, "hearth call demo add ") == ["a=", "b="]
+    assert complete(home, "hearth call nobody ") == []
