@@ -24,7 +24,8 @@ def status_lines(document: Document, width: int) -> list[str]:
 
 
 def _headline(document: Document) -> str:
-    lit_by = {"systemd": "lit by systemd", "self": "started on demand"}.get(str(document.get("activation")), "")
+    activation = str(document.get("activation") or "")
+    lit_by = "started on demand" if activation == "self" else activation and f"lit by {clean(activation)}"
     parts = [
         f"hearth is running ({_profile(document)})",
         f"pid {document.get('pid')}",

@@ -13,10 +13,12 @@ import sys
 
 from hearth.errors import AlreadyRunning, StartError
 from hearth.faults import SEAMS
-from hearth.host import systemd
+from hearth.host import launchd, systemd
 
-# FileDescriptorName= in mcp.socket.
+# FileDescriptorName= in mcp.socket, and the key under Sockets in the agent of launchd.
 SOCKET_NAME = "mcp"
+# What launchd's listener is called across an exec: it hands one over once in a process's life.
+_LAUNCHD_NAME = "launchd"
 # What an own listener is called across an exec; device and inode of its file follow.
 _OWN_PREFIX = "own-"
 # Every bridge of a machine that wakes up may connect at once; the kernel cuts this to its own somaxconn.
@@ -27,10 +29,14 @@ _PROBE_SECONDS = 1.0
 class Listener:
     """A listening Unix socket, and whether it is ours to take away."""
 
-    def __init__(self, sock: socket.socket, path: str, identity: tuple[int, int] | None) -> None:
+    def __init__(
+        self, sock: socket.socket, path: str, identity: tuple[int, int] | None, manager: str = "systemd"
+    ) -> None:
         sock.setblocking(False)
         self.socket = sock
         self.path = path
+        # Who holds it: the service manager by its name, or Hearth itself.
+        self.holder = manager if identity is None else "self"
         # Device and inode of the file that Hearth made; None where the service manager did.
         self._identity = identity
 
@@ -53,7 +59,10 @@ class Listener:
 
     def hand_on(self) -> None:
         """Prepare the environment so that an exec of this process finds the listener by `inherit`."""
-        name = SOCKET_NAME if self._identity is None else f"{_OWN_PREFIX}{self._identity[0]}-{self._identity[1]}"
+        if self._identity is not None:
+            name = f"{_OWN_PREFIX}{self._identity[0]}-{self._identity[1]}"
+        else:
+            name = _LAUNCHD_NAME if self.holder == "launchd" else SOCKET_NAME
         systemd.hand_on_listener(self.socket, name)
 
     def retire(self) -> None:
@@ -80,11 +89,17 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 def inherit(path: str) -> Listener | None:
-    """The listener that was handed to this process, by the service manager or by its own former self."""
+    """The listener that was handed to this process, by the service manager or by its own former self.
+
+    Raises StartError when launchd started this process and has no socket for it.
+    """
     listeners = systemd.take_listeners()
     if not listeners:
-        return None
+        held = launchd.take_listener(SOCKET_NAME) if launchd.PRESENT else None
+        return Listener(held, path, None, "launchd") if held else None
     name, sock = next((item for item in listeners if item[0] == SOCKET_NAME), listeners[0])
+    if name == _LAUNCHD_NAME:
+        return Listener(sock, path, None, "launchd")
     if not name.startswith(_OWN_PREFIX):
         return Listener(sock, path, None)
     device, inode = name.removeprefix(_OWN_PREFIX).split("-")
@@ -143,6 +158,6 @@ def _refuse_occupied(path: str) -> None:
         except OSError:
             return
     raise AlreadyRunning(
-        f"something listens on {path} already, most likely the unit mcp.socket; "
-        "then nothing needs to be started by hand: 'systemctl --user status mcp.socket' tells"
+        f"something listens on {path} already, most likely the service manager; "
+        "then nothing needs to be started by hand: `hearth status` tells"
     )

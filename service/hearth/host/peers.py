@@ -10,6 +10,13 @@ from typing import NamedTuple
 # struct ucred of unix(7): users and groups are unsigned, and directory services number beyond 2^31.
 _UCRED = struct.Struct("iII")
 
+# macOS, <sys/un.h> and <sys/ucred.h>: struct xucred is the layout's version, the user, the number of groups, 16 groups.
+_SOL_LOCAL, _LOCAL_PEERCRED, _LOCAL_PEERPID = 0, 1, 2
+_XUCRED = struct.Struct("IIh16I")
+# The first of the groups is the effective one.
+_XUCRED_START = struct.Struct("IIhI")
+_PID = struct.Struct("i")
+
 
 class Peer(NamedTuple):
     """The credentials of a connected process. `pid` is None where the kernel does not say."""
@@ -50,12 +57,18 @@ def has_left(descriptor: int) -> bool:
 
 
 def _local_peercred(connection: socket.socket) -> Peer | None:
-    # struct xucred of <sys/ucred.h>: version, uid, number of groups, then the groups; the first is the effective one.
-    sol_local, local_peercred, local_peerpid = 0, 1, 2
-    raw = connection.getsockopt(sol_local, local_peercred, struct.calcsize("IIh16I"))
-    version, uid, count = struct.unpack_from("IIh", raw)
-    if version != 0 or count < 1:
+    owner = read_xucred(connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED.size))
+    try:
+        pid = _PID.unpack(connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERPID, _PID.size))[0]
+    except OSError:
+        # It has gone meanwhile. Who it was is known all the same, and that decides.
+        pid = None
+    return owner and Peer(pid, *owner)
+
+
+def read_xucred(raw: bytes) -> tuple[int, int] | None:
+    """User and effective group out of a struct xucred; None for one that is not as this module knows it. Pure."""
+    if len(raw) < _XUCRED_START.size:
         return None
-    gid = struct.unpack_from("I", raw, struct.calcsize("IIh2x"))[0]
-    pid = struct.unpack("i", connection.getsockopt(sol_local, local_peerpid, 4))[0]
-    return Peer(pid, uid, gid)
+    version, uid, count, gid = _XUCRED_START.unpack_from(raw)
+    return (uid, gid) if version == 0 and count >= 1 else None

@@ -2,6 +2,7 @@
 
 import ctypes
 
+_LIBRARY = "/usr/lib/libproc.dylib"
 _PROC_PIDTBSDINFO = 3
 _SZOMB = 5
 
@@ -36,8 +37,9 @@ class _BsdInfo(ctypes.Structure):
 
 def look(pid: int) -> tuple[bool, int] | None:
     """Whether the process runs, and its start time in microseconds; None if there is none of ours."""
-    library = ctypes.CDLL("/usr/lib/libproc.dylib", use_errno=True)
+    library = ctypes.CDLL(_LIBRARY)
     library.proc_pidinfo.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_int)
+    library.proc_pidinfo.restype = ctypes.c_int
     info = _BsdInfo()
     size = ctypes.sizeof(info)
     # Answers 0 for zombies and for other users' processes: neither is a daemon of ours.

@@ -44,7 +44,7 @@ def run(start: Start) -> int:
     try:
         _calm_collector()
         settings = config.load(start.places)
-        logs.set_up(start.places.log, settings.log_level, journal=start.adopted)
+        logs.set_up(start.places.log, settings.log_level, journal=start.activation == "systemd")
         if start.nursery:
             start.nursery.put_to_use()
         listener = start.listen()

@@ -42,7 +42,8 @@ def run(start: Start, cause: Exception) -> int:
         if claim:
             claim.release()
         return _give_up(start, reason if reason == str(exc) else f"{reason} ({exc})", exc)
-    print(f"<3>hearth: degraded: {reason}" if start.adopted else f"hearth: degraded: {reason}", file=sys.stderr)
+    level = "<3>" if start.activation == "systemd" else ""
+    print(f"{level}hearth: degraded: {reason}", file=sys.stderr)
     start.report("ok")
     try:
         return Degraded(start, listener, reason).serve()

@@ -102,8 +102,8 @@ class Start:
 
     @property
     def activation(self) -> str:
-        """Who holds the socket."""
-        return "systemd" if self.adopted else "self"
+        """Who holds the socket: systemd, launchd, or the daemon itself."""
+        return self._listener.holder if self._listener else "self"
 
     def listen(self) -> Listener:
         """The listener that was handed over, or a new one. Raises StartError."""
@@ -130,7 +130,7 @@ def main(arguments: list[str]) -> int:
     except (HearthError, ValueError) as exc:
         print(f"hearth: {exc}", file=sys.stderr)
         return 2
-    listener = inherit(places.socket)
+    listener = _inherited(places)
     if options.detach:
         systemd.forget_manager()
         background.close_inherited({options.ready_fd})
@@ -153,6 +153,15 @@ def main(arguments: list[str]) -> int:
 
         start.nursery = nursery.start()
     return _run(start)
+
+
+def _inherited(places: Places) -> Listener | None:
+    """What was handed over. A manager that starts us without a socket gets a daemon that binds its own, and is told."""
+    try:
+        return inherit(places.socket)
+    except StartError as exc:
+        print(f"hearth: warning: {exc}", file=sys.stderr)
+        return None
 
 
 def _run(start: Start) -> int:

@@ -1,9 +1,10 @@
-"""When even the guard around the daemon cannot be imported: imports nothing of Hearth, knows only how to say so.
+"""When even the guard around the daemon cannot be imported: needs nothing of Hearth, knows only how to say so.
 
 `degraded` explains what is wrong with the config, the folder or the greater part of the installation; this explains
 what is wrong with the rest, so that an activated daemon reaches `accept` all the same and systemd does not give up on
 the socket. When a request comes some seconds later, the process executes itself anew: an upgrade may have been in the
-middle.
+middle. launchd hands its socket over on request only: where not even that can be asked for, the process ends, and
+launchd starts it again, at most every ten seconds.
 """
 
 import json
@@ -25,12 +26,27 @@ def explain(cause: BaseException, activated: bool) -> int:
     reason = f"Hearth's installation is broken ({type(cause).__name__}: {cause}); install it again"
     print(f"<3>hearth: {reason}", file=sys.stderr)
     _tell_starter(reason)
-    if not activated:
+    if not activated and not _taken_from_launchd():
         return 1
     listener = socket.socket(fileno=_LISTENER)
     _notify(f"READY=1\nSTATUS=degraded: {reason}")
     _serve(listener, reason)
     return 0
+
+
+def _taken_from_launchd() -> bool:
+    try:
+        from hearth.host import launchd
+
+        held = launchd.take_listener("mcp") if launchd.PRESENT else None
+    except Exception:
+        # Whatever is wrong there has the same cause.
+        return False
+    if held is None:
+        return False
+    os.dup2(held.detach(), _LISTENER, inheritable=False)
+    os.environ["LISTEN_FDNAMES"] = "launchd"
+    return True
 
 
 def _tell_starter(reason: str) -> None:
@@ -79,7 +95,8 @@ def _serve(listener: socket.socket, reason: str) -> None:
 
 def _start_anew() -> None:
     os.set_inheritable(_LISTENER, True)
-    os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1", LISTEN_FDNAMES="mcp")
+    name = os.environ.get("LISTEN_FDNAMES", "mcp").split(":")[0]
+    os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1", LISTEN_FDNAMES=name)
     os.execv(sys.executable, [sys.executable, "-I", "-m", "hearth.server", *sys.argv[1:]])
 
 
