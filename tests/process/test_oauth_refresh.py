@@ -9,7 +9,7 @@ import pytest
 
 from process.authority import Authority, hearth, log_in
 from process.clients import LinesClient, text_of
-from process.daemon import Scratch
+from process.daemon import Scratch, server
 
 KEYRING = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
 LOGIN = "hearth auth login far"
@@ -239,3 +239,35 @@ def test_two_calls_that_need_a_login_ask_nobody_for_a_token(scratch: Scratch, au
     assert LOGIN in error(one) and LOGIN in error(one)
     assert authority.count("token") == asked
     assert LOGIN in scratch.upstream("far")["error"]
+
+
+def test_a_server_that_needs_a_login_says_so_and_is_announced_after_it(scratch: Scratch, authority: Authority) -> None:
+    assert hearth(scratch, "auth", "logout", "far")[0] == 0
+    scratch.configure({"far": {"url": authority.url}, "near": server("echo")})
+    scratch.start(**KEYRING)
+    one = client(scratch)
+    assert [name for name in one.tools() if name.startswith("far")] == []
+    assert "near__echo" in one.tools()
+    assert (scratch.upstream("far")["state"], scratch.upstream("near")["state"]) == ("needs login", "ready")
+    assert LOGIN in error(one)
+    assert log_in(scratch, "far")[0] == 0
+    one.next_called("notifications/tools/list_changed")
+    assert "far__echo" in one.tools()
+    assert scratch.upstream("far")["state"] == "ready"
+    # Also one that was ready when its login ended.
+    authority.set(end_access=True, end_refresh=True)
+    assert LOGIN in error(one)
+    assert scratch.upstream("far")["state"] == "needs login"
+    assert log_in(scratch, "far")[0] == 0
+    assert text_of(one.call("far__echo", text="x")) == "x"
+    assert scratch.upstream("far")["state"] == "ready"
+
+
+def test_a_login_while_no_daemon_ran_is_known_to_the_next_one(scratch: Scratch, authority: Authority) -> None:
+    assert hearth(scratch, "auth", "logout", "far")[0] == 0
+    daemon = scratch.start(**KEYRING)
+    assert client(scratch).tools() == []
+    daemon.end()
+    assert log_in(scratch, "far")[0] == 0
+    scratch.start(**KEYRING)
+    assert client(scratch).tools() == ["far__echo", "far__write"]

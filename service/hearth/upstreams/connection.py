@@ -69,6 +69,8 @@ class Connection:
     mask = NOTHING
     # Whether arguments may travel as headers, too.
     sends_headers = False
+    # Whether the server refuses everything until a person has logged in.
+    needs_login = False
     # Where its garbage comes from, in words.
     _where = ""
 

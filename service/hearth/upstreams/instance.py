@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from hearth.config import ServerSpec
-from hearth.errors import HearthError, UpstreamError
+from hearth.errors import HearthError, LoginRequired, UpstreamError
 from hearth.masking import NOTHING
 from hearth.mcp import eras
 from hearth.mcp.offering import CHANGES, KINDS, Offering
@@ -192,6 +192,10 @@ class Instance:
         except Exception as exc:
             self.error = f"{exc}{self._last_words()}"
             self.state = FAILED
+            if isinstance(exc, LoginRequired):
+                log.info("%s", exc, extra={"upstream": self.name})
+                # No failure of its own: it is tried whenever somebody wants it, for the login may have come.
+                raise
             self._backoff.failed(time.monotonic(), 0.0)
             # Without its last words, which may carry anything.
             unforeseen = None if isinstance(exc, HearthError) else exc
@@ -229,6 +233,10 @@ class Instance:
             raise UpstreamError(
                 f"server {self.name!r} did not answer within {self.spec.start_timeout:g} s (key start_timeout)"
             ) from None
+        except LoginRequired:
+            # A person is needed, and is told just that.
+            await self._discard()
+            raise
         except HearthError as exc:
             await self._discard()
             raise UpstreamError(f"server {self.name!r} could not be started: {exc}") from exc

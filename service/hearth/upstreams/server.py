@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 from hearth import references
 from hearth.config import Config, ServerSpec
-from hearth.errors import HearthError, UpstreamError
+from hearth.errors import HearthError, LoginRequired, UpstreamError
 from hearth.mcp import capabilities, eras, isolation
 from hearth.mcp.offering import Offering
 from hearth.paths import home_dir
 from hearth.upstreams import figures, threads
+from hearth.upstreams.awaited_login import NEEDS_LOGIN, AwaitedLogin
 from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.instance import FAILED, READY, STARTING, STOPPED, Audience, Instance
 from hearth.upstreams.kept import Kept
@@ -60,6 +61,7 @@ class Server:
         self._latest: Instance | None = None
         self._scout: Instance | None = None
         self._retired = False
+        self._login = AwaitedLogin(self.ensure)
         # Of instances that are no longer in use.
         self._former = figures.Figures()
         self._former_restarts = 0
@@ -129,7 +131,7 @@ class Server:
     @property
     def is_late(self) -> bool:
         """Whether nobody should wait for what it offers: it could not be started before, or did not come in time."""
-        return self.offerings.is_late or (self.state == FAILED and not self.offerings.known)
+        return self.offerings.is_late or (self.state in (FAILED, NEEDS_LOGIN) and not self.offerings.known)
 
     @property
     def has_failed(self) -> bool:
@@ -209,6 +211,9 @@ class Server:
             self._scout = instance
         try:
             await instance.ensure()
+        except LoginRequired:
+            self._login.needed(instance.tenant)
+            raise
         except UpstreamError:
             if instance.state == FAILED:
                 self.offerings.failed()
@@ -218,6 +223,7 @@ class Server:
                 self._scout = None
             # Whoever wanted it may have left meanwhile.
             self._end_unused(instance)
+        self._login.over()
         self._settle(instance)
 
     def _settle(self, instance: Instance) -> None:
@@ -323,6 +329,7 @@ class Server:
     def outdate(self, seconds: float) -> None:
         """Another entry is in its place, or none: what runs is ended when its calls are done."""
         self._retired = True
+        self._login.over()
         for instance in self.instances.values():
             instance.outdate()
             self._retiring(instance, seconds)
@@ -330,6 +337,7 @@ class Server:
     async def retire(self) -> None:
         """End every instance, all at once."""
         self._retired = True
+        self._login.over()
         await asyncio.gather(*(instance.retire() for instance in self.instances.values()))
 
     # --- what is going on
@@ -337,8 +345,16 @@ class Server:
     @property
     def state(self) -> str:
         """The best that can be said of it."""
+        if self.needs_login:
+            return NEEDS_LOGIN
         states = {instance.state for instance in self.instances.values()}
         return next((state for state in (READY, STARTING, FAILED) if state in states), STOPPED)
+
+    @property
+    def needs_login(self) -> bool:
+        """Whether it is of no use before a person has logged in."""
+        connections = (instance.connection for instance in self.instances.values())
+        return self._login.is_awaited or any(found and found.needs_login for found in connections)
 
     @property
     def error(self) -> str | None:

@@ -100,6 +100,11 @@ class HttpConnection(Connection):
             self._stopping = asyncio.ensure_future(self._stop(self._problem))
         await asyncio.shield(self._stopping)
 
+    @property
+    def needs_login(self) -> bool:  # type: ignore[override]  # elsewhere it is a constant
+        """Whether the server refuses everything until a person has logged in."""
+        return self._pool is not None and self._pool.needs_login
+
     async def why_lost(self) -> UpstreamError:
         """Why nothing can be sent any more."""
         return self._problem or UpstreamError(f"server {self.name!r} is not connected")

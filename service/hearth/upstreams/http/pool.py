@@ -17,7 +17,7 @@ import httpx
 from hearth import __version__
 from hearth.config import ServerSpec
 from hearth.config.addresses import UNIX, unix_parts
-from hearth.errors import UpstreamError
+from hearth.errors import LoginRequired, UpstreamError
 from hearth.upstreams.http.credentials import REFUSALS, Credentials, credentials_of
 from hearth.upstreams.http.failures import Broken
 
@@ -109,6 +109,8 @@ class Pool:
         self._client = client
         self._url = url
         self._credentials = credentials
+        # Whether the last that was asked was refused for want of a login.
+        self.needs_login = False
 
     @property
     def origin(self) -> str:
@@ -157,21 +159,30 @@ class Pool:
         if credentials is None:
             return await self._send_surely(method, url, headers, body, may_repeat, on_sent)
         for is_last in (False, True):
-            value = await credentials.authorization()
+            value = await self._authorization(credentials)
             fields = {**headers, "Authorization": value} if value else headers
             inner = await self._send_surely(method, url, fields, body, may_repeat, on_sent)
             if inner.status_code not in REFUSALS:
                 credentials.accepted(value)
+                self.needs_login = False
                 break
             try:
                 asks_again = await credentials.refused(inner.status_code, inner.headers.get("www-authenticate"), value)
-            except BaseException:
+            except BaseException as exc:
+                self.needs_login = isinstance(exc, LoginRequired) and inner.status_code == 401
                 await inner.aclose()
                 raise
             if is_last or not asks_again:
                 break
             await inner.aclose()
         return inner
+
+    async def _authorization(self, credentials: Credentials) -> str | None:
+        try:
+            return await credentials.authorization()
+        except LoginRequired:
+            self.needs_login = True
+            raise
 
     async def _send_surely(
         self,

@@ -1,0 +1,73 @@
+"""A server that cannot be used before a person has logged in: that it is so, and when it may no longer be.
+
+Whoever logs in writes a file that all daemons of this user know. It is looked at now and then, by a timer, which holds
+no daemon that nobody uses. Knows nothing of what a login is.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from hearth.paths import oauth_file
+from hearth.upstreams.tenancy import Tenant
+
+# In `hearth status`: neither started nor failed.
+NEEDS_LOGIN = "needs login"
+
+# Between a login and the server's tools in every client: a person comes back from the browser in about as long.
+LOOK_SECONDS = 1.0
+
+
+class AwaitedLogin:
+    """Of one server. `start` starts it for the client that wanted it, and whoever has seen lists without it is told."""
+
+    def __init__(self, start: Callable[[Tenant], Coroutine[Any, Any, object]]) -> None:
+        self._start = start
+        self._tenant: Tenant | None = None
+        self._seen: object = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._attempt: asyncio.Future[object] | None = None
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether it could not be started without one."""
+        return self._tenant is not None
+
+    def needed(self, tenant: Tenant) -> None:
+        """It could not be started for that client."""
+        self._tenant = tenant
+        self._seen = _signature()
+        if self._timer is None:
+            self._arm()
+
+    def over(self) -> None:
+        """It can, or nobody wants it any more."""
+        self._tenant = None
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        signature = _signature()
+        self._arm()
+        if signature != self._seen:
+            self._seen = signature
+            self._try()
+
+    def _try(self) -> None:
+        """Somebody has logged in somewhere, perhaps to this one."""
+        if self._tenant and (self._attempt is None or self._attempt.done()):
+            self._attempt = asyncio.ensure_future(self._start(self._tenant))
+            self._attempt.add_done_callback(lambda late: late.cancelled() or late.exception())
+
+
+def _signature() -> tuple[int, int] | None:
+    try:
+        found = os.stat(oauth_file())
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino
