@@ -8,6 +8,7 @@ from time import perf_counter_ns
 from chain import ECHO, MODERN, PYTHON, SWIFT, HearthChain, SocatChain, wait_until
 from client import INITIALIZE, ChainError, request
 from measure import Action, Group, Line, milliseconds
+from searching import TOOLS, find_actions, index_actions, question_actions
 from stage import Child, Stage, resident_mb
 
 # Sizes of a run: enough for a steady median on a noisy machine, and about a minute in all.
@@ -19,6 +20,7 @@ CROWD, SLOW = 20, 5
 KNOWN = CROWD - 3
 CALL_ROUNDS, CALLS_PER_ROUND = 20, 300
 PIPELINE_ROUNDS, PIPELINED_CALLS = 9, 8000
+INDEX_ROUNDS = 11
 SESSIONS = 10
 WARMUP_ROUNDS = 2
 MEMORY_CALLS = 200
@@ -33,6 +35,10 @@ LINES = [
     Line("pipelined calls", "pipeline", "hearth", "socat", 0.4, at_most=False),
     Line("pipelined calls, upstream that costs almost nothing", "swift", "hearth", "socat", None),
     Line("legacy client, modern server, p50", "eras", "translated", "same era", 1.5),
+    Line(f"index of {TOOLS:,} tools, CPU", "index", "build", None, 100.0),
+    Line(f"a question to {TOOLS:,} tools, its words not asked for before, p50", "question", "first", None, 1.0),
+    Line(f"the same again, p50 of {TOOLS:,} tools", "question", "again", None, 1.0),
+    Line(f"`find_tools` over {TOOLS:,} tools, p50", "find", "find_tools", "direct call", 3.0),
     Line("bridge, resident", "memory", "bridge", None, 11.0),
     Line(f"daemon, resident, 1 upstream, {SESSIONS} sessions", "memory", "daemon", None, 45.0),
 ]
@@ -54,6 +60,9 @@ def groups(stage: Stage) -> dict[str, Group]:
         "pipeline": Group("calls/s", {name: piper(end) for name, end in plain.items()}, PIPELINE_ROUNDS, WARMUP_ROUNDS),
         "swift": Group("calls/s", {name: piper(end) for name, end in swift.items()}, PIPELINE_ROUNDS, WARMUP_ROUNDS),
         "eras": Group("µs", era_actions(HearthChain(stage, "eras", MODERN)), CALL_ROUNDS, WARMUP_ROUNDS),
+        "index": Group("ms", index_actions(), INDEX_ROUNDS, WARMUP_ROUNDS),
+        "question": Group("ms", question_actions(), INDEX_ROUNDS, WARMUP_ROUNDS),
+        "find": Group("µs", find_actions(stage), CALL_ROUNDS, WARMUP_ROUNDS),
         "memory": Group("MB", memory_actions(stage), rounds=3, warmup=0),
     }
 

@@ -9,7 +9,15 @@ from process.corners import Stage
 from process.daemon import Scratch
 
 # What `make test` has no time for. By the names of files: who adds one there need not think of it.
-THOROUGH = ("test_corners_", "test_http_upstreams_", "test_oauth_", "test_reload_", "test_sharing_", "test_wicked_")
+THOROUGH = (
+    "test_corners_",
+    "test_http_upstreams_",
+    "test_oauth_",
+    "test_reload_",
+    "test_search_",
+    "test_sharing_",
+    "test_wicked_",
+)
 
 
 @pytest.hookimpl(tryfirst=True)

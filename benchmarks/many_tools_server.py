@@ -1,0 +1,43 @@
+"""A legacy MCP server with very many tools, all of which answer the same: what search is measured over.
+
+    many_tools_server.py COUNT
+
+Its tools are those of tests/search/corpus.txt, again and again under other names. `many` is the server of that name
+in the benchmarks' config; started with `python -I -S`, so it brings its own path.
+"""
+
+import json
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", "tests"), os.path.join(HERE, "..", "tests", "process", "upstreams")]
+
+import stdio  # noqa: E402  # after the path
+
+from search.corpus import tools  # noqa: E402
+
+
+def many(count: int) -> list[stdio.Message]:
+    """That many definitions; the first of each copy of the corpus has a name with its number."""
+    found: list[stdio.Message] = []
+    for number in range(count // len(tools()) + 1):
+        for server, definition in tools():
+            found.append({**definition, "name": f"{server}{number}_{definition['name']}"})
+    return found[:count]
+
+
+def main() -> None:
+    """Answer until stdin ends."""
+    stdio.limit_lifetime()
+    offered = many(int(sys.argv[1]))
+    for line in stdio.raw_lines():
+        request = json.loads(line)
+        if request.get("method") == "tools/call":
+            stdio.send(stdio.result(request, stdio.text("done")))
+        elif (reply := stdio.handshake(request, "many", offered)) is not None:
+            stdio.send(reply)
+
+
+if __name__ == "__main__":
+    main()
