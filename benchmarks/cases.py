@@ -38,7 +38,7 @@ LINES = [
     Line(f"index of {TOOLS:,} tools, CPU", "index", "build", None, 100.0),
     Line(f"a question to {TOOLS:,} tools, its words not asked for before, p50", "question", "first", None, 1.0),
     Line(f"the same again, p50 of {TOOLS:,} tools", "question", "again", None, 1.0),
-    Line(f"`find_tools` over {TOOLS:,} tools, p50", "find", "find_tools", "direct call", 3.0),
+    Line(f"`find_tools` over {TOOLS:,} tools, p50", "find", "find_tools", "direct call", 4.0),
     Line("bridge, resident", "memory", "bridge", None, 11.0),
     Line(f"daemon, resident, 1 upstream, {SESSIONS} sessions", "memory", "daemon", None, 45.0),
 ]

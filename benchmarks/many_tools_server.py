@@ -10,16 +10,16 @@ import json
 import os
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "..", "tests"), os.path.join(HERE, "..", "tests", "process", "upstreams")]
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests"))
+sys.path.insert(0, os.path.join(sys.path[0], "process", "upstreams"))
 
-import stdio  # noqa: E402  # after the path
+import stdio
 
-from search.corpus import tools  # noqa: E402
+from search.corpus import tools
 
 
 def many(count: int) -> list[stdio.Message]:
-    """That many definitions; the first of each copy of the corpus has a name with its number."""
+    """That many definitions; those of each copy of the corpus have its number in their names."""
     found: list[stdio.Message] = []
     for number in range(count // len(tools()) + 1):
         for server, definition in tools():

@@ -16,6 +16,7 @@ from process.corners import (
     Actor,
     Errand,
     Message,
+    Puppet,
     Stage,
     page,
 )
@@ -72,45 +73,40 @@ def test_errors_are_those_of_the_direct_call(stage: Stage, client: str, server: 
 # --- modern clients on legacy servers that ask
 
 
-def test_a_parked_call_goes_on_with_a_retry_of_call_tool(stage: Stage) -> None:
+def parked(stage: Stage) -> tuple[Actor, Errand, Puppet, Message]:
+    """A call in the midst of which the server has asked `q-1`; the client knows."""
     actor = staged(stage, NEWEST_LEGACY)
     errand = Errand(stage.modern(), **THROUGH)
     puppet, call = actor.next("tools/call")
     puppet.ask("q-1", "elicitation/create", **QUESTIONS["elicitation/create"])
     assert len(errand.wishes()) == 1
+    return actor, errand, puppet, call
+
+
+def goes_on(actor: Actor, errand: Errand, puppet: Puppet, call: Message) -> None:
+    """The client answers, and the call ends as it should."""
     errand.go_on()
     assert actor.reply_to("q-1")["result"] == FORM_ANSWER
     puppet.say(call, "thanks")
     assert errand.outcome().text == "thanks"
+
+
+def test_a_parked_call_goes_on_with_a_retry_of_call_tool(stage: Stage) -> None:
+    goes_on(*parked(stage))
 
 
 def test_a_retry_with_other_arguments_or_of_another_tool_is_refused(stage: Stage) -> None:
-    actor = staged(stage, NEWEST_LEGACY)
-    client = stage.modern()
-    errand = Errand(client, **THROUGH)
-    puppet, call = actor.next("tools/call")
-    puppet.ask("q-1", "elicitation/create", **QUESTIONS["elicitation/create"])
-    errand.wishes()
+    actor, errand, puppet, call = parked(stage)
     for inner in ({**INNER, "arguments": {"key": "other"}}, {**INNER, "name": "puppet__other"}):
         errand.call_again(arguments=inner, inputResponses={})
         assert errand.outcome().error["code"] == INVALID_PARAMS
-    errand.go_on()
-    assert actor.reply_to("q-1")["result"] == FORM_ANSWER
-    puppet.say(call, "thanks")
-    assert errand.outcome().text == "thanks"
+    goes_on(actor, errand, puppet, call)
 
 
 def test_the_retry_may_be_the_direct_call_that_it_stands_for(stage: Stage) -> None:
-    actor = staged(stage, NEWEST_LEGACY)
-    errand = Errand(stage.modern(), **THROUGH)
-    puppet, call = actor.next("tools/call")
-    puppet.ask("q-1", "elicitation/create", **QUESTIONS["elicitation/create"])
-    errand.wishes()
+    actor, errand, puppet, call = parked(stage)
     errand.params = INNER
-    errand.go_on()
-    assert actor.reply_to("q-1")["result"] == FORM_ANSWER
-    puppet.say(call, "thanks")
-    assert errand.outcome().text == "thanks"
+    goes_on(actor, errand, puppet, call)
 
 
 def test_urls_that_are_demanded_first_are_visited_and_the_tool_is_called_again(stage: Stage) -> None:

@@ -5,7 +5,6 @@ looked up by itself, with the words that may stand for it, and the best of those
 the words in few places is before one that has one word in many. Knows definitions, no server and no session.
 """
 
-import heapq
 import math
 import re
 from collections.abc import Iterable
@@ -121,8 +120,10 @@ class ToolIndex:
         exact = self._by_name.get(question.strip().lower())
         if exact is not None:
             total[exact] = math.inf
-        # Equal ones stay in the order of the lists.
-        found = heapq.nsmallest(limit, total, key=lambda tool: (-total[tool], tool))
+        # Those that can be among the first, of which there may be thousands less; equal ones in the order of the lists.
+        least = sorted(total.values(), reverse=True)[min(limit, len(total)) - 1] if total else 0.0
+        best = [tool for tool, score in total.items() if score >= least]
+        found = sorted(best, key=lambda tool: (-total[tool], tool))[:limit]
         return [self._names[tool] for tool in found], len(total)
 
     def _best(self, word: str) -> dict[int, float]:
