@@ -64,6 +64,14 @@ def test_with_no_daemon_it_says_what_is_configured(home: Home) -> None:
     assert not os.path.exists(home.registry)
 
 
+def test_what_is_kept_of_servers_is_known_when_nothing_runs(home: Home, bridge: Bridge) -> None:
+    bridge.ask("tools/list")
+    bridge.end()
+    assert home.run("stop", "--yes").returncode == 0
+    (found,) = home.json("upstreams", "--json")
+    assert (found["state"], found["tools"], found["era"], found["pids"]) == ("stopped", 4, "legacy", [])
+
+
 def test_the_names_are_completed(home: Home) -> None:
     home.configure_demo()
     done = home.run(COMP_WORDS="hearth upstreams d", COMP_CWORD="2", _HEARTH_COMPLETE="bash_complete")

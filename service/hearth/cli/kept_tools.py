@@ -2,10 +2,12 @@
 
 import json
 import os
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from hearth import config
 from hearth.mcp import tool_listing
+from hearth.mcp.offering import Offering
 from hearth.paths import Places
 from hearth.upstreams.kept import Kept
 from hearth.upstreams.learned import Learned
@@ -13,9 +15,13 @@ from hearth.upstreams.learned import Learned
 
 def document(places: Places, query: str, server: str | None, limit: int) -> dict[str, Any]:
     """What a daemon would answer that has just been started. Raises ConfigError and SearchUnavailable."""
-    kept = Kept(places.catalogue, Learned(places.learned).fingerprints, os.environ)
     specs = [spec for spec in config.load(places).servers.values() if not spec.disabled]
-    memories = ((spec.name, kept.recall(spec)) for spec in specs)
-    offerings = ((name, next(iter(memory.offerings.values()), None)) for name, memory in memories)
-    found: dict[str, Any] = json.loads(tool_listing.document(offerings, query, server, limit))
+    found: dict[str, Any] = json.loads(tool_listing.document(offerings(places, specs), query, server, limit))
     return found
+
+
+def offerings(places: Places, specs: Iterable[config.ServerSpec]) -> Iterator[tuple[str, Offering | None]]:
+    """What each server offered when it last ran; None where nothing is kept."""
+    kept = Kept(places.catalogue, Learned(places.learned).fingerprints, os.environ)
+    for spec in specs:
+        yield spec.name, next(iter(kept.recall(spec).offerings.values()), None)

@@ -1,5 +1,6 @@
 """Secrets that were typed into a command line on their way into a file: found, and offered a better place."""
 
+import re
 import sys
 from typing import Any
 
@@ -10,6 +11,8 @@ from hearth.cli import table
 
 Entry = dict[str, Any]
 
+# In the name of a secret; and a letter comes first.
+_UNUSABLE = re.compile(r"^[^a-z_]|[^a-z0-9_.@/-]")
 # What is shorter is no secret worth the name.
 SHORTEST_CHARACTERS = 4
 
@@ -28,7 +31,7 @@ def place_elsewhere(server: str, entry: Entry, ask: bool) -> list[str]:
     """Put them into the vault where a person wants that, and references into the entry; what is to be said of each."""
     notes = []
     for key, name in find(entry):
-        secret = f"{server}-{name}".lower()
+        secret = _UNUSABLE.sub("_", f"{server}-{name}".lower())
         value = entry[key][name]
         scheme, _, rest = value.partition(" ")
         # "Bearer xyz": the first word is no secret, and is wanted in the file.

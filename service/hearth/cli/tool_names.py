@@ -1,14 +1,12 @@
 """Completion of tools and their arguments, from what is kept of servers; wakes nothing and asks nobody."""
 
 import json
-import os
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from hearth.cli import server_names
-from hearth.errors import HearthError
 
 
 def complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -33,19 +31,14 @@ def known_tools(ctx: click.Context) -> dict[str, dict[str, Any]]:
     spec = server_names.configured(places).get(ctx.params.get("server") or "") if places else None
     if places is None or spec is None:
         return {}
+    from hearth.cli import kept_tools
     from hearth.mcp.offering import TOOLS
-    from hearth.upstreams.kept import Kept
-    from hearth.upstreams.learned import Learned
 
-    try:
-        memory = Kept(places.catalogue, Learned(places.learned).fingerprints, os.environ).recall(spec)
-    except HearthError:
-        return {}
-    tools: dict[str, dict[str, Any]] = {}
-    for offering in memory.offerings.values():
-        for name, item in offering.lists[TOOLS].items():
-            tools.setdefault(name, {key: json.loads(bytes(value)) for key, value in item.definition.items()})
-    return tools
+    ((_, offering),) = kept_tools.offerings(places, [spec])
+    items = offering.lists[TOOLS] if offering else {}
+    return {
+        name: {key: json.loads(bytes(value)) for key, value in item.definition.items()} for name, item in items.items()
+    }
 
 
 def _first_line(tool: dict[str, Any]) -> str | None:

@@ -11,10 +11,10 @@ from hearth.cli.table import clean, columns, duration
 
 Document = Mapping[str, Any]
 
-# Short ones: fourteen columns are to fit into a hundred characters.
+# Short ones: fifteen columns are to fit into a hundred characters or so.
 HEADERS = (
-    "SERVER", "STATE", "UP", "ERA", "ISOLATION", "PIDS", "USERS", "BUSY", "CALLS", "ERRORS", "P50", "P95", "MEMORY",
-    "RESTARTS",
+    "SERVER", "STATE", "UP", "ERA", "ISOLATION", "PIDS", "TOOLS", "USERS", "BUSY", "CALLS", "ERRORS", "P50", "P95",
+    "MEMORY", "RESTARTS",
 )  # fmt: skip
 
 
@@ -39,6 +39,7 @@ def _row(each: Document, name: str, sessions: int, in_flight: int, now: float) -
         eras(each),
         str(each.get("isolation") or "-"),
         " ".join(map(str, each.get("pids") or [])) or "-",
+        _count(each.get("tools")),
         str(sessions),
         str(in_flight),
         _count(each.get("calls")),

@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from hearth.cli import liveness, server_names, terminal, upstream_lines
+from hearth.cli import kept_tools, liveness, server_names, terminal, upstream_lines
 from hearth.cli.target import with_places
 from hearth.errors import ConfigError
+from hearth.mcp.offering import TOOLS
 from hearth.paths import Places
 
 # A server that nothing runs of, as the status document would have it.
@@ -28,7 +29,7 @@ def upstreams(places: Places, names: tuple[str, ...], as_json: bool) -> None:
     (P95), memory and restarts. Why one failed is said below. With a NAME, every instance of it is shown, too:
     servers are shared by all, by workspace or by nobody.
 
-    Wakes nothing: with no daemon, it says what is configured.
+    Wakes nothing: with no daemon, it says what is configured, and what is known of it.
 
     \b
     Examples:
@@ -62,10 +63,12 @@ def _upstreams(places: Places, document: dict[str, Any]) -> list[dict[str, Any]]
     except ConfigError:
         configured = {}
     running = bool(document.get("running")) and not document.get("degraded")
+    kept = {} if running else dict(kept_tools.offerings(places, configured.values()))
     for name, spec in configured.items():
         if name in known or (running and not spec.disabled):
             # In the file, and not taken up yet: the daemon's own word counts.
             continue
         state = "disabled" if spec.disabled else "stopped"
-        told.append({"name": name, "state": state, "isolation": spec.isolation, **_IDLE})
+        known_of = {"era": offering.era, "tools": len(offering.lists[TOOLS])} if (offering := kept.get(name)) else {}
+        told.append({"name": name, "state": state, "isolation": spec.isolation, **_IDLE, **known_of})
     return told

@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# How a tool says that it failed; looked for before anything is parsed.
+# How a tool says that it failed, looked for before anything is parsed; only near the end of an answer that is long:
+# an error is a sentence or two, and an image is not searched on every call.
 _IS_ERROR = b'"isError"'
+_VALUE_AT = len(_IS_ERROR) + 1
+_ERROR_BYTES = 4096
+_F = ord("f")
 
 
 class Desk(Protocol):
@@ -156,7 +160,9 @@ class Call:
                 return
         payload = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (self.id, result)
         if self.close(payload):
-            erred = _IS_ERROR in payload and _tells_error(payload, received)
+            at = payload.rfind(_IS_ERROR, -_ERROR_BYTES)
+            # Most servers say `false` each time: nothing is parsed for it.
+            erred = at >= 0 and payload[at + _VALUE_AT] != _F and _tells_error(received)
             self.instance.figures.add(monotonic() - self.started, erred)
 
     def _take_error(self, message: json.Message) -> None:
@@ -266,11 +272,7 @@ class Call:
                 task.cancel()
 
 
-def _tells_error(payload: bytes, result: RawBytes) -> bool:
-    """Whether a result that speaks of errors is one. Parsed only if it may be: most servers say `false` each time."""
-    at = payload.rfind(_IS_ERROR) + len(_IS_ERROR)
-    if payload[at : at + 6] == b":false":
-        return False
+def _tells_error(result: RawBytes) -> bool:
     return values.is_true(values.members(result).get("isError"))
 
 

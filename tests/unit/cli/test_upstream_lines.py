@@ -5,8 +5,8 @@ import pytest
 from hearth.cli import upstream_lines
 
 DEMO = {
-    "name": "demo", "state": "ready", "era": "legacy", "isolation": "workspace", "pids": [4, 5], "calls": 12,
-    "errors": 1, "p50Ms": 1.234, "p95Ms": 1234.5, "memoryBytes": 61_000_000, "restarts": 2,
+    "name": "demo", "state": "ready", "era": "legacy", "isolation": "workspace", "pids": [4, 5], "tools": 8,
+    "calls": 12, "errors": 1, "p50Ms": 1.234, "p95Ms": 1234.5, "memoryBytes": 61_000_000, "restarts": 2,
     "instances": [
         {"era": "legacy", "place": "/a", "pids": [4], "sessions": 2, "inFlight": 1, "startedAt": 40.0},
         {"era": "legacy", "place": "/b", "pids": [5], "sessions": 1, "inFlight": 0, "startedAt": 90.0},
@@ -21,7 +21,8 @@ def cells(line: str) -> list[str]:
 def test_a_server_is_one_row_with_the_sums_of_its_instances() -> None:
     _, row = upstream_lines.lines([DEMO], 100.0, 200, with_instances=False)
     assert [cell.strip() for cell in cells(row)] == [
-        "demo", "ready", "1 min", "legacy", "workspace", "4 5", "3", "1", "12", "1", "1.2 ms", "1.2 s", "61 MB", "2",
+        "demo", "ready", "1 min", "legacy", "workspace", "4 5", "8", "3", "1", "12", "1", "1.2 ms", "1.2 s", "61 MB",
+        "2",
     ]  # fmt: skip
 
 
@@ -38,7 +39,7 @@ def test_why_a_server_failed_is_said_below_and_harmless() -> None:
 
 def test_what_an_older_daemon_does_not_tell_is_a_dash() -> None:
     _, row = upstream_lines.lines([{"name": "x"}], 0.0, 200, with_instances=True)
-    assert row.split() == ["x", "-", "-", "-", "-", "-", "0", "0", "-", "-", "-", "-", "-", "-"]
+    assert row.split() == ["x", "-", "-", "-", "-", "-", "-", "0", "0", "-", "-", "-", "-", "-", "-"]
 
 
 @pytest.mark.parametrize(

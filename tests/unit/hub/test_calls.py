@@ -423,6 +423,24 @@ def test_an_answer_is_counted_and_so_is_what_failed(answer: dict[str, Any], erro
     run(body())
 
 
+@pytest.mark.parametrize(
+    ("result", "errors"),
+    [
+        (b'{"content":[], "isError" : true}', 1),
+        (b'{"isError": true, "content": []}', 1),
+        (b'{"content":["isError"]}', 0),
+        (b'{"isError":true,"structuredContent":{"isError":true}}', 1),
+    ],
+)
+def test_however_a_server_writes_it(result: bytes, errors: int) -> None:
+    async def body() -> None:
+        stage = Stage()
+        stage.call.answered(json.parse(b'{"jsonrpc":"2.0","id":1,"result":%b}' % result))
+        assert stage.instance.figures.errors == errors
+
+    run(body())
+
+
 def test_what_was_cancelled_or_never_sent_is_in_no_figure() -> None:
     async def body() -> None:
         stage = Stage()
