@@ -15,6 +15,7 @@ THOROUGH = (
     "test_oauth_",
     "test_reload_",
     "test_search_",
+    "test_secrets_",
     "test_sharing_",
     "test_wicked_",
 )

@@ -28,6 +28,11 @@ class _Fields(logging.Formatter):
         text = super().format(record)
         return everywhere(f"{text} [{fields}]" if fields else text)
 
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the base class's name
+        # By itself first: where a text was cut, a secret may be cut as well, and is known at the end only.
+        record.message = everywhere(record.message)
+        return super().formatMessage(record)
+
 
 class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]
     """For journald without systemd-python: sd-daemon(3) reads the level from a prefix."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hearth.masking import Mask
 from hearth.server import logs
 
 
@@ -27,3 +28,21 @@ def test_each_file_of_the_rotation_is_for_this_user_alone(tmp_path: Path, monkey
     modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "logs").iterdir()}
     assert len(modes) == 1 + logs.ROTATE_COUNT
     assert set(modes.values()) == {0o600}
+
+
+def test_no_record_shows_a_secret_that_a_server_was_given(tmp_path: Path) -> None:
+    secret = "s3cret-value-0123"
+    held = Mask([secret])
+    path = tmp_path / "logs" / "mcp.log"
+    handler = logs._file(str(path))
+    record = logging.LogRecord("hearth", logging.DEBUG, "", 0, "given %s", (secret,), None)
+    record.upstream = secret
+    handler.emit(record)
+    handler.emit(logging.makeLogRecord({"msg": f"cut in the midst of {secret[:-2]}", "upstream": "a"}))
+    problem = ValueError(secret)
+    handler.emit(logging.makeLogRecord({"msg": "failed", "exc_info": (ValueError, problem, None)}))
+    handler.close()
+    text = path.read_text()
+    assert "given *** [upstream=***]" in text and "in the midst of *** [upstream=a]" in text
+    assert "ValueError: ***" in text and "s3cret" not in text
+    assert held(secret) == "***"
