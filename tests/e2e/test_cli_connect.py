@@ -103,3 +103,10 @@ def test_typed_with_options_before_the_verb_the_bridge_is_still_reached(home: Ho
         check=True,
     )
     assert json.loads(done.stdout)["id"] == 1
+
+
+def test_a_mode_is_handed_to_the_bridge(home: Home) -> None:
+    entry = home.json("connect", "--print", "--mode", "search")["mcpServers"]["hearth"]
+    assert entry["args"][-2:] == ["--mode", "search"]
+    assert "--mode" not in home.json("connect", "--print")["mcpServers"]["hearth"]["args"]
+    assert home.run("connect", "--print", "--mode", "odd").returncode == 2

@@ -198,6 +198,14 @@ def test_the_files_of_other_clients_are_read_as_they_are(text: str) -> None:
     assert found.config.servers
 
 
+def test_a_mode_that_is_another_clients_table_is_left_alone_and_a_misspelt_one_is_not() -> None:
+    assert examined('{"mode": {"build": {}}, "mcpServers": {}}', "opencode.json").problems == []
+    (problem,) = examined('{"mode": "serach", "mcpServers": {}}', "c.json").problems
+    assert 'mode must be "full" or "search" or "auto"' in problem
+    (problem,) = examined("[mode]\nbuild = 1\n").problems
+    assert "mode" in problem
+
+
 def test_foreign_keys_are_silent_at_the_top_and_warned_of_in_an_entry() -> None:
     assert examined(CLAUDE_CODE, "c.json").warnings == []
     assert examined(VS_CODE, "c.json").warnings == []

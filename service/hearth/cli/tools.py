@@ -32,17 +32,14 @@ class QueryGroup(click.Group):
         """Those with a name."""
         return [name for name in super().list_commands(ctx) if name != _DEFAULT]
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options of a query, then the commands."""
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """With those of a query, for who reads about it; its own command takes them."""
         options = [each for each in self.commands[_DEFAULT].params if isinstance(each, click.Option)]
-        records = [each.get_help_record(ctx) for each in [*options, *self.get_params(ctx)]]
-        with formatter.section("Options"):
-            formatter.write_dl([record for record in records if record])
-        self.format_commands(ctx, formatter)
+        return [*options, *super().get_params(ctx)]
 
 
 @click.group(cls=QueryGroup, short_help="List tools, or find them by a question.", subcommand_metavar="[QUERY]...")
-def tools() -> None:
+def tools(**_: object) -> None:
     """List the tools of your servers, or those that fit a QUERY, best first: the ranking that agents get which search
     (`hearth bridge --mode search`).
 

@@ -12,6 +12,7 @@ from hearth.config.keys import (
     SERVERS,
     SERVERS_IN_VSCODE,
     SETTINGS,
+    SHARED_SETTINGS,
     TABLES,
     flag_of,
     path_of,
@@ -118,6 +119,8 @@ class Examination:
         try:
             self._keep(name, SETTINGS[name].check(value), "file")
         except BadValue as exc:
+            if self.is_json and name in SHARED_SETTINGS and not isinstance(value, str):
+                return
             self.problem((*path, *exc.at), f"{name} {exc}")
 
     def _refuse_unknown(self, path: KeyPath) -> None:

@@ -82,6 +82,8 @@ OAUTH_ALIASES = {"clientId": "client_id", "clientSecret": "client_secret", "redi
 SILENT_CLIENT_KEYS = frozenset({"name", "description", "icon", "gallery"})
 # Other clients' settings that look like a slip of the pen in one of Hearth's: `mode`.
 CLIENT_SETTINGS = frozenset({"model"})
+# Settings that other clients have under the same name, with tables in them: opencode's `mode`.
+SHARED_SETTINGS = frozenset({"mode"})
 # Where other clients' JSON names the transport, besides Hearth's own key.
 TRANSPORT_ALIASES = ("type", "transportType")
 # What their words come to, without case, `-` and `_`. Those that say nothing beyond "command" or "url" are `auto`, and

@@ -32,7 +32,7 @@ class Entry(NamedTuple):
 
 def found_text(query: str, found: Sequence[Entry], fitting: int, silent: Sequence[str]) -> str:
     """The answer of `find_tools`. `fitting`: how many fit at all; `silent`: servers that may have more."""
-    asked = shortened(" ".join(query.split()), ECHO_CHARACTERS)
+    asked = shortened(" ".join(query[: 2 * ECHO_CHARACTERS].split()), ECHO_CHARACTERS)
     tail = _silence(silent)
     if not found:
         return f'No tool fits "{asked}". Try other words for it, or an empty query for a list of the servers.{tail}'
@@ -152,7 +152,8 @@ def nearest_names(name: str, known: Mapping[str, str]) -> list[str]:
     """The names most like this one. `known`: names as clients call them, and their servers' own, which may be meant."""
     import difflib
 
-    own = [exposed for exposed, bare in known.items() if bare.lower() == name.lower()]
+    wanted = name[:ECHO_CHARACTERS].lower()
+    own = [exposed for exposed, bare in known.items() if bare.lower() == wanted]
     by_letters = {exposed.lower(): exposed for exposed in known}
-    like = difflib.get_close_matches(name.lower()[:ECHO_CHARACTERS], by_letters, n=NEAREST_NAMES, cutoff=LIKENESS)
+    like = difflib.get_close_matches(wanted, by_letters, n=NEAREST_NAMES, cutoff=LIKENESS)
     return list(dict.fromkeys([*own, *(by_letters[letters] for letters in like)]))[:NEAREST_NAMES]

@@ -32,6 +32,7 @@ COVERAGE_EXPONENT = 0.5
 REMEMBERED_SCORES = 50_000
 # A question has a few words; what is longer is a document, of which the beginning says what is meant.
 QUESTION_WORDS = 16
+QUESTION_CHARACTERS = 1000
 # Of a description: what a tool is for is said first, and manuals of many pages would drown it.
 DESCRIPTION_CHARACTERS = 1000
 # Of a schema: beyond it no agent looks, and reading it would take longer than all others together.
@@ -117,7 +118,7 @@ class ToolIndex:
                 words[tool] = words.get(tool, 0) + 1
         for tool, count in words.items():
             total[tool] *= count**COVERAGE_EXPONENT
-        exact = self._by_name.get(question.strip().lower())
+        exact = self._by_name.get(question[:QUESTION_CHARACTERS].strip().lower())
         if exact is not None:
             total[exact] = math.inf
         # Those that can be among the first, of which there may be thousands less; equal ones in the order of the lists.
@@ -178,7 +179,8 @@ def _better(best: dict[int, float], others: dict[int, float], weight: float) -> 
 
 def question_words(question: str) -> list[str]:
     """The words of a question that say what is wanted; all of them, if none does."""
-    words = list(dict.fromkeys(word.lower() for word in _WORD.findall(_HUMP.sub(" ", question))))
+    beginning = _HUMP.sub(" ", question[:QUESTION_CHARACTERS])
+    words = list(dict.fromkeys(word.lower() for word in _WORD.findall(beginning)))
     return ([word for word in words if word not in _EMPTY_WORDS] or words)[:QUESTION_WORDS]
 
 

@@ -1,5 +1,7 @@
 """Clients that search: what they are offered, what they find, and calls that go through `call_tool`."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,12 @@ async def said(stage: Stage, member: Session, outlet: Kept, tool: str, **argumen
 
 def text(result: dict[str, Any]) -> str:
     return "\n".join(block["text"] for block in result["content"])
+
+
+def test_nothing_of_it_is_loaded_where_nobody_searches() -> None:
+    code = "import sys, hearth.hub.hub; print([name for name in sys.modules if 'search' in name or 'sqlite' in name])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 # --- which list

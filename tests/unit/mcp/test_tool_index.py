@@ -3,7 +3,7 @@
 import pytest
 
 from hearth.mcp.synonyms import SYNONYMS
-from hearth.mcp.tool_index import QUESTION_WORDS, Tool, ToolIndex, arguments, question_words
+from hearth.mcp.tool_index import QUESTION_CHARACTERS, QUESTION_WORDS, Tool, ToolIndex, arguments, question_words
 from hearth.wire import json
 from search.corpus import questions, tools
 from search.score import evaluation_score, index, places, raw, score
@@ -157,6 +157,7 @@ def test_a_question_of_empty_words_only_is_taken_by_its_words() -> None:
 
 def test_of_a_long_question_the_beginning_counts() -> None:
     assert len(question_words(" ".join(f"word{number}" for number in range(1000)))) == QUESTION_WORDS
+    assert question_words("x" * 10**6) == ["x" * QUESTION_CHARACTERS]
 
 
 @pytest.mark.parametrize(
