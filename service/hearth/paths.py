@@ -178,7 +178,7 @@ def safe_name(name: str) -> str:
     plain = readable == name == name.lower() and name == name.strip(".") != ""
     if plain and name.split(".")[0].rstrip("123456789") not in _WINDOWS_DEVICES:
         return name
-    return f"{readable.strip('.')}~{digest(name, 'surrogatepass')}"
+    return f"{readable.replace('.', '_')}~{digest(name, 'surrogatepass')}"
 
 
 def fitting_socket_path(path: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 import uvloop
 
 from hearth.errors import UpstreamBusy, UpstreamError
-from hearth.upstreams import process
+from hearth.upstreams import process, stderr
 from hearth.upstreams.process import Process
 from process.kernel import BOUND_SECONDS, is_gone
 
@@ -139,9 +139,9 @@ def test_the_last_lines_of_stderr_are_kept_and_long_ones_cut() -> None:
     async def body(child: Child) -> None:
         await child.run("import sys\nfor i in range(200): print(i, 'e' * 3000, file=sys.stderr)")
         await child.ended.wait()
-        assert len(child.stderr) == process.STDERR_LINES
+        assert len(child.stderr) == stderr.RING_LINES
         assert child.stderr[-1].startswith("199 ")
-        assert max(len(line) for line in child.stderr) == process.STDERR_LINE_BYTES
+        assert max(len(line) for line in child.stderr) == stderr.RING_CHARACTERS
 
     within_a_loop(body)
 

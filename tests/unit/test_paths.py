@@ -140,3 +140,29 @@ def test_what_is_kept_between_runs_and_the_config_follow_xdg(monkeypatch: pytest
     assert Places().log == "/state/hearth/logs/mcp.log"
     assert Places("work").learned == "/state/hearth/learned/work.json"
     assert Places().config_file() == "/config/hearth/config.toml"
+
+
+@pytest.mark.parametrize("name", ["github", "a.b-c_9", "community", "x" * 60])
+def test_a_server_with_a_plain_name_has_a_file_of_that_name(name: str) -> None:
+    assert paths.safe_name(name) == name
+
+
+ODD_NAMES = ["GitHub", "github ", "", ".", "..", "../x", "a/b", "a\\b", "con", "com1", "nul.txt", "x" * 61, "x" * 300,
+             "日本", "日本語", "a\nb", "a~b", "\ud800", "\udcff", "a.", "-", "*"]  # fmt: skip
+
+
+def test_every_name_has_a_file_of_its_own_on_every_file_system() -> None:
+    names = [*ODD_NAMES, "github", "x", "a_b", "a"]
+    found = [paths.safe_name(name) for name in names]
+    assert len({each.lower() for each in found}) == len(names)
+    assert all(set(each) <= paths._NAME_CHARACTERS | {"~"} and len(each) < 100 for each in found)
+    assert not [each for each in found if each.startswith(".") or each.endswith(".")]
+    devices = {"con", "prn", "aux", "nul", "com1", "lpt1"}
+    assert not devices & {each.split(".")[0] for each in found}
+    # The digest stays: it is what the files of a former run are called.
+    assert paths.safe_name("GitHub") == "GitHub~933bb589a4fe47e9"
+
+
+def test_the_logs_of_servers_lie_in_a_folder_of_their_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    assert paths.Places("work").server_log("a/b").startswith("/state/hearth/logs/servers/work/a_b~")

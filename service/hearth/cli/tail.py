@@ -1,13 +1,54 @@
 """The end of a log file, and what is added to it, over rotations."""
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from hearth.errors import HearthError
+
 BLOCK_BYTES = 64 * 1024
 # Nothing portable wakes us when a file grows; a quarter of a second reads as at once.
 POLL_SECONDS = 0.25
+
+
+def show(path: str, following: bool, lines: int) -> None:
+    """Print the last lines of a file and, where asked to, what is added, for ever. Raises HearthError."""
+    output = sys.stdout.buffer
+    file = _open(path, following)
+    recent = last_lines(file, lines)
+    output.write(_from_predecessor(path, lines - recent.count(b"\n")) + recent)
+    output.flush()
+    if not following:
+        file.close()
+        return
+    for data in follow(path, file):
+        output.write(data)
+        output.flush()
+
+
+def _open(path: str, wait: bool) -> BinaryIO:
+    while True:
+        try:
+            return open(path, "rb")
+        except FileNotFoundError as exc:
+            if not wait:
+                raise HearthError(f"{path} is gone") from exc
+            time.sleep(POLL_SECONDS)
+        except OSError as exc:
+            raise HearthError(f"cannot read {path}: {exc.strerror}") from exc
+
+
+def _from_predecessor(path: str, count: int) -> bytes:
+    """The last lines of the file that was rotated away last; a fresh one has few."""
+    if count <= 0:
+        return b""
+    try:
+        with open(f"{path}.1", "rb") as file:
+            return last_lines(file, count)
+    except OSError:
+        return b""
 
 
 def last_lines(file: BinaryIO, count: int) -> bytes:
@@ -33,7 +74,7 @@ def follow(path: str, file: BinaryIO) -> Iterator[bytes]:
             # Between the last read and the look it may have grown once more.
             yield file.read()
             file.close()
-            file = open(path, "rb")  # noqa: SIM115  # it lives as long as the iteration
+            file = _open(path, wait=True)
             continue
         time.sleep(POLL_SECONDS)
 

@@ -16,6 +16,7 @@ from hearth import __version__, config
 from hearth.config import Config
 from hearth.errors import ConfigError, StartError, UpstreamError
 from hearth.host import children, signals
+from hearth.host.line_files import FILES
 from hearth.host.listener import Listener
 from hearth.hub.hub import SERVERS_STOP_SECONDS, Hub
 from hearth.server import logs
@@ -47,10 +48,12 @@ def run(start: Start) -> int:
         logs.set_up(start.places.log, settings.log_level, journal=start.activation == "systemd")
         if start.nursery:
             start.nursery.put_to_use()
+        FILES.keep_in(start.places.server_log)
         listener = start.listen()
         daemon = Daemon(start, settings, claim, listener)
         _loop_run()(daemon.serve())
     finally:
+        FILES.close()
         claim.release()
     return 0
 

@@ -9,6 +9,7 @@ from hearth.errors import UpstreamBusy, UpstreamError
 from hearth.faults import SEAMS
 from hearth.host import children
 from hearth.turns import Gathered
+from hearth.upstreams.stderr import RING_LINES, Stderr
 
 log = logging.getLogger(__name__)
 
@@ -18,15 +19,18 @@ EOF_GRACE_SECONDS = 2.0
 TERM_GRACE_SECONDS = 3.0
 # How long after its death a child's output may still be open, held by a process that left its group.
 LAST_WORDS_SECONDS = 1.0
-# What is kept of a server's stderr for the error that names it.
-STDERR_LINES = 50
-STDERR_LINE_BYTES = 1000
+# The same for its stderr alone, which many a helper that stays behind holds open.
+STDERR_SECONDS = 0.1
+
+
+def _as_it_is(text: str) -> str:
+    return text
 
 
 class Process:
     """A running child. `on_output` gets its stdout in chunks, `on_exit` its exit code, once.
 
-    `on_lost` is told when a pipe to it has ended: its exit follows.
+    `on_lost` is told when a pipe to it has ended: its exit follows. `mask` takes secrets out of its stderr.
     """
 
     def __init__(
@@ -35,13 +39,15 @@ class Process:
         on_output: Callable[[bytes], None],
         on_exit: Callable[[int], None],
         on_lost: Callable[[], None] = lambda: None,
+        mask: Callable[[str], str] = _as_it_is,
     ) -> None:
         self.name = name
-        self.stderr: deque[str] = deque(maxlen=STDERR_LINES)
+        self.stderr: deque[str] = deque(maxlen=RING_LINES)
         self.exited = asyncio.Event()
         self._on_output = on_output
         self._on_exit = on_exit
         self._on_lost = on_lost
+        self._mask = mask
         self._child: children.Child | None = None
         self._stdin: Gathered | None = None
         self._readers: list[asyncio.BaseTransport] = []
@@ -49,6 +55,7 @@ class Process:
         self._connecting: asyncio.Future[None] | None = None
         self._stopping: asyncio.Future[None] | None = None
         self._output_ended = False
+        self._stderr_ended = False
         self.exit_code: int | None = None
         self._code: int | None = None
         self._late: asyncio.TimerHandle | None = None
@@ -71,7 +78,8 @@ class Process:
     async def _connect_pipes(self, child: children.Child) -> None:
         loop = asyncio.get_running_loop()
         out, _ = await loop.connect_read_pipe(lambda: _Output(self._on_output, self._end_of_output), child.stdout)
-        err, _ = await loop.connect_read_pipe(lambda: _Stderr(self.name, self.stderr), child.stderr)
+        said = Stderr(self.name, child.pid, self.stderr, self._mask, self._end_of_stderr)
+        err, _ = await loop.connect_read_pipe(lambda: said, child.stderr)
         stdin, _ = await loop.connect_write_pipe(lambda: _Input(self._lost_touch), child.stdin)
         self._stdin = Gathered(stdin)
         self._readers = [out, err]
@@ -89,19 +97,30 @@ class Process:
         self.exited.set()
         if self._stdin:
             self._stdin.transport.abort()
-        # What the child wrote before it died is still in the pipe and comes first.
         self._code = code
-        if self._output_ended:
+        self._finish_soon()
+
+    def _finish_soon(self) -> None:
+        """It has exited. What it wrote before is still in the pipes and comes first."""
+        if self._late:
+            self._late.cancel()
+        if self._output_ended and self._stderr_ended:
             self._finish()
         else:
-            self._late = asyncio.get_running_loop().call_later(LAST_WORDS_SECONDS, self._finish)
+            patience = STDERR_SECONDS if self._output_ended else LAST_WORDS_SECONDS
+            self._late = asyncio.get_running_loop().call_later(patience, self._finish)
 
     def _end_of_output(self) -> None:
         self._output_ended = True
         if self._code is not None:
-            self._finish()
+            self._finish_soon()
         else:
             self._lost_touch()
+
+    def _end_of_stderr(self) -> None:
+        self._stderr_ended = True
+        if self._code is not None and self._output_ended:
+            self._finish_soon()
 
     def _lost_touch(self) -> None:
         """A pipe to a child that lives has ended: nobody could ever talk with it again, so it is ended, too."""
@@ -184,27 +203,3 @@ class _Input(asyncio.BaseProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost()
-
-
-class _Stderr(asyncio.Protocol):
-    """Keeps the last lines; they reach the log at its most verbose level only, since they may carry anything."""
-
-    def __init__(self, name: str, ring: deque[str]) -> None:
-        self._name = name
-        self._ring = ring
-        self._rest = b""
-
-    def data_received(self, data: bytes) -> None:
-        *lines, rest = (self._rest + data).split(b"\n")
-        self._rest = rest[:STDERR_LINE_BYTES]
-        for line in lines:
-            self._keep(line)
-
-    def _keep(self, line: bytes) -> None:
-        text = line[:STDERR_LINE_BYTES].decode("utf-8", "replace").rstrip()
-        self._ring.append(text)
-        log.debug("stderr: %s", text, extra={"upstream": self._name})
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._rest:
-            self._keep(self._rest)

@@ -31,7 +31,7 @@ class StdioConnection(Connection):
         self._launch = launch
         message_limit, self._queue_limit = limits
         self._decoder = LineDecoder(message_limit)
-        self._process = Process(name, self._receive, self._exited, lambda: owner.lost(self))
+        self._process = Process(name, self._receive, self._exited, lambda: owner.lost(self), self._masked)
 
     @property
     def pid(self) -> int:  # type: ignore[override]  # a constant for those without a process
@@ -41,7 +41,11 @@ class StdioConnection(Connection):
     @property
     def last_words(self) -> tuple[str, ...]:  # type: ignore[override]
         """What it last wrote to its stderr."""
-        return tuple(map(self.mask, self._process.stderr))
+        return tuple(self._process.stderr)
+
+    def _masked(self, text: str) -> str:
+        # The mask is set after the connection is made, so it is looked up with each line.
+        return self.mask(text)
 
     async def open(self) -> None:
         """Start the server's process. Raises UpstreamError."""

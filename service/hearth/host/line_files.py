@@ -1,0 +1,146 @@
+"""Lines that are kept in files of this user's, each bounded by rotation, and written by a thread of their own.
+
+Whoever appends never waits and never fails: a disk that is full, slow, read-only or hangs costs lines, and is told of
+once in the log. Knows nothing of what the lines are.
+"""
+
+import logging
+import os
+import stat
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from hearth.errors import StartError
+from hearth.host.folders import make_private
+
+log = logging.getLogger(__name__)
+
+# A file and its predecessor: the last ten thousand lines or so.
+FILE_BYTES = 1024 * 1024
+# What waits for a disk that is slow, of all files together.
+QUEUE_BYTES = 4 * 1024 * 1024
+# After a failure the disk is left alone for so long.
+RETRY_SECONDS = 30.0
+# At the daemon's end: a disk that hangs must not hold it.
+CLOSE_SECONDS = 2.0
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+class LineFiles:
+    """A file of lines for each name. Nothing is kept before `keep_in` has said where."""
+
+    def __init__(self) -> None:
+        self._path_of: Callable[[str], str] | None = None
+        self._change = threading.Condition()
+        self._waiting: dict[str, list[str]] = {}
+        self._size = 0
+        self._lost: Counter[str] = Counter()
+        self._thread: threading.Thread | None = None
+        # Names that could not be written, and when they are tried again. The thread's alone.
+        self._failed: dict[str, float] = {}
+
+    def keep_in(self, path_of: Callable[[str], str]) -> None:
+        """Keep lines from now on, those of a name in the file that it names."""
+        self._path_of = path_of
+
+    def append(self, name: str, lines: list[str]) -> None:
+        """Add lines to the file of that name, soon."""
+        if self._path_of is None or not lines:
+            return
+        with self._change:
+            if self._size > QUEUE_BYTES:
+                self._lost[name] += len(lines)
+                return
+            self._waiting.setdefault(name, []).extend(lines)
+            # Characters: as good as bytes, for a bound.
+            self._size += sum(map(len, lines)) + len(lines)
+            if self._thread is None:
+                # A thread that hangs is left behind at the end: hence a daemon's.
+                arguments = (self._path_of,)
+                self._thread = threading.Thread(target=self._write_all, args=arguments, name="line-files", daemon=True)
+                self._thread.start()
+            self._change.notify_all()
+
+    def close(self) -> None:
+        """Write what waits, bounded, and keep no more."""
+        with self._change:
+            thread, self._thread, self._path_of = self._thread, None, None
+            self._change.notify_all()
+        if thread:
+            thread.join(CLOSE_SECONDS)
+
+    # --- in the thread
+
+    def _write_all(self, path_of: Callable[[str], str]) -> None:
+        while True:
+            with self._change:
+                while not self._waiting and self._thread:
+                    self._change.wait()
+                if not self._waiting:
+                    return
+                waiting, self._waiting = self._waiting, {}
+                lost, self._lost = self._lost, Counter()
+                self._size = 0
+            for name, lines in waiting.items():
+                if lost[name]:
+                    lines.append(f"… {lost[name]} lines were left out: the disk was too slow")
+                self._write(name, path_of(name), lines)
+
+    def _write(self, name: str, path: str, lines: list[str]) -> None:
+        if time.monotonic() < self._failed.get(name, 0.0):
+            return
+        try:
+            _append(path, "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+        except (OSError, StartError) as exc:
+            if name not in self._failed:
+                log.warning("what it says is not kept: %s", _reason(path, exc), extra={"upstream": name})
+            self._failed[name] = time.monotonic() + RETRY_SECONDS
+        else:
+            self._failed.pop(name, None)
+
+
+def _reason(path: str, exc: Exception) -> str:
+    cause = exc if isinstance(exc, OSError) else exc.__cause__
+    return f"{path}: {cause.strerror}" if isinstance(cause, OSError) and cause.strerror else str(exc)
+
+
+def _append(path: str, data: bytes) -> None:
+    """Add whole lines. Raises OSError and StartError; a line may be torn then, and the next one begins anew."""
+    make_private(os.path.dirname(path))
+    descriptor = _open(path)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size + len(data) > FILE_BYTES and size:
+            # Opened anew below; while the name is the old file's nothing is written that would exceed the bound.
+            os.close(descriptor)
+            descriptor = -1
+            os.replace(path, f"{path}.1")
+            descriptor, size = _open(path), 0
+        if size:
+            os.lseek(descriptor, -1, os.SEEK_END)
+            if os.read(descriptor, 1) != b"\n":
+                data = b"\n" + data
+        while data:
+            data = data[os.write(descriptor, data) :]
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _open(path: str) -> int:
+    """The file, for this user only. Raises OSError."""
+    descriptor = os.open(path, _FLAGS, 0o600)
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or (sys.platform != "win32" and found.st_uid != os.getuid()):
+        os.close(descriptor)
+        raise StartError(f"{path} is not a file of yours; move it away")
+    if sys.platform != "win32" and stat.S_IMODE(found.st_mode) & 0o077:
+        os.fchmod(descriptor, 0o600)
+    return descriptor
+
+
+# The daemon's own.
+FILES = LineFiles()

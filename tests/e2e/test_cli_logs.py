@@ -1,0 +1,138 @@
+"""`hearth logs NAME`: what a server has written to its stderr, without waking anything."""
+
+import os
+import select
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Home, scratch_home
+from hearth.host import line_files
+
+CONFIG = """
+[mcpServers.github]
+command = "true"
+[mcpServers."a b/c"]
+command = "true"
+[mcpServers.remote]
+url = "http://127.0.0.1:9/mcp"
+"""
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    for made in scratch_home():
+        made.write_config(CONFIG)
+        yield made
+        # Nothing was lit.
+        assert not os.path.exists(made.registry)
+
+
+def write(home: Home, *lines: str, name: str = "github") -> str:
+    folder = os.path.join(home.home, ".local", "state", "hearth", "logs", "servers", "mcp")
+    path = os.path.join(folder, f"{name}.log")
+    line_files._append(path, "".join(f"{line}\n" for line in lines).encode())
+    return path
+
+
+def test_the_last_lines_of_a_server_are_printed(home: Home) -> None:
+    write(home, *(f"line {number}" for number in range(100)))
+    assert home.run("logs", "github", "-n", "2").stdout == "line 98\nline 99\n"
+    assert len(home.run("logs", "github").stdout.splitlines()) == 50
+
+
+def test_lines_that_were_rotated_away_fill_the_number_up(home: Home) -> None:
+    path = write(home, "one", "two", "three")
+    os.rename(path, f"{path}.1")
+    write(home, "four")
+    assert home.run("logs", "github", "-n", "3").stdout == "two\nthree\nfour\n"
+
+
+def test_a_server_that_is_configured_no_longer_still_has_its_log(home: Home) -> None:
+    write(home, "old", name="gone")
+    assert home.run("logs", "gone").stdout == "old\n"
+
+
+def test_a_name_with_odd_characters_has_a_log(home: Home) -> None:
+    done = home.run("logs", "a b/c")
+    assert done.returncode == 1
+    assert done.stderr.startswith("hearth: server 'a b/c' has written nothing to its stderr yet")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("githup", "Did you mean 'github'?"),
+        ("zzz", "Known: github, a b/c, remote."),
+    ],
+)
+def test_an_unknown_name_is_told_those_that_are_configured(home: Home, name: str, words: str) -> None:
+    done = home.run("logs", name)
+    assert done.returncode == 2
+    assert f"There is no server {name!r}" in done.stderr
+    assert words in done.stderr
+
+
+def test_a_server_by_url_has_its_stderr_elsewhere(home: Home) -> None:
+    done = home.run("logs", "remote", "-f")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "is reached by its url" in done.stderr
+
+
+def test_names_are_completed(home: Home) -> None:
+    done = home.run(COMP_WORDS="hearth logs gi", COMP_CWORD="2", _HEARTH_COMPLETE="bash_complete")
+    assert done.stdout == "plain,github\n"
+
+
+class Following:
+    """`hearth logs NAME -f`, and what it has printed."""
+
+    def __init__(self, home: Home, *words: str) -> None:
+        self._process = subprocess.Popen([HEARTH, "logs", *words], env=home.environment, stdout=subprocess.PIPE)
+        self._seen = b""
+
+    def read_until(self, text: str) -> str:
+        """Everything up to and with that line."""
+        assert self._process.stdout is not None
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while f"{text}\n".encode() not in self._seen:
+            left = deadline - time.monotonic()
+            assert left > 0 and select.select([self._process.stdout], [], [], left)[0], self._seen
+            data = os.read(self._process.stdout.fileno(), 65536)
+            assert data, "it ended"
+            self._seen += data
+        return self._seen.decode()
+
+    def close(self) -> None:
+        assert self._process.stdout is not None
+        self._process.kill()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+def test_what_is_added_is_followed_over_rotations(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_files, "FILE_BYTES", 100)
+    write(home, "before")
+    following = Following(home, "github", "-f")
+    try:
+        following.read_until("before")
+        wanted = ["before"]
+        for number in range(10):
+            wanted.append(f"line {number} {'x' * 20}")
+            write(home, wanted[-1])
+            # One rotation at most between two looks: what is rotated away twice is gone.
+            seen = following.read_until(wanted[-1])
+        assert seen.splitlines() == wanted
+    finally:
+        following.close()
+
+
+def test_a_server_that_has_said_nothing_yet_can_be_followed_already(home: Home) -> None:
+    following = Following(home, "github", "-f")
+    try:
+        write(home, "first")
+        assert following.read_until("first") == "first\n"
+    finally:
+        following.close()
