@@ -97,6 +97,7 @@ class Places:
         "key",
         "learned",
         "log",
+        "pins",
         "profile",
         "registry",
         "server_logs",
@@ -122,6 +123,7 @@ class Places:
         self.server_logs = os.path.join(state_dir(), "logs", "servers", self.key)
         self.learned = os.path.join(state_dir(), "learned", self.key + ".json")
         self.catalogue = os.path.join(state_dir(), "catalogue", self.key)
+        self.pins = os.path.join(state_dir(), "pins", self.key)
 
     def config_file(self) -> str:
         """The config file that this daemon reads; it need not exist."""

@@ -57,6 +57,10 @@ class Control:
             raise Refused(f"the daemon lists no tools: {header.get('message')}")
         return self._document("tools", payload)
 
+    def approved(self) -> None:
+        """Have the daemon look at what was approved of tools. Raises Unreachable."""
+        self._ask("approved", ANSWER_SECONDS)
+
     def reload(self) -> tuple[bool, str]:
         """Have the configuration read again: whether it was taken, and what is said. Raises Unreachable."""
         header, _ = self._ask("reload", RELOAD_SECONDS)

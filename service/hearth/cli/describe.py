@@ -81,7 +81,20 @@ def upstream_lines(upstreams: list[Document], width: int) -> list[str]:
         for each in upstreams
     ]
     lines = columns(("SERVER", "STATE", "ERA", "ISOLATION", "PIDS", "TOOLS", "RESTARTS"), rows, width)
-    return lines + [clean(f"{each.get('name')}: {each['error']}") for each in upstreams if each.get("error")]
+    lines += [clean(f"{each.get('name')}: {each['error']}") for each in upstreams if each.get("error")]
+    return lines + [
+        clean(_changed_sentence(each)) for each in upstreams if each.get("changedTools") or each.get("pinError")
+    ]
+
+
+def _changed_sentence(upstream: Document) -> str:
+    name = upstream.get("name")
+    if upstream.get("pinError"):
+        what = "its tools are withheld" if upstream.get("pin") else "changes of its tools cannot be told"
+        return f"{name}: {what}: {upstream['pinError']}"
+    changed = count(len(upstream["changedTools"]), "tool")
+    withheld = ", and withheld" if upstream.get("pin") else ""
+    return f"{name}: {changed} changed or new since last approved{withheld}; `hearth tools diff {name}` shows them"
 
 
 def eras(upstream: Document) -> str:

@@ -25,11 +25,12 @@ def ask_about_sessions(control: Control, deed: str, yes: bool) -> None:
     who = describe.count(len(attached), "session")
     if not sys.stdin.isatty():
         raise Refused(f"{who} attached and no terminal to ask at: say --yes to {deed} anyway")
-    if not _confirm(f"{who} attached. {deed.capitalize()} anyway?"):
+    if not confirm(f"{who} attached. {deed.capitalize()} anyway?"):
         raise Refused("nothing was done")
 
 
-def _confirm(question: str) -> bool:
+def confirm(question: str) -> bool:
+    """Ask for yes or no."""
     try:
         return click.confirm(question, err=True)
     except click.Abort:

@@ -11,6 +11,7 @@ from hearth.mcp.offering import Offering
 from hearth.paths import Places
 from hearth.upstreams.kept import Kept
 from hearth.upstreams.learned import Learned
+from hearth.upstreams.pins import Pins
 
 
 def document(places: Places, query: str, server: str | None, limit: int) -> dict[str, Any]:
@@ -21,7 +22,11 @@ def document(places: Places, query: str, server: str | None, limit: int) -> dict
 
 
 def offerings(places: Places, specs: Iterable[config.ServerSpec]) -> Iterator[tuple[str, Offering | None]]:
-    """What each server offered when it last ran; None where nothing is kept."""
+    """What each server offered when it last ran, without what is withheld; None where nothing is kept."""
     kept = Kept(places.catalogue, Learned(places.learned).fingerprints, os.environ)
+    pins = Pins(places.pins)
     for spec in specs:
-        yield spec.name, next(iter(kept.recall(spec).offerings.values()), None)
+        offered = next(iter(kept.recall(spec).offerings.values()), None)
+        if offered and spec.pin:
+            offered = offered.without_tools(pins.withheld(spec.name, offered))
+        yield spec.name, offered

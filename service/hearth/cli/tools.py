@@ -8,6 +8,8 @@ import click
 from hearth.cli import kept_tools, liveness, server_names, table, terminal
 from hearth.cli.control import Control
 from hearth.cli.target import with_places
+from hearth.cli.tool_approve import approve
+from hearth.cli.tool_diff import diff
 from hearth.errors import ConfigError
 from hearth.paths import Places
 
@@ -52,6 +54,8 @@ def tools(**_: object) -> None:
       hearth tools open a pull request
       hearth tools --server github --limit 3 review
       hearth tools --json | jq -r '.[].name'
+      hearth tools diff                what servers have changed in their tools since you first saw them
+      hearth tools approve github      accept what has changed
     """
 
 
@@ -74,6 +78,8 @@ def find(places: Places, query: tuple[str, ...], server: str | None, limit: int 
 
 
 tools.commands[_DEFAULT] = find
+tools.add_command(diff)
+tools.add_command(approve)
 
 
 def _check_server(places: Places, server: str) -> None:

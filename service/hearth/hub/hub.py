@@ -28,6 +28,7 @@ from hearth.upstreams.connection import Connection
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.kept import Kept
 from hearth.upstreams.learned import Learned
+from hearth.upstreams.pins import Pins
 from hearth.upstreams.process import EOF_GRACE_SECONDS, TERM_GRACE_SECONDS
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
@@ -40,7 +41,12 @@ class Hub:
     """Everything that is shared, for one daemon's life. It is the audience of every instance."""
 
     def __init__(
-        self, config: Config, learned: str, daemon_id: str | None = None, catalogue: str | None = None
+        self,
+        config: Config,
+        learned: str,
+        daemon_id: str | None = None,
+        catalogue: str | None = None,
+        pins: str | None = None,
     ) -> None:
         self.config = config
         self.daemon_id = daemon_id or os.urandom(6).hex()
@@ -50,6 +56,8 @@ class Hub:
         self._learned = Learned(learned)
         # What they offered, and the folder where that is kept.
         self._kept = Kept(catalogue, self._learned.fingerprints) if catalogue else None
+        # How they described their tools when those were first seen or last approved, and the folder where that is kept.
+        self._pins = Pins(pins) if pins else None
         self._retiring: dict[Instance, asyncio.Task[None]] = {}
         # Reloads of which clients are told when it is known what they come to.
         self._settling = 0
@@ -147,7 +155,7 @@ class Hub:
                 self.servers[name] = former.pop(name)
                 kept.adapt(spec, config)
             else:
-                self.servers[name] = Server(spec, config, self._learned, self, self._retire, self._kept)
+                self.servers[name] = Server(spec, config, self._learned, self, self._retire, self._kept, self._pins)
         for server in former.values():
             # Calls in flight finish under the old config, bounded by the drain's time.
             server.outdate(config.drain_timeout)
@@ -194,6 +202,12 @@ class Hub:
             self._forwarding.spawn(self._settle(curious))
         self._announce()
         self.light()
+
+    def approved(self) -> str:
+        """A person has approved definitions of tools: what was withheld may be shown by now."""
+        self._catalogue.changed()
+        self._announce()
+        return "clients are told"
 
     async def _settle(self, curious: list[Session]) -> None:
         """Tell clients once: of what is gone together with what has come in its place."""
@@ -280,7 +294,8 @@ class Hub:
         """The tools that are known, for `hearth tools`. Starts nothing. Raises HearthError."""
         from hearth.mcp import tool_listing
 
-        offerings = [(name, each.offerings.any) for name, each in self.servers.items()]
+        latest = [(each, each.offerings.any) for each in self.servers.values()]
+        offerings = [(each.name, offered and offered.without_tools(each.withheld(offered))) for each, offered in latest]
         most = limit if isinstance(limit, int) and limit > 0 else 0
         return await asyncio.to_thread(tool_listing.document, offerings, query, server, most)
 

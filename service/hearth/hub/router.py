@@ -23,6 +23,7 @@ from hearth.hub.visits import Visits
 from hearth.mcp import answers, eras, inputs, names
 from hearth.mcp.capabilities import NEWER_QUESTIONS_SINCE
 from hearth.mcp.offering import KINDS, PROMPTS, TOOLS, Kind
+from hearth.mcp.pinned import Withheld
 from hearth.mcp.questions import Question
 from hearth.mcp.uris import NoSuchResource
 from hearth.upstreams.server import Server
@@ -258,6 +259,8 @@ class Router:
     ) -> None:
         def locate(view: View, settled: bool) -> Target | None:
             offer = view.offers[kind].get(name)
+            if offer is None and kind is TOOLS and name in view.withheld:
+                raise Withheld(*view.withheld[name])
             return offer.target if offer else None
 
         missing = missing or MessageError(f"unknown {kind.member[:-1]}: {name}", eras.INVALID_PARAMS)

@@ -6,13 +6,14 @@ the other's is prefixed.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec import Raw
 
 from hearth.hub.sessions import AUTO, SEARCH, Session
-from hearth.mcp import eras, lowering, offering, uris
+from hearth.mcp import eras, lowering, names, offering, uris
 from hearth.mcp.offering import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, Kind, Offering
 from hearth.upstreams.server import Server
 from hearth.wire import json
@@ -20,6 +21,7 @@ from hearth.wire.values import Members, RawBytes
 
 # In the place of a hash: the search tools are the same for everybody. No list has this one.
 SEARCH_CONTENT = -1
+_NOTHING: Mapping[str, tuple[str, str]] = MappingProxyType({})
 
 
 class Target(NamedTuple):
@@ -51,8 +53,16 @@ class View:
     `complete`: every server that the client may use has said what it has.
     """
 
-    def __init__(self, offerings: Sequence[tuple[Server, Offering]], alone: bool, complete: bool = True) -> None:
+    def __init__(
+        self,
+        offerings: Sequence[tuple[Server, Offering]],
+        alone: bool,
+        complete: bool = True,
+        withheld: Mapping[str, tuple[str, str]] = _NOTHING,
+    ) -> None:
         self.offerings = offerings
+        # Tools that would be here, were they approved: whose each is, and its own name.
+        self.withheld = withheld
         self.offers: dict[Kind, dict[str, Offer]] = {
             TOOLS: self._named(TOOLS, alone),
             PROMPTS: self._named(PROMPTS, alone),
@@ -217,12 +227,17 @@ class Catalogue:
     def _look(self, session: Session) -> View:
         tenant = session.tenant()
         offerings, servers = [], self.in_view(session)
+        withheld: dict[str, tuple[str, str]] = {}
         for server in servers:
             offered = server.offering(tenant) or server.offerings.any
             if offered:
-                offerings.append((server, offered))
+                tools = server.withheld(offered)
+                for tool in tools:
+                    name = tool if session.server else names.exposed(server.name, tool)
+                    withheld[name] = (server.name, tool)
+                offerings.append((server, offered.without_tools(tools)))
         complete = len(offerings) == len(servers)
         key = (session.server, complete, *((server.name, offered.key) for server, offered in offerings))
         if key not in self._views:
-            self._views[key] = View(offerings, session.server is not None, complete)
+            self._views[key] = View(offerings, session.server is not None, complete, withheld)
         return self._views[key]

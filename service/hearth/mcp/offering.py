@@ -1,7 +1,7 @@
 """What a server offers: its tools, prompts, resources and templates, kept as raw bytes and understood only as far as
 Hearth decides by them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from hearth.mcp import names
 from hearth.wire import json, values
@@ -101,6 +101,15 @@ class Offering:
         for kind in KINDS:
             if self.has(kind.capability):
                 self.lists[kind], self._listed[kind] = dict(other.lists[kind]), other._listed[kind]
+
+    def without_tools(self, names: Set[str]) -> "Offering":
+        """The same, but for those tools."""
+        if not names:
+            return self
+        found = Offering(self.era, self.version, self.capabilities, self.instructions)
+        found.lists, found._listed = dict(self.lists), dict(self._listed)
+        found.take(TOOLS, [item for item in self.lists[TOOLS].values() if item.name not in names])
+        return found
 
     def take(self, kind: Kind, items: Iterable[Item]) -> None:
         """Another list than before; of several items by one name the first counts. In the order of names."""

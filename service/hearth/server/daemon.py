@@ -108,7 +108,8 @@ class Daemon:
         """Serve until something ends it, then shut down."""
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
-        self.hub = Hub(self._settings, self._places.learned, catalogue=self._places.catalogue)
+        places = self._places
+        self.hub = Hub(self._settings, places.learned, catalogue=places.catalogue, pins=places.pins)
         self._reception = Reception(self, self._listener)
         self._config_file = ConfigFile(self._settings.path, self._start.config_seen, self._reload_by_itself)
         # Before the registry says that it runs: whoever reads that may send a signal at once.

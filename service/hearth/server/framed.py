@@ -34,7 +34,7 @@ DONE_LIMIT = 2000
 SENTENCE_LIMIT = 8000
 # What the format itself allows (docs/protocol.md). A line over message_limit is answered; it does not end the stream.
 FORMAT_LIMIT_BYTES = (1 << 28) - (1 << 17)
-_CONTROL = frozenset({"status", "tools", "reload", "shutdown"})
+_CONTROL = frozenset({"approved", "status", "tools", "reload", "shutdown"})
 
 
 class FramedWire(asyncio.Protocol):
@@ -197,7 +197,8 @@ class FramedWire(asyncio.Protocol):
                 document = await self._steward.hub.tools(*wanted)
                 self._send({"type": kind, "re": seq, "ok": True}, document)
                 return
-            if self.session:
+            # Whoever says so: what was approved is read from where only a person's own commands write it.
+            if self.session and kind != "approved":
                 await self._steward.hub.consent(self.session, kind)
             message = self._act(kind, header)
         except HearthError as exc:
@@ -208,6 +209,8 @@ class FramedWire(asyncio.Protocol):
     def _act(self, kind: str, header: dict[str, Any]) -> str:
         if kind == "reload":
             return self._steward.reload()
+        if kind == "approved":
+            return self._steward.hub.approved()
         restart = header.get("restart") is True
         # Soon, not now: the yes has to be written first.
         asyncio.get_running_loop().call_soon(self._steward.go_out, "it was asked to", restart)

@@ -13,7 +13,7 @@ from hearth.config import Config, ServerSpec
 from hearth.errors import HearthError, LoginRequired, UpstreamError
 from hearth.mcp import capabilities, eras, isolation
 from hearth.mcp.offering import Offering
-from hearth.paths import home_dir
+from hearth.paths import digest, home_dir
 from hearth.upstreams import figures, threads
 from hearth.upstreams.awaited_login import NEEDS_LOGIN, AwaitedLogin
 from hearth.upstreams.connection import Connection, Owner
@@ -21,6 +21,7 @@ from hearth.upstreams.instance import FAILED, READY, STARTING, STOPPED, Audience
 from hearth.upstreams.kept import Kept
 from hearth.upstreams.learned import Learned
 from hearth.upstreams.offerings import Offerings
+from hearth.upstreams.pins import Pins
 from hearth.upstreams.stdio import StdioConnection
 from hearth.upstreams.tenancy import Tenant
 
@@ -49,6 +50,7 @@ class Server:
         audience: Audience,
         retiring: Callable[[Instance, float], None],
         kept: Kept | None = None,
+        pins: Pins | None = None,
     ) -> None:
         self.spec = spec
         self.name = spec.name
@@ -58,6 +60,7 @@ class Server:
         self._audience = audience
         self._retiring = retiring
         self.offerings = Offerings(spec, kept)
+        self._pins = pins
         self._latest: Instance | None = None
         self._scout: Instance | None = None
         self._retired = False
@@ -126,7 +129,23 @@ class Server:
         """An instance has said what it offers."""
         if instance.offering:
             self.offerings.take(instance.capabilities, instance.offering)
+            self._show_pins(instance.capabilities, instance.offering)
             self._latest = instance
+
+    def withheld(self, offering: Offering) -> frozenset[str]:
+        """The tools among those offered that nobody is shown, nor may call, until a person has approved them."""
+        if self._pins is None or not self.spec.pin:
+            return frozenset()
+        if self._pins.is_garbled(self.name):
+            # It may never be started, with nothing that could be called: what it offered last is there to be approved.
+            known = self.offerings.known.items()
+            self._show_pins(next((profile for profile, each in known if each is offering), capabilities.FULL), offering)
+        return self._pins.withheld(self.name, offering)
+
+    def _show_pins(self, profile: bytes, offering: Offering) -> None:
+        if self._pins:
+            variant = f"{offering.era} {digest(profile.decode('utf-8', 'replace'))}"
+            self._pins.see(self.name, variant, offering, self.spec.pin)
 
     @property
     def is_late(self) -> bool:
@@ -366,6 +385,15 @@ class Server:
         """Every process of it."""
         return [pid for instance in self.instances.values() for pid in instance.pids]
 
+    def _describe_pins(self) -> dict[str, object]:
+        if self._pins is None:
+            return {}
+        return {
+            "pin": self.spec.pin,
+            "pinError": self._pins.problem(self.name),
+            "changedTools": [change.tool for change in self._pins.changes(self.name) if change.offered],
+        }
+
     def describe(self) -> dict[str, object]:
         """The server in `hearth status --json`."""
         offering = self.offerings.any
@@ -377,6 +405,7 @@ class Server:
             "pids": self.pids,
             "tools": None if offering is None else len(next(iter(offering.lists.values()))),
             "error": self.error,
+            **self._describe_pins(),
             "restarts": self._former_restarts + sum(instance.restarts for instance in self.instances.values()),
             **figures.total([self._former, *(instance.figures for instance in self.instances.values())]),
             "instances": [

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hearth.cli.describe import client_name, session_lines, sessions_text, status_lines
+from hearth.cli.describe import client_name, session_lines, sessions_text, status_lines, upstream_lines
 
 
 def running(**changes: Any) -> dict[str, Any]:
@@ -80,3 +80,19 @@ def test_a_client_is_named_by_text_or_by_name_and_version() -> None:
 
 def test_sessions_of_nothing_are_nobody() -> None:
     assert "nobody is attached" in sessions_text({"running": False, "lights": ""}, 80)[0]
+
+
+def test_servers_whose_tools_have_changed_are_marked() -> None:
+    upstreams = [
+        {"name": "calm", "state": "ready", "pin": True, "changedTools": [], "pinError": None},
+        {"name": "one", "state": "ready", "pin": False, "changedTools": ["a"], "pinError": None},
+        {"name": "two", "state": "ready", "pin": True, "changedTools": ["a", "b"], "pinError": None},
+        {"name": "blind", "state": "ready", "pin": True, "changedTools": [], "pinError": "/x: is a directory"},
+        {"name": "lax", "state": "ready", "pin": False, "changedTools": [], "pinError": "/x: is a directory"},
+    ]
+    assert upstream_lines(upstreams, 100)[6:] == [
+        "one: 1 tool changed or new since last approved; `hearth tools diff one` shows them",
+        "two: 2 tools changed or new since last approved, and withheld; `hearth tools diff two` shows them",
+        "blind: its tools are withheld: /x: is a directory",
+        "lax: changes of its tools cannot be told: /x: is a directory",
+    ]

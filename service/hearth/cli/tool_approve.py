@@ -1,0 +1,80 @@
+"""`hearth tools approve`."""
+
+import sys
+
+import click
+from click.shell_completion import CompletionItem
+
+from hearth.cli import ending, liveness, server_names, tool_changes, tool_diff
+from hearth.cli.control import Control
+from hearth.cli.target import with_places
+from hearth.errors import Refused, StartError
+from hearth.host.folders import refusal
+from hearth.mcp.pinned import Change
+from hearth.paths import Places
+from hearth.upstreams.pins import Pins
+
+
+def _complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    places = server_names.places_of(ctx)
+    server = ctx.params.get("server")
+    changes = Pins(places.pins).changes(server) if places and server else []
+    return [CompletionItem(change.tool) for change in changes if change.tool.startswith(incomplete)]
+
+
+@click.command(short_help="Accept tools as they are described now.")
+@click.argument("server", shell_complete=server_names.complete_server)
+@click.argument("tools", nargs=-1, metavar="[TOOL]...", shell_complete=_complete_tool)
+@click.option("--yes", "-y", is_flag=True, help="Do not show them, and do not ask.")
+@with_places
+def approve(places: Places, server: str, tools: tuple[str, ...], yes: bool) -> None:
+    """Accept the definitions of a server's tools that have changed, or of the TOOLs that are named. Shows them
+    first, and asks; exactly what was shown is accepted. Of a server with `pin = true` they were withheld until
+    then: a running daemon offers them at once.
+
+    \b
+    Examples:
+      hearth tools approve github
+      hearth tools approve github create_issue
+      hearth tools approve github --yes
+    """
+    pins = Pins(places.pins)
+    ((name, spec),) = tool_diff.chosen(places, pins, server).items()
+    problem = pins.problem(name)
+    if problem:
+        raise StartError(
+            f"what is known of its tools cannot be read: {problem}; move the file away to have them trusted anew"
+        )
+    changes = _wanted(pins.changes(name), tools, name)
+    if not changes:
+        click.echo(f"Every tool of {name} is as it was first seen or last approved.")
+        return
+    if not yes:
+        _ask(name, changes, spec.pin)
+    try:
+        pins.approve(name, changes)
+    except OSError as exc:
+        raise refusal("write to", pins.folder, exc) from exc
+    lit = liveness.find(places)
+    if lit:
+        with Control(lit.endpoint, lit.pid) as control:
+            control.approved()
+    click.echo(f"Approved of {name}, {tool_changes.summary(changes)}.")
+
+
+def _wanted(changes: list[Change], tools: tuple[str, ...], server: str) -> list[Change]:
+    known = {change.tool for change in changes}
+    for tool in tools:
+        if tool not in known:
+            there = f"; these have: {', '.join(sorted(map(tool_changes.visible, known)))}" if known else ""
+            raise click.UsageError(f"Tool {tool!r} of {server} has not changed, or there is none{there}.")
+    return [change for change in changes if not tools or change.tool in tools]
+
+
+def _ask(server: str, changes: list[Change], is_pinned: bool) -> None:
+    for line in tool_changes.lines(server, changes, is_pinned):
+        click.echo(tool_diff.styled(line), err=True)
+    if not sys.stdin.isatty():
+        raise Refused("nothing was approved: there is no terminal to ask at; look at it, then say --yes")
+    if not ending.confirm(f"Approve {tool_changes.summary(changes)}?"):
+        raise Refused("nothing was approved")
