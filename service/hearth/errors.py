@@ -109,6 +109,10 @@ class UpstreamBusy(UpstreamError):
 class LoginRequired(UpstreamError):
     """An MCP server wants a person to log in, or to allow more; the sentence has the command to type."""
 
+    def __init__(self, sentence: str, server: str) -> None:
+        super().__init__(sentence)
+        self.server = server
+
 
 class LoginFailed(UpstreamError):
     """A login came to nothing; the sentence says why."""

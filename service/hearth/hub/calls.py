@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hearth.errors import HearthError, UpstreamError
+from hearth.errors import HearthError, LoginRequired, UpstreamError
 from hearth.faults import SEAMS
 from hearth.hub.sessions import Replies, Session
 from hearth.mcp import answers, eras, lowering, translate
@@ -43,14 +43,17 @@ class Desk(Protocol):
     def call_again(self, call: "Call") -> None:
         """What was demanded is done, and the call is to be made afresh."""
 
+    def login_required(self, call: "Call", problem: LoginRequired) -> bool:
+        """A server refused the call for want of a login; True when that is taken care of."""
+
 
 class Call:
     """One request of one client. It is the upstream connection's waiter."""
 
     __slots__ = (
         "asked", "batch", "connection", "declared", "desk", "era", "id", "instance", "key", "known", "log_level",
-        "method", "number", "params", "parked", "paused", "plain", "progress_token", "replayed", "resent", "rounds",
-        "server", "session", "started", "tag", "tasks", "touched", "uncertain", "uri", "view",
+        "login", "method", "number", "params", "parked", "paused", "plain", "progress_token", "replayed", "resent",
+        "rounds", "server", "session", "started", "tag", "tasks", "touched", "uncertain", "uri", "view",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +92,8 @@ class Call:
         # How often its server has required input.
         self.rounds = 0
         self.log_level: str | None = None
+        # What its person said when asked to log in.
+        self.login: str | None = None
         self.uri: RawBytes | None = None
         # What a modern request declared that its client can be asked.
         self.declared: RawBytes = b"{}"
@@ -180,7 +185,9 @@ class Call:
         return self.view.with_links(self.session, self.server, result) if self.view.looks_at_links else result
 
     def failed(self, problem: HearthError) -> None:
-        """No answer will come from the upstream; the client gets the reason."""
+        """No answer will come from the upstream; the client gets the reason, or is asked to see to it."""
+        if isinstance(problem, LoginRequired) and self.connection and self.desk.login_required(self, problem):
+            return
         if self.close(answers.failure(self.id, problem)) and self.connection is not None:
             self.instance.figures.add(monotonic() - self.started, True)
 

@@ -1,18 +1,20 @@
 """A client's request to the server that has what it asks for: found, started if it does not run, and sent."""
 
 import asyncio
+import functools
 from collections.abc import Callable, Coroutine
 from time import monotonic
 from typing import Any, NamedTuple
 
 from msgspec import Raw
 
-from hearth.errors import HearthError, MessageError, UpstreamError
+from hearth.errors import HearthError, LoginRequired, MessageError, UpstreamError
 from hearth.hub import levels
 from hearth.hub.binding import Binding
 from hearth.hub.calls import Call, guarded, unrepeatable
 from hearth.hub.deadlines import Deadlines
 from hearth.hub.levels import Levels
+from hearth.hub.logins import Logins
 from hearth.hub.views import Catalogue, Target, View
 from hearth.mcp import eras, translate
 from hearth.upstreams.connection import Connection
@@ -45,13 +47,22 @@ class Search(NamedTuple):
 class Forwarding:
     """Sends calls."""
 
-    def __init__(self, catalogue: Catalogue, binding: Binding, levels: Levels, deadlines: Deadlines) -> None:
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        binding: Binding,
+        levels: Levels,
+        deadlines: Deadlines,
+        find: Callable[[str], Server | None] = lambda name: None,
+        server_info: bytes = b"{}",
+    ) -> None:
         self._catalogue = catalogue
         self._binding = binding
         self._levels = levels
         self._deadlines = deadlines
         self._raw_methods: dict[str, bytes] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self.logins = Logins(find, self.spawn, server_info)
 
     def submit(self, call: Call, request: Request, search: Search) -> None:
         """Forward a request. Raises HearthError when it is clear at once that it cannot be; later, the call fails."""
@@ -85,6 +96,11 @@ class Forwarding:
                 view = self._catalogue.view(call.session)
                 self.forward(call, request, view, search.locate(view, False) or target, instance)
                 return
+        except LoginRequired as problem:
+            call.declared = request.meta.get(eras.CLIENT_CAPABILITIES_KEY, b"{}")
+            again = functools.partial(self.submit, call, request, search)
+            if not self.logins.offer(call, problem, request.method, again):
+                call.failed(problem)
         except HearthError as problem:
             call.failed(problem)
 

@@ -68,7 +68,9 @@ class Hub:
         self._parking = Parking(lambda: self.config.parked_timeout, lambda: self.config.parked_limit, levels.attached)
         self._binding = Binding(self._questions, levels)
         deadlines = Deadlines(self.servers.values, lambda: self._retiring)
-        self._forwarding = Forwarding(self._catalogue, self._binding, levels, deadlines)
+        self._forwarding = Forwarding(
+            self._catalogue, self._binding, levels, deadlines, self.servers.get, identity.info
+        )
         self._listing = Listing(
             self._catalogue, self._binding, self._forwarding, identity.info, lambda: self.config.list_timeout
         )
@@ -281,7 +283,7 @@ class Hub:
 
     def busy(self) -> bool:
         """Whether somebody needs the daemon: an active session, a call, or an answer not yet delivered."""
-        if self._parking:
+        if self._parking or self._forwarding.logins:
             return True
         return any(session.active or session.open or session.outlet.owes() for session in self.sessions)
 

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
-from hearth.errors import HearthError, MessageError
+from hearth.errors import HearthError, LoginRequired, MessageError, UpstreamError
 from hearth.hub.binding import Binding
 from hearth.hub.calls import Call, broken
 from hearth.hub.forwarding import Forwarding, Request, Search, note_modern
 from hearth.hub.input_loop import InputLoop
 from hearth.hub.levels import Levels
 from hearth.hub.listing import Listing
+from hearth.hub.logins import take_answer
 from hearth.hub.openings import Openings, client_info
 from hearth.hub.parking import Parking
 from hearth.hub.questions import Questions
@@ -238,7 +239,8 @@ class Router:
     def _forward_tool(
         self, call: Call, name: str, params: json.Fields, meta: json.Fields, missing: HearthError | None = None
     ) -> None:
-        if call.era == eras.MODERN and "requestState" in params and self._is_retry(call, "tools/call", params, meta):
+        comes_back = call.era == eras.MODERN and ("requestState" in params or "inputResponses" in params)
+        if comes_back and self._is_retry(call, "tools/call", params, meta):
             return
         session = call.session
         view = self._catalogue.view(session)
@@ -326,7 +328,11 @@ class Router:
 
     def _is_retry(self, call: Call, method: str, params: json.Fields, meta: json.Fields) -> bool:
         """Whether it goes on with a parked call. Raises StateRefused and MessageError."""
-        if call.era != eras.MODERN or "requestState" not in params:
+        if call.era != eras.MODERN:
+            return False
+        if "inputResponses" in params:
+            take_answer(call, params)
+        if "requestState" not in params:
             return False
         note_modern(call, meta)
         return self._parking.retry(call, method, params)
@@ -368,6 +374,18 @@ class Router:
         except HearthError as problem:
             call.failed(problem)
         return True
+
+    def login_required(self, call: Call, problem: LoginRequired) -> bool:
+        """A server that runs refused the call for want of a login; True when that is taken care of."""
+
+        def again() -> None:
+            try:
+                # Who was refused was not heard.
+                call.send_again(call.params)
+            except UpstreamError as gone:
+                call.failed(gone)
+
+        return self._forwarding.logins.offer(call, problem, call.method, again)
 
     def _note_visits(self, call: Call, urls: list[Question]) -> None:
         for url in urls:

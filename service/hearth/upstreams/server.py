@@ -6,7 +6,7 @@ import logging
 import math
 import os
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hearth import references
 from hearth.config import Config, ServerSpec
@@ -24,6 +24,9 @@ from hearth.upstreams.offerings import Offerings
 from hearth.upstreams.pins import Pins
 from hearth.upstreams.stdio import StdioConnection
 from hearth.upstreams.tenancy import Tenant
+
+if TYPE_CHECKING:
+    from hearth.upstreams.http.oauth.invitation import Invitation
 
 log = logging.getLogger(__name__)
 
@@ -282,6 +285,12 @@ class Server:
     async def _resolved(self, folder: str | None) -> references.Resolution:
         resolve = functools.partial(references.resolve, self.spec, dict(os.environ), folder)
         return await threads.run(resolve) if references.may_block(self.spec) else resolve()
+
+    async def invite(self) -> "Invitation":
+        """The way to log in to it for a person whose client can show a page. Raises UpstreamError, VaultError."""
+        from hearth.upstreams.http.oauth.invitation import invite
+
+        return await invite((await self._resolved(None)).spec)
 
     # --- eagerness
 

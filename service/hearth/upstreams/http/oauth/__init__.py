@@ -8,6 +8,8 @@
     logins       a whole login: who this client is, the request, the tokens kept
     redirect     the listener on loopback that the browser comes back to
     store        what is kept: tokens in the vault, the rest in a file
+    invitation   a login by an address that a client shows
+    overview     what is known of logins, and their end
     account      one server's login in a running daemon: tokens, refreshed by one for all
 
 Imported with the first 401, or with a login that is kept: a daemon whose servers want none never loads it.

@@ -268,7 +268,7 @@ class Account:
 
 def required(name: str, why: str) -> LoginRequired:
     """The error that says what to type."""
-    return LoginRequired(f"server {name!r} {why}: type `hearth auth login {shlex.quote(name)}`")
+    return LoginRequired(f"server {name!r} {why}: type `hearth auth login {shlex.quote(name)}`", name)
 
 
 _ACCOUNTS: dict[str, Account] = {}

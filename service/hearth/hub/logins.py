@@ -1,0 +1,117 @@
+"""Calls to servers that want a login first: a client that can show an address is given one, any other the plain error.
+
+A legacy client gets the error by which addresses are demanded (-32042), and is told when somebody has logged in; a
+modern one a result that requires input, and the call that it makes then waits for the login. Whoever needs the same
+login gets the same address.
+"""
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hearth.errors import HearthError, LoginRequired
+from hearth.mcp import answers, capabilities, eras, inputs
+from hearth.mcp.capabilities import ELICITATION
+from hearth.mcp.questions import Question
+from hearth.wire import json, values
+
+if TYPE_CHECKING:
+    from hearth.hub.calls import Call
+    from hearth.hub.sessions import Session
+    from hearth.upstreams.http.oauth.invitation import Invitation
+    from hearth.upstreams.server import Server
+
+# How long a call that was made again waits for its person to come back from the browser, before its client is asked
+# once more: below the minute after which clients give up.
+WAIT_SECONDS = 45.0
+# By which the client's answer is told from answers to the server's own questions.
+ANSWER_KEY = "hearth_login"
+_BY_URL = {"mode": json.Raw(b'"url"')}
+
+
+class Spawn(Protocol):
+    """Goes on with something, for that call."""
+
+    def __call__(self, work: Coroutine[Any, Any, None], call: "Call | None" = None) -> None: ...
+
+
+class Logins:
+    """The invitations of this daemon. `find` knows servers by their names."""
+
+    def __init__(self, find: "Callable[[str], Server | None]", spawn: Spawn, server_info: bytes) -> None:
+        self._find = find
+        self._spawn = spawn
+        self._server_info = server_info
+        # Who was told of which.
+        self._told: dict[Invitation, set[object]] = {}
+
+    def __len__(self) -> int:
+        return sum(invitation.is_open for invitation in self._told)
+
+    def offer(self, call: "Call", problem: LoginRequired, method: str, again: Callable[[], None]) -> bool:
+        """Whether the client is asked to show a login, or has been; `again` does the call once somebody has."""
+        known = call.session.capabilities if call.era == eras.LEGACY else values.members(call.declared)
+        if method not in inputs.MAY_REQUIRE or capabilities.problem(ELICITATION, _BY_URL, known, call.version):
+            return False
+        server = self._find(problem.server)
+        if server is None or call.login not in (None, "accept"):
+            # Who said no is not asked again, but told what to type.
+            return False
+        self._spawn(self._invite(call, problem, server, again), call)
+        return True
+
+    async def _invite(self, call: "Call", problem: LoginRequired, server: "Server", again: Callable[[], None]) -> None:
+        try:
+            invitation = await server.invite()
+        except HearthError:
+            # The command that the error has in it says why.
+            return self._refuse(call, problem)
+        told = self._told.setdefault(invitation, set())
+        if call.session.id in told and call.era == eras.MODERN:
+            outcome = await invitation.wait(WAIT_SECONDS)
+            if outcome is not None:
+                return again() if outcome and call.is_open else self._refuse(call, problem)
+        self._tell(call, problem, invitation, told)
+        return None
+
+    def _refuse(self, call: "Call", problem: LoginRequired) -> None:
+        call.close(answers.failure(call.id, problem))
+
+    def _tell(self, call: "Call", problem: LoginRequired, invitation: "Invitation", told: set[object]) -> None:
+        session = call.session
+        page = {
+            "mode": "url",
+            "message": f"Log in to {invitation.server}, so that it can be used by all your clients of Hearth.",
+            "url": invitation.url,
+        }
+        if not told:
+            invitation.when_over(lambda _: self._forget(invitation))
+        if call.era == eras.MODERN:
+            question = Question(ELICITATION, json.dumps(page))
+            call.close(answers.result(call.id, inputs.required_result({ANSWER_KEY: question}, None, self._server_info)))
+        else:
+            if session.id not in told:
+                invitation.when_over(lambda done: _complete(session, invitation.id) if done else None)
+            data = {"elicitations": [{**page, "elicitationId": invitation.id}]}
+            call.close(answers.error(call.id, eras.URL_ELICITATION_REQUIRED, str(problem), data))
+        told.add(session.id)
+
+    def _forget(self, invitation: "Invitation") -> None:
+        self._told.pop(invitation, None)
+
+
+def _complete(session: "Session", id: str) -> None:
+    params = json.dumps({"elicitationId": id})
+    session.outlet.notify(answers.notification("notifications/elicitation/complete", params))
+
+
+def take_answer(call: "Call", params: json.Fields) -> None:
+    """Take what the client's person said to a login out of the answers, which are the server's otherwise."""
+    given = values.members(params.get("inputResponses"))
+    if ANSWER_KEY not in given:
+        return
+    others = {key: value for key, value in given.items() if key != ANSWER_KEY}
+    if others:
+        params["inputResponses"] = json.Raw(json.join(others))
+    else:
+        del params["inputResponses"]
+    call.login = values.text(values.members(given[ANSWER_KEY]).get("action")) or "cancel"
