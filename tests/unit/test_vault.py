@@ -2,10 +2,13 @@
 
 import json
 import os
+import shutil
+import socket
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -138,6 +141,42 @@ def test_a_keyring_that_does_not_answer_is_waited_for_no_longer_than_the_bound(
     monkeypatch.setattr(keyring_process, "KEYRING_SECONDS", 0.2)
     with pytest.raises(VaultError, match=r"did not answer within 0\.2 s"):
         Vault("secrets").put("github", VALUE)
+
+
+def test_a_bus_that_never_answers_is_waited_for_no_longer_than_the_bound(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHON_KEYRING_BACKEND")
+    monkeypatch.setattr(keyring_process, "KEYRING_SECONDS", 0.5)
+    with TemporaryDirectory(dir="/tmp") as folder, socket.socket(socket.AF_UNIX) as bus:
+        bus.bind(f"{folder}/bus")
+        bus.listen()
+        # Connections are taken by the kernel, and nothing is ever said on them.
+        monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", f"unix:path={folder}/bus")
+        with pytest.raises(VaultError, match=r"did not answer within 0\.5 s"):
+            Vault("secrets").put("github", VALUE)
+    assert Vault("secrets").entries() == {}
+
+
+@pytest.mark.skipif(shutil.which("dbus-daemon") is None, reason="dbus-daemon is not installed")
+def test_a_bus_without_a_keyring_on_it_means_the_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHON_KEYRING_BACKEND")
+    with TemporaryDirectory(dir="/tmp") as folder:
+        address = f"unix:path={folder}/bus"
+        # No folder of services: whatever this machine could activate stays out of it.
+        (Path(folder) / "bus.conf").write_text(
+            f"<busconfig><type>session</type><listen>{address}</listen><policy context='default'>"
+            "<allow send_destination='*' eavesdrop='true'/><allow eavesdrop='true'/><allow own='*'/>"
+            "</policy></busconfig>"
+        )
+        command = ["dbus-daemon", f"--config-file={folder}/bus.conf", "--nofork", "--print-address"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as bus:
+            try:
+                assert bus.stdout and bus.stdout.readline()  # it listens by now
+                monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", address)
+                assert Vault("secrets").put("github", VALUE).startswith("the file ")
+            finally:
+                bus.terminate()
 
 
 def test_what_a_keyring_complains_of_does_not_tell_the_value(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
