@@ -142,17 +142,21 @@ class Bridge:
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
         """Send a request, wait for its answer."""
-        assert self.process.stdin
-        self._ids += 1
-        message = {"jsonrpc": "2.0", "id": self._ids, "method": method, "params": params}
-        self.process.stdin.write(json.dumps(message).encode() + b"\n")
-        self.process.stdin.flush()
+        self.begin(method, **params)
         while True:
             line = self._lines.next()
             assert line, "the bridge went away"
             answer: dict[str, Any] = json.loads(line)
             if answer.get("id") == self._ids:
                 return answer
+
+    def begin(self, method: str, **params: Any) -> None:
+        """Send a request, and do not wait."""
+        assert self.process.stdin
+        self._ids += 1
+        message = {"jsonrpc": "2.0", "id": self._ids, "method": method, "params": params}
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
 
     def open(self) -> dict[str, Any]:
         """The handshake; the answer to initialize."""

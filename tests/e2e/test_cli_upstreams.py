@@ -1,11 +1,12 @@
 """`hearth upstreams` as typed: figures of what runs, what is configured when nothing does."""
 
 import os
+import time
 from collections.abc import Iterator
 
 import pytest
 
-from e2e.cli_home import Bridge, Home, attached_bridge, scratch_home
+from e2e.cli_home import PATIENCE_SECONDS, Bridge, Home, attached_bridge, scratch_home
 
 
 @pytest.fixture
@@ -76,3 +77,48 @@ def test_the_names_are_completed(home: Home) -> None:
     home.configure_demo()
     done = home.run(COMP_WORDS="hearth upstreams d", COMP_CWORD="2", _HEARTH_COMPLETE="bash_complete")
     assert done.stdout.split() == ["plain,demo"]
+
+
+# --- hearth restart SERVER
+
+
+def pid_of(home: Home) -> int:
+    (found,) = home.json("upstreams", "demo", "--json")
+    (pid,) = found["pids"]
+    return int(pid)
+
+
+def test_one_server_is_restarted_and_its_clients_stay(home: Home, bridge: Bridge) -> None:
+    def counted() -> str:
+        answer = bridge.ask("tools/call", name="demo__count", arguments={})
+        return str(answer["result"]["content"][0]["text"])
+
+    assert (counted(), counted()) == ("1", "2")
+    former = pid_of(home)
+    done = home.run("restart", "demo")
+    assert done.returncode == 0, done.stderr
+    assert "the next call starts it anew" in done.stdout
+    assert counted() == "1"
+    assert pid_of(home) != former
+    (found,) = home.json("upstreams", "--json")
+    assert found["calls"] == 3
+
+
+def test_whoever_waits_for_an_answer_is_told_of_before_a_restart(home: Home, bridge: Bridge) -> None:
+    bridge.begin("tools/call", name="demo__slow", arguments={"seconds": 60})
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not any(each["inFlight"] for each in home.json("upstreams", "--json")[0]["instances"]):
+        assert time.monotonic() < deadline
+    done = home.run("restart", "demo")
+    assert done.returncode == 5
+    assert "1 call to demo in flight" in done.stderr
+    assert home.run("restart", "demo", "--yes").returncode == 0
+
+
+def test_a_server_that_is_not_there_or_does_not_run_is_not_restarted(home: Home) -> None:
+    home.configure_demo()
+    done = home.run("restart", "dmo")
+    assert done.returncode == 2
+    assert "Did you mean 'demo'?" in done.stderr
+    done = home.run("restart", "demo")
+    assert (done.returncode, "not running" in done.stdout) == (0, True)

@@ -204,3 +204,12 @@ def test_when_the_owner_leaves_the_earliest_other_becomes_it_and_all_are_told(sc
     assert [item["sessionId"] for item in heard] == [second.session["sessionId"]] * 2
     assert [item["isOwner"] for item in heard] == [True, False]
     until(lambda: scratch.status()["owner"] == second.session["sessionId"], "the second is the owner")
+
+
+def test_a_server_is_restarted_by_the_owner_and_not_by_another_without_its_word(scratch: Scratch) -> None:
+    scratch.start()
+    owner, asker = scratch.frames(), asker_of(scratch)
+    refused, _ = asker.control("restart", server="nobody")
+    assert (refused["ok"], "owner" in refused["message"]) == (False, True)
+    answer, _ = owner.control("restart", server="nobody")
+    assert (answer["ok"], "there is no server 'nobody'" in answer["message"]) == (False, True)

@@ -66,6 +66,13 @@ class Control:
         header, _ = self._ask("reload", RELOAD_SECONDS)
         return bool(header.get("ok")), str(header.get("message") or "")
 
+    def restart(self, server: str) -> str:
+        """Have the processes of a server end, so that the next call starts it anew. Raises Unreachable and Refused."""
+        header, _ = self._ask("restart", ANSWER_SECONDS, server=server)
+        if not header.get("ok"):
+            raise Refused(str(header.get("message") or f"the daemon did not restart {server}"))
+        return str(header.get("message") or "")
+
     def shutdown(self, restart: bool) -> tuple[bool, str]:
         """Have the daemon go; `wait_for_end` tells when it has. Raises Unreachable."""
         header, _ = self._ask("shutdown", ANSWER_SECONDS, restart=restart)

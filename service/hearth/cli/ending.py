@@ -22,10 +22,14 @@ def ask_about_sessions(control: Control, deed: str, yes: bool) -> None:
         return
     for line in describe.session_lines(attached, time.time(), terminal.width()):
         click.echo(line, err=True)
-    who = describe.count(len(attached), "session")
+    ask(f"{describe.count(len(attached), 'session')} attached", deed)
+
+
+def ask(obstacle: str, deed: str) -> None:
+    """Go on if the person says so. Raises Refused, also when there is nobody to ask."""
     if not sys.stdin.isatty():
-        raise Refused(f"{who} attached and no terminal to ask at: say --yes to {deed} anyway")
-    if not confirm(f"{who} attached. {deed.capitalize()} anyway?"):
+        raise Refused(f"{obstacle} and no terminal to ask at: say --yes to {deed} anyway")
+    if not confirm(f"{obstacle}. {deed.capitalize()} anyway?"):
         raise Refused("nothing was done")
 
 

@@ -1,39 +1,65 @@
 """`hearth restart`."""
 
+from typing import Any
+
 import click
 
-from hearth.cli import ending, liveness
+from hearth.cli import describe, ending, liveness, server_names
 from hearth.cli.control import Control
 from hearth.cli.target import with_places
 from hearth.paths import Places
 
 
-@click.command(short_help="Replace the daemon; bridges come back.")
+@click.command(short_help="Replace the daemon, or one server.")
+@click.argument("server", required=False, shell_complete=server_names.complete_server)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask, whoever is attached.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0),
     default=60,
     show_default=True,
-    help="Seconds to wait for its end.",
+    help="Seconds to wait for the daemon's end.",
 )
 @with_places
-def restart(places: Places, yes: bool, timeout: float) -> None:
+def restart(places: Places, server: str | None, yes: bool, timeout: float) -> None:
     """Send the daemon away and have every attached bridge come back at once, which lights a new one.
 
     For a new version of Hearth, say. Bridges repeat what was not answered; agents notice nothing. With
     nobody attached it stays out until the next connection.
 
+    With SERVER only that server's processes end, when their calls in flight are done; the next call starts it anew,
+    whatever it failed at before. For one that was given up, or that hangs.
+
     \b
     Examples:
       hearth restart
       hearth restart --yes
+      hearth restart github
     """
+    if server is not None:
+        server_names.check([server], server_names.configured(places), places.config_file())
     lit = liveness.find(places)
     if lit is None:
         click.echo("hearth is not running: the next connection lights it.")
         return
     with Control(lit.endpoint, lit.pid) as control:
+        if server is not None:
+            _ask_about_calls(control.status(), server, yes)
+            click.echo(f"{control.restart(server)}.")
+            return
         ending.ask_about_sessions(control, "restart", yes)
         ending.end(control, lit, restart=True, seconds=timeout)
     click.echo(f"pid {lit.pid} has gone; attached bridges, or the next connection, light a new one.")
+
+
+def _ask_about_calls(document: dict[str, Any], server: str, yes: bool) -> None:
+    """Let the person decide when somebody waits for an answer of it."""
+    instances = [
+        instance
+        for each in document.get("upstreams") or []
+        if each.get("name") == server
+        for instance in each.get("instances") or []
+    ]
+    waiting = sum(int(instance.get("inFlight") or 0) for instance in instances)
+    if waiting and not yes:
+        ending.ask(f"{describe.count(waiting, 'call')} to {server} in flight", "restart")

@@ -11,6 +11,7 @@ ANSWER_SECONDS = 60.0
 _WORDS = {
     "shutdown": "shut the shared MCP daemon down",
     "reload": "reload the configuration of the shared MCP daemon",
+    "restart": "restart a server of the shared MCP daemon",
 }
 _SCHEMA = {
     "type": "object",

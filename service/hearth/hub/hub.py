@@ -223,6 +223,20 @@ class Hub:
         if not self._settling:
             self._subscriptions.announce(self.sessions)
 
+    def restart(self, name: str) -> str:
+        """Have a server's processes end with their calls in flight, bounded as in a drain. Raises Refused."""
+        server = self.servers.get(name)
+        if server is None:
+            raise Refused(
+                f"there is no server {name!r} in {self.config.path}; known: {', '.join(self.servers) or 'none'}"
+            )
+        ended = server.renew(self.config.drain_timeout)
+        self._catalogue.changed()
+        if not ended:
+            return f"nothing of {name} runs; the next call starts it"
+        seconds = self.config.drain_timeout
+        return f"{name} ends when its calls are done, {seconds:g} s at most; the next call starts it anew"
+
     async def stop(self) -> None:
         """End every server, all at once."""
         stops = [server.retire() for server in self.servers.values()]

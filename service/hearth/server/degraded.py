@@ -250,7 +250,7 @@ class Guest:
             self._say({"type": "status", "re": seq}, json.dumps(_status(host)).encode())
         elif kind in ("reload", "shutdown"):
             return self._act(host, kind, seq)
-        elif kind == "tools":
+        elif kind in ("tools", "restart"):
             self._say({"type": kind, "re": seq, "ok": False, "message": host.reason})
         return bool(kind != "goodbye")
 

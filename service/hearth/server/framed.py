@@ -34,7 +34,7 @@ DONE_LIMIT = 2000
 SENTENCE_LIMIT = 8000
 # What the format itself allows (docs/protocol.md). A line over message_limit is answered; it does not end the stream.
 FORMAT_LIMIT_BYTES = (1 << 28) - (1 << 17)
-_CONTROL = frozenset({"approved", "status", "tools", "reload", "shutdown"})
+_CONTROL = frozenset({"approved", "status", "tools", "reload", "restart", "shutdown"})
 
 
 class FramedWire(asyncio.Protocol):
@@ -211,6 +211,8 @@ class FramedWire(asyncio.Protocol):
             return self._steward.reload()
         if kind == "approved":
             return self._steward.hub.approved()
+        if kind == "restart":
+            return self._steward.hub.restart(_string(header, "server") or "")
         restart = header.get("restart") is True
         # Soon, not now: the yes has to be written first.
         asyncio.get_running_loop().call_soon(self._steward.go_out, "it was asked to", restart)

@@ -97,7 +97,14 @@ class Server:
             if key.mode != mode:
                 self._drop(key, instance)
 
-    def _drop(self, key: Key, instance: Instance) -> None:
+    def renew(self, seconds: float) -> int:
+        """End every instance when its calls are done, or after so long; say how many. The next call gets another."""
+        ended = list(self.instances.items())
+        for key, instance in ended:
+            self._drop(key, instance, seconds)
+        return len(ended)
+
+    def _drop(self, key: Key, instance: Instance, seconds: float | None = None) -> None:
         """Its calls in flight finish; whoever calls next gets another."""
         if self.instances.get(key) is instance:
             del self.instances[key]
@@ -106,7 +113,7 @@ class Server:
         # What it still has in flight is counted there, too.
         instance.figures = self._former
         instance.outdate()
-        self._retiring(instance, self.spec.call_ceiling or math.inf)
+        self._retiring(instance, seconds if seconds is not None else self.spec.call_ceiling or math.inf)
 
     def profile(self, tenant: Tenant) -> bytes:
         """What a legacy instance is told that its clients can be asked. Alone on it, a client declares for itself.

@@ -481,3 +481,17 @@ def test_figures_outlive_the_instance_that_they_came_from(learned: Path) -> None
         assert [each["calls"] for each in told["instances"]] == [1]  # type: ignore[attr-defined]
 
     run(body())
+
+
+def test_a_renewed_server_gets_instances_without_a_past(learned: Path) -> None:
+    async def body() -> None:
+        server = StagedServer(learned)
+        former = await server.ensure(LEGACY)
+        assert server.renew(7.0) == 1
+        assert former.obsolete
+        assert server.retired == [(former, 7.0)]
+        assert await server.ensure(LEGACY) is not former
+        assert server.renew(7.0) == 1
+        assert server.renew(7.0) == 0
+
+    run(body())
