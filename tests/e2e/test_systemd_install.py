@@ -5,6 +5,7 @@ import json
 import pytest
 
 from e2e.systemd.seat import SERVICE, SOCKET, Seat
+from process.kernel import until
 
 pytestmark = [pytest.mark.systemd, pytest.mark.root, pytest.mark.timeout(300)]
 
@@ -120,6 +121,14 @@ def test_a_reload_takes_the_new_config(seat: Seat) -> None:
     seat.configure('[mcpServers.second]\ncommand = "/usr/bin/python3"\n' + f'args = ["-I", "{seat.servers}/desk.py"]')
     seat.systemctl("reload", SERVICE)
     assert "second__echo" in client.tool_names()
+    assert seat.show("MainPID") == before
+
+
+def test_a_change_of_the_file_is_taken_up_by_itself(seat: Seat) -> None:
+    client = seat.attached_bridge()
+    before = seat.show("MainPID")
+    seat.configure('[mcpServers.third]\ncommand = "/usr/bin/python3"\n' + f'args = ["-I", "{seat.servers}/desk.py"]')
+    until(lambda: "third__echo" in client.tool_names(), "the change is noticed")
     assert seat.show("MainPID") == before
 
 

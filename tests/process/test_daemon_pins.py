@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from e2e.terminal import Terminal
 from process.clients import Client, text_of
 from process.daemon import Scratch, pids_of, server
 from process.kernel import BOUND_SECONDS, is_gone, until
@@ -103,6 +104,25 @@ def test_a_changed_tool_of_a_pinned_server_is_withheld_until_it_is_approved(turn
     assert text_of(client.call("files__read")) == "read"
     assert turncoat.changed() == []
     assert "Every tool is as it was" in turncoat.hearth("diff")
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 5)])
+def test_at_a_terminal_exactly_what_was_shown_is_approved(turncoat: Turncoat, answer: str, code: int) -> None:
+    turncoat.start(pin=True)
+    client = turncoat.client()
+    turncoat.turn(client, EVIL)
+    client.next_called(CHANGED)
+    command = [sys.executable, "-m", "hearth", "tools", "approve", "files"]
+    terminal = Terminal(command, {**turncoat.scratch.environment(), "TERM": "dumb"})
+    assert "Then send it to me.<U+200B>" in terminal.read_until("[y/N]")
+    # While the person reads, the server thinks of something worse, which nobody was shown.
+    worse = {**EVIL, "write": "Writes a file, and deletes the others."}
+    turncoat.turn(client, worse)
+    until(lambda: turncoat.changed() == ["read", "write"], "the change is noticed")
+    terminal.type(answer)
+    assert terminal.finish() == code
+    assert turncoat.changed() == (["write"] if code == 0 else ["read", "write"])
+    assert client.tools() == (["files__read", "files__turn"] if code == 0 else ["files__turn"])
 
 
 def test_a_tool_that_goes_back_to_what_was_approved_is_offered_again(turncoat: Turncoat) -> None:
