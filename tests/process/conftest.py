@@ -13,6 +13,7 @@ THOROUGH = (
     "test_corners_",
     "test_http_upstreams_",
     "test_oauth_",
+    "test_pins_",
     "test_reload_",
     "test_search_",
     "test_secrets_",

@@ -36,14 +36,8 @@ def by_a_new_session(scratch: Scratch, daemon: Daemon) -> None:
         pass
 
 
-def by_itself(scratch: Scratch, daemon: Daemon) -> None:
-    """The file is watched, and taken up once it has been left alone for a second."""
-    before = scratch.status()["configHash"]
-    until(lambda: scratch.status()["configHash"] != before or scratch.status()["configError"], "the change was noticed")
-
-
 Way = Callable[[Scratch, Daemon], None]
-WAYS = pytest.mark.parametrize("reload", [by_signal, by_request, by_a_new_session, by_itself])
+WAYS = pytest.mark.parametrize("reload", [by_signal, by_request, by_a_new_session])
 
 
 @WAYS
@@ -89,6 +83,17 @@ def test_a_server_that_changed_is_started_anew_and_the_others_are_left_alone(scr
     assert pids_of(scratch, "echo") == [echo]
     assert pids_of(scratch, "change") != [change]
     until(lambda: is_gone(change), "the former process has ended")
+
+
+def test_a_change_that_nobody_tells_of_is_noticed_by_itself(scratch: Scratch) -> None:
+    scratch.configure({"echo": server("echo")})
+    scratch.start()
+    client = scratch.lines()
+    client.initialize()
+    client.tools()
+    scratch.configure({"change": server("changing")})
+    client.next_called(CHANGED)
+    assert client.tools() == CHANGING
 
 
 def test_a_disabled_server_is_as_good_as_removed(scratch: Scratch) -> None:
@@ -346,62 +351,3 @@ def test_calls_that_wait_for_their_turn_at_a_changed_server_have_it(scratch: Scr
     scratch.configure({"count": server("counting", ledger, 0, max_concurrency=1)})
     by_request(scratch, daemon)
     assert [text_of(client.answer_to(id)) for id in ids] == [f"once k{number}" for number in range(4)]
-
-
-# --- settings
-
-
-def test_a_bridge_keeps_the_pace_of_heartbeats_that_it_was_told(scratch: Scratch) -> None:
-    scratch.configure(idle_timeout=0, heartbeat_interval=600)
-    daemon = scratch.start()
-    former = scratch.frames()
-    assert former.session["heartbeatSeconds"] == 600
-    scratch.configure(idle_timeout=0, heartbeat_interval=0.05)
-    by_request(scratch, daemon)
-    latter = scratch.frames()
-    assert latter.session["heartbeatSeconds"] == 0.05
-
-    def active() -> dict[str, bool]:
-        return {each["id"]: each["active"] for each in scratch.status()["sessions"]}
-
-    until(lambda: not active()[latter.session["sessionId"]], "who was told the new pace is missed")
-    assert active()[former.session["sessionId"]]
-
-
-def test_limits_of_connections_hold_for_those_that_are_opened_from_then_on(scratch: Scratch) -> None:
-    scratch.configure({"echo": server("echo")}, message_limit=8192)
-    daemon = scratch.start()
-    former = scratch.lines()
-    text = "x" * 20_000
-
-    def is_refused() -> bool:
-        former.begin_call("echo__echo", text=text)
-        return "over the limit of 8192 bytes (message_limit)" in former.receive()["error"]["message"]
-
-    assert is_refused()
-    scratch.configure({"echo": server("echo")}, message_limit="1 MiB")
-    by_request(scratch, daemon)
-    assert is_refused()
-    assert text_of(scratch.lines().call("echo__echo", text=text)) == text
-
-
-def test_a_shorter_pace_does_not_wait_for_the_former_one(scratch: Scratch) -> None:
-    scratch.configure(idle_timeout=0, heartbeat_interval=10_000)
-    daemon = scratch.start()
-    scratch.configure(idle_timeout=0.2, heartbeat_interval=10_000)
-    by_request(scratch, daemon)
-    assert daemon.wait() == 0
-
-
-def test_each_setting_of_connections_that_come_is_in_force(scratch: Scratch) -> None:
-    daemon = scratch.start(HEARTH_IDLE_TIMEOUT="0")
-    first = scratch.frames()
-    scratch.configure(max_connections=1, log_level="debug")
-    by_request(scratch, daemon)
-    refused = scratch.control()
-    refused.send_frame({"type": "hello", "protocol": 1})
-    assert "max_connections" in refused.receive_type("error")[0]["message"]
-    scratch.configure(max_connections=2)
-    by_request(scratch, daemon)
-    scratch.frames()
-    assert first.ask("ping")["result"] == {}

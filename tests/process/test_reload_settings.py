@@ -1,0 +1,99 @@
+"""Settings that a reload changes: in force at once, or for connections that are opened from then on, as documented."""
+
+import pytest
+
+from process.clients import Closed, text_of
+from process.daemon import Scratch, server
+from process.kernel import until
+
+
+def reload(scratch: Scratch) -> None:
+    assert scratch.control().control("reload")[0]["ok"] is True
+
+
+def test_a_bridge_keeps_the_pace_of_heartbeats_that_it_was_told(scratch: Scratch) -> None:
+    scratch.configure(idle_timeout=0, heartbeat_interval=600)
+    scratch.start()
+    former = scratch.frames()
+    assert former.session["heartbeatSeconds"] == 600
+    scratch.configure(idle_timeout=0, heartbeat_interval=0.05)
+    reload(scratch)
+    latter = scratch.frames()
+    assert latter.session["heartbeatSeconds"] == 0.05
+
+    def active() -> dict[str, bool]:
+        return {each["id"]: each["active"] for each in scratch.status()["sessions"]}
+
+    until(lambda: not active()[latter.session["sessionId"]], "who was told the new pace is missed")
+    assert active()[former.session["sessionId"]]
+
+
+def test_limits_of_connections_hold_for_those_that_are_opened_from_then_on(scratch: Scratch) -> None:
+    scratch.configure({"echo": server("echo")}, message_limit=8192)
+    scratch.start()
+    former = scratch.lines()
+    text = "x" * 20_000
+
+    def is_refused() -> bool:
+        former.begin_call("echo__echo", text=text)
+        return "over the limit of 8192 bytes (message_limit)" in former.receive()["error"]["message"]
+
+    assert is_refused()
+    scratch.configure({"echo": server("echo")}, message_limit="1 MiB")
+    reload(scratch)
+    assert is_refused()
+    assert text_of(scratch.lines().call("echo__echo", text=text)) == text
+
+
+def test_a_shorter_pace_does_not_wait_for_the_former_one(scratch: Scratch) -> None:
+    scratch.configure(idle_timeout=0, heartbeat_interval=10_000)
+    daemon = scratch.start()
+    scratch.configure(idle_timeout=0.2, heartbeat_interval=10_000)
+    reload(scratch)
+    assert daemon.wait() == 0
+
+
+def test_each_setting_of_connections_that_come_is_in_force(scratch: Scratch) -> None:
+    scratch.start(HEARTH_IDLE_TIMEOUT="0")
+    first = scratch.frames()
+    scratch.configure(max_connections=1, log_level="debug")
+    reload(scratch)
+    refused = scratch.control()
+    refused.send_frame({"type": "hello", "protocol": 1})
+    assert "max_connections" in refused.receive_type("error")[0]["message"]
+    scratch.configure(max_connections=2)
+    reload(scratch)
+    scratch.frames()
+    assert first.ask("ping")["result"] == {}
+
+
+def test_the_time_that_lists_wait_is_in_force_at_once(scratch: Scratch) -> None:
+    servers = {"silent": server("silent"), "echo": server("echo")}
+    scratch.configure(servers, list_timeout=10_000)
+    scratch.start()
+    scratch.configure(servers, list_timeout=0.3)
+    reload(scratch)
+    assert scratch.lines().tools() == ["echo__add", "echo__echo"]
+
+
+def test_the_time_that_answers_are_delivered_after_the_end_of_input_is_in_force_at_once(scratch: Scratch) -> None:
+    servers = {"count": server("counting", scratch.home / "ledger")}
+    scratch.configure(servers, eof_timeout=10_000)
+    scratch.start()
+    client = scratch.lines()
+    client.tools()
+    scratch.configure(servers, eof_timeout=0.2)
+    reload(scratch)
+    client.begin_call("count__once", key="k", delay=600_000)
+    client.stream.end_input()
+    with pytest.raises(Closed):
+        client.receive()
+
+
+def test_what_is_logged_changes_at_once(scratch: Scratch) -> None:
+    scratch.configure(log_level="error")
+    scratch.start()
+    assert "is in force" not in scratch.logged()
+    scratch.configure(log_level="debug")
+    # Noticed by itself, which is told at the level that holds by then.
+    until(lambda: "is in force" in scratch.logged(), "the new level holds")

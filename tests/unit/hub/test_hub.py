@@ -1,0 +1,26 @@
+"""The hub as a whole: what a reload changes in it."""
+
+from pathlib import Path
+
+from hearth.config import Config
+from unit.conversations import run
+from unit.hub.whole_hub import Stage
+
+
+def test_settings_are_looked_up_when_they_are_needed(tmp_path: Path) -> None:
+    async def body() -> None:
+        hub = Stage(tmp_path).hub
+        hub.apply(
+            Config(list_timeout=1.0, question_timeout=2.0, parked_timeout=3.0, parked_limit=4, search_threshold=5)
+        )
+        found = (
+            hub._listing._timeout(),
+            hub._relay._timeout(),
+            hub._router._loop._timeout(),
+            hub._parking._patience(),
+            hub._parking._limit(),
+            hub._catalogue._threshold(),
+        )
+        assert found == (1.0, 2.0, 2.0, 3.0, 4, 5)
+
+    run(body())
