@@ -47,7 +47,9 @@ def runtime_dir() -> str:
     if sys.platform == "win32":
         return os.path.join(os.environ.get("LOCALAPPDATA") or home_dir(), "Temp")
     if sys.platform == "darwin":
-        return os.path.join(home_dir(), "Library", "Caches", "TemporaryItems")
+        # Of macOS's own places for such things, TMPDIR is emptied at a restart and Caches whenever room is needed;
+        # launchd binds the socket at login, before anything could make the folder anew.
+        return os.path.join(state_dir(), "run")
     named = os.environ.get("XDG_RUNTIME_DIR", "")
     if named.startswith("/"):
         return named
@@ -77,8 +79,15 @@ def config_dir() -> str:
 
 
 def state_dir() -> str:
-    """Where logs, and what is remembered between runs, are kept."""
+    """Where what is remembered between runs is kept."""
     return _base("XDG_STATE_HOME", "Application Support", "LOCALAPPDATA", ".local/state")
+
+
+def log_dir() -> str:
+    """Where logs are kept; on macOS where Console looks for them."""
+    if sys.platform == "darwin":
+        return _base("", "Logs", "", "")
+    return os.path.join(state_dir(), "logs")
 
 
 def oauth_file() -> str:
@@ -119,8 +128,8 @@ class Places:
         self.daemon_lock = os.path.join(self.folder, "daemon.lock")
         self.start_lock = os.path.join(self.folder, "start.lock")
         self.socket = fitting_socket_path(os.path.join(base, self.key + ".sock"))
-        self.log = os.path.join(state_dir(), "logs", self.key + ".log")
-        self.server_logs = os.path.join(state_dir(), "logs", "servers", self.key)
+        self.log = os.path.join(log_dir(), self.key + ".log")
+        self.server_logs = os.path.join(log_dir(), "servers", self.key)
         self.learned = os.path.join(state_dir(), "learned", self.key + ".json")
         self.catalogue = os.path.join(state_dir(), "catalogue", self.key)
         self.pins = os.path.join(state_dir(), "pins", self.key)

@@ -12,6 +12,7 @@ from process.daemon import Scratch
 THOROUGH = (
     "test_corners_",
     "test_http_upstreams_",
+    "test_launchd_",
     "test_oauth_",
     "test_pins_",
     "test_reload_",

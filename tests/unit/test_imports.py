@@ -42,7 +42,7 @@ ARROWS = {
 # library. The lock is the one at which bridge and daemon meet.
 BRIDGE_MODULES = {
     "hearth", "hearth.errors", "hearth.paths", "hearth.faults", "hearth.wire", "hearth.wire.frames",
-    "hearth.host", "hearth.host.locks", "hearth.host.locks_windows", "hearth.host.folders",
+    "hearth.host", "hearth.host.agent", "hearth.host.locks", "hearth.host.locks_windows", "hearth.host.folders",
 }  # fmt: skip
 # Windows has no flock; the package is imported there only.
 BRIDGE_PACKAGES = {"hearth.host.locks_windows": {"filelock"}}

@@ -8,7 +8,7 @@ import pytest
 from hearth import paths
 from hearth.config.model import Config
 from hearth.errors import HearthError
-from hearth.host import install, units
+from hearth.host import units, written_files
 from hearth.server.entry import Options
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "units"
@@ -53,33 +53,33 @@ def test_a_path_that_systemd_would_refuse_is_refused_with_a_sentence(path: str) 
 
 
 def test_absent_units_are_written() -> None:
-    plan = units.plan_install({"a": "1", "b": "2"}, {"a": None, "b": None})
-    assert plan == units.Plan(write=("a", "b"))
+    plan = written_files.plan_install({"a": "1", "b": "2"}, {"a": None, "b": None})
+    assert plan == written_files.Plan(write=("a", "b"))
 
 
 def test_units_that_are_the_same_are_kept_and_older_ones_of_ours_are_rewritten() -> None:
-    wanted = {"a": f"# {units.MARK}\nnew", "b": f"# {units.MARK}\nsame"}
-    plan = units.plan_install(wanted, {"a": f"# {units.MARK}\nold", "b": wanted["b"]})
-    assert plan == units.Plan(write=("a",), keep=("b",))
+    wanted = {"a": f"# {written_files.MARK}\nnew", "b": f"# {written_files.MARK}\nsame"}
+    plan = written_files.plan_install(wanted, {"a": f"# {written_files.MARK}\nold", "b": wanted["b"]})
+    assert plan == written_files.Plan(write=("a",), keep=("b",))
 
 
 def test_a_unit_that_somebody_else_wrote_is_neither_overwritten_nor_removed() -> None:
-    present = {"a": "[Socket]\nListenStream=1\n", "b": f"# {units.MARK}\n"}
-    assert units.plan_install({"a": "x", "b": "y"}, present) == units.Plan(write=("b",), foreign=("a",))
-    assert units.plan_uninstall(present) == units.Plan(remove=("b",), foreign=("a",))
+    present = {"a": "[Socket]\nListenStream=1\n", "b": f"# {written_files.MARK}\n"}
+    assert written_files.plan_install({"a": "x", "b": "y"}, present) == written_files.Plan(write=("b",), foreign=("a",))
+    assert written_files.plan_uninstall(present) == written_files.Plan(remove=("b",), foreign=("a",))
 
 
 def test_where_nothing_is_installed_nothing_is_removed() -> None:
-    assert units.plan_uninstall({"a": None, "b": None}) == units.Plan()
+    assert written_files.plan_uninstall({"a": None, "b": None}) == written_files.Plan()
 
 
 @pytest.mark.parametrize("name", units.UNIT_NAMES)
 def test_each_template_carries_the_mark_by_which_it_is_known_again(name: str) -> None:
-    assert units.MARK in (TEMPLATES / name).read_text()
+    assert written_files.MARK in (TEMPLATES / name).read_text()
 
 
 def test_a_checkout_finds_the_templates_in_its_own_folder() -> None:
-    assert Path(install.templates_folder()) == TEMPLATES
+    assert Path(written_files.templates_folder("units", units.SOCKET_UNIT)) == TEMPLATES
 
 
 def test_the_socket_unit_listens_where_the_bridge_knocks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """Starting a daemon when nobody listens. One bridge does it, under `start.lock`; the others wait and connect.
 
-    lock ─▶ connect again ─▶ is there a socket unit? ─yes─▶ ask systemd for it
+    lock ─▶ connect again ─▶ is there a socket unit, or an agent? ─yes─▶ ask systemd, or launchd, for it
                                         └─no─▶ start one, wait until it says that it listens
 
 Knows nothing of the client that waits. Loaded behind the first answer.
@@ -10,10 +10,15 @@ import os
 import sys
 from time import monotonic, sleep
 
-from hearth.bridge import child, units
+from hearth.bridge import child
 from hearth.bridge.attempt import Attempt
 from hearth.errors import StartError
 from hearth.host.locks import Lock
+
+if sys.platform == "darwin":
+    from hearth.bridge.agents import wake
+else:
+    from hearth.bridge.units import wake
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +48,7 @@ def light(places: "Places", attempt: "Callable[[Places], Attempt]", deadline: fl
         found = attempt(places)
         if not found.absent:
             return found
-        hint = units.wake(places, os.environ) or _start(places, deadline)
+        hint = wake(places, os.environ) or _start(places, deadline)
         found = attempt(places)
         return found if found.sock else Attempt(hint=hint)
     finally:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import hearth
 from hearth import config, references
-from hearth.cli import entry, unit
+from hearth.cli import entry, holder
 from hearth.cli.daemon_checks import check_registry, check_socket
 from hearth.cli.findings import Finding
 from hearth.cli.folder_checks import check_runtime
@@ -108,27 +108,6 @@ def _check_server(spec: config.ServerSpec) -> Finding:
     return Finding(check, "broken", f"{spec.command} is not on PATH", fix)
 
 
-def check_units(places: Places) -> list[Finding]:
-    """The units, where there is a user manager."""
-    if sys.platform != "linux":
-        return []
-    if not unit.user_manager_runs():
-        return [Finding("systemd", "note", "no user manager here: the first bridge starts the daemon")]
-    found = [unit.look(places, "socket"), unit.look(places, "service")]
-    return [_check_unit(each) for each in found if each]
-
-
-def _check_unit(found: unit.Unit) -> Finding:
-    if not found.installed:
-        return Finding(found.name, "note", "not installed: the first bridge starts the daemon", "hearth install")
-    if found.active == "failed":
-        fix = f"systemctl --user reset-failed {found.name}; systemctl --user start {found.name}"
-        return Finding(found.name, "broken", f"failed ({found.result})", fix)
-    if found.name.endswith(".socket") and found.active != "active":
-        return Finding(found.name, "note", f"installed, {found.active}", f"systemctl --user enable --now {found.name}")
-    return Finding(found.name, "ok", f"installed, {found.active}")
-
-
 CHECKS: tuple[Callable[[Places], list[Finding]], ...] = (
     check_python,
     check_package,
@@ -137,5 +116,5 @@ CHECKS: tuple[Callable[[Places], list[Finding]], ...] = (
     check_runtime,
     check_socket,
     check_registry,
-    check_units,
+    holder.check,
 )

@@ -86,11 +86,13 @@ def check_socket(places: Places) -> list[Finding]:
 
 def _absence(places: Places, alive: registry.Entry | None) -> Finding:
     if alive is None:
-        return Finding("socket", "ok", f"{places.socket} is not there: the first bridge, or systemd, makes it")
+        return Finding(
+            "socket", "ok", f"{places.socket} is not there: the first bridge, or the service manager, makes it"
+        )
     message = f"{places.socket} is gone, so nobody reaches the daemon that runs as pid {alive.pid}"
     fix = (
         f"kill {alive.pid} ends it, and the next bridge starts a new one;"
-        " where systemd holds the socket: systemctl --user restart mcp.socket"
+        " where systemd holds the socket: systemctl --user restart mcp.socket; where launchd does: hearth install"
     )
     return Finding("socket", "broken", message, fix)
 

@@ -9,18 +9,19 @@ import sys
 from collections.abc import Sequence
 
 import hearth
+from hearth.host.keg import lasting
 from hearth.paths import Places
 
 
 def bridge_file() -> str:
     """The file that the interpreter is given."""
-    return os.path.join(os.path.dirname(os.path.abspath(hearth.__file__)), "bridge", "main.py")
+    return lasting(os.path.join(os.path.dirname(os.path.abspath(hearth.__file__)), "bridge", "main.py"))
 
 
 def bridge_command(places: Places, extra: Sequence[str] = ()) -> list[str]:
     """What starts a bridge to this daemon."""
     # sys.executable is the venv's own link; resolved, it would be an interpreter that does not know the venv.
-    return [sys.executable, "-I", "-S", bridge_file(), *places.arguments(), *extra]
+    return [lasting(sys.executable), "-I", "-S", bridge_file(), *places.arguments(), *extra]
 
 
 def client_config(places: Places, servers: Sequence[str], name: str, extra: Sequence[str]) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """Whether the daemon is lit, found out without waking it.
 
-Order: the registry and its process; then, where a user manager runs, the service unit (a degraded daemon
+Order: the registry and its process; then, where a service manager runs, what it says of the service (a degraded daemon
 may have been unable to write the registry). Only then is there somebody to connect to: a connection to an
 unlit socket would light the daemon.
 """
@@ -8,7 +8,7 @@ unlit socket would light the daemon.
 from typing import Any, NamedTuple
 
 from hearth import __version__, registry
-from hearth.cli import unit
+from hearth.cli import holder
 from hearth.cli.control import Control
 from hearth.host import memory, processes
 from hearth.paths import Places
@@ -28,7 +28,7 @@ def find(places: Places) -> Lit | None:
     if entry and registry.is_alive(entry):
         # The endpoint is where everybody looks for it, whatever the entry says: that file is a hint.
         return Lit(places.socket, entry.pid, entry.start_time)
-    service = unit.look(places, "service")
+    service = holder.look(places, "service")
     if service and service.active in {"active", "activating", "reloading"} and service.pid:
         start_time = processes.start_time(service.pid)
         return Lit(places.socket, service.pid, start_time or processes.UNKNOWN_START_TIME)
@@ -60,7 +60,7 @@ def with_memory(found: dict[str, Any]) -> dict[str, Any]:
 
 def absent(places: Places) -> dict[str, Any]:
     """The status document when nothing runs; `lights` says what would start the daemon."""
-    held = unit.look(places, "socket")
+    held = holder.look(places, "socket")
     return {
         "running": False,
         "pid": None,
@@ -78,19 +78,5 @@ def absent(places: Places) -> dict[str, Any]:
         "degraded": None,
         "sessions": [],
         "upstreams": [],
-        "lights": what_lights(held),
+        "lights": holder.lights(held),
     }
-
-
-def what_lights(held: unit.Unit | None) -> str:
-    """What would start the daemon, in a sentence."""
-    if held is None or not held.installed:
-        return "The first bridge starts it: `hearth connect --print` shows how a client is connected."
-    if held.active == "active":
-        return f"systemd holds the socket ({held.name}): the first connection lights it."
-    if held.active == "failed":
-        return (
-            f"{held.name} has failed ({held.result}), so nothing will:"
-            f" `systemctl --user reset-failed {held.name}`, then `systemctl --user start {held.name}`."
-        )
-    return f"{held.name} is installed but not started: `systemctl --user enable --now {held.name}`."

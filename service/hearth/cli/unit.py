@@ -1,4 +1,4 @@
-"""What the user's systemd says about Hearth's units. Looks only; `install` is what changes them.
+"""What the user's systemd says about Hearth's units. Looks only; `install` is what changes them. See `holder`.
 
 Asks only a manager that is there: its private socket lies in the runtime folder, so that a scratch one has
 none.
@@ -6,9 +6,11 @@ none.
 
 import os
 import subprocess
+import sys
 from typing import NamedTuple
 
 from hearth import paths
+from hearth.cli.findings import Finding
 
 # The manager answers from memory; one that takes longer is not worth waiting for.
 SYSTEMCTL_SECONDS = 5.0
@@ -66,3 +68,38 @@ def parse(name: str, text: str) -> Unit:
         pid=int(known.get("MainPID") or 0),
         path=known.get("FragmentPath", ""),
     )
+
+
+def lights(held: Unit | None) -> str:
+    """What would start the daemon, in a sentence."""
+    if held is None or not held.installed:
+        return "The first bridge starts it: `hearth connect --print` shows how a client is connected."
+    if held.active == "active":
+        return f"systemd holds the socket ({held.name}): the first connection lights it."
+    if held.active == "failed":
+        return (
+            f"{held.name} has failed ({held.result}), so nothing will:"
+            f" `systemctl --user reset-failed {held.name}`, then `systemctl --user start {held.name}`."
+        )
+    return f"{held.name} is installed but not started: `systemctl --user enable --now {held.name}`."
+
+
+def check(places: paths.Places) -> list[Finding]:
+    """The units, where there is a user manager."""
+    if sys.platform != "linux":
+        return []
+    if not user_manager_runs():
+        return [Finding("systemd", "note", "no user manager here: the first bridge starts the daemon")]
+    found = [look(places, "socket"), look(places, "service")]
+    return [_check_unit(each) for each in found if each]
+
+
+def _check_unit(found: Unit) -> Finding:
+    if not found.installed:
+        return Finding(found.name, "note", "not installed: the first bridge starts the daemon", "hearth install")
+    if found.active == "failed":
+        fix = f"systemctl --user reset-failed {found.name}; systemctl --user start {found.name}"
+        return Finding(found.name, "broken", f"failed ({found.result})", fix)
+    if found.name.endswith(".socket") and found.active != "active":
+        return Finding(found.name, "note", f"installed, {found.active}", f"systemctl --user enable --now {found.name}")
+    return Finding(found.name, "ok", f"installed, {found.active}")

@@ -1,7 +1,6 @@
 """What systemctl printed."""
 
-from hearth.cli.liveness import what_lights
-from hearth.cli.unit import Unit, parse, unit_name
+from hearth.cli.unit import Unit, lights, parse, unit_name
 from hearth.paths import Places
 
 SHOWN = """\
@@ -35,8 +34,8 @@ def test_a_profile_is_an_instance_and_a_config_by_path_has_no_unit() -> None:
 
 
 def test_what_lights_the_daemon_depends_on_the_socket_unit() -> None:
-    assert "first bridge" in what_lights(None)
-    assert "first bridge" in what_lights(held("inactive", installed=False))
-    assert "first connection" in what_lights(held("active"))
-    assert "enable --now mcp.socket" in what_lights(held("inactive"))
-    assert "reset-failed" in what_lights(held("failed"))
+    assert "first bridge" in lights(None)
+    assert "first bridge" in lights(held("inactive", installed=False))
+    assert "first connection" in lights(held("active"))
+    assert "enable --now mcp.socket" in lights(held("inactive"))
+    assert "reset-failed" in lights(held("failed"))

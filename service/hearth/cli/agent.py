@@ -1,0 +1,86 @@
+"""What the user's launchd says about Hearth's agent. Looks only; `install` is what changes it. See `holder`."""
+
+import os
+import plistlib
+import subprocess
+
+from hearth import paths
+from hearth.cli.findings import Finding
+from hearth.cli.unit import Unit
+from hearth.host import agent
+
+# launchd answers from memory; one that takes longer is not worth waiting for.
+LAUNCHCTL_SECONDS = 5.0
+_AGAIN = "hearth install"
+
+
+def look(places: paths.Places, kind: str) -> Unit | None:
+    """The agent as a unit of this kind, socket or service; None for a daemon that has none, or without launchctl."""
+    if not agent.serves(places):
+        return None
+    try:
+        asked = subprocess.run(
+            ["launchctl", "print", agent.job()],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=LAUNCHCTL_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return parse(kind, asked.stdout if asked.returncode == 0 else None, os.path.lexists(agent.file()))
+
+
+def parse(kind: str, text: str | None, written: bool) -> Unit:
+    """What `launchctl print` printed, or None, as a Unit; `written`: whether the property list is there. Pure."""
+    if text is None:
+        return Unit(agent.LABEL, written, "inactive", "", 0, "")
+    # The job's own lines stand one tab deep; below them are those of its sockets and its environment.
+    rows = (line[1:].partition(" = ")[::2] for line in text.splitlines() if line[:1] == "\t" and line[1:2] != "\t")
+    known: dict[str, str] = {}
+    for key, value in rows:
+        known.setdefault(key, value)
+    pid = int(known["pid"]) if known.get("pid", "").isdigit() else 0
+    active = "active" if kind == "socket" or pid else "inactive"
+    return Unit(agent.LABEL, True, active, known.get("last exit code", ""), pid, known.get("path", ""))
+
+
+def lights(held: Unit | None) -> str:
+    """What would start the daemon, in a sentence."""
+    if held is None or not held.installed:
+        return "The first bridge starts it: `hearth connect --print` shows how a client is connected."
+    if held.active == "active":
+        return f"launchd holds the socket ({held.name}): the first connection lights it."
+    return f"{held.name} is installed but not loaded: `{_AGAIN}` loads it, and so does the next bridge or login."
+
+
+def check(places: paths.Places) -> list[Finding]:
+    """The agent, its socket and its interpreter."""
+    found = look(places, "socket")
+    if found is None:
+        return [Finding("launchd", "note", "launchd has no agent for this daemon: the first bridge starts it")]
+    if not found.installed:
+        return [Finding(found.name, "note", "not installed: the first bridge starts the daemon", _AGAIN)]
+    if missing := missing_interpreter(agent.file()):
+        return [Finding(found.name, "broken", f"it starts {missing}, which is not there", _AGAIN)]
+    if found.active != "active":
+        return [Finding(found.name, "note", "installed, not loaded", _AGAIN)]
+    if not os.path.lexists(places.socket):
+        return [Finding(found.name, "broken", f"loaded, but {places.socket} is gone, so nobody can connect", _AGAIN)]
+    if found.result and found.result[0].isdigit() and not found.result.startswith("0"):
+        fix = f"{os.path.dirname(places.log)} has what it said."
+        return [Finding(found.name, "note", f"loaded; the daemon ended last with exit code {found.result}", fix)]
+    return [Finding(found.name, "ok", "installed, loaded")]
+
+
+def missing_interpreter(path: str) -> str | None:
+    """The interpreter that the property list names, if it is not there: an upgrade may have moved it."""
+    try:
+        with open(path, "rb") as file:
+            python = str(plistlib.load(file)["ProgramArguments"][0])
+    except (OSError, ValueError, LookupError, TypeError, plistlib.InvalidFileException):
+        # Not to be read: launchd says the same when it loads it.
+        return None
+    return None if os.access(python, os.X_OK) else python
