@@ -59,6 +59,8 @@ def _run(request: dict[str, Any], seconds: float) -> dict[str, Any]:
             env={**os.environ, **_session_bus()},
             timeout=seconds,
             check=False,
+            # On Windows a console would flash up.
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )
         answer = json.loads(done.stdout)
     except subprocess.TimeoutExpired:

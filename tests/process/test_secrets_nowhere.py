@@ -216,7 +216,9 @@ def test_a_secret_is_in_no_log_status_error_registry_catalogue_or_other_process(
         for words in (
             *(["status"], ["status", "--json"], ["sessions"], ["upstreams"], ["upstreams", "--json"], ["logs"]),
             *(["doctor"], ["doctor", "--json"], ["config", "show"], ["config", "show", "--json"], ["config", "check"]),
-            *(["secret", "list"], ["secret", "list", "--json"], ["reload", "--yes"]),
+            *(["secret", "list"], ["secret", "list", "--json"], ["auth", "status"], ["tools"], ["reload", "--yes"]),
+            *(["logs", name] for name in ("serve", "crash", "refuse", "babble")),
+            *(["call", name, "echo", "{}"] for name in ("crash", "refuse", "far401", "farbroken", "nowhere")),
         ):
             place.hearth(*words)
         good = scratch.config.read_text()
@@ -233,6 +235,7 @@ def test_a_secret_is_in_no_log_status_error_registry_catalogue_or_other_process(
 
     # The search can find what is there.
     assert "leaking_server was here" in scratch.logged() and "leaked: ***" in scratch.logged()
+    assert "leaked: ***" in (scratch.log.parent / "servers" / "mcp" / "serve.log").read_text()
     assert leaks(scratch.config.read_bytes()) >= {"literal", "bearer", "header", "query", "user", "argument"}
     found = files_with_secrets(place)
     lines = [line[-300:] for path in found for line in Path(path).read_bytes().splitlines() if leaks(line)]

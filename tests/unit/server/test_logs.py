@@ -2,8 +2,10 @@
 
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -46,3 +48,28 @@ def test_no_record_shows_a_secret_that_a_server_was_given(tmp_path: Path) -> Non
     assert "given *** [upstream=***]" in text and "in the midst of *** [upstream=a]" in text
     assert "ValueError: ***" in text and "s3cret" not in text
     assert held(secret) == "***"
+
+
+def test_the_journal_gets_neither_a_secret_nor_a_traceback_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "s3cret-value-0123"
+    held = Mask([secret])
+    taken: list[logging.LogRecord] = []
+
+    class JournalHandler(logging.Handler):
+        """In place of systemd-python's, which makes fields of a record's message, arguments and traceback."""
+
+        def __init__(self, **fields: str) -> None:
+            super().__init__()
+
+        def emit(self, record: logging.LogRecord) -> None:
+            taken.append(record)
+
+    journal = ModuleType("systemd.journal")
+    journal.JournalHandler = JournalHandler  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "systemd", ModuleType("systemd"))
+    monkeypatch.setitem(sys.modules, "systemd.journal", journal)
+    problem = (ValueError, ValueError(secret), None)
+    logs._journal().emit(logging.LogRecord("hearth", logging.ERROR, "", 0, "of %s", (secret,), problem))
+    (record,) = taken
+    assert record.getMessage() == "of ***\nValueError: ***"
+    assert secret not in repr(vars(record)) and held(secret) == "***"
