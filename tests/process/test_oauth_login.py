@@ -340,6 +340,7 @@ def test_a_header_in_the_config_wins(scratch: Scratch, authority: Authority) -> 
         (("logout", "local"), {"local": {"command": "true"}}, "started by a command"),
         (("login", "far"), {"far": {"url": "http://far.example/mcp"}}, "not https"),
         (("login", "far"), {"far": {"url": "unix:/tmp/x.sock"}}, "Unix socket"),
+        (("login", "far"), {"far": {"url": "https://x.example", "headers": {"authorization": "x"}}}, "remove it first"),
         (("login", "far"), {"far": {"url": "http://127.0.0.1:1/mcp"}}, "cannot be reached"),
     ],
 )

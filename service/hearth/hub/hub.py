@@ -6,7 +6,7 @@ import os
 
 from hearth import __version__
 from hearth.config import Config
-from hearth.errors import HearthError, Refused
+from hearth.errors import HearthError, LoginRequired, Refused
 from hearth.hub import batches, consent
 from hearth.hub.binding import Binding
 from hearth.hub.deadlines import Deadlines
@@ -283,6 +283,9 @@ class Hub:
             await asyncio.sleep(instance.pause)
             try:
                 await instance.ensure()
+            except LoginRequired:
+                # Until a person has logged in, trying is in vain.
+                break
             except HearthError:
                 # It is in the log and in the status.
                 continue

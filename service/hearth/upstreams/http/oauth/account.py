@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
 from hearth.config import ServerSpec
-from hearth.errors import HearthError, LoginFailed, LoginRequired, UpstreamError, VaultError
+from hearth.errors import HearthError, LoginFailed, LoginRequired, StartError, UpstreamError, VaultError
 from hearth.host.locks import Lock
 from hearth.masking import Mask
 from hearth.upstreams.http.oauth import challenges, discovery, tokens
@@ -171,12 +171,18 @@ class Account:
 
     async def _acquire(self, lock: Lock) -> None:
         deadline = time.monotonic() + LOCK_SECONDS
-        while not lock.acquire(blocking=False):
+        while not self._try(lock):
             if time.monotonic() >= deadline:
                 raise UpstreamError(
                     f"server {self.spec.name!r}: another process has been refreshing its login too long"
                 )
             await asyncio.sleep(LOCK_POLL_SECONDS)
+
+    def _try(self, lock: Lock) -> bool:
+        try:
+            return lock.acquire(blocking=False)
+        except StartError as exc:
+            raise UpstreamError(f"server {self.spec.name!r}: its login cannot be refreshed: {exc}") from exc
 
     async def _use(self, link: Link, former: Grant) -> Grant:
         """Use the refresh token. An answer that is lost on its way leaves it open whether it is spent; it is then tried
@@ -262,7 +268,10 @@ class Account:
             return False
         if missing - set(link.wanted):
             everything = tuple(dict.fromkeys((*link.wanted, *wanted.scopes)))
-            await asyncio.to_thread(self._store.update, link, wanted=everything)
+            try:
+                await asyncio.to_thread(self._store.update, link, wanted=everything)
+            except HearthError as exc:
+                log.error("what it wants cannot be remembered: %s", exc, extra={"upstream": self.spec.name})
         raise self._required(f"wants more to be allowed ({' '.join(sorted(missing))}); log in again")
 
 

@@ -7,6 +7,7 @@ import httpx
 from hearth.config import ServerSpec
 from hearth.config.addresses import UNIX
 from hearth.errors import LoginFailed
+from hearth.upstreams.http.credentials import has_own_header
 from hearth.upstreams.http.oauth import metadata, tokens
 from hearth.upstreams.http.oauth.challenges import Challenge, parse
 from hearth.upstreams.http.oauth.metadata import Authority, Resource
@@ -26,6 +27,10 @@ class Found(NamedTuple):
 def check_address(spec: ServerSpec) -> str:
     """The server's url, where tokens may be sent to it. Raises LoginFailed."""
     url = spec.url or ""
+    if has_own_header(spec):
+        raise LoginFailed(
+            "it has an Authorization in `headers` of its entry, which wins over any login: remove it first"
+        )
     if url.startswith(UNIX):
         raise LoginFailed("it is on a Unix socket, and there is no login for those")
     if not metadata.is_safe(url, near=True):
