@@ -187,6 +187,23 @@ def test_a_literal_secret_is_warned_of(home: Home) -> None:
     assert quiet.stderr == ""
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--url", "https://example.com/mcp?key=abcd1234efgh"),
+        ("--", "x", "--token", "abcd1234efgh"),
+        ("--", "x", "--token=abcd1234efgh"),
+    ],
+)
+def test_one_among_the_arguments_or_in_the_address_is_warned_of_too(home: Home, words: tuple[str, ...]) -> None:
+    done = home.run("add", "search", *words)
+    assert done.returncode == 0
+    assert "looks like a secret" in done.stderr
+    assert "abcd1234efgh" not in done.stderr
+    plain = [word.replace("abcd1234efgh", "${keyring:search}") for word in words]
+    assert home.run("add", "search", "--replace", *plain).stderr == ""
+
+
 def test_on_a_terminal_a_literal_secret_may_go_into_the_keyring_instead(home: Home) -> None:
     # No keyring answers here: it is kept in a private file then.
     environment = home.environment | {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}

@@ -47,7 +47,21 @@ def place_elsewhere(server: str, entry: Entry, ask: bool) -> list[str]:
                 f"{name} looks like a secret, and will stand in the file as it is. To keep it out of there:"
                 f" `hearth secret set {secret}`, then this command with --replace and {option}"
             )
-    return notes
+    return notes + _notes_on_the_rest(server, entry)
+
+
+def _notes_on_the_rest(server: str, entry: Entry) -> list[str]:
+    """An argument, or a part of an address, that may be one: which part of it, nobody but its owner knows."""
+    written = {
+        "an argument": secrecy.of_arguments(entry.get("args") or ()),
+        "a part of the url": secrecy.of_url(entry.get("url") or ""),
+    }
+    return [
+        f"{what} looks like a secret, and will stand in the file as it is. To keep it out of there:"
+        f" `hearth secret set {server}`, and write ${{keyring:{server}}} in its place"
+        for what, found in written.items()
+        if any("${" not in secret for secret in found)
+    ]
 
 
 def can_ask() -> bool:
