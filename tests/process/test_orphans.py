@@ -7,6 +7,7 @@ import json
 import os
 import select
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,3 +92,43 @@ def test_a_server_that_is_reloaded_away_takes_its_group_and_the_rest_goes_with_t
     os.kill(daemon.pid, signal.SIGKILL)
     # … but not for ever.
     assert family.is_over(BOUND_SECONDS)
+
+
+SUDO = """
+import os, signal
+from hearth.host import watcher
+
+def stay():
+    # For a test that fails before it has ended them; and without a share in the output, whose end is waited for.
+    signal.alarm(300)
+    os.close(1)
+    os.close(2)
+    while True:
+        signal.pause()
+
+assert watcher._become_subreaper()
+foreign = os.fork()
+if foreign == 0:
+    stay()
+os.setuid(12345)
+for _ in range(3):
+    if os.fork() == 0:
+        os.fork()
+        stay()
+watcher._kill_the_rest()
+print(foreign, watcher._children_by_scan())
+"""
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can leave somebody else's child to another user")
+def test_a_child_that_has_become_another_user_s_is_left_and_the_others_are_killed() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SUDO], capture_output=True, text=True, check=True, timeout=BOUND_SECONDS
+    )
+    foreign = int(done.stdout.split()[0])
+    try:
+        assert done.stdout == f"{foreign} [{foreign}]\n"
+        assert not is_gone(foreign)
+    finally:
+        os.kill(foreign, signal.SIGKILL)
