@@ -159,6 +159,7 @@ def test_a_server_that_ends_by_itself_leaves_nobody_behind(seat: Seat, family: C
     two.pids(client)
 
 
+@pytest.mark.slow
 def test_a_stop_of_the_service_leaves_nobody_behind(seat: Seat, family: Callable[..., Family]) -> None:
     one = family("one")
     served(seat, one).close()
@@ -167,6 +168,7 @@ def test_a_stop_of_the_service_leaves_nobody_behind(seat: Seat, family: Callable
     assert seat.show("Result") == "success"
 
 
+@pytest.mark.slow
 def test_servers_are_served_without_control_groups_when_they_can_be_had_no_longer(
     seat: Seat, family: Callable[..., Family]
 ) -> None:

@@ -14,11 +14,13 @@ THOROUGH = (
     "test_http_upstreams_",
     "test_launchd_",
     "test_oauth_",
+    "test_orphans",
     "test_pins_",
     "test_reload_",
     "test_search_",
     "test_secrets_",
     "test_sharing_",
+    "test_stderr_",
     "test_wicked_",
 )
 
