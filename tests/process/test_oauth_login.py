@@ -367,3 +367,11 @@ def test_a_port_that_is_taken_is_replaced_by_another_and_registered_anew(
     scratch.start(**KEYRING)
     authority.set(end_access=True)
     assert echo(scratch) == "hello"
+
+
+def test_a_server_of_2025_03_26_is_logged_in_to_at_its_own_root(scratch: Scratch, authority: Authority) -> None:
+    authority.set(places=False, challenge='realm="old"')
+    entry(scratch, authority.url)
+    assert log_in(scratch, "far")[0] == 0
+    scratch.start(**KEYRING)
+    assert echo(scratch) == "hello"
