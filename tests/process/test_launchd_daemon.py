@@ -7,6 +7,7 @@ told that launchd is there, which it knows by the platform otherwise; everything
 import errno
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ from process.clients import Message, text_of
 from process.daemon import Daemon, Scratch, server
 from process.installation import Installation
 from process.kernel import BOUND_SECONDS, is_gone, until
+from process.launchd import mac
 from process.launchd.library import stand_in
 
 AS_ON_A_MAC = """
@@ -194,3 +196,34 @@ def test_a_self_started_daemon_hands_over_to_launchd_s(scratch: Scratch) -> None
         assert second.said == "ok\n"
         assert scratch.status()["activation"] == "launchd"
         assert second.stop() == 0
+
+
+def test_a_bridge_on_macos_waits_for_the_daemon_that_launchd_starts(scratch: Scratch) -> None:
+    path = scratch.home / "Library" / "Application Support" / "hearth" / "run" / "mcp" / "mcp.sock"
+    path.parent.mkdir(parents=True, mode=0o700)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(5)
+        bridge = subprocess.Popen(
+            [sys.executable, "-I", "-c", mac.AS_ON_A_MAC, "bridge"],
+            env={"HOME": str(scratch.home), "PATH": os.environ["PATH"]},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        try:
+            assert bridge.stdin and bridge.stdout
+            bridge.stdin.write(b'{"jsonrpc":"2.0","id":7,"method":"ping"}\n')
+            bridge.stdin.flush()
+            assert select.select([listener], [], [], BOUND_SECONDS)[0], "the bridge did not connect"
+            number = listener.fileno()
+            told = {"STAND_IN_FD": str(number), "LD_PRELOAD": stand_in()}
+            daemon = scratch.attempt(command=command(), fds=(number,), **told)
+            assert json.loads(bridge.stdout.readline()) == {"jsonrpc": "2.0", "id": 7, "result": {}}
+            bridge.stdin.close()
+            assert bridge.wait(BOUND_SECONDS) == 0
+            assert daemon.stop() == 0
+        finally:
+            bridge.kill()
+            bridge.wait()
+            assert bridge.stdout
+            bridge.stdout.close()

@@ -220,3 +220,24 @@ def test_what_connects_a_client_names_no_place_of_linux(home: Path) -> None:
     entry = json.loads(hearth(home, put_on_path(home), "connect", "--print").stdout)["mcpServers"]["hearth"]
     assert entry["command"] == sys.executable
     assert entry["args"][:2] == ["-I", "-S"]
+
+
+def test_doctor_looks_for_programs_on_the_path_that_launchd_gives_the_daemon(home: Path) -> None:
+    path = put_on_path(home)
+    tools = home / "tools"
+    tools.mkdir()
+    (tools / "mine").write_text("#!/bin/sh\n")
+    (tools / "mine").chmod(0o755)
+    config = home / "Library" / "Application Support" / "hearth" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[mcpServers.mine]\ncommand = "mine"\n')
+
+    def found() -> dict[str, str]:
+        said = json.loads(hearth(home, f"{path}:{tools}", "doctor", "--json").stdout)["findings"]
+        return next(each for each in said if each["check"] == "server mine")
+
+    # This shell finds it, and what was kept of another one does not.
+    hearth(home, path, "install")
+    assert (found()["state"], "hearth install" in found()["fix"]) == ("broken", True)
+    hearth(home, f"{path}:{tools}", "install")
+    assert found()["state"] == "ok"

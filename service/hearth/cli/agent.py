@@ -3,6 +3,7 @@
 import os
 import plistlib
 import subprocess
+from xml.parsers.expat import ExpatError
 
 from hearth import paths
 from hearth.cli.findings import Finding
@@ -12,6 +13,11 @@ from hearth.host import agent
 # launchd answers from memory; one that takes longer is not worth waiting for.
 LAUNCHCTL_SECONDS = 5.0
 _AGAIN = "hearth install"
+ADVICE_ON_VARIABLES = (
+    "Do as it says. launchd hands on none of your shell's variables but PATH: write the value into the server's env, or"
+    " store it with `hearth secret set`."
+)
+ADVICE_ON_PATH = "Install it, or write its whole path; `hearth install` gives launchd the PATH of its shell."
 
 
 def look(places: paths.Places, kind: str) -> Unit | None:
@@ -77,10 +83,23 @@ def check(places: paths.Places) -> list[Finding]:
 
 def missing_interpreter(path: str) -> str | None:
     """The interpreter that the property list names, if it is not there: an upgrade may have moved it."""
+    words = _read(path).get("ProgramArguments")
+    python = words[0] if isinstance(words, list) and words else None
+    return python if isinstance(python, str) and not os.access(python, os.X_OK) else None
+
+
+def search_path(places: paths.Places) -> str | None:
+    """The PATH that launchd gives the daemon; None where it has no agent."""
+    variables = _read(agent.file()).get("EnvironmentVariables") if agent.serves(places) else None
+    path = variables.get("PATH") if isinstance(variables, dict) else None
+    return path if isinstance(path, str) else None
+
+
+def _read(path: str) -> dict[str, object]:
+    """The property list; empty when it is not to be read, as launchd says itself when it loads it."""
     try:
         with open(path, "rb") as file:
-            python = str(plistlib.load(file)["ProgramArguments"][0])
-    except (OSError, ValueError, LookupError, TypeError, plistlib.InvalidFileException):
-        # Not to be read: launchd says the same when it loads it.
-        return None
-    return None if os.access(python, os.X_OK) else python
+            found = plistlib.load(file)
+    except (OSError, ValueError, ExpatError, plistlib.InvalidFileException):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -5,7 +5,7 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import hearth
 from hearth import config, references
@@ -87,25 +87,30 @@ def check_config(places: Places) -> list[Finding]:
         return [Finding("config", "note", f"{path} does not exist, so there is no MCP server", "Write one.")]
     findings = [Finding("config", "note", warning) for warning in loaded.warnings]
     findings.append(Finding("config", "ok", f"{path}: {len(loaded.servers)} MCP servers"))
-    return findings + [_check_server(spec) for spec in loaded.servers.values() if not spec.disabled]
+    environ = _environment(places)
+    return findings + [_check_server(spec, environ) for spec in loaded.servers.values() if not spec.disabled]
 
 
-def _check_server(spec: config.ServerSpec) -> Finding:
+def _environment(places: Places) -> Mapping[str, str]:
+    """The daemon's, as far as its service manager is known to give it another one than this shell's."""
+    path = holder.search_path(places)
+    return {**os.environ, "PATH": path} if path else os.environ
+
+
+def _check_server(spec: config.ServerSpec, environ: Mapping[str, str]) -> Finding:
     check = f"server {spec.name}"
     try:
-        resolved = references.glance(spec, os.environ, None if spec.isolation == "shared" else home_dir())
+        resolved = references.glance(spec, environ, None if spec.isolation == "shared" else home_dir())
     except ConfigError as error:
-        fix = "Do as it says; variables are set where the daemon starts: for systemd, in environment.d(5)."
-        return Finding(check, "broken", str(error), fix)
+        return Finding(check, "broken", str(error), holder.ADVICE_ON_VARIABLES)
     if resolved.command is None:
         # As it was written: what its references stand for may be secret.
         return Finding(check, "ok", f"{masked_url(spec.url or '')}, which is not tried from here")
-    path = references.child_environment(resolved, os.environ)["PATH"]
+    path = references.child_environment(resolved, environ)["PATH"]
     found = shutil.which(resolved.command, path=path)
     if found:
         return Finding(check, "ok", found if found.endswith(spec.command or "") else str(spec.command))
-    fix = "Install it, or write its whole path: under systemd the PATH is shorter than in a shell."
-    return Finding(check, "broken", f"{spec.command} is not on PATH", fix)
+    return Finding(check, "broken", f"{spec.command} is not on PATH", holder.ADVICE_ON_PATH)
 
 
 CHECKS: tuple[Callable[[Places], list[Finding]], ...] = (

@@ -14,6 +14,8 @@ from hearth.cli.findings import Finding
 
 # The manager answers from memory; one that takes longer is not worth waiting for.
 SYSTEMCTL_SECONDS = 5.0
+ADVICE_ON_VARIABLES = "Do as it says; variables are set where the daemon starts: for systemd, in environment.d(5)."
+ADVICE_ON_PATH = "Install it, or write its whole path: under systemd the PATH is shorter than in a shell."
 _PROPERTIES = ("Id", "LoadState", "ActiveState", "Result", "MainPID", "FragmentPath")
 
 
@@ -68,6 +70,11 @@ def parse(name: str, text: str) -> Unit:
         pid=int(known.get("MainPID") or 0),
         path=known.get("FragmentPath", ""),
     )
+
+
+def search_path(places: paths.Places) -> str | None:
+    """The PATH that the manager gives the daemon; None: it is not told from here."""
+    return None
 
 
 def lights(held: Unit | None) -> str:
