@@ -60,7 +60,7 @@ fuzz: $(STAMP)
 
 # A few minutes; `make test` has a short form. HEARTH_CHAOS_SEED=N repeats the mix of a round, whose seed is printed.
 chaos: $(STAMP)
-	HEARTH_CHAOS_KILLS=50 HEARTH_CHAOS_ROUNDS=3 $(BIN)/python -m pytest -s -v $(PYTEST_ARGS) tests/process/test_chaos_*.py tests/process/test_upgrade.py
+	HEARTH_CHAOS_KILLS=50 HEARTH_CHAOS_ROUNDS=3 HEARTH_CHAOS_SECONDS=120 $(BIN)/python -m pytest -s -v $(PYTEST_ARGS) tests/process/test_chaos_*.py tests/process/test_upgrade.py
 
 clean:
 	rm -rf $(VENV) .real .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build

@@ -4,10 +4,11 @@ import os
 import signal
 import subprocess
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import pytest
 
+from hearth.upstreams.supervision import RESTART_LIMIT
 from process.clients import Closed, LinesClient, text_of
 from process.daemon import COMMAND, Scratch, server
 from process.kernel import BOUND_SECONDS, until
@@ -97,15 +98,20 @@ def test_a_server_by_url_that_is_not_there_costs_its_own_callers_an_error_and_no
     assert text_of(client.call("echo__echo", text="heard")) == "heard"
 
 
-def test_a_failing_server_is_not_started_at_every_call(scratch: Scratch) -> None:
+def test_a_server_that_keeps_failing_is_given_up_until_the_config_is_reloaded(scratch: Scratch) -> None:
     starts = scratch.home / "starts"
     scratch.configure({"dying": server("dying", starts, "--on", "start", era="legacy")})
     scratch.start()
     client = scratch.lines()
     refusals = [client.call("dying__echo")["error"]["message"] for _ in range(10)]
-    assert len(starts.read_text().split()) < 10
-    assert "is tried again in" in refusals[-1]
+    assert len(starts.read_text().split()) == RESTART_LIMIT
+    assert "was given up after 6 failures in a row" in refusals[-1]
     assert "died at the start" in refusals[-1]
+    assert scratch.upstream("dying")["state"] == "given up"
+    with closing(scratch.control()) as control:
+        control.control("reload")
+    assert "could not be started" in client.call("dying__echo")["error"]["message"]
+    assert len(starts.read_text().split()) == RESTART_LIMIT + 1
 
 
 def test_one_process_per_server_whatever_the_number_of_clients(scratch: Scratch) -> None:

@@ -155,6 +155,8 @@ class Audience:
 
     def __init__(self) -> None:
         self.told: list[tuple[object, ...]] = []
+        # Whose questions are not answered yet.
+        self.owing: set[Connection] = set()
 
     def offered(self, instance: Instance) -> None:
         self.told.append(("offered", instance))
@@ -167,6 +169,9 @@ class Audience:
 
     def ended(self, instance: Instance, connection: Connection) -> None:
         self.told.append(("ended", instance))
+
+    def owes(self, connection: Connection) -> bool:
+        return connection in self.owing
 
     def count(self, what: str) -> int:
         """How often it was told that."""

@@ -72,6 +72,7 @@ SERVER_KEYS: dict[str, Kind] = {
     "call_timeout": values.seconds(),
     "call_ceiling": values.seconds(),
     "instance_idle": values.seconds(),
+    "upstream_idle": values.seconds(),
     "pin": values.flag(),
 }
 

@@ -65,6 +65,7 @@ class ServerSpec(Record):
     call_timeout: float = 1800.0
     call_ceiling: float = 14400.0
     instance_idle: float = 60.0
+    upstream_idle: float | None = None
     pin: bool = False
 
     def runs_like(self, other: "ServerSpec") -> bool:
@@ -78,7 +79,16 @@ class ServerSpec(Record):
 
 # What Hearth itself goes by, and no process of the server knows of: a change of one touches none.
 HEARTHS_OWN_KEYS = frozenset(
-    {"max_concurrency", "start", "start_timeout", "call_timeout", "call_ceiling", "instance_idle", "pin"}
+    {
+        "max_concurrency",
+        "start",
+        "start_timeout",
+        "call_timeout",
+        "call_ceiling",
+        "instance_idle",
+        "upstream_idle",
+        "pin",
+    }
 )
 
 _NO_SERVERS: Mapping[str, ServerSpec] = MappingProxyType({})

@@ -93,6 +93,9 @@ class Forwarding:
                     continue
                 if not call.is_open:
                     return
+                if instance.connection is None:
+                    # It ended before it could be told anything: the next one is waited for.
+                    continue
                 view = self._catalogue.view(call.session)
                 self.forward(call, request, view, search.locate(view, False) or target, instance)
                 return
@@ -136,7 +139,7 @@ class Forwarding:
         return MessageError(sentence, eras.INVALID_PARAMS)
 
     def forward(self, call: Call, request: Request, view: View, target: Target, instance: Instance) -> None:
-        """Send it to an instance that is ready. Raises UpstreamError."""
+        """Send it to an instance that is ready, or to the next one if that has just ended. Raises UpstreamError."""
         if (call.resent or call.replayed) and target.unrepeatable is not None:
             raise unrepeatable(target.unrepeatable)
         if instance.limited and instance.queue.full:
@@ -144,10 +147,26 @@ class Forwarding:
             if not self._deadlines.armed:
                 self._deadlines.arm()
         else:
-            self.send(call, request, view, target, instance)
+            self.deliver(call, request, view, target, instance)
 
-    def send(self, call: Call, request: Request, view: View, target: Target, instance: Instance) -> None:
+    def deliver(self, call: Call, request: Request, view: View, target: Target, instance: Instance) -> None:
         """Send it now, however many are in flight. Raises UpstreamError."""
+        try:
+            self._send(call, request, view, target, instance)
+        except UpstreamError:
+            if instance.open or instance.obsolete:
+                raise
+            self._send_to_the_next(call, request, target)
+
+    def _send_to_the_next(self, call: Call, request: Request, target: Target) -> None:
+        """It has ended without having taken the call: the call is not lost with it."""
+        if call.asked is not None:
+            # As it came: some of it has been written over.
+            request = request._replace(params=call.asked)
+        missing = UpstreamError(f"server {target.server.name!r} has just ended; call again")
+        self.spawn(self._submit_later(call, request, Search(lambda view, settled: target, _anybody, missing)), call)
+
+    def _send(self, call: Call, request: Request, view: View, target: Target, instance: Instance) -> None:
         method, params, meta = request
         connection, era = instance.connection, instance.era
         if connection is None:
@@ -206,6 +225,10 @@ def _taken_out(server: Server) -> HearthError:
     return UpstreamError(f"server {server.name!r} was taken out of the config before it was ready")
 
 
+def _anybody(server: Server) -> bool:
+    return True
+
+
 def note_modern(call: Call, meta: json.Fields) -> None:
     """What a modern request says of itself that its own answer depends on."""
     call.progress_token = meta.get("progressToken")
@@ -229,7 +252,7 @@ class _Turn(NamedTuple):
         if not self.call.is_open or self.call.session.left:
             return
         try:
-            self.forwarding.send(self.call, self.request, self.view, self.target, self.instance)
+            self.forwarding.deliver(self.call, self.request, self.view, self.target, self.instance)
         except HearthError as problem:
             self.call.failed(problem)
 

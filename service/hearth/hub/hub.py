@@ -6,7 +6,7 @@ import os
 
 from hearth import __version__
 from hearth.config import Config
-from hearth.errors import HearthError, LoginRequired, Refused
+from hearth.errors import HearthError, Refused
 from hearth.hub import batches, consent
 from hearth.hub.binding import Binding
 from hearth.hub.deadlines import Deadlines
@@ -156,6 +156,7 @@ class Hub:
             if kept and kept.spec.runs_like(spec):
                 self.servers[name] = former.pop(name)
                 kept.adapt(spec, config)
+                kept.forgive()
             else:
                 self.servers[name] = Server(spec, config, self._learned, self, self._retire, self._kept, self._pins)
         for server in former.values():
@@ -266,30 +267,13 @@ class Hub:
         self._relay.asked(instance, connection, message, cause)
 
     def ended(self, instance: Instance, connection: Connection) -> None:
-        """A server's process is gone. If somebody waits for what it would tell, it is started again."""
+        """A server's process is gone."""
         self._relay.ended(connection)
         self._parking.server_ended()
-        if self._is_needed(instance):
-            self._forwarding.spawn(self._revive(instance))
 
-    def _is_needed(self, instance: Instance) -> bool:
-        """Whether it has to run although nobody calls it."""
-        server = self.servers.get(instance.name)
-        keeps = server is not None and server.keeps(instance)
-        return (bool(instance.watch) or keeps) and not instance.obsolete
-
-    async def _revive(self, instance: Instance) -> None:
-        while self._is_needed(instance):
-            await asyncio.sleep(instance.pause)
-            try:
-                await instance.ensure()
-            except LoginRequired:
-                # Until a person has logged in, trying is in vain.
-                break
-            except HearthError:
-                # It is in the log and in the status.
-                continue
-            break
+    def owes(self, connection: Connection) -> bool:
+        """Whether a server waits for an answer."""
+        return self._relay.owes(connection)
 
     # --- what is going on
 

@@ -75,8 +75,10 @@ class Listing:
         if session.server is not None:
             # Offering one server only, its failure is the answer; among others it is left out.
             for server, attempt in asked.items():
-                if server in self._catalogue.unknown(session) and attempt.done() and attempt.result():
-                    call.failed(attempt.result() or UpstreamError(f"server {server.name!r} could not be started"))
+                if server in self._catalogue.unknown(session):
+                    problem = attempt.result() if attempt.done() else _trouble(server)
+                    if problem:
+                        call.failed(problem)
         act()
 
     def _answer(self, call: Call, kind: Kind) -> None:
@@ -118,3 +120,10 @@ class Listing:
             # It is in the log and in the status.
             return problem
         return None
+
+
+def _trouble(server: Server) -> HearthError | None:
+    """Why nothing is known yet of a server that will be tried again."""
+    if not server.error:
+        return None
+    return UpstreamError(f"server {server.name!r} is tried again in a while: {server.error}")

@@ -6,6 +6,7 @@ server, so that it can go on without.
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -85,7 +86,7 @@ class Relay:
     def _roots(self, instance: Instance, message: json.Message) -> bytes:
         """The roots of a workspace. Folders that are configured are not replaced by one that no client has named."""
         assert message.id is not None
-        if instance.tenant.roots is None and instance.names_folders:
+        if instance.tenant.roots is None and _names_folders(instance):
             return refusal(message, "the client lists no roots, and the server was given folders by its config")
         return answers.result(message.id, instance.tenant.root_list())
 
@@ -207,6 +208,10 @@ class Relay:
                 del self._open[key]
                 held.cancel()
 
+    def owes(self, connection: Connection) -> bool:
+        """Whether a server waits for an answer to something that it asked."""
+        return any(asking is connection for asking, _ in self._open)
+
     # --- notices
 
     def noticed(self, instance: Instance, connection: Connection, message: json.Message, cause: int | None) -> None:
@@ -269,6 +274,12 @@ class Relay:
         if session and message.method and session.era == instance.era:
             body = translate.notification_params(params)
             session.outlet.notify(answers.notification(message.method, body))
+
+
+def _names_folders(instance: Instance) -> bool:
+    """Whether its config says which folders it may use."""
+    words = (word for word in instance.spec.args if word.startswith(("/", "~")))
+    return any(os.path.isdir(os.path.expanduser(word)) for word in words)
 
 
 def _lists_roots(call: "Call | ParkedCall | None") -> bool:

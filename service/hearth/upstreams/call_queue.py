@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from hearth.errors import HearthError, UpstreamBusy, UpstreamError
+from hearth.errors import HearthError, UpstreamBusy
 
 # Calls that wait for their turn; whoever comes then is told that the server is busy.
 QUEUE_LIMIT = 1000
@@ -56,8 +56,8 @@ class CallQueue:
         while self._waiting and (self.limit is None or self._in_flight() < self.limit):
             self._waiting.popleft().send()
 
-    def fail(self) -> None:
-        """The server has ended: nobody will have a turn."""
+    def fail(self, problem: HearthError) -> None:
+        """Nobody will have a turn."""
         waiting, self._waiting = self._waiting, deque()
         for call in waiting:
-            call.failed(UpstreamError(f"server {self._name!r} ended before it took the call"))
+            call.failed(problem)

@@ -82,6 +82,9 @@ class Connection:
         self._next_id = 1
         self.abandoned = AbandonedRequests()
         self._garbage = 0
+        # Since somebody last looked: whether anything came, and whether a request was given up without an answer.
+        self.heard = False
+        self.gave_up = False
         # Told whenever a request is no longer in flight, if anybody waits for that.
         self.on_free: Callable[[], None] | None = None
 
@@ -159,9 +162,12 @@ class Connection:
 
     def forget(self, number: int) -> None:
         """Nobody is interested in that answer any longer; the server is not told."""
+        is_call = number not in self._standing
         self._standing.discard(number)
-        if self._waiting.pop(number, None) is not None and self.on_free:
-            self.on_free()
+        if self._waiting.pop(number, None) is not None:
+            self.gave_up = self.gave_up or is_call
+            if self.on_free:
+                self.on_free()
 
     def cancel(
         self,
@@ -174,8 +180,10 @@ class Connection:
 
         `whose` it was is remembered for as long as the server may be busy with it; if it `will_stop`, until it knows.
         """
+        is_call = number not in self._standing
         self._standing.discard(number)
         if self._waiting.pop(number, None) is not None:
+            self.gave_up = self.gave_up or is_call
             if whose is not None:
                 if will_stop:
                     self.abandoned.add(number, whose, NOTICED_SECONDS, self._next_id)

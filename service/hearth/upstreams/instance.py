@@ -1,53 +1,37 @@
 """One conversation with a configured server, for those who may share it: started when it is needed, started again when
 it died, stopped when nobody is left.
 
-stopped ──ensure()──▶ starting ──handshake──▶ ready ──end──▶ stopped
-                          └──────failure────▶ failed ──ensure() after the pause──▶ starting
-
-An instance that is obsolete (a config without it, or another way of sharing) takes no new calls and ends with its last.
+When that is, `supervision` decides; what it decides is done here. An instance that is obsolete (a config without it, or
+another way of sharing) takes no new calls and ends with its last.
 """
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
 from hearth.config import ServerSpec
 from hearth.errors import HearthError, LoginRequired, UpstreamError
 from hearth.masking import NOTHING
-from hearth.mcp import eras
+from hearth.mcp import eras, isolation
 from hearth.mcp.offering import CHANGES, KINDS, Offering
-from hearth.upstreams import handshake
-from hearth.upstreams.backoff import Backoff
+from hearth.upstreams import handshake, supervision
+from hearth.upstreams.audience import Audience
 from hearth.upstreams.call_queue import CallQueue
 from hearth.upstreams.connection import Connection, Owner
+from hearth.upstreams.endings import Endings
 from hearth.upstreams.figures import Figures
 from hearth.upstreams.freshness import Freshness
+from hearth.upstreams.supervision import IDLE, READY, RETIRED, Load, Need
+from hearth.upstreams.supervisor import Supervisor, chance, refusal, terms_of
 from hearth.upstreams.tenancy import Tenant
 from hearth.upstreams.watching import Watch
 from hearth.wire import json, values
 
 log = logging.getLogger(__name__)
 
-STOPPED, STARTING, READY, FAILED = "stopped", "starting", "ready", "failed"
-
-
-class Audience(Protocol):
-    """Whoever is told what an instance says of its own accord."""
-
-    def offered(self, instance: "Instance") -> None:
-        """What it offers is known, or has changed."""
-
-    def noticed(self, instance: "Instance", connection: Connection, message: json.Message, cause: int | None) -> None:
-        """A notification that is not about lists or progress."""
-
-    def asked(self, instance: "Instance", connection: Connection, message: json.Message, cause: int | None) -> None:
-        """A question to a client."""
-
-    def ended(self, instance: "Instance", connection: Connection) -> None:
-        """That conversation is over; who needs another starts it again."""
+# How long a call waits for pauses and for starts that fail, besides the one start that it always waits for.
+RESTART_WAIT_SECONDS = 30.0
 
 
 class Instance:
@@ -74,7 +58,6 @@ class Instance:
         self.tenant = tenant
         self.wanted = wanted
         self.capabilities = capabilities
-        self.state = STOPPED
         self._mask = NOTHING
         self._error: str | None = None
         self.restarts = 0
@@ -104,12 +87,35 @@ class Instance:
         # What such a one offered to such clients before; what is known need not be waited for.
         self._recall = recall
         self._starting: asyncio.Task[None] | None = None
-        self._dying: Connection | None = None
+        self._endings = Endings(lambda: self._supervisor.tell(supervision.Gone(self.need())))
         self._freshness = Freshness(spec.name, spec.start_timeout, lambda: audience.offered(self))
         self._stderr: tuple[str, ...] = ()
-        self._backoff = Backoff()
-        self._ready_at = 0.0
-        self._retired = False
+        # Set where the last start only wanted a person.
+        self._login: LoginRequired | None = None
+        # Calls without an error, at the beginning of this conversation; and all of them, at the last look.
+        self._served_before = 0
+        self._calls_seen = 0
+        self._supervisor = Supervisor(terms_of(spec, mode), self)
+
+    @property
+    def state(self) -> str:
+        """What it is up to, in the words of `hearth status`."""
+        return self._supervisor.state.phase
+
+    @property
+    def pause(self) -> float:
+        """Seconds until it may be started again."""
+        return self._supervisor.pause
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for it to be ready."""
+        return self._supervisor.is_awaited
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether it runs although nobody uses it."""
+        return self.spec.start == "eager" and self.mode == isolation.SHARED
 
     @property
     def error(self) -> str | None:
@@ -130,17 +136,13 @@ class Instance:
         """How many requests it has not answered."""
         return self.connection.in_flight if self.connection else 0
 
-    @property
-    def names_folders(self) -> bool:
-        """Whether its config says which folders it may use."""
-        return any(os.path.isdir(os.path.expanduser(word)) for word in self.spec.args if word.startswith(("/", "~")))
-
     def adapt(self, spec: ServerSpec) -> None:
         """Go on under an entry that the running process is right for, too."""
         self.spec = spec
         self.limited = spec.max_concurrency is not None
         self.queue.limit = spec.max_concurrency
         self._freshness.patience = spec.start_timeout
+        self._supervisor.adapt(terms_of(spec, self.mode))
         if self.connection and self.limited:
             self.connection.on_free = self.queue.advance
         self.queue.advance()
@@ -151,78 +153,58 @@ class Instance:
         """Return when the server is ready. Raises UpstreamError; everybody who waits gets the same."""
         if self.state == READY:
             return
-        if self._retired:
+        if self.state == RETIRED:
             raise UpstreamError(f"server {self.name!r} is no longer in the config")
-        if self._starting is None:
-            self._check_pause()
-            # From now on, and not only when the task has its turn: others may decide by it.
-            self.state = STARTING
-            self._starting = asyncio.create_task(self._start())
-            # Whoever waited may be gone by the time it fails.
-            self._starting.add_done_callback(lambda late: late.cancelled() or late.exception())
-        starting = self._starting
+        patience = self.spec.start_timeout + RESTART_WAIT_SECONDS
         try:
-            # Shielded: one caller's cancellation must not take the start from the others.
-            await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            if starting.cancelled():
-                # Retired before it had begun.
-                raise self._stopped() from None
-            raise
+            async with asyncio.timeout(patience):
+                await self._supervisor.wait()
+        except TimeoutError:
+            why = f": {self.error}" if self.error else ""
+            raise UpstreamError(f"server {self.name!r} was not ready within {patience:g} s{why}") from None
 
-    @property
-    def pause(self) -> float:
-        """Seconds until it may be started again."""
-        return self._backoff.remaining(time.monotonic())
-
-    def _check_pause(self) -> None:
-        pause = self.pause
-        if pause > 0:
-            raise UpstreamError(f"server {self.name!r} keeps failing and is tried again in {pause:.0f} s: {self.error}")
+    def forgive(self) -> None:
+        """What it did wrong is forgotten: it may have been mended."""
+        self._supervisor.tell(supervision.Forgiven(self.need()))
 
     async def _start(self) -> None:
         begun = time.monotonic()
+        self._login = None
         try:
-            if self._dying:
-                # One process at a time, whatever state the former one is in.
-                await self._dying.stop()
             await self._open_bounded()
-        except asyncio.CancelledError:
-            raise self._stopped() from None
         except Exception as exc:
             self.error = f"{exc}{self._last_words()}"
-            self.state = FAILED
+            self._starting = None
             if isinstance(exc, LoginRequired):
                 log.info("%s", exc, extra={"upstream": self.name})
+                self._login = exc
                 # No failure of its own: it is tried whenever somebody wants it, for the login may have come.
-                raise
-            self._backoff.failed(time.monotonic(), 0.0)
+                self._supervisor.tell(supervision.Failed(chance(), self.need(), counts=False))
+                return
             # Without its last words, which may carry anything.
             unforeseen = None if isinstance(exc, HearthError) else exc
             log.warning("could not be started: %s", exc, exc_info=unforeseen, extra={"upstream": self.name})
-            raise UpstreamError(self.error) from exc
+            self._supervisor.tell(supervision.Failed(chance(), self.need()))
         else:
-            self._ready(begun)
-        finally:
             self._starting = None
-
-    def _stopped(self) -> UpstreamError:
-        return UpstreamError(f"server {self.name!r} was stopped while it was being started")
+            self._ready(begun)
 
     def _ready(self, begun: float) -> None:
         assert self.connection is not None and self.offering is not None
-        self.state = READY
+        self._supervisor.tell(supervision.Started())
         self.open = not self.obsolete
         self.error = None
         if self.limited:
             self.connection.on_free = self.queue.advance
-        self._ready_at = time.monotonic()
+        self._served_before = self._served()
         self.started_at = time.time()
-        elapsed = (self._ready_at - begun) * 1000
+        elapsed = (time.monotonic() - begun) * 1000
         log.info("ready after %.0f ms", elapsed, extra={"upstream": self.name, "era": self.era})
         self.watch.connected(self.connection, self.era)
         self._audience.offered(self)
         self._freshness.ready(self.connection, self.offering)
+        # Those whose turn had not come when the former one ended.
+        self.queue.advance()
 
     async def _open_bounded(self) -> None:
         try:
@@ -293,32 +275,96 @@ class Instance:
         self.watch.disconnected()
         self._freshness.end()
 
+    # --- what supervision wants to know, and has done
+
+    def need(self) -> Need:
+        """Who needs it."""
+        if self.obsolete:
+            return Need()
+        return Need(waiting=self._supervisor.is_awaited or bool(self.queue), watched=bool(self.watch) or self.is_eager)
+
+    def load(self) -> Load:
+        """What it has done since it was last looked at, and has to do."""
+        connection = self.connection
+        if connection is None:
+            return Load()
+        busy = bool(self.in_flight or self.queue or self.pins) or self._audience.owes(connection)
+        heard, connection.heard = connection.heard, False
+        gave_up, connection.gave_up = connection.gave_up, False
+        seen, self._calls_seen = self._calls_seen, self.figures.calls
+        return Load(busy, used=gave_up or seen != self._calls_seen, heard=heard, gave_up=gave_up)
+
+    def _served(self) -> int:
+        return self.figures.calls - self.figures.errors
+
+    def perform(self, instruction: str) -> None:
+        """Do what was decided."""
+        if instruction == supervision.START:
+            self._starting = asyncio.create_task(self._start())
+        elif instruction == supervision.STOP:
+            self._stop()
+        elif instruction == supervision.CHECK:
+            assert self.connection is not None
+            self._supervisor.check(self.connection, self.era)
+        else:
+            problem = self._login or refusal(self.name, self._supervisor.state, self.pause, self.error)
+            self._supervisor.fail(problem)
+            self.queue.fail(problem)
+
+    def _stop(self) -> None:
+        connection = self.connection
+        assert connection is not None
+        if self._supervisor.state.after == IDLE:
+            log.info("ended until it is called again: nobody has called it for a while", extra={"upstream": self.name})
+        else:
+            self.error = f"it left {supervision.CHECKS_MISSED} checks unanswered and was ended"
+            self.restarts += 1
+            log.warning("%s", self.error, extra={"upstream": self.name})
+        self._part(connection, by_itself=False)
+        self._endings.hasten(connection)
+
+    # --- the end of a process
+
+    def _part(self, connection: Connection, by_itself: bool) -> None:
+        """Whoever calls now waits for the next one."""
+        self.connection = None
+        self._endings.part(connection, by_itself)
+        self.open = False
+        self._lose_touch()
+
     # --- what the connection tells its owner
 
     def lost(self, connection: Connection) -> None:
-        """Nothing can be said to the server, or heard from it, any more: whoever calls now waits for the next one."""
+        """Nothing can be said to the server, or heard from it, any more."""
+        if self._lost(connection, "it closed its input or output"):
+            self._endings.hasten(connection)
+
+    def _lost(self, connection: Connection, why: str) -> bool:
         if connection is not self.connection or self.state != READY:
-            return
-        self.connection, self._dying = None, connection
-        self.open = False
-        self.state = STOPPED
+            return False
+        self._part(connection, by_itself=True)
         self.restarts += 1
-        self.error = "it closed its input or output"
-        self._lose_touch()
-        self._backoff.failed(time.monotonic(), time.monotonic() - self._ready_at)
-        # Now, and not when it is closed: by then others may wait for its successor.
-        self.queue.fail()
+        self.error = why
+        served = self._served() > self._served_before
+        self._supervisor.tell(supervision.Lost(chance(), served))
+        if self.obsolete:
+            self._fail_queue()
+        return True
+
+    def _fail_queue(self) -> None:
+        self.queue.fail(UpstreamError(f"server {self.name!r} ended before it took the call"))
 
     def closed(self, connection: Connection, why: str) -> None:
         """The conversation is over."""
-        self.lost(connection)
-        if connection is self._dying:
-            self._dying = None
+        self._lost(connection, why)
+        by_itself = self._endings.closed(connection)
+        if by_itself is not None:
             self._stderr = connection.last_words
-            if self.state == STOPPED:
-                self.error = f"{why}{self._last_words()}"
-            log.warning("%s", why, extra={"upstream": self.name})
+            if by_itself:
+                self.error = f"{why}{self._last_words()}" if self.state != READY else self.error
+                log.warning("%s", why, extra={"upstream": self.name})
             self._audience.ended(self, connection)
+            self._endings.left(connection)
         elif connection is self.connection:
             # While it was being started; any other was given up, and its last words come after its successor's first.
             self.connection = None
@@ -348,14 +394,13 @@ class Instance:
 
     async def retire(self) -> None:
         """End it, by the bounded sequence, for good."""
-        self._retired = True
         self.outdate()
+        self._fail_queue()
+        self._supervisor.tell(supervision.Retired())
         if self._starting:
             self._starting.cancel()
-        self.state = STOPPED
-        self.queue.fail()
-        if self._dying:
-            await self._dying.stop()
+        if self._endings.current:
+            await self._endings.current.stop()
         await self._discard()
 
     async def finish(self, seconds: float) -> None:

@@ -97,6 +97,8 @@ class Process:
         self.exited.set()
         if self._stdin:
             self._stdin.transport.abort()
+        # What it has said is still to be read; nothing can be said to it.
+        self._on_lost()
         self._code = code
         self._finish_soon()
 
@@ -148,6 +150,9 @@ class Process:
         """Queue bytes for the child's stdin. Raises UpstreamBusy when more than `limit` bytes are waiting already."""
         stdin = self._stdin
         if stdin is None or stdin.transport.is_closing():
+            if stdin is not None:
+                # Before the loop says so: who comes next need not try.
+                self._lost_touch()
             raise UpstreamError(f"server {self.name!r} is not running")
         if limit is not None and stdin.waiting() > limit:
             raise UpstreamBusy(

@@ -15,14 +15,26 @@ from hearth.mcp import capabilities, eras, isolation
 from hearth.mcp.offering import Offering
 from hearth.paths import digest, home_dir
 from hearth.upstreams import figures, threads
+from hearth.upstreams.audience import Audience
 from hearth.upstreams.awaited_login import NEEDS_LOGIN, AwaitedLogin
 from hearth.upstreams.connection import Connection, Owner
-from hearth.upstreams.instance import FAILED, READY, STARTING, STOPPED, Audience, Instance
+from hearth.upstreams.instance import Instance
 from hearth.upstreams.kept import Kept
 from hearth.upstreams.learned import Learned
 from hearth.upstreams.offerings import Offerings
 from hearth.upstreams.pins import Pins
 from hearth.upstreams.stdio import StdioConnection
+from hearth.upstreams.supervision import (
+    FAILED,
+    FAILING,
+    GIVEN_UP,
+    IDLE,
+    PAUSED,
+    READY,
+    STARTING,
+    STOPPED,
+    STOPPING,
+)
 from hearth.upstreams.tenancy import Tenant
 
 if TYPE_CHECKING:
@@ -32,6 +44,10 @@ log = logging.getLogger(__name__)
 
 # How often a client may find that the instance it waited for is no longer the right one, before it is told so.
 _ATTEMPTS = 5
+# What is said of a server with several instances: that of the first one that is found here.
+_BEST_FIRST = (READY, STARTING, STOPPING, IDLE, PAUSED, FAILED, GIVEN_UP)
+# Until an instance that cannot be ended yet is looked at again.
+_LOOK_AGAIN_SECONDS = 0.1
 
 
 class Key(NamedTuple):
@@ -160,7 +176,8 @@ class Server:
     @property
     def is_late(self) -> bool:
         """Whether nobody should wait for what it offers: it could not be started before, or did not come in time."""
-        return self.offerings.is_late or (self.state in (FAILED, NEEDS_LOGIN) and not self.offerings.known)
+        is_failing = self.state in FAILING or self.state == NEEDS_LOGIN
+        return self.offerings.is_late or (is_failing and not self.offerings.known)
 
     @property
     def has_failed(self) -> bool:
@@ -244,7 +261,7 @@ class Server:
             self._login.needed(instance.tenant)
             raise
         except UpstreamError:
-            if instance.state == FAILED:
+            if instance.state in FAILING:
                 self.offerings.failed()
             raise
         finally:
@@ -271,6 +288,11 @@ class Server:
         else:
             del self.instances[key]
             self.instances[right] = instance
+
+    def forgive(self) -> None:
+        """What went wrong is forgotten, and what was given up may be tried: somebody asks for it."""
+        for instance in self.instances.values():
+            instance.forgive()
 
     # --- connecting
 
@@ -301,10 +323,6 @@ class Server:
 
     # --- eagerness
 
-    def keeps(self, instance: Instance) -> bool:
-        """Whether it runs although nobody uses it."""
-        return self.spec.start == "eager" and instance.mode == isolation.SHARED
-
     async def start_eagerly(self) -> None:
         """Have the one that everybody shares run, if there is such a one. Raises UpstreamError."""
         if self.spec.start == "eager" and self.mode == isolation.SHARED:
@@ -327,12 +345,12 @@ class Server:
         instance.watch.leave(holder)
         self._end_unused(instance)
 
-    def _end_unused(self, instance: Instance) -> None:
-        if not instance.holders and not instance.obsolete and not self.keeps(instance):
+    def _end_unused(self, instance: Instance, at_least: float = 0.0) -> None:
+        if not instance.holders and not instance.obsolete and not instance.is_eager:
             # Counted from the last one's leaving, whoever came and went before.
             self._keep(instance)
-            loop = asyncio.get_running_loop()
-            self._idle[instance] = loop.call_later(self.spec.instance_idle, self._end_if_unused, instance)
+            seconds = max(self.spec.instance_idle, at_least)
+            self._idle[instance] = asyncio.get_running_loop().call_later(seconds, self._end_if_unused, instance)
 
     def _keep(self, instance: Instance) -> None:
         timer = self._idle.pop(instance, None)
@@ -344,8 +362,11 @@ class Server:
         key = next((key for key, known in self.instances.items() if known is instance), None)
         if key is None or instance.holders or self._retired:
             return
-        if instance.in_flight or instance.state == STARTING:
-            self._end_unused(instance)
+        if instance.in_flight or instance.queue or instance.is_awaited or instance.state == STARTING:
+            self._end_unused(instance, _LOOK_AGAIN_SECONDS)
+        elif instance.pause:
+            # Another in its place would know nothing of what went wrong, and begin anew.
+            self._end_unused(instance, instance.pause)
         else:
             self._drop(key, instance)
 
@@ -383,7 +404,7 @@ class Server:
         if self.needs_login:
             return NEEDS_LOGIN
         states = {instance.state for instance in self.instances.values()}
-        return next((state for state in (READY, STARTING, FAILED) if state in states), STOPPED)
+        return next((state for state in _BEST_FIRST if state in states), STOPPED)
 
     @property
     def needs_login(self) -> bool:
@@ -429,6 +450,8 @@ class Server:
                     "era": instance.era,
                     "place": key.place or None,
                     "state": instance.state,
+                    "error": instance.error,
+                    "retrySeconds": round(instance.pause, 1) or None,
                     "pids": instance.pids,
                     "sessions": len(instance.holders),
                     "inFlight": instance.in_flight,

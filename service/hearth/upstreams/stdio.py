@@ -94,6 +94,7 @@ class StdioConnection(Connection):
         return self._ended(self._process.exit_code or 0)
 
     def _receive(self, data: bytes) -> None:
+        self.heard = True
         TURN.begin()
         try:
             self._take_all(self._decoder.receive_data(data))

@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from hearth.host import processes
 from process.kernel import BOUND_SECONDS, pids_at_home, until
@@ -48,13 +49,18 @@ class Home:
         for needed in (self.path / ".config" / "hearth", folder / "run"):
             needed.mkdir(parents=True, mode=0o700)
 
-    def configure(self, servers: Mapping[str, list[str]] | None = None, **settings: float) -> None:
-        """Write the config: by default one counting server, and a daemon that stays."""
+    def configure(
+        self,
+        servers: Mapping[str, list[str]] | None = None,
+        more: Mapping[str, str] = MappingProxyType({}),
+        **settings: float,
+    ) -> None:
+        """Write the config: by default one counting server, and a daemon that stays. `more`: lines of some servers."""
         commands = servers or {"counting": server("counting", str(self.notes))}
         lines = [f"{name} = {value}" for name, value in {"idle_timeout": 0, **settings}.items()]
         for name, command in commands.items():
             words = ", ".join(f'"{word}"' for word in command[1:])
-            lines += [f"[mcpServers.{name}]", f'command = "{command[0]}"', f"args = [{words}]"]
+            lines += [f"[mcpServers.{name}]", f'command = "{command[0]}"', f"args = [{words}]", more.get(name, "")]
         (self.path / ".config" / "hearth" / "config.toml").write_text("\n".join(lines) + "\n")
 
     # --- the daemon

@@ -72,6 +72,9 @@ class Load:
             for request in self.open.values():
                 request.exposed = request.exposed or yes
 
+    def _is_exposed(self, request: Request) -> bool:
+        return self._exposed
+
     # --- sending
 
     def _work(self) -> None:
@@ -80,7 +83,7 @@ class Load:
                 continue
             request = self._make()
             with self._books:
-                request.exposed = self._exposed
+                request.exposed = self._is_exposed(request)
                 self.asked.append(request)
                 self.open[name_of(request.id)] = request
             self.client.send(self._message(request))

@@ -37,6 +37,10 @@ class Request:
         """Whether it runs a tool."""
         return self.kind in {"read", "put", "once"}
 
+    def is_excused(self, sentence: str) -> bool:
+        """Whether that error is an answer which this request may have."""
+        return self.kind == "once" and self.exposed and IN_DOUBT in sentence
+
     def is_right(self, result: Message) -> bool:
         """Whether that is the result which this request must have."""
         if self.kind == "ping":
@@ -76,8 +80,7 @@ def _judge_answer(request: Request, message: Message) -> Iterator[str]:
         if not request.is_right(message["result"]):
             yield f"a wrong result of {request}: {message['result']}"
         return
-    excused = request.kind == "once" and request.exposed and IN_DOUBT in message["error"]["message"]
-    if not excused:
+    if not request.is_excused(message["error"]["message"]):
         yield f"an error instead of a result of {request}: {message['error']}"
 
 

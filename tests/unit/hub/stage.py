@@ -9,6 +9,7 @@ from hearth.mcp.offering import KINDS, Item, Kind, Offering
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.learned import Learned
 from hearth.upstreams.server import Key, Server
+from hearth.upstreams.supervision import READY, State, Terms
 from hearth.upstreams.tenancy import Tenant
 from hearth.wire import json
 from hearth.wire.values import RawBytes
@@ -56,7 +57,8 @@ def instance(
     )
     connection = Recorded(found, of.name)
     found.connection, found.offering, found.era = connection, offered, offered.era
-    # As the end of its start has it.
+    # As the end of its start has it; nobody watches over it.
+    found._supervisor.state = State(Terms(limit=None, idle=0.0, checked=False), READY)
     found._ready(0.0)
     of.instances[Key(offered.era, mode, session.id if session else "")] = found
     return found, connection

@@ -15,9 +15,13 @@ from hearth.hub.sessions import Session
 from hearth.hub.views import Catalogue, Target, View
 from hearth.mcp import eras
 from hearth.mcp.request_state import StateRefused
+from hearth.upstreams import supervision
+from hearth.upstreams.connection import Owner
+from hearth.upstreams.tenancy import Tenant
 from hearth.wire import json
 from hearth.wire.json import Raw
-from unit.conversations import Recorded, run, until
+from hearth.wire.values import RawBytes
+from unit.conversations import Recorded, Scripted, legacy_script, run, until
 from unit.hub.stage import client, instance, offering, opened, server
 
 ENVELOPE = {eras.PROTOCOL_VERSION_KEY: eras.NEWEST_MODERN, eras.CLIENT_CAPABILITIES_KEY: {}}
@@ -117,14 +121,45 @@ def test_a_call_whose_turn_comes_when_nothing_can_be_sent_fails_and_so_does_the_
     run(body())
 
 
-def test_a_server_that_ends_fails_those_who_wait_for_their_turn() -> None:
+def test_a_server_that_ends_fails_what_it_had_and_the_next_one_takes_those_who_wait_for_their_turn() -> None:
     async def body() -> None:
         stage = Stage(max_concurrency=1)
+        successor = Scripted(stage.instance, legacy_script())
+
+        async def connect(owner: Owner, tenant: Tenant) -> Scripted:
+            return successor
+
+        stage.instance._connect = connect
         member, outlet = client()
         for number in range(1, 4):
             stage.forward(member, number)
         stage.connection.end("it fell over")
-        assert [answer["id"] for answer in outlet.messages("answer")] == [1, 2, 3]
+        assert [(answer["id"], "error" in answer) for answer in outlet.messages("answer")] == [(1, True)]
+        for answered in (2, 3):
+            await until(lambda: successor.methods()[-1:] == ["tools/call"], "it has its turn")
+            successor.give(successor.sent[-1]["id"], {"content": []})
+            assert outlet.messages("answer")[-1]["id"] == answered
+
+    run(body())
+
+
+def test_a_server_that_cannot_be_started_again_fails_those_who_wait_for_their_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervision, "FIRST_PAUSE_SECONDS", 0.001)
+
+    async def body() -> None:
+        stage = Stage(max_concurrency=1)
+
+        async def connect(owner: Owner, tenant: Tenant) -> Scripted:
+            return Scripted(owner, {"initialize": -32600})
+
+        stage.instance._connect = connect
+        member, outlet = client()
+        for number in range(1, 4):
+            stage.forward(member, number)
+        stage.connection.end("it fell over")
+        await until(lambda: len(outlet.messages("answer")) == 3, "all are told")
         assert all("server 's'" in answer["error"]["message"] for answer in outlet.messages("answer"))
 
     run(body())
@@ -267,9 +302,38 @@ def test_what_another_daemon_may_have_run_is_run_again_only_if_that_does_no_harm
     run(body())
 
 
-def test_a_server_that_has_just_ended_is_named() -> None:
+@pytest.mark.parametrize("noticed", [False, True])
+def test_a_call_that_a_server_has_not_taken_at_its_end_is_the_next_one_s(noticed: bool) -> None:
+    class Closing(Recorded):
+        def _send(self, number: int, method: bytes, params: RawBytes) -> None:
+            self._owner.lost(self)
+            raise UpstreamError("server 's' is not running")
+
     async def body() -> None:
         stage = Stage()
+        successor = Scripted(stage.instance, legacy_script(**{"tools/call": {"content": []}}))
+
+        async def connect(owner: Owner, tenant: Tenant) -> Scripted:
+            return successor
+
+        stage.instance._connect = connect
+        if noticed:
+            stage.instance.lost(stage.connection)
+        else:
+            stage.instance.connection = Closing(stage.instance)
+        member, outlet = client()
+        stage.forward(member)
+        await until(lambda: outlet.messages("answer"), "it is answered")
+        assert outlet.messages("answer")[0]["result"] == {"content": []}
+        assert successor.sent[-1]["params"] == {"name": "t"}
+
+    run(body())
+
+
+def test_a_call_to_a_server_that_is_no_longer_used_and_has_ended_fails() -> None:
+    async def body() -> None:
+        stage = Stage()
+        stage.instance.outdate()
         stage.instance.connection = None
         member, _ = client()
         with pytest.raises(UpstreamError, match="server 's' has just ended"):

@@ -10,9 +10,24 @@ from hearth.config import ServerSpec
 from hearth.errors import HearthError, UpstreamError
 from hearth.mcp import eras, isolation
 from hearth.mcp.offering import TOOLS
-from hearth.upstreams import freshness
+from hearth.upstreams import freshness, supervision
+from hearth.upstreams import instance as module
 from hearth.upstreams.connection import Owner
-from hearth.upstreams.instance import FAILED, READY, STARTING, STOPPED, Instance
+from hearth.upstreams.instance import Instance
+from hearth.upstreams.supervision import (
+    CHECKS_MISSED,
+    FAILED,
+    GIVEN_UP,
+    IDLE,
+    PAUSED,
+    READY,
+    RESTART_LIMIT,
+    RETIRED,
+    STARTING,
+    STOPPED,
+    STOPPING,
+)
+from hearth.upstreams.supervisor import terms_of
 from hearth.upstreams.tenancy import Tenant
 from hearth.wire.values import RawBytes
 from unit.conversations import Audience, Scripted, dual_script, legacy_script, modern_script, run, until
@@ -193,15 +208,199 @@ def test_a_failure_is_told_to_everybody_who_waited_with_the_server_s_last_words(
     run(body())
 
 
-def test_a_server_that_keeps_failing_is_not_started_at_every_call() -> None:
+BROKEN: dict[str, object] = {"server/discover": -32601, "initialize": -32600}
+
+
+@pytest.fixture
+def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses that a test has the time for."""
+    monkeypatch.setattr(supervision, "FIRST_PAUSE_SECONDS", 0.001)
+
+
+@pytest.mark.usefixtures("brisk")
+def test_a_call_in_the_pause_after_failures_waits_for_the_next_start() -> None:
     async def body() -> None:
-        stage = Stage({"server/discover": -32601, "initialize": -32600})
+        stage = Stage(BROKEN)
         for _ in range(2):
             with pytest.raises(UpstreamError, match="refused every way"):
                 await stage.instance.ensure()
-        with pytest.raises(UpstreamError, match="is tried again in"):
+        assert stage.instance.state == PAUSED
+        stage.script = legacy_script()
+        await asyncio.gather(*(stage.instance.ensure() for _ in range(3)))
+        assert len(stage.connections) == 3
+
+    run(body())
+
+
+@pytest.mark.usefixtures("brisk")
+def test_a_server_that_keeps_failing_is_given_up_with_a_sentence_until_it_is_forgiven() -> None:
+    async def body() -> None:
+        stage = Stage(BROKEN)
+        for _ in range(RESTART_LIMIT - 1):
+            with pytest.raises(UpstreamError, match="refused every way"):
+                await stage.instance.ensure()
+        for _ in range(3):
+            with pytest.raises(UpstreamError, match=r"given up after 6 failures .* refused every way.*hearth reload"):
+                await stage.instance.ensure()
+        assert (stage.instance.state, len(stage.connections)) == (GIVEN_UP, RESTART_LIMIT)
+        stage.script = legacy_script()
+        stage.instance.forgive()
+        await stage.ready()
+
+    run(body())
+
+
+@pytest.mark.usefixtures("brisk")
+def test_a_server_that_worked_is_tried_again_before_those_who_wait_are_told() -> None:
+    async def body() -> None:
+        stage = Stage()
+        connection = await stage.ready()
+        stage.instance.figures.add(0.1, erred=False)
+        stage.script = BROKEN
+        connection.end("it fell over")
+        waiting = asyncio.create_task(stage.instance.ensure())
+        await until(lambda: len(stage.connections) == 3, "two starts have failed")
+        stage.script = legacy_script()
+        await waiting
+        assert stage.instance.state == READY
+
+    run(body())
+
+
+def test_one_that_does_not_become_ready_in_time_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RESTART_WAIT_SECONDS", 0.0)
+
+    async def body() -> None:
+        stage = Stage(BROKEN, start_timeout=0.05)
+        for _ in range(2):
+            with pytest.raises(UpstreamError, match="refused every way"):
+                await stage.instance.ensure()
+        with pytest.raises(UpstreamError, match=r"was not ready within 0.05 s: .*refused every way"):
             await stage.instance.ensure()
-        assert len(stage.connections) == 2
+
+    run(body())
+
+
+# --- health and idleness
+
+
+@pytest.fixture
+def watchful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks that a test has the time for."""
+    monkeypatch.setattr(supervision, "CHECK_SECONDS", 0.01)
+
+
+@pytest.mark.parametrize(("script", "method"), [(legacy_script(ping={}), "ping"), (modern_script(), "server/discover")])
+@pytest.mark.usefixtures("watchful")
+def test_a_server_that_says_nothing_is_checked_and_stays_if_it_answers(script: dict[str, object], method: str) -> None:
+    async def body() -> None:
+        stage = Stage(script)
+        connection = await stage.ready()
+        asked = connection.methods().count(method)
+        await until(lambda: connection.methods().count(method) >= asked + 5, "it is checked again and again")
+        assert (stage.instance.state, stage.instance.in_flight) == (READY, 0)
+
+    run(body())
+
+
+@pytest.mark.usefixtures("watchful")
+def test_a_server_that_leaves_checks_unanswered_is_ended_and_comes_back_when_it_is_needed() -> None:
+    async def body() -> None:
+        stage = Stage()
+        connection = await stage.ready()
+        await until(lambda: connection.stopped, "it is ended")
+        one = stage.instance
+        assert connection.methods().count("ping") == CHECKS_MISSED
+        assert (one.state, one.restarts, one.error) == (STOPPED, 1, "it left 3 checks unanswered and was ended")
+        await stage.ready()
+        assert (len(stage.connections), stage.audience.count("ended")) == (2, 1)
+
+    run(body())
+
+
+@pytest.mark.usefixtures("watchful")
+def test_a_server_with_a_call_in_flight_is_left_in_peace() -> None:
+    async def body() -> None:
+        stage = Stage()
+        connection = await stage.ready()
+        connection.request(b'"tools/call"', b"{}", _Nobody())
+        state = stage.instance._supervisor.state
+        looked: list[float] = [state.check_at]
+
+        def has_looked() -> bool:
+            now = stage.instance._supervisor.state.check_at
+            looked.extend([now] if now != looked[-1] else [])
+            return len(looked) > 3 * CHECKS_MISSED
+
+        await until(has_looked, "it was looked at")
+        assert ("ping" in connection.methods(), stage.instance.state) == (False, READY)
+
+    run(body())
+
+
+def test_a_server_that_nobody_calls_is_ended_and_comes_back_without_anybody_noticing() -> None:
+    async def body() -> None:
+        stage = Stage(upstream_idle=0.02)
+        connection = await stage.ready()
+        await until(lambda: stage.instance.state == IDLE, "it is ended")
+        one = stage.instance
+        assert (connection.stopped, one.open, one.error, one.restarts) == (True, False, None, 0)
+        assert one.offering
+        await stage.ready()
+        assert one.state == READY
+
+    run(body())
+
+
+def test_a_server_with_something_in_flight_or_promised_is_not_idle() -> None:
+    async def body() -> None:
+        stage = Stage(upstream_idle=0.01)
+        connection = await stage.ready()
+        one = stage.instance
+        for begin, end in (
+            (lambda: one.pins.add("parked"), one.pins.clear),
+            (lambda: one.watch.hold("r:1", "somebody"), lambda: one.watch.leave("somebody")),
+            (lambda: stage.audience.owing.add(connection), stage.audience.owing.clear),
+        ):
+            begin()
+            used = one._supervisor.state.used
+            await until(lambda used=used: one._supervisor.state.used > used + 0.05, "it counts as used")
+            assert one.state == READY
+            end()
+        await until(lambda: one.state == IDLE, "it is ended")
+
+    run(body())
+
+
+@pytest.mark.parametrize(
+    ("mode", "keys", "seconds"),
+    [
+        (isolation.SHARED, {}, 1800),
+        (isolation.WORKSPACE, {}, 1800),
+        (isolation.SESSION, {}, 0),
+        (isolation.SESSION, {"upstream_idle": 60.0}, 60),
+        (isolation.SHARED, {"upstream_idle": 0.0}, 0),
+    ],
+)
+def test_what_belongs_to_a_conversation_is_idle_only_where_the_config_says_so(
+    mode: str, keys: dict[str, Any], seconds: float
+) -> None:
+    assert terms_of(ServerSpec(name="s", command="true", **keys), mode).idle == seconds
+
+
+def test_what_is_behind_a_url_is_neither_checked_nor_given_up() -> None:
+    terms = terms_of(ServerSpec(name="s", url="https://example.com/mcp"), isolation.SHARED)
+    assert (terms.checked, terms.limit) == (False, None)
+
+
+def test_one_that_ended_while_somebody_is_subscribed_comes_back_by_itself() -> None:
+    async def body() -> None:
+        stage = Stage()
+        connection = await stage.ready()
+        stage.instance.watch.hold("r:1", "somebody")
+        connection.end("it fell over")
+        await until(lambda: stage.instance.state == READY, "it is back")
+        assert "resources/subscribe" in stage.connections[1].methods()
 
     run(body())
 
@@ -378,7 +577,7 @@ def test_a_server_that_is_lost_takes_no_calls_and_the_next_start_waits_for_its_e
         connection = await stage.ready()
         stage.instance.lost(connection)
         one = stage.instance
-        assert (one.state, one.open, one.connection, one.restarts) == (STOPPED, False, None, 1)
+        assert (one.state, one.open, one.connection, one.restarts) == (STOPPING, False, None, 1)
         assert one.error == "it closed its input or output"
         one.watch.hold("r:1", "somebody")
         await stage.ready()
@@ -483,8 +682,10 @@ def test_whoever_waits_is_sent_when_there_is_room_and_failed_when_there_never_wi
         assert told == ["sent"]
         connection.request(b'"tools/call"', b"{}", _Nobody())
         stage.instance.queue.add(Turn(told))
+        stage.script = BROKEN
         connection.end("it ended")
-        assert told[1:] == ["server 's' ended before it took the call"]
+        await until(lambda: len(told) == 2, "it is told")
+        assert "refused every way" in told[1]
 
     run(body())
 
@@ -500,7 +701,7 @@ def test_a_retired_instance_ends_its_server_and_does_not_come_back() -> None:
         stage.instance.queue.add(Turn(told))
         await stage.instance.retire()
         assert connection.stopped
-        assert (stage.instance.state, stage.instance.open, stage.instance.connection) == (STOPPED, False, None)
+        assert (stage.instance.state, stage.instance.open, stage.instance.connection) == (RETIRED, False, None)
         assert told == ["server 's' ended before it took the call"]
         with pytest.raises(UpstreamError, match="no longer in the config"):
             await stage.instance.ensure()

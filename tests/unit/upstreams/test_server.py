@@ -7,9 +7,10 @@ import pytest
 
 from hearth.errors import ConfigError, UpstreamError
 from hearth.mcp import capabilities, eras, isolation
-from hearth.upstreams.instance import FAILED, READY, STARTING, STOPPED, Instance
+from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
 from hearth.upstreams.stdio import StdioConnection
+from hearth.upstreams.supervision import FAILED, READY, STARTING, STOPPED
 from hearth.upstreams.tenancy import Tenant
 from unit.conversations import Hearer, dual_script, legacy_script, modern_script, run, until
 from unit.staged_servers import StagedServer
@@ -89,7 +90,7 @@ def test_a_scout_that_fails_leaves_the_way_free_for_the_others(learned: Path) ->
         assert all(isinstance(result, UpstreamError) for result in results)
         server.script = legacy_script()
         for instance in server.instances.values():
-            instance._backoff.retry_at = 0.0
+            instance.forgive()
         assert (await server.ensure(LEGACY)).state == READY
 
     run(body())
