@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import uvloop
@@ -178,3 +179,27 @@ def test_a_full_queue_is_an_error_and_only_for_what_has_a_limit() -> None:
             child.write(b"z")
 
     within_a_loop(body)
+
+
+def test_without_pidfds_as_on_macos_every_child_s_end_is_noticed_and_no_thread_of_the_loop_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+
+    async def bounded() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        children = [Child() for _ in range(3)]
+        async with asyncio.timeout(BOUND_SECONDS):
+            for number, child in enumerate(children):
+                await child.run(f"import sys; sys.stdin.read(); sys.exit({number})")
+            assert await asyncio.to_thread(lambda: "free") == "free"
+            for child in children:
+                await child.stop()
+                await child.ended.wait()
+        assert [child.codes for child in children] == [[0], [1], [2]]
+
+    uvloop.run(bounded())

@@ -43,13 +43,19 @@ def _redirect_stdio(log_path: str) -> None:
 
 def close_inherited(keep: set[int]) -> None:
     """Close every descriptor above stdio that the starter happened to leave open."""
-    try:
-        present = [int(name) for name in os.listdir("/proc/self/fd")]
-    except OSError:
-        present = list(range(3, 256))
-    for descriptor in present:
+    for descriptor in _present():
         if descriptor > 2 and descriptor not in keep:
             try:
                 os.close(descriptor)
             except OSError:
                 pass
+
+
+def _present() -> list[int]:
+    # Linux's, and macOS's: a container may lack the link from one to the other.
+    for folder in ("/proc/self/fd", "/dev/fd"):
+        try:
+            return [int(name) for name in os.listdir(folder)]
+        except OSError:
+            continue
+    return list(range(3, 256))

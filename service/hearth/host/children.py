@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Protocol
 
@@ -153,6 +154,26 @@ else:
             return f"its command {program!r} was not found on the daemon's PATH ({environment.get('PATH', '')})"
         return f"its command {program!r} could not be started: {exc}"
 
+    def _wait_unreaped(pid: int) -> None:
+        """Wait in this thread until the child has ended; its number stays taken, so that its group can be killed."""
+        if sys.platform != "darwin":
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+            return
+        # Python before 3.13 has no waitid on macOS.
+        import select
+
+        queue = select.kqueue()
+        try:
+            ends = select.kevent(
+                pid, select.KQ_FILTER_PROC, select.KQ_EV_ADD | select.KQ_EV_ONESHOT, select.KQ_NOTE_EXIT
+            )
+            queue.control([ends], 1)
+        except OSError:
+            # It ended before it could be watched.
+            pass
+        finally:
+            queue.close()
+
     class ExitWatch:
         """Calls back in the loop when a child has ended, and leaves it to be reaped."""
 
@@ -169,15 +190,16 @@ else:
             if self._handle >= 0:
                 self._loop.add_reader(self._handle, ended)
             else:
-                self._loop.run_in_executor(None, self._wait, pid)
+                # Not one of the loop's own threads: they are few, and a server may run for days.
+                threading.Thread(target=self._wait, args=(pid,), daemon=True).start()
 
         def _wait(self, pid: int) -> None:
-            if sys.platform == "linux":
-                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-            else:
-                # macOS has no waitid in Python: the leader is reaped here, a moment before its group is killed.
-                os.waitpid(pid, 0)
-            self._loop.call_soon_threadsafe(self._ended)
+            _wait_unreaped(pid)
+            try:
+                self._loop.call_soon_threadsafe(self._ended)
+            except RuntimeError:
+                # The loop is closed: there is nobody left to tell.
+                pass
 
         def close(self) -> None:
             """Watch no longer."""
