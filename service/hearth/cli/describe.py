@@ -81,10 +81,17 @@ def upstream_lines(upstreams: list[Document], width: int) -> list[str]:
         for each in upstreams
     ]
     lines = columns(("SERVER", "STATE", "ERA", "ISOLATION", "PIDS", "TOOLS", "RESTARTS"), rows, width)
-    lines += [clean(f"{each.get('name')}: {each['error']}") for each in upstreams if each.get("error")]
+    lines += [clean(_error_sentence(each)) for each in upstreams if each.get("error")]
     return lines + [
         clean(_changed_sentence(each)) for each in upstreams if each.get("changedTools") or each.get("pinError")
     ]
+
+
+def _error_sentence(upstream: Document) -> str:
+    waits = [each.get("retrySeconds") for each in upstream.get("instances") or []]
+    pauses = [float(seconds) for seconds in waits if isinstance(seconds, int | float) and seconds]
+    again = f" (not tried again for {duration(max(pauses))}, or until `hearth reload`)" if pauses else ""
+    return f"{upstream.get('name')}: {upstream['error']}{again}"
 
 
 def _changed_sentence(upstream: Document) -> str:

@@ -43,6 +43,13 @@ def test_the_reason_of_a_failed_server_is_shown_below_the_table() -> None:
     assert "git: npx is not on PATH" in text(upstreams=[broken])
 
 
+def test_of_a_server_that_waits_for_its_next_start_it_is_shown_for_how_long() -> None:
+    waiting = {"name": "git", "state": "given up", "error": "it fell over", "instances": [{"retrySeconds": 200.0}]}
+    shown = text(upstreams=[waiting])
+    assert "given up" in shown
+    assert "git: it fell over (not tried again for 3 min, or until `hearth reload`)" in " ".join(shown.split())
+
+
 def test_a_refused_config_and_a_degraded_daemon_are_told() -> None:
     shown = text(configError="line 3: no such key", degraded="read-only folder")
     assert "line 3: no such key" in shown
