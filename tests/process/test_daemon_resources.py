@@ -133,8 +133,8 @@ def test_a_second_hello_and_an_unknown_mode_are_refused(scratch: Scratch) -> Non
     with pytest.raises(Closed):
         client.receive_frame()
     other = scratch.control()
-    other.send_frame({"type": "hello", "protocol": 1, "mode": "search"})
-    assert "--mode search" in other.receive_type("error")[0]["message"]
+    other.send_frame({"type": "hello", "protocol": 1, "mode": "guess"})
+    assert "--mode guess" in other.receive_type("error")[0]["message"]
 
 
 def test_what_the_bridge_says_of_itself_is_in_the_status(scratch: Scratch) -> None:
