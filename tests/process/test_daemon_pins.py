@@ -71,3 +71,19 @@ def test_approving_works_without_a_daemon(turncoat: Turncoat) -> None:
     assert "files__read" in turncoat.hearth()
     turncoat.scratch.start()
     assert turncoat.client().tools() == ["files__read", "files__turn", "files__write"]
+
+
+def test_what_changed_while_the_server_did_not_run_is_withheld_from_the_call_that_starts_it(turncoat: Turncoat) -> None:
+    turncoat.configure(pin=True)
+    daemon = turncoat.scratch.start()
+    turncoat.client()
+    assert daemon.stop() == 0
+    turncoat.describe(EVIL)
+    turncoat.scratch.start()
+    client = turncoat.client()
+    # From what is kept: nothing runs yet.
+    assert client.tools() == ["files__read", "files__turn", "files__write"]
+    assert turncoat.scratch.upstream("files")["pids"] == []
+    refusal(client, "files__read")
+    assert client.tools() == ["files__turn", "files__write"]
+    assert text_of(client.call("files__write")) == "write"

@@ -151,6 +151,11 @@ class Server:
                 return own.offering
         return self.offerings.known.get(profile)
 
+    def _recall(self, profile: bytes, era: str) -> Offering | None:
+        """What a process may begin with before its own lists are read."""
+        # A pinned server's tools are compared with what was approved before the first of them is called.
+        return None if self.spec.pin else self.offerings.recall(profile, era)
+
     def offered(self, instance: Instance) -> None:
         """An instance has said what it offers."""
         if instance.offering:
@@ -219,7 +224,7 @@ class Server:
                 self._connect,
                 self.profile(tenant),
                 self._audience,
-                self.offerings.recall,
+                self._recall,
             )
         return instance
 
