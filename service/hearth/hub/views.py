@@ -237,7 +237,9 @@ class Catalogue:
                     withheld[name] = (server.name, tool)
                 offerings.append((server, offered.without_tools(tools)))
         complete = len(offerings) == len(servers)
-        key = (session.server, complete, *((server.name, offered.key) for server, offered in offerings))
+        offered_keys = ((server.name, offered.key) for server, offered in offerings)
+        # Where less is withheld, less was offered: the lists may be the same, and what is said of a tool is not.
+        key = (session.server, complete, frozenset(withheld.items()), *offered_keys)
         if key not in self._views:
             self._views[key] = View(offerings, session.server is not None, complete, withheld)
         return self._views[key]

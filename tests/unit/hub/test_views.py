@@ -319,6 +319,17 @@ def test_where_each_client_has_its_own_instance_it_sees_what_its_own_capabilitie
     assert [len(place.catalogue.unknown(member)) for member in (plain, rich, other)] == [0, 0, 1]
 
 
+def test_clients_that_see_the_same_lists_share_no_view_if_something_is_withheld_from_one() -> None:
+    place = Place("a", isolation="session")
+    place.know(0, b"{}", tools=["x", "y"])
+    place.know(0, b'{"roots":{}}', tools=["x"])
+    place.servers[0].withheld = lambda offered: frozenset({"y"} & offered.lists[TOOLS].keys())  # type: ignore[method-assign]
+    (first, _), (second, _) = client(), client(declared=b'{"roots":{}}')
+    found = [place.catalogue.view(member) for member in (first, second)]
+    assert [list(each.tools) for each in found] == [["a__x"], ["a__x"]]
+    assert [dict(each.withheld) for each in found] == [{"a__y": ("a", "y")}, {}]
+
+
 def test_as_long_as_a_server_may_still_have_resources_results_are_looked_at_for_uris() -> None:
     place = Place("a", "b")
     member, _ = client()
