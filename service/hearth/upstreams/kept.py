@@ -142,12 +142,7 @@ class Kept:
 
 def _document(name: str, memory: Memory) -> bytes:
     latest = list(memory.offerings.items())[-OFFERINGS_LIMIT:]
-    entries = [
-        json.join(
-            {"clients": json.dumps(clients.decode("utf-8", "replace")), "offering": written_offering.write(offering)}
-        )
-        for clients, offering in latest
-    ]
+    entries = [_entry(clients, offering) for clients, offering in latest]
     return json.join(
         {
             "server": json.dumps(name),
