@@ -17,6 +17,7 @@ from hearth.hub.levels import Levels
 from hearth.hub.logins import Logins
 from hearth.hub.views import Catalogue, Target, View
 from hearth.mcp import eras, translate
+from hearth.mcp.pinned import Withheld
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
@@ -78,6 +79,7 @@ class Forwarding:
 
     async def _submit_later(self, call: Call, request: Request, search: Search) -> None:
         """Start what must run for this call, then forward it."""
+        gone: Server | None = None
         try:
             while True:
                 target = await self._find(call, search)
@@ -87,9 +89,10 @@ class Forwarding:
                         call.session, call.era, target.server, None if declared is None else bytes(declared)
                     )
                 except UpstreamError:
-                    if target.server in self._catalogue.in_view(call.session):
+                    if target.server is gone or target.server in self._catalogue.in_view(call.session):
                         raise
-                    # A reload has put another in its place.
+                    # A reload may have put another in its place.
+                    gone = target.server
                     continue
                 if not call.is_open:
                     return
@@ -163,8 +166,17 @@ class Forwarding:
         if call.asked is not None:
             # As it came: some of it has been written over.
             request = request._replace(params=call.asked)
+        is_tool = request.method == "tools/call"
+        tool = target.server.name, values.text(target.changes.get("name")) or ""
+
+        def locate(view: View, settled: bool) -> Target:
+            if is_tool and tool in view.withheld.values():
+                # The next one describes it otherwise.
+                raise Withheld(*tool)
+            return target
+
         missing = UpstreamError(f"server {target.server.name!r} has just ended; call again")
-        self.spawn(self._submit_later(call, request, Search(lambda view, settled: target, _anybody, missing)), call)
+        self.spawn(self._submit_later(call, request, Search(locate, _anybody, missing)), call)
 
     def _send(self, call: Call, request: Request, view: View, target: Target, instance: Instance) -> None:
         method, params, meta = request

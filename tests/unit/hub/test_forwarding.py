@@ -13,7 +13,7 @@ from hearth.hub.levels import Levels
 from hearth.hub.questions import Questions
 from hearth.hub.sessions import Session
 from hearth.hub.views import Catalogue, Target, View
-from hearth.mcp import eras
+from hearth.mcp import capabilities, eras
 from hearth.mcp.request_state import StateRefused
 from hearth.upstreams import supervision
 from hearth.upstreams.connection import Owner
@@ -326,6 +326,27 @@ def test_a_call_that_a_server_has_not_taken_at_its_end_is_the_next_one_s(noticed
         await until(lambda: outlet.messages("answer"), "it is answered")
         assert outlet.messages("answer")[0]["result"] == {"content": []}
         assert successor.sent[-1]["params"] == {"name": "t"}
+
+    run(body())
+
+
+def test_a_call_is_not_the_next_one_s_if_that_describes_the_tool_as_nobody_has_approved() -> None:
+    async def body() -> None:
+        stage = Stage()
+        successor = Scripted(stage.instance, legacy_script(**{"tools/call": {"content": []}}))
+
+        async def connect(owner: Owner, tenant: Tenant) -> Scripted:
+            return successor
+
+        stage.instance._connect = connect
+        stage.instance.lost(stage.connection)
+        stage.server.offerings.known[capabilities.FULL] = offering(tools=["t"])
+        stage.server.withheld = lambda offered: frozenset({"t"})  # type: ignore[method-assign]
+        member, outlet = client()
+        stage.forward(member)
+        await until(lambda: outlet.messages("answer"), "it is answered")
+        assert outlet.messages("answer")[0]["error"]["data"]["reason"] == "withheld"
+        assert successor.sent == []
 
     run(body())
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from hearth.config import Config
-from unit.conversations import run
-from unit.hub.whole_hub import Stage
+from unit.conversations import run, until
+from unit.hub.whole_hub import Stage, answer
 
 
 def test_settings_are_looked_up_when_they_are_needed(tmp_path: Path) -> None:
@@ -22,5 +22,19 @@ def test_settings_are_looked_up_when_they_are_needed(tmp_path: Path) -> None:
             hub._catalogue._threshold(),
         )
         assert found == (1.0, 2.0, 2.0, 3.0, 4, 5)
+
+    run(body())
+
+
+def test_a_call_that_waits_for_a_server_is_answered_when_a_reload_takes_that_away(tmp_path: Path) -> None:
+    async def body() -> None:
+        stage = Stage(tmp_path, a={})
+        member, outlet = stage.client()
+        # Nobody but the one server can be meant, whatever it has.
+        stage.ask(member, "extension/method")
+        await until(stage.started, "it is being started")
+        stage.hub.apply(Config())
+        found = await answer(outlet)
+        assert found["error"]["message"] == "server 'a' is no longer in the config"
 
     run(body())
