@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from hearth.errors import HearthError, Refused
+from hearth.errors import HearthError, MessageError, Refused
 from hearth.hub import levels
 from hearth.hub.attribution import calls_of, causing_call, may_be_asked, sole_session
 from hearth.hub.calls import Call
@@ -64,7 +64,7 @@ class Relay:
         key = (connection, json.id_key(message.id))
         if key in self._open:
             # An answer would be one to the first of the two.
-            log.warning("a second question by the same id is not answered", extra={"upstream": instance.name})
+            connection.disregard(MessageError("a second question by the same id is not answered"))
             return
         if message.method not in questions.METHODS:
             connection.answer(refusal(message, f"no client can be asked for {message.method}"), cause)

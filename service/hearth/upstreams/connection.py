@@ -250,7 +250,7 @@ class Connection:
             # Its ids are the server's own.
             if problem.id is not None:
                 self.answer(answers.failure(problem.id, problem), cause)
-            self._complain(problem)
+            self.disregard(problem)
             return
         number = values.integer(problem.id)
         waiter = self._waiting.pop(number, None) if number is not None else None
@@ -260,9 +260,10 @@ class Connection:
             if self.on_free:
                 self.on_free()
         else:
-            self._complain(problem)
+            self.disregard(problem)
 
-    def _complain(self, problem: HearthError) -> None:
+    def disregard(self, problem: HearthError) -> None:
+        """What the server said goes nowhere. The log has the first few: some servers never stop."""
         self._garbage += 1
         if self._garbage <= GARBAGE_REPORTS:
             log.warning("not MCP%s: %s", self._where, problem, extra={"upstream": self.name})

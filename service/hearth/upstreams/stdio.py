@@ -79,7 +79,7 @@ class StdioConnection(Connection):
         try:
             self._process.write(payload + b"\n", self._queue_limit)
         except UpstreamBusy as problem:
-            self._complain(problem)
+            self.disregard(problem)
         except UpstreamError:
             # Gone meanwhile.
             pass

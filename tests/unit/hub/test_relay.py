@@ -1,6 +1,7 @@
 """What servers say of their own accord, to exactly whom it is meant for, or to nobody."""
 
 import asyncio
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hearth.hub.relay import Relay
 from hearth.hub.sessions import Session
 from hearth.hub.visits import Visits
 from hearth.mcp import eras
+from hearth.upstreams.connection import GARBAGE_REPORTS
 from hearth.upstreams.learned import Learned
 from hearth.wire import json
 from unit.conversations import Recorded, run, until
@@ -91,6 +93,25 @@ def test_a_question_reaches_the_session_that_caused_it_and_its_answer_the_server
         assert await stage.answer() == {"jsonrpc": "2.0", "id": "q", "result": {"action": "accept", "content": {}}}
         await until(lambda: not call.waits_for_client and not stage.relay._open, "the call goes on")
         assert (len(stage.connection.answers), others.said) == (1, [])
+
+    run(body())
+
+
+def test_a_server_that_repeats_its_question_without_end_is_logged_a_few_times(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body() -> None:
+        stage = Stage(tmp_path)
+        member, outlet = stage.client()
+        stage.call(member)
+        with caplog.at_level(logging.WARNING):
+            for _ in range(GARBAGE_REPORTS + 3):
+                stage.ask()
+        assert [record.getMessage() for record in caplog.records] == [
+            "not MCP: a second question by the same id is not answered"
+        ] * GARBAGE_REPORTS
+        stage.reply(member, await stage.question(outlet), result={"action": "decline"})
+        assert (await stage.answer())["result"] == {"action": "decline"}
 
     run(body())
 
