@@ -14,8 +14,15 @@ from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Home, scratch_home
 from e2e.terminal import Terminal
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+UPSTREAMS = os.path.join(TESTS, "process", "upstreams")
 REVISION_SERVER = os.path.join(TESTS, "conformance", "upstreams", "revision_server.py")
 ERAS = {"old": "2025-11-25", "new": "2026-07-28"}
+
+
+def entry(name: str, server: str) -> str:
+    """Of one of the servers that are written for the tests."""
+    arguments = json.dumps([os.path.join(UPSTREAMS, server)])
+    return f"[mcpServers.{name}]\ncommand = {json.dumps(sys.executable)}\nargs = {arguments}\n"
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +36,7 @@ def home() -> Iterator[Home]:
                 arguments = json.dumps([REVISION_SERVER, revision])
                 # Shared, so that what one call did can be asked by another.
                 file.write(f'[mcpServers.{name}]\ncommand = {command}\nargs = {arguments}\nisolation = "shared"\n')
+            file.write(entry("awkward", "big_server.py") + entry("mute", "silent_server.py"))
             file.write('[mcpServers.broken]\ncommand = "/nowhere/at/all"\n')
             file.write('[mcpServers.off]\ncommand = "off"\ndisabled = true\n')
         yield made
@@ -116,6 +124,26 @@ def test_a_server_that_cannot_be_started_says_why(home: Home, words: list[str]) 
     assert "/nowhere/at/all" in done.stderr
 
 
+def test_a_server_that_is_not_there_yet_is_not_one_without_tools() -> None:
+    for home in scratch_home():
+        home.write_config(f"list_timeout = 0.2\n{entry('mute', 'silent_server.py')}")
+        done = home.run("call", "mute")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "mute is still starting" in done.stderr
+
+
+def test_the_time_that_is_given_holds_for_a_server_that_is_not_there_yet(home: Home) -> None:
+    done = home.run("call", "mute", "echo", "--timeout", "0.3")
+    assert done.returncode == 1
+    assert "mute did not answer within 0.3 s" in done.stderr
+
+
+def test_a_text_that_cannot_be_encoded_is_printed_with_an_escape(home: Home) -> None:
+    assert said(home, "awkward", "surrogate") == "lone \\ud800 surrogate\n"
+    (block,) = json.loads(said(home, "awkward", "surrogate", "--json"))["content"]
+    assert block["text"] == "lone \ud800 surrogate"
+
+
 def test_data_are_described_or_saved(home: Home, server: str) -> None:
     assert said(home, server, "audio") == "[audio: audio/wav, 3 bytes]\n"
     folder = os.path.join(home.home, f"saved-{server}")
@@ -176,6 +204,16 @@ def test_ctrl_c_cancels_the_call(home: Home, server: str) -> None:
     terminal.type("\x03")
     assert terminal.finish() == 130
     assert "hearth: interrupted." in terminal.seen
+    assert cancelled(home, server, mark)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_call_that_is_told_to_end_is_cancelled(home: Home, server: str, number: signal.Signals) -> None:
+    mark = f"{number.name}-{server}"
+    terminal = Terminal([HEARTH, "call", server, "waiting", f"mark={mark}"], home.environment)
+    terminal.read_until("50%")
+    terminal.process.send_signal(number)
+    assert terminal.finish() == 130
     assert cancelled(home, server, mark)
 
 

@@ -1,6 +1,7 @@
 """`hearth call`."""
 
 import json
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from hearth.cli.spinner import Spinner
 from hearth.cli.target import with_places
 from hearth.config.spelling import nearest
 from hearth.errors import ConfigError, HearthError, UpstreamError
+from hearth.host import signals
 from hearth.paths import Places
 
 # A tool that says that it failed, as a command that failed.
@@ -65,10 +67,11 @@ def call(
       hearth call browser screenshot --output ~/Pictures
     """
     _check_server(places, server)
+    _take_every_end_as_ctrl_c()
     window = _Window(f"calling {server}")
     asking = questions.Questions(server, questions.can_ask() and "-" not in arguments, window.hidden)
     with window, Caller(places, server, asking.answer, window.progressed) as caller:
-        tools = caller.tools()
+        tools = caller.tools(timeout)
         if tool is None:
             window.close()
             _list(places, server, tools, as_json)
@@ -84,6 +87,13 @@ def call(
         window.close()
     _show(result, tool, as_json, output)
     return TOOL_FAILED if result.get("isError") is True else 0
+
+
+def _take_every_end_as_ctrl_c() -> None:
+    """Also a terminal that is closed, and `timeout hearth call …`: the call would go on with nobody waiting for it."""
+    for number in (*signals.END, signals.HANG_UP):
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
 
 
 def _check_server(places: Places, server: str) -> None:
@@ -109,9 +119,11 @@ def _find(server: str, tool: str, tools: list[dict[str, Any]]) -> dict[str, Any]
 def _list(places: Places, server: str, tools: list[dict[str, Any]], as_json: bool) -> None:
     if not tools:
         upstreams = liveness.document(places).get("upstreams") or []
-        error = next((each.get("error") for each in upstreams if each.get("name") == server), None)
-        if error:
-            raise UpstreamError(f"{server} offers no tools: {error}")
+        found: dict[str, Any] = next((each for each in upstreams if each.get("name") == server), {})
+        if found.get("error"):
+            raise UpstreamError(f"{server} offers no tools: {found['error']}")
+        if found.get("state") == "starting":
+            raise UpstreamError(f"{server} is still starting: its tools are not known yet; ask again in a while")
     if as_json:
         click.echo(json.dumps(tools, indent=2, ensure_ascii=False))
     else:

@@ -77,9 +77,9 @@ class Caller:
             self._conversation.process.kill()
             self._conversation.process.wait()
 
-    def tools(self) -> list[Message]:
+    def tools(self, seconds: float | None) -> list[Message]:
         """The tools that the server offers. Raises HearthError."""
-        listed = self._ask("tools/list", {}, OPENING_SECONDS).get("tools")
+        listed = self._ask("tools/list", {}, min(seconds or OPENING_SECONDS, OPENING_SECONDS)).get("tools")
         return [tool for tool in listed if isinstance(tool, dict)] if isinstance(listed, list) else []
 
     def call(self, tool: str, arguments: Message, seconds: float | None) -> Message:

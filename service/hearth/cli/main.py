@@ -113,6 +113,7 @@ def _refuse_target(verb: str, options: dict[str, Any]) -> None:
 def main(args: list[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     terminal.open_what_is_closed()
+    terminal.take_any_text()
     try:
         outcome = cli.main(args, prog_name="hearth", standalone_mode=False)
     except BaseException as error:  # the outermost loop: `report` raises what it does not know

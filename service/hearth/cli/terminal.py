@@ -1,5 +1,6 @@
 """What the terminal can show, and that there is something to write to."""
 
+import io
 import os
 import shutil
 import sys
@@ -24,6 +25,15 @@ def open_what_is_closed() -> None:
     sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+
+
+def take_any_text() -> None:
+    """Have what no encoding has, half a surrogate pair from a server, say, printed as an escape, as on stderr.
+
+    In JSON that is the escape of JSON itself.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def shows_colour(environ: Mapping[str, str]) -> bool:
