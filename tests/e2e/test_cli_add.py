@@ -41,6 +41,12 @@ def servers(home: Home) -> dict[str, object]:
     return found
 
 
+def test_what_it_says_to_type_can_be_typed_whatever_the_name(home: Home) -> None:
+    done = home.run("add", "my server", "--", "uvx", "mcp-server-time")
+    assert "hearth call 'my server'" in done.stdout
+    assert "hearth remove 'my server'" in done.stdout
+
+
 def test_the_first_server_makes_the_file_for_its_owner_only(home: Home) -> None:
     done = home.run("add", "time", "--", "uvx", "mcp-server-time")
     assert done.returncode == 0, done.stderr

@@ -57,7 +57,9 @@ def test_a_running_daemon_is_recognised(home: Home) -> None:
 
 
 def test_without_a_config_there_is_a_note(home: Home) -> None:
-    assert findings(home, 0)["config"]["state"] == "note"
+    found = findings(home, 0)["config"]
+    assert found["state"] == "note"
+    assert "hearth add" in found["fix"]
 
 
 def test_a_config_that_cannot_be_used_is_broken_and_named(home: Home) -> None:

@@ -1,6 +1,7 @@
 """`hearth add`."""
 
 import json
+import shlex
 from typing import Any
 
 import click
@@ -88,5 +89,5 @@ def add(
         return
     click.echo(f"{name} is in {changed.path}. {daemon}")
     # What was replaced is gone: taking the new one away does not bring it back.
-    undo = "" if replaced else f" Undo: `hearth remove {name}`."
-    click.echo(f"Try it: `hearth call {name}`.{undo}")
+    undo = "" if replaced else f" Undo: `hearth remove {shlex.quote(name)}`."
+    click.echo(f"Try it: `hearth call {shlex.quote(name)}`.{undo}")

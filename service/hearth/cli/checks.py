@@ -84,9 +84,11 @@ def check_config(places: Places) -> list[Finding]:
         fix = f"Mend {path}; `hearth config check` looks again."
         return [Finding("config", "broken", problem, fix) for problem in error.problems]
     if not loaded.hash:
-        return [Finding("config", "note", f"{path} does not exist, so there is no MCP server", "Write one.")]
+        fix = "`hearth add NAME -- COMMAND` writes it."
+        return [Finding("config", "note", f"{path} does not exist, so there is no MCP server", fix)]
     findings = [Finding("config", "note", warning) for warning in loaded.warnings]
-    findings.append(Finding("config", "ok", f"{path}: {len(loaded.servers)} MCP servers"))
+    number = len(loaded.servers)
+    findings.append(Finding("config", "ok", f"{path}: {number} MCP server{'' if number == 1 else 's'}"))
     environ = _environment(places)
     return findings + [_check_server(spec, environ) for spec in loaded.servers.values() if not spec.disabled]
 
