@@ -225,7 +225,7 @@ class World(RuleBasedStateMachine):
         elif self.state.phase != RETIRED:
             self.waiting += 1
             self.tell(Wanted())
-            if self.state.phase == GIVEN_UP:
+            if GIVEN_UP in (self.state.phase, self.is_dying and self.state.after):
                 assert self.waiting == 0, "one that was given up fails its callers at once"
             else:
                 assert self.waiting > 0, "who can be served later is not refused"
@@ -288,6 +288,21 @@ class World(RuleBasedStateMachine):
         if when is not None:
             self.now = max(self.now, when)
             self.look()
+
+    @precondition(lambda self: self.is_ready)
+    @rule(looks=st.integers(1, 2 * CHECKS_MISSED))
+    def is_silent_for_a_while(self, looks: int) -> None:
+        for _ in range(looks):
+            self.it_is_time_to_look()
+
+    @precondition(lambda self: not self.runs and self.state.phase != RETIRED)
+    @rule(times=st.integers(1, 2 * RESTART_LIMIT), chance=chances)
+    def fails_again_and_again(self, times: int, chance: float) -> None:
+        for _ in range(times):
+            self.is_called()
+            self.it_is_time_to_look()
+            if self.state.phase == STARTING:
+                self.cannot_be_started(chance)
 
     @rule(seconds=seconds)
     def hearth_stands_still(self, seconds: float) -> None:
