@@ -88,6 +88,8 @@ class Instance:
         self._recall = recall
         self._starting: asyncio.Task[None] | None = None
         self._endings = Endings(lambda: self._supervisor.tell(supervision.Gone(self.need())))
+        # One that could not be started, as long as something is left of it.
+        self._discarded: Connection | None = None
         self._freshness = Freshness(spec.name, spec.start_timeout, lambda: audience.offered(self))
         self._stderr: tuple[str, ...] = ()
         # Set where the last start only wanted a person.
@@ -210,18 +212,17 @@ class Instance:
         try:
             async with asyncio.timeout(self.spec.start_timeout):
                 await self._open()
-        except TimeoutError:
+        except Exception as exc:
+            # Whatever it was: another may be started as soon as it is told.
             await self._discard()
-            raise UpstreamError(
-                f"server {self.name!r} did not answer within {self.spec.start_timeout:g} s (key start_timeout)"
-            ) from None
-        except LoginRequired:
-            # A person is needed, and is told just that.
-            await self._discard()
+            if isinstance(exc, TimeoutError):
+                raise UpstreamError(
+                    f"server {self.name!r} did not answer within {self.spec.start_timeout:g} s (key start_timeout)"
+                ) from None
+            if isinstance(exc, HearthError) and not isinstance(exc, LoginRequired):
+                raise UpstreamError(f"server {self.name!r} could not be started: {exc}") from exc
+            # A person is needed, and is told just that; or nobody has foreseen it.
             raise
-        except HearthError as exc:
-            await self._discard()
-            raise UpstreamError(f"server {self.name!r} could not be started: {exc}") from exc
 
     async def _open(self) -> None:
         # Once it has said which era it speaks, it is asked for nothing else.
@@ -268,7 +269,9 @@ class Instance:
         self.open = False
         self._lose_touch()
         if connection:
+            self._discarded = connection
             await connection.stop()
+            self._discarded = None
             self._stderr = connection.last_words
 
     def _lose_touch(self) -> None:
@@ -399,8 +402,9 @@ class Instance:
         self._supervisor.tell(supervision.Retired())
         if self._starting:
             self._starting.cancel()
-        if self._endings.current:
-            await self._endings.current.stop()
+        for ending in (self._endings.current, self._discarded):
+            if ending:
+                await ending.stop()
         await self._discard()
 
     async def finish(self, seconds: float) -> None:

@@ -195,6 +195,22 @@ def test_a_server_that_never_answers_is_given_up_and_ended() -> None:
     run(body())
 
 
+def test_whatever_a_start_fails_of_nothing_is_left_of_the_process() -> None:
+    class Puzzling(Scripted):
+        def _send(self, number: int, method: bytes, params: RawBytes) -> None:
+            raise RuntimeError("nobody has foreseen this")
+
+    async def body() -> None:
+        stage = Stage(kind=Puzzling)
+        with pytest.raises(UpstreamError, match="nobody has foreseen this"):
+            await stage.instance.ensure()
+        assert stage.instance.state == FAILED
+        assert stage.instance.connection is None
+        assert [connection.stopped for connection in stage.connections] == [True]
+
+    run(body())
+
+
 def test_a_failure_is_told_to_everybody_who_waited_with_the_server_s_last_words() -> None:
     class Talkative(Scripted):
         last_words = ("one", "two", "three", "four")
@@ -720,6 +736,37 @@ def test_who_waits_for_a_start_that_is_retired_is_told(begun: bool) -> None:
         with pytest.raises(UpstreamError, match="was stopped while it was being started"):
             await starting
         assert [connection.stopped for connection in stage.connections] == [True] * begun
+
+    run(body())
+
+
+def test_an_instance_that_is_retired_while_its_failed_start_is_being_ended_waits_for_that_end() -> None:
+    class Stubborn(Scripted):
+        """Ends when the test says so."""
+
+        def __init__(self, owner: Owner | None, script: dict[str, object]) -> None:
+            super().__init__(owner, script)
+            self.told, self.may_end = asyncio.Event(), asyncio.Event()
+
+        async def stop(self) -> None:
+            self.told.set()
+            await self.may_end.wait()
+            await super().stop()
+
+    async def body() -> None:
+        stage = Stage({"initialize": -32600, "server/discover": -32601}, kind=Stubborn)
+        starting = asyncio.create_task(stage.instance.ensure())
+        await until(lambda: stage.connections, "it is being started")
+        connection = stage.connections[0]
+        assert isinstance(connection, Stubborn)
+        await connection.told.wait()
+        retiring = asyncio.create_task(stage.instance.retire())
+        with pytest.raises(UpstreamError, match="was stopped while it was being started"):
+            await starting
+        assert not retiring.done()
+        connection.may_end.set()
+        await retiring
+        assert connection.stopped
 
     run(body())
 
