@@ -233,6 +233,7 @@ class Hub:
             )
         ended = server.renew(self.config.drain_timeout)
         self._catalogue.changed()
+        self._forwarding.spawn(self._light(server))
         if not ended:
             return f"nothing of {name} runs; the next call starts it"
         seconds = self.config.drain_timeout

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from hearth.config import Config
+from hearth.upstreams.supervision import READY
 from unit.conversations import run, until
-from unit.hub.whole_hub import Stage, answer
+from unit.hub.whole_hub import PLENTY, Stage, answer
 
 
 def test_settings_are_looked_up_when_they_are_needed(tmp_path: Path) -> None:
@@ -36,5 +37,18 @@ def test_a_call_that_waits_for_a_server_is_answered_when_a_reload_takes_that_awa
         stage.hub.apply(Config())
         found = await answer(outlet)
         assert found["error"]["message"] == "server 'a' is no longer in the config"
+
+    run(body())
+
+
+def test_a_server_that_does_not_wait_for_a_call_is_started_anew_by_its_restart(tmp_path: Path) -> None:
+    async def body() -> None:
+        stage = Stage(tmp_path, a=PLENTY)
+        server = stage.servers["a"]
+        server.spec = server.spec.replace(start="eager")
+        await server.start_eagerly()
+        stage.hub.restart("a")
+        await until(lambda: len(server.connections) == 2 and server.state == READY, "another runs")
+        await until(lambda: server.connections[0].stopped, "the former one has ended")
 
     run(body())
