@@ -263,7 +263,8 @@ class Server:
         try:
             await instance.ensure()
         except LoginRequired:
-            self._login.needed(instance.tenant)
+            if not self._retired:
+                self._login.needed(instance.tenant)
             raise
         except UpstreamError:
             if instance.state in FAILING:

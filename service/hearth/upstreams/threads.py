@@ -6,12 +6,13 @@ The loop's own pool is waited for, and what waits for a keyring to be unlocked m
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import ParamSpec, TypeVar, cast
 
+Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 
-async def run(work: Callable[[], Result]) -> Result:
+async def run(work: Callable[Given, Result], *arguments: Given.args, **named: Given.kwargs) -> Result:
     """What the work returns or raises. Cancelled, it goes on by itself, and what comes of it is dropped."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Result] = loop.create_future()
@@ -27,7 +28,7 @@ async def run(work: Callable[[], Result]) -> Result:
     def act() -> None:
         result, problem = None, None
         try:
-            result = work()
+            result = work(*arguments, **named)
         except Exception as exc:
             problem = exc
         try:

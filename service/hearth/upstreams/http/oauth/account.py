@@ -15,6 +15,7 @@ from hearth.config import ServerSpec
 from hearth.errors import HearthError, LoginFailed, LoginRequired, StartError, UpstreamError, VaultError
 from hearth.host.locks import Lock
 from hearth.masking import Mask
+from hearth.upstreams import threads
 from hearth.upstreams.http.oauth import challenges, discovery, tokens
 from hearth.upstreams.http.oauth.challenges import Challenge
 from hearth.upstreams.http.oauth.logins import client_of
@@ -116,7 +117,7 @@ class Account:
         signature = self._store.signature()
         if signature != self._seen and not self._unsaved:
             try:
-                self._link, self._grant = await asyncio.to_thread(self._load)
+                self._link, self._grant = await threads.run(self._load)
             except VaultError as exc:
                 raise self._unreadable(exc) from exc
             self._seen = signature
@@ -151,13 +152,14 @@ class Account:
         lock = self._store.lock(grant_name(link))
         await self._acquire(lock)
         try:
-            former = stale if self._unsaved else await asyncio.to_thread(self._store.grant, link)
+            former = stale if self._unsaved else await threads.run(self._store.grant, link)
             if former is None:
                 self._grant = None
                 raise self._required("has been logged out of")
             if former.access_token != stale.access_token and not former.is_due(time.time()):
                 # Another daemon was first.
                 self._grant = former
+                self._hide()
                 return former
             self._grant = await self._use(link, former)
             self._hide()
@@ -190,7 +192,7 @@ class Account:
         if not former.refresh_token:
             await self._end(link)
             raise self._required("needs a login again: the last one has ended")
-        web = await asyncio.to_thread(tokens.open_client)
+        web = await threads.run(tokens.open_client)
         try:
             return await tokens.refresh(
                 web, link.token_endpoint, client_of(self.spec, link, former), former, link.resource
@@ -210,7 +212,7 @@ class Account:
 
     async def _keep(self, link: Link, grant: Grant) -> None:
         try:
-            await asyncio.to_thread(self._store.put_grant, link, grant)
+            await threads.run(self._store.put_grant, link, grant)
             self._unsaved = False
             self._seen = self._store.signature()
         except HearthError as exc:
@@ -221,7 +223,7 @@ class Account:
     async def _end(self, link: Link) -> None:
         self._grant, self._unsaved = None, False
         try:
-            await asyncio.to_thread(self._store.drop_grant, link)
+            await threads.run(self._store.drop_grant, link)
         except HearthError as exc:
             log.error("a login that has ended cannot be removed: %s", exc, extra={"upstream": self.spec.name})
         self._seen = self._store.signature()
@@ -244,7 +246,7 @@ class Account:
             discovery.check_address(self.spec)
             if wanted.resource_metadata or self.spec.oauth.issuer:
                 return True
-            web = await asyncio.to_thread(tokens.open_client)
+            web = await threads.run(tokens.open_client)
             try:
                 await discovery.find(web, self.spec, wanted)
             finally:
@@ -269,7 +271,7 @@ class Account:
         if missing - set(link.wanted):
             everything = tuple(dict.fromkeys((*link.wanted, *wanted.scopes)))
             try:
-                await asyncio.to_thread(self._store.update, link, wanted=everything)
+                await threads.run(self._store.update, link, wanted=everything)
             except HearthError as exc:
                 log.error("what it wants cannot be remembered: %s", exc, extra={"upstream": self.spec.name})
         raise self._required(f"wants more to be allowed ({' '.join(sorted(missing))}); log in again")

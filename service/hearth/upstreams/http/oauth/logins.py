@@ -11,6 +11,7 @@ import httpx
 
 from hearth.config import ServerSpec
 from hearth.errors import HearthError, LoginFailed
+from hearth.upstreams import threads
 from hearth.upstreams.http.oauth import discovery, tokens
 from hearth.upstreams.http.oauth.attempt import Attempt, WrongState, with_offline_access
 from hearth.upstreams.http.oauth.challenges import Challenge
@@ -97,7 +98,7 @@ class Login:
         grant = await tokens.redeem(
             self._web, authority, self._client, code, attempt.verifier, attempt.redirect_uri, resource
         )
-        return await asyncio.to_thread(self._keep, grant.replace(scopes=grant.scopes or attempt.scopes))
+        return await threads.run(self._keep, grant.replace(scopes=grant.scopes or attempt.scopes))
 
     def _keep(self, grant: Grant) -> str:
         authority = self._found.authority
@@ -138,16 +139,16 @@ async def begin(spec: ServerSpec, wanted: Challenge | None = None, path: str | N
 
     `wanted` is what the server said; it is asked where that is not known. `path`: see `Login.prepare`.
     """
-    web = await asyncio.to_thread(tokens.open_client)
+    web = await threads.run(tokens.open_client)
     redirect: Redirect | None = None
     try:
         store = Store()
-        link = await asyncio.to_thread(store.link, spec)
+        link = await threads.run(store.link, spec)
         wanted = wanted or await discovery.challenge(web, spec)
         found = await discovery.find(web, spec, wanted, link.issuer if link else None)
         _check_binding(spec, link, found.authority)
         scopes = _scopes(spec, link, wanted, found)
-        kept = await asyncio.to_thread(_kept_client, spec, store, found.authority)
+        kept = await threads.run(_kept_client, spec, store, found.authority)
         redirect = await Redirect.open(spec.oauth.redirect_uri, kept.redirect_uri if kept else None)
         client = kept
         if client is None or not _still_fits(client, redirect.uri, scopes, found.authority):
@@ -230,5 +231,5 @@ async def _register(
     everything = (*scopes, *(found.resource.scopes or ()), *(former.scopes if former else ()))
     scopes = with_offline_access(tuple(dict.fromkeys(everything)), authority)
     client = await tokens.register(web, authority, redirect_uri, scopes)
-    await asyncio.to_thread(store.put_client, authority.issuer, client)
+    await threads.run(store.put_client, authority.issuer, client)
     return client
