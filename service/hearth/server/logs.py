@@ -3,7 +3,6 @@
 At the default level no record carries a payload, and at none a secret that a server was given.
 """
 
-import copy
 import logging
 import os
 import sys
@@ -56,7 +55,8 @@ def _journal() -> logging.Handler:
         """The journal has the message and a traceback in fields of their own."""
 
         def emit(self, record: logging.LogRecord) -> None:
-            record = copy.copy(record)
+            # Others may be given the same record.
+            record = logging.makeLogRecord(record.__dict__)
             record.msg, record.args = everywhere(record.getMessage()), None
             if record.exc_info:
                 text = logging.Formatter().formatException(record.exc_info)
