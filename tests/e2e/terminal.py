@@ -9,6 +9,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 PATIENCE_SECONDS = 30.0
+# Before a key is pressed once more.
+KEY_SECONDS = 2.0
 
 
 class Terminal:
@@ -40,6 +42,19 @@ class Terminal:
         """Type on the keyboard."""
         os.write(self._master, text.encode())
 
+    def interrupt(self) -> int:
+        """Press Ctrl-C until it ends; the exit code.
+
+        Once is not enough for certain: between its looking for signals and its waiting for a key, readline misses one.
+        """
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            self.type("\x03")
+            while self._is_ready(time.monotonic() + KEY_SECONDS):
+                if not self._read(deadline):
+                    return self.finish()
+        return self.finish()
+
     def finish(self) -> int:
         """Read to the end; the exit code."""
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -48,9 +63,11 @@ class Terminal:
         os.close(self._master)
         return self.process.wait(PATIENCE_SECONDS)
 
+    def _is_ready(self, deadline: float) -> bool:
+        return bool(select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))[0])
+
     def _read(self, deadline: float) -> bool:
-        ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))
-        if not ready:
+        if not self._is_ready(deadline):
             return False
         try:
             data = os.read(self._master, 65536)

@@ -109,8 +109,7 @@ def test_at_a_terminal_the_person_is_asked_and_decides(home: Home, bridge: Bridg
 def test_an_interrupted_question_ends_its_line(home: Home, bridge: Bridge) -> None:
     terminal = Terminal([HEARTH, "stop"], home.environment)
     terminal.read_until("[y/N]: ")
-    terminal.type("\x03")
-    assert terminal.finish() == 130
+    assert terminal.interrupt() == 130
     assert "hearth: interrupted." in terminal.seen.splitlines()
 
 

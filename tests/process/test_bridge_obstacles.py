@@ -201,7 +201,7 @@ def test_help_teaches_and_click_is_not_needed_for_it(scene: Stage) -> None:
         (["--sevrer", "x"], "'--sevrer' is not known here"),
         (["--server"], "--server needs a value"),
         (["--to", "http://x"], "--to is not available yet"),
-        (["--mode", "loud"], "--mode is full or search, not 'loud'"),
+        (["--mode", "loud"], "--mode is full, search or auto, not 'loud'"),
         (["--profile", "a", "--config", "b"], "give one of them"),
         (["--profile", "../x"], "is not a profile name"),
     ],
