@@ -69,9 +69,18 @@ class Logins:
         if call.session.id in told and call.era == eras.MODERN:
             outcome = await invitation.wait(WAIT_SECONDS)
             if outcome is not None:
-                return again() if outcome and call.is_open else self._refuse(call, problem)
+                return self._go_on(call, again) if outcome else self._refuse(call, problem)
         self._tell(call, problem, invitation, told)
         return None
+
+    def _go_on(self, call: "Call", again: Callable[[], None]) -> None:
+        if not call.is_open:
+            return
+        try:
+            again()
+        except HearthError as problem:
+            # Its server may be busy, or have another list by now.
+            call.failed(problem)
 
     def _refuse(self, call: "Call", problem: LoginRequired) -> None:
         call.close(answers.failure(call.id, problem))

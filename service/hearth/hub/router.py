@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
-from hearth.errors import HearthError, LoginRequired, MessageError, UpstreamError
+from hearth.errors import HearthError, LoginRequired, MessageError
 from hearth.hub.binding import Binding
 from hearth.hub.calls import Call, broken
 from hearth.hub.forwarding import Forwarding, Request, Search, note_modern
@@ -377,15 +377,8 @@ class Router:
 
     def login_required(self, call: Call, problem: LoginRequired) -> bool:
         """A server that runs refused the call for want of a login; True when that is taken care of."""
-
-        def again() -> None:
-            try:
-                # Who was refused was not heard.
-                call.send_again(call.params)
-            except UpstreamError as gone:
-                call.failed(gone)
-
-        return self._forwarding.logins.offer(call, problem, call.method, again)
+        # Who was refused was not heard.
+        return self._forwarding.logins.offer(call, problem, call.method, lambda: call.send_again(call.params))
 
     def _note_visits(self, call: Call, urls: list[Question]) -> None:
         for url in urls:
