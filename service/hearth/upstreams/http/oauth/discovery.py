@@ -1,5 +1,6 @@
 """Reading where a server's tokens come from: its own description, then that of its authorization server."""
 
+import asyncio
 from typing import NamedTuple
 
 import httpx
@@ -43,7 +44,10 @@ async def challenge(web: httpx.AsyncClient, spec: ServerSpec) -> Challenge | Non
     url = check_address(spec)
     sending = {**_SENDING, **spec.headers}
     try:
-        async with web.stream("POST", url, headers=sending, content=_PING) as response:
+        async with (
+            asyncio.timeout(tokens.ANSWER_SECONDS),
+            web.stream("POST", url, headers=sending, content=_PING) as response,
+        ):
             header = response.headers.get("www-authenticate")
             return parse(header) if response.status_code == 401 else None
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as exc:

@@ -139,3 +139,18 @@ def test_nor_can_the_place_that_it_names() -> None:
 def test_a_server_that_is_down_may_be_found_another_time() -> None:
     with pytest.raises(tokens.Unsettled):
         find({f"{WELL_KNOWN}/mcp": 503})
+
+
+def test_a_server_that_never_says_what_it_wants_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "ANSWER_SECONDS", 0.01)
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def body() -> None:
+        async with asyncio.timeout(60), httpx.AsyncClient(transport=httpx.MockTransport(answer)) as web:
+            await discovery.challenge(web, ServerSpec(name="far", url=SERVER))
+
+    with pytest.raises(tokens.Unsettled, match="cannot be reached"):
+        asyncio.run(body())
