@@ -124,6 +124,7 @@ class Server:
         """Its calls in flight finish; whoever calls next gets another."""
         if self.instances.get(key) is instance:
             del self.instances[key]
+        self._keep(instance)
         self._former.absorb(instance.figures)
         self._former_restarts += instance.restarts
         # What it still has in flight is counted there, too.
@@ -359,6 +360,7 @@ class Server:
             self._idle[instance] = asyncio.get_running_loop().call_later(seconds, self._end_if_unused, instance)
 
     def _keep(self, instance: Instance) -> None:
+        """It is not ended for want of use: somebody uses it, or it is ended anyway."""
         timer = self._idle.pop(instance, None)
         if timer:
             timer.cancel()
@@ -393,6 +395,7 @@ class Server:
         self._retired = True
         self._login.over()
         for instance in self.instances.values():
+            self._keep(instance)
             instance.outdate()
             self._retiring(instance, seconds)
 

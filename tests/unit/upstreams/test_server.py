@@ -1,6 +1,7 @@
 """Which instance of a server a client gets: by era, by isolation, by what was learned; and when one is ended."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -366,6 +367,19 @@ def test_the_while_is_counted_from_the_last_one_s_leaving(learned: Path) -> None
         assert [handle.cancelled() for handle in handles] == [True, False]
         server.hold(one, "a", "a")
         assert handles[1].cancelled()
+
+    run(body())
+
+
+@pytest.mark.parametrize("end", [lambda server: server.renew(1.0), lambda server: server.outdate(1.0)])
+def test_one_that_is_ended_anyway_is_not_looked_at_once_more(learned: Path, end: Callable[[Server], object]) -> None:
+    async def body() -> None:
+        server = StagedServer(learned, instance_idle=60)
+        one = await server.ensure(LEGACY)
+        timer = server._idle[one]
+        end(server)
+        assert timer.cancelled()
+        assert server._idle == {}
 
     run(body())
 
