@@ -188,7 +188,7 @@ def test_a_list_that_never_comes_does_not_keep_later_ones_away(scratch: Scratch,
     client.tools()
     client.call("wilful__grow", name="one")
     if noticed == "after the wait":
-        until(lambda: "its lists could not be read again" in scratch.logged(), "the wait is over")
+        until(lambda: "its lists could not be read again: no answer within" in scratch.logged(), "the wait is over")
     client.call("wilful__grow", name="two")
     client.next_called(CHANGED)
     assert client.tools() == [f"wilful__{name}" for name in ("echo", "grow", "one", "raw", "two")]

@@ -70,7 +70,22 @@ def _file(path: str) -> logging.Handler:
     from logging.handlers import RotatingFileHandler
 
     class PrivateFile(RotatingFileHandler):
-        """Each file of the rotation is for this user alone, whatever the mask."""
+        """Each file of the rotation is for this user alone, whatever the mask. One that was deleted is begun anew."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            try:
+                if not os.path.exists(self.baseFilename):
+                    self._begin_anew()
+                super().emit(record)
+            except OSError:
+                self.handleError(record)
+
+        def _begin_anew(self) -> None:
+            # The next record opens it.
+            former, self.stream = self.stream, None
+            if former:
+                former.close()
+            os.makedirs(os.path.dirname(self.baseFilename), mode=0o700, exist_ok=True)
 
         def _open(self) -> "TextIOWrapper":
             file = super()._open()

@@ -110,7 +110,8 @@ class Freshness:
                     await asyncio.sleep(pause)
                     pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
         except (UpstreamError, TimeoutError) as exc:
-            log.warning("its lists could not be read again: %s", exc, extra={"upstream": self._name})
+            why = str(exc) or f"no answer within {self.patience:g} s"
+            log.warning("its lists could not be read again: %s", why, extra={"upstream": self._name})
         finally:
             self._refreshing = None
             if self._stale and self._connection:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,23 @@ def test_each_file_of_the_rotation_is_for_this_user_alone(tmp_path: Path, monkey
     modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "logs").iterdir()}
     assert len(modes) == 1 + logs.ROTATE_COUNT
     assert set(modes.values()) == {0o600}
+
+
+def test_a_log_that_was_deleted_is_begun_anew_and_one_that_cannot_be_is_no_failure(tmp_path: Path) -> None:
+    path = tmp_path / "logs" / "mcp.log"
+    handler = logs._file(str(path))
+    handler.emit(logging.makeLogRecord({"msg": "one"}))
+    shutil.rmtree(path.parent)
+    handler.emit(logging.makeLogRecord({"msg": "two"}))
+    assert path.read_text().endswith(": two\n")
+    assert path.stat().st_mode & 0o777 == 0o600
+    shutil.rmtree(path.parent)
+    path.parent.write_text("in its place")
+    handler.emit(logging.makeLogRecord({"msg": "three"}))
+    path.parent.unlink()
+    handler.emit(logging.makeLogRecord({"msg": "four"}))
+    handler.close()
+    assert path.read_text().endswith(": four\n")
 
 
 def test_no_record_shows_a_secret_that_a_server_was_given(tmp_path: Path) -> None:
