@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -69,6 +70,16 @@ def test_servers_that_never_ran_are_named(home: Home) -> None:
     assert "they have never run: the tools of demo." in done.stdout
     assert found(home) == []
     assert home.processes() == []
+
+
+def test_what_was_kept_and_makes_no_sense_is_not_spoken_of(home: Home, bridge: Bridge) -> None:
+    bridge.end()
+    assert home.run("stop", "--yes").returncode == 0
+    (kept,) = Path(home.home, ".local", "state", "hearth", "catalogue", "mcp").glob("*.json")
+    kept.write_text("{")
+    done = home.run("tools")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "the tools of demo" in done.stdout
 
 
 def test_of_one_server_only(home: Home, bridge: Bridge) -> None:

@@ -123,6 +123,8 @@ def test_a_file_that_makes_no_sense_withholds_everything_of_a_pinned_server(turn
     (file,) = (turncoat.scratch.home / ".local" / "state" / "hearth" / "pins" / "mcp").glob("*.json")
     assert file.stat().st_mode & 0o777 == 0o600
     file.write_text("{")
+    said = turncoat.hearth("diff", code=1)
+    assert said.count("cannot be read") == 1 and str(file) in said and "move the file away" in said
     turncoat.scratch.start()
     client = turncoat.client()
     assert client.tools() == []

@@ -67,7 +67,7 @@ def count(number: int, noun: str) -> str:
 def upstream_lines(upstreams: list[Document], width: int) -> list[str]:
     """The MCP servers, in columns; then the reason for each that failed."""
     if not upstreams:
-        return ["No MCP server is configured; `hearth config path` says where."]
+        return ["No MCP server is configured: `hearth add NAME -- COMMAND` adds one."]
     rows = [
         (
             str(each.get("name")),

@@ -1,6 +1,7 @@
 """The tools that servers offered when they last ran, read from what is kept on disk while no daemon runs."""
 
 import json
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -12,6 +13,9 @@ from hearth.paths import Places
 from hearth.upstreams.kept import Kept
 from hearth.upstreams.learned import Learned
 from hearth.upstreams.pins import Pins
+
+# What these modules write is for the daemon's log; here it would stand between a verb's own lines.
+logging.getLogger("hearth").addHandler(logging.NullHandler())
 
 
 def document(places: Places, query: str, server: str | None, limit: int) -> dict[str, Any]:

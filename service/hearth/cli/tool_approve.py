@@ -42,9 +42,7 @@ def approve(places: Places, server: str, tools: tuple[str, ...], yes: bool) -> N
     ((name, spec),) = tool_diff.chosen(places, pins, server).items()
     problem = pins.problem(name)
     if problem:
-        raise StartError(
-            f"what is known of its tools cannot be read: {problem}; move the file away to have them trusted anew"
-        )
+        raise StartError(tool_diff.unreadable(name, problem))
     changes = _wanted(pins.changes(name), tools, name)
     if not changes:
         click.echo(f"Every tool of {name} is as it was first seen or last approved.")

@@ -8,6 +8,8 @@ from hearth import config
 from hearth.cli import server_names, tool_changes
 from hearth.cli.target import with_places
 from hearth.config import ServerSpec
+from hearth.errors import StartError
+from hearth.mcp.pinned import Change
 from hearth.paths import Places
 from hearth.upstreams.pins import Pins
 
@@ -16,7 +18,7 @@ from hearth.upstreams.pins import Pins
 @click.argument("server", required=False, shell_complete=server_names.complete_server)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array, with full definitions.")
 @with_places
-def diff(places: Places, server: str | None, as_json: bool) -> None:
+def diff(places: Places, server: str | None, as_json: bool) -> int:
     """Show the tools whose definitions differ from those that were first seen or last approved: changed ones line
     by line, new ones whole, and the names of those that are gone. Agents read these texts, and a server may
     change them at any time.
@@ -33,20 +35,33 @@ def diff(places: Places, server: str | None, as_json: bool) -> None:
     pins = Pins(places.pins)
     specs = chosen(places, pins, server)
     changes = {name: pins.changes(name) for name in specs}
+    problems = [unreadable(name, problem) for name in specs if (problem := pins.problem(name))]
     if as_json:
         found = [tool_changes.document(name, changes[name], spec.pin) for name, spec in specs.items()]
         click.echo(json.dumps([each for one in found for each in one], indent=2))
-        return
+    else:
+        _show(specs, changes, bool(problems))
+    for problem in problems:
+        click.echo(f"{click.style('hearth:', fg='red')} {problem}", err=True)
+    return StartError.exit_code if problems else 0
+
+
+def unreadable(server: str, problem: str) -> str:
+    """The sentence for a server whose file cannot be read."""
+    return (
+        f"{server}: what is known of its tools cannot be read: {tool_changes.visible(problem)}; "
+        "move the file away to have them trusted anew"
+    )
+
+
+def _show(specs: dict[str, ServerSpec], changes: dict[str, list[Change]], is_partial: bool) -> None:
     for name, spec in specs.items():
         for line in tool_changes.lines(name, changes[name], spec.pin):
             click.echo(styled(line))
-    problems = [problem for name in specs if (problem := pins.problem(name))]
-    for problem in problems:
-        click.echo(f"What is known of its tools cannot be read: {tool_changes.visible(problem)}", err=True)
     changed = [name for name in specs if changes[name]]
     for name in changed:
         click.echo(f"{name}: {tool_changes.summary(changes[name])}. `hearth tools approve {name}` accepts them.")
-    if not changed and not problems:
+    if not changed and not is_partial:
         click.echo("Every tool is as it was first seen or last approved.")
 
 
@@ -60,7 +75,7 @@ def chosen(places: Places, pins: Pins, server: str | None) -> dict[str, ServerSp
         return configured
     seen = pins.servers()
     if server not in configured and server not in seen:
-        server_names.check([server], [*configured, *seen], places.config_file())
+        server_names.check([server], dict.fromkeys([*configured, *seen]), places.config_file())
     return {server: configured.get(server, ServerSpec(name=server))}
 
 

@@ -101,7 +101,7 @@ def _document(places: Places, query: str, server: str | None, limit: int) -> dic
 def lines(found: dict[str, Any], query: str, width: int) -> list[str]:
     """What is printed for people."""
     rows = [[tool["name"], _described(tool["definition"])] for tool in found["tools"]]
-    shown = table.columns(["TOOL", "WHAT IT IS FOR"], rows, width) if rows else [_nothing(query)]
+    shown = table.columns(["TOOL", "WHAT IT IS FOR"], rows, width) if rows else [_nothing(found, query)]
     left = found["fitting"] - len(rows)
     if left:
         shown += [
@@ -119,5 +119,7 @@ def _described(definition: dict[str, Any]) -> str:
     return " ".join(text.split()) if isinstance(text, str) else ""
 
 
-def _nothing(query: str) -> str:
-    return "No tool fits that: try other words." if query else "No tool is known."
+def _nothing(found: dict[str, Any], query: str) -> str:
+    if query:
+        return "No tool fits that: try other words."
+    return "No tool is known." if found["unknown"] else "No tool is known: `hearth upstreams` shows your servers."
