@@ -45,6 +45,9 @@ def test_what_it_says_to_type_can_be_typed_whatever_the_name(home: Home) -> None
     done = home.run("add", "my server", "--", "uvx", "mcp-server-time")
     assert "hearth call 'my server'" in done.stdout
     assert "hearth remove 'my server'" in done.stdout
+    path = os.path.join(home.home, "other.json")
+    done = home.run("add", "time", "--config", path, "--", "uvx", "mcp-server-time")
+    assert f"hearth remove time --config {path}`" in done.stdout
 
 
 def test_the_first_server_makes_the_file_for_its_owner_only(home: Home) -> None:

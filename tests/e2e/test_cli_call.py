@@ -138,6 +138,15 @@ def test_the_time_that_is_given_holds_for_a_server_that_is_not_there_yet(home: H
     assert "mute did not answer within 0.3 s" in done.stderr
 
 
+def test_a_mistake_in_the_config_does_not_keep_it_from_the_daemon_that_runs() -> None:
+    for home in scratch_home():
+        home.configure_demo()
+        said(home, "demo", "whoami")
+        home.write_config("[mcpServers.\n")
+        assert said(home, "demo", "add", "a=1", "b=2") == "3\n"
+        assert home.run("call", "nobody").returncode == 2
+
+
 def test_a_text_that_cannot_be_encoded_is_printed_with_an_escape(home: Home) -> None:
     assert said(home, "awkward", "surrogate") == "lone \\ud800 surrogate\n"
     (block,) = json.loads(said(home, "awkward", "surrogate", "--json"))["content"]

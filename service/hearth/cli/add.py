@@ -88,6 +88,7 @@ def add(
         click.echo("\n".join(config_change.diff(changed)))
         return
     click.echo(f"{name} is in {changed.path}. {daemon}")
+    words = shlex.join([name, *places.arguments()])
     # What was replaced is gone: taking the new one away does not bring it back.
-    undo = "" if replaced else f" Undo: `hearth remove {shlex.quote(name)}`."
-    click.echo(f"Try it: `hearth call {shlex.quote(name)}`.{undo}")
+    undo = "" if replaced else f" Undo: `hearth remove {words}`."
+    click.echo(f"Try it: `hearth call {words}`.{undo}")
