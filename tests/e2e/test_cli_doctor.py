@@ -42,6 +42,7 @@ def test_a_working_setup_has_nothing_broken(home: Home) -> None:
         "config",
         "server demo",
         "runtime folder",
+        "state folder",
         "socket",
         "daemon",
     }
@@ -132,6 +133,14 @@ def test_a_runtime_folder_that_cannot_be_made_is_broken_however_much_of_it_is_mi
 def test_a_runtime_folder_that_will_be_made_is_well(home: Home) -> None:
     named = os.path.join(home.folder, "not", "yet")
     assert "will be made" in findings(home, 0, XDG_RUNTIME_DIR=named)["runtime folder"]["message"]
+
+
+def test_a_state_folder_that_cannot_be_made_is_broken(home: Home) -> None:
+    path = os.path.join(home.folder, "file")
+    with open(path, "w", encoding="utf-8"):
+        pass
+    found = broken(home, XDG_STATE_HOME=path)["state folder"]
+    assert path in found["message"] and path in found["fix"]
 
 
 def test_a_daemon_that_hangs_is_broken_and_named(home: Home) -> None:

@@ -12,7 +12,7 @@ from hearth import config, references
 from hearth.cli import entry, holder
 from hearth.cli.daemon_checks import check_registry, check_socket
 from hearth.cli.findings import Finding
-from hearth.cli.folder_checks import check_runtime
+from hearth.cli.folder_checks import check_runtime, check_state
 from hearth.errors import ConfigError
 from hearth.paths import Places, home_dir
 from hearth.secrecy import masked_url
@@ -121,6 +121,7 @@ CHECKS: tuple[Callable[[Places], list[Finding]], ...] = (
     check_bridge,
     check_config,
     check_runtime,
+    check_state,
     check_socket,
     check_registry,
     holder.check,

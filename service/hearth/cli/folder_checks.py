@@ -1,16 +1,21 @@
-"""Doctor's look at the folders of socket, locks and registry: the rule of `host.folders`, told instead of enforced.
+"""Doctor's look at the folders of socket, locks and registry: the rule of `host.folders`, told instead of enforced;
+and at the one for what is remembered.
 
 Changes nothing: what the daemon would make or close by itself at its start is only said here.
 """
 
 import os
+import shutil
 import stat
 import sys
 
 from hearth.cli.findings import Finding
-from hearth.paths import Places
+from hearth.paths import Places, state_dir
 
 _CHECK = "runtime folder"
+_STATE_CHECK = "state folder"
+# A few files of what servers offer, and a log that has just begun.
+LEAST_FREE_BYTES = 1 << 20
 
 
 def check_runtime(places: Places) -> list[Finding]:
@@ -30,6 +35,19 @@ def check_runtime(places: Places) -> list[Finding]:
     if not os.path.lexists(folders[0]):
         return [*notes, Finding(_CHECK, "ok", f"{folders[0]} will be made at the first start")]
     return [*notes, Finding(_CHECK, "ok", folders[0])]
+
+
+def check_state(places: Places) -> list[Finding]:
+    """Whether anything can be remembered. The daemon serves without it: servers start anew each time to be listed."""
+    folder = state_dir()
+    above = _nearest(folder)
+    if not os.path.isdir(above) or not os.access(above, os.W_OK | os.X_OK):
+        message = f"{folder} cannot be written to: no log, no secret and nothing of what servers offer is kept"
+        return [Finding(_STATE_CHECK, "broken", message, f"Make {above} a folder of yours that can be written to.")]
+    if shutil.disk_usage(above).free < LEAST_FREE_BYTES:
+        message = f"the disk of {folder} is full: no log, no secret and nothing of what servers offer is kept"
+        return [Finding(_STATE_CHECK, "broken", message, "Free some space.")]
+    return [Finding(_STATE_CHECK, "ok", folder if above == folder else f"{folder} will be made at the first start")]
 
 
 def _check_variable(named: str, places: Places) -> Finding | None:
@@ -85,9 +103,7 @@ def unfitness(folder: str, found: os.stat_result, me: int) -> Finding | None:
 
 def _check_ancestor(folder: str) -> Finding | None:
     """Whether the folder can be made: everything missing above it is made too, so the nearest that exists decides."""
-    above = os.path.dirname(folder)
-    while not os.path.lexists(above) and os.path.dirname(above) != above:
-        above = os.path.dirname(above)
+    above = _nearest(os.path.dirname(folder))
     if not os.path.isdir(above):
         fix = f"Move {above} away, or point XDG_RUNTIME_DIR elsewhere."
         return Finding(_CHECK, "broken", f"{folder} cannot be made: {above} is not a folder", fix)
@@ -95,3 +111,10 @@ def _check_ancestor(folder: str) -> Finding | None:
         fix = "Point XDG_RUNTIME_DIR to a folder of yours, or unset it."
         return Finding(_CHECK, "broken", f"{folder} cannot be made: {above} cannot be written to", fix)
     return None
+
+
+def _nearest(folder: str) -> str:
+    """The folder, or the first above it that is there."""
+    while not os.path.lexists(folder) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+    return folder

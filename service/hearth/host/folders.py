@@ -11,7 +11,7 @@ import sys
 from hearth.errors import StartError
 
 _SENTENCES = {
-    errno.EROFS: "the file system is read-only; make it writable, or set XDG_RUNTIME_DIR to a folder that is",
+    errno.EROFS: "the file system is read-only; make it writable, or set XDG_RUNTIME_DIR and XDG_STATE_HOME to others",
     errno.EACCES: "permission denied; it must belong to you and be writable",
     errno.EPERM: "permission denied; it must belong to you and be writable",
     errno.ENOTDIR: "a part of the path is a file, not a folder; move that file away",

@@ -3,10 +3,14 @@
 import os
 import stat
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from hearth.cli import folder_checks
 from hearth.cli.folder_checks import foreign_variable, unfitness
+from hearth.paths import Places
 
 ME, OTHER = 1000, 1001
 
@@ -45,3 +49,11 @@ def test_a_variable_left_from_another_login_is_named(writable: bool, state: str)
 
 def test_a_variable_of_mine_is_not_mentioned() -> None:
     assert foreign_variable("/run/user/1000", ME, ME, True) is None
+
+
+@pytest.mark.parametrize(("free", "state"), [(0, "broken"), (folder_checks.LEAST_FREE_BYTES, "ok")])
+def test_a_full_disk_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, state: str) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
+    (found,) = folder_checks.check_state(Places())
+    assert found.state == state
