@@ -166,17 +166,22 @@ class Forwarding:
         if call.asked is not None:
             # As it came: some of it has been written over.
             request = request._replace(params=call.asked)
-        is_tool = request.method == "tools/call"
-        tool = target.server.name, values.text(target.changes.get("name")) or ""
 
         def locate(view: View, settled: bool) -> Target:
-            if is_tool and tool in view.withheld.values():
-                # The next one describes it otherwise.
-                raise Withheld(*tool)
+            self.check_allowed(call, request, target)
             return target
 
         missing = UpstreamError(f"server {target.server.name!r} has just ended; call again")
         self.spawn(self._submit_later(call, request, Search(locate, _anybody, missing)), call)
+
+    def check_allowed(self, call: Call, request: Request, target: Target) -> None:
+        """See to it that the tool is still one that may be called: since it was found, its server may describe it
+        otherwise. Raises Withheld."""
+        withheld = self._catalogue.view(call.session).withheld
+        if withheld and request.method == "tools/call":
+            tool = target.server.name, values.text(target.changes.get("name")) or ""
+            if tool in withheld.values():
+                raise Withheld(*tool)
 
     def _send(self, call: Call, request: Request, view: View, target: Target, instance: Instance) -> None:
         method, params, meta = request
@@ -264,6 +269,7 @@ class _Turn(NamedTuple):
         if not self.call.is_open or self.call.session.left:
             return
         try:
+            self.forwarding.check_allowed(self.call, self.request, self.target)
             self.forwarding.deliver(self.call, self.request, self.view, self.target, self.instance)
         except HearthError as problem:
             self.call.failed(problem)

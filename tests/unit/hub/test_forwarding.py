@@ -94,6 +94,21 @@ def test_calls_above_the_limit_wait_for_their_turn_and_come_in_their_order() -> 
     run(body())
 
 
+def test_a_call_whose_tool_is_withheld_by_the_time_of_its_turn_is_not_sent() -> None:
+    async def body() -> None:
+        stage = Stage(max_concurrency=1)
+        stage.server.offerings.known[capabilities.FULL] = offering(tools=["t"])
+        member, outlet = client()
+        for number in (1, 2):
+            stage.forward(member, number, arguments=number)
+        stage.server.withheld = lambda offered: frozenset({"t"})  # type: ignore[method-assign]
+        stage.connection.give(1, {})
+        assert sent_ids(stage.connection) == [1]
+        assert outlet.messages("answer")[-1]["error"]["data"]["reason"] == "withheld"
+
+    run(body())
+
+
 def test_a_call_that_is_cancelled_before_its_turn_is_never_sent_and_holds_nobody_up() -> None:
     async def body() -> None:
         stage = Stage(max_concurrency=1)
