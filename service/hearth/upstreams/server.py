@@ -1,20 +1,17 @@
 """One configured MCP server and its instances: which one a client shares, and with whom."""
 
 import asyncio
-import functools
 import logging
 import math
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from hearth import references
 from hearth.config import Config, ServerSpec
 from hearth.errors import HearthError, LoginRequired, UpstreamError
 from hearth.mcp import capabilities, eras, isolation
 from hearth.mcp.offering import Offering
-from hearth.paths import digest, home_dir
-from hearth.upstreams import figures, threads
+from hearth.paths import digest
+from hearth.upstreams import connecting, figures
 from hearth.upstreams.audience import Audience
 from hearth.upstreams.awaited_login import NEEDS_LOGIN, AwaitedLogin
 from hearth.upstreams.connection import Connection, Owner
@@ -23,7 +20,6 @@ from hearth.upstreams.kept import Kept
 from hearth.upstreams.learned import Learned
 from hearth.upstreams.offerings import Offerings
 from hearth.upstreams.pins import Pins
-from hearth.upstreams.stdio import StdioConnection
 from hearth.upstreams.supervision import (
     FAILED,
     FAILING,
@@ -307,26 +303,11 @@ class Server:
         """A connection that is not open yet. Raises ConfigError: asking in another era would not help."""
         # A shared one never runs in a client's folder.
         folder = tenant.cwd if self.mode != isolation.SHARED else None
-        resolved, mask = await self._resolved(folder)
-        connection: Connection
-        if resolved.url is not None:
-            from hearth.upstreams.http import connect
-
-            connection = connect(self.name, owner, resolved, self._limits)
-        else:
-            connection = StdioConnection(self.name, owner, _launch(resolved, os.environ, folder), self._limits)
-        connection.mask = mask
-        return connection
-
-    async def _resolved(self, folder: str | None) -> references.Resolution:
-        resolve = functools.partial(references.resolve, self.spec, dict(os.environ), folder)
-        return await threads.run(resolve) if references.may_block(self.spec) else resolve()
+        return await connecting.connect(self.spec, owner, folder, self._limits)
 
     async def invite(self) -> "Invitation":
         """The way to log in to it for a person whose client can show a page. Raises UpstreamError, VaultError."""
-        from hearth.upstreams.http.oauth.invitation import invite
-
-        return await invite((await self._resolved(None)).spec)
+        return await connecting.invite(self.spec)
 
     # --- eagerness
 
@@ -471,11 +452,3 @@ class Server:
                 for key, instance in self.instances.items()
             ],
         }
-
-
-def _launch(spec: ServerSpec, environ: Mapping[str, str], folder: str | None) -> tuple[list[str], dict[str, str], str]:
-    """How to start it; where nothing else is configured, in that folder."""
-    environment = references.child_environment(spec, environ)
-    assert spec.command is not None
-    cwd = os.path.expanduser(spec.cwd) if spec.cwd else folder or home_dir()
-    return [spec.command, *spec.args], environment, cwd

@@ -1,0 +1,53 @@
+"""How a configured server is reached: its references resolved, and what is to be opened made of that.
+
+Knows nothing of who shares what is opened.
+"""
+
+import functools
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from hearth import references
+from hearth.config import ServerSpec
+from hearth.paths import home_dir
+from hearth.upstreams import threads
+from hearth.upstreams.connection import Connection, Owner
+from hearth.upstreams.stdio import StdioConnection
+
+if TYPE_CHECKING:
+    from hearth.upstreams.http.oauth.invitation import Invitation
+
+
+async def connect(spec: ServerSpec, owner: Owner, folder: str | None, limits: tuple[int, int]) -> Connection:
+    """A connection that is not open yet, for a client in that folder. Raises ConfigError."""
+    resolved, mask = await _resolved(spec, folder)
+    connection: Connection
+    if resolved.url is not None:
+        from hearth.upstreams.http import connect as connect_by_http
+
+        connection = connect_by_http(spec.name, owner, resolved, limits)
+    else:
+        connection = StdioConnection(spec.name, owner, _launch(resolved, os.environ, folder), limits)
+    connection.mask = mask
+    return connection
+
+
+async def invite(spec: ServerSpec) -> "Invitation":
+    """The way to log in to it for a person whose client can show a page. Raises UpstreamError, VaultError."""
+    from hearth.upstreams.http.oauth.invitation import invite as invite_by_oauth
+
+    return await invite_by_oauth((await _resolved(spec, None)).spec)
+
+
+async def _resolved(spec: ServerSpec, folder: str | None) -> references.Resolution:
+    resolve = functools.partial(references.resolve, spec, dict(os.environ), folder)
+    return await threads.run(resolve) if references.may_block(spec) else resolve()
+
+
+def _launch(spec: ServerSpec, environ: Mapping[str, str], folder: str | None) -> tuple[list[str], dict[str, str], str]:
+    """How to start it; where nothing else is configured, in that folder."""
+    environment = references.child_environment(spec, environ)
+    assert spec.command is not None
+    cwd = os.path.expanduser(spec.cwd) if spec.cwd else folder or home_dir()
+    return [spec.command, *spec.args], environment, cwd
