@@ -10,7 +10,6 @@ from hearth.config import Config, ServerSpec
 from hearth.errors import HearthError, LoginRequired, UpstreamError
 from hearth.mcp import capabilities, eras, isolation
 from hearth.mcp.offering import Offering
-from hearth.paths import digest
 from hearth.upstreams import connecting, figures
 from hearth.upstreams.audience import Audience
 from hearth.upstreams.awaited_login import NEEDS_LOGIN, AwaitedLogin
@@ -32,6 +31,7 @@ from hearth.upstreams.supervision import (
     STOPPING,
 )
 from hearth.upstreams.tenancy import Tenant
+from hearth.upstreams.vetting import Vetting
 
 if TYPE_CHECKING:
     from hearth.upstreams.http.oauth.invitation import Invitation
@@ -75,7 +75,7 @@ class Server:
         self._audience = audience
         self._retiring = retiring
         self.offerings = Offerings(spec, kept)
-        self._pins = pins
+        self._vetting = Vetting(spec.name, self.offerings, pins)
         self._latest: Instance | None = None
         self._scout: Instance | None = None
         self._retired = False
@@ -157,23 +157,12 @@ class Server:
         """An instance has said what it offers."""
         if instance.offering:
             self.offerings.take(instance.capabilities, instance.offering)
-            self._show_pins(instance.capabilities, instance.offering)
+            self._vetting.see(instance.capabilities, instance.offering, self.spec.pin)
             self._latest = instance
 
     def withheld(self, offering: Offering) -> frozenset[str]:
         """The tools among those offered that nobody is shown, nor may call, until a person has approved them."""
-        if self._pins is None or not self.spec.pin:
-            return frozenset()
-        if self._pins.is_garbled(self.name):
-            # It may never be started, with nothing that could be called: what it offered last is there to be approved.
-            known = self.offerings.known.items()
-            self._show_pins(next((profile for profile, each in known if each is offering), capabilities.FULL), offering)
-        return self._pins.withheld(self.name, offering)
-
-    def _show_pins(self, profile: bytes, offering: Offering) -> None:
-        if self._pins:
-            variant = f"{offering.era} {digest(profile.decode('utf-8', 'replace'))}"
-            self._pins.see(self.name, variant, offering, self.spec.pin)
+        return self._vetting.withheld(offering) if self.spec.pin else frozenset()
 
     @property
     def is_late(self) -> bool:
@@ -412,15 +401,6 @@ class Server:
         """Every process of it."""
         return [pid for instance in self.instances.values() for pid in instance.pids]
 
-    def _describe_pins(self) -> dict[str, object]:
-        if self._pins is None:
-            return {}
-        return {
-            "pin": self.spec.pin,
-            "pinError": self._pins.problem(self.name),
-            "changedTools": [change.tool for change in self._pins.changes(self.name) if change.offered],
-        }
-
     def describe(self) -> dict[str, object]:
         """The server in `hearth status --json`."""
         offering = self.offerings.any
@@ -432,7 +412,7 @@ class Server:
             "pids": self.pids,
             "tools": None if offering is None else len(next(iter(offering.lists.values()))),
             "error": self.error,
-            **self._describe_pins(),
+            **self._vetting.describe(self.spec.pin),
             "restarts": self._former_restarts + sum(instance.restarts for instance in self.instances.values()),
             **figures.total([self._former, *(instance.figures for instance in self.instances.values())]),
             "instances": [
