@@ -31,6 +31,7 @@ from hearth.upstreams.supervision import (
     STOPPING,
 )
 from hearth.upstreams.tenancy import Tenant
+from hearth.upstreams.unused import Unused
 from hearth.upstreams.vetting import Vetting
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ log = logging.getLogger(__name__)
 _ATTEMPTS = 5
 # What is said of a server with several instances: that of the first one that is found here.
 _BEST_FIRST = (READY, STARTING, STOPPING, IDLE, PAUSED, FAILED, GIVEN_UP)
-# Until an instance that cannot be ended yet is looked at again.
-_LOOK_AGAIN_SECONDS = 0.1
 
 
 class Key(NamedTuple):
@@ -83,8 +82,7 @@ class Server:
         # Of instances that are no longer in use.
         self._former = figures.Figures()
         self._former_restarts = 0
-        # When those that nobody uses are to be ended.
-        self._idle: dict[Instance, asyncio.TimerHandle] = {}
+        self._unused = Unused(self._end)
         # Who shares an instance, as configured or as learned.
         self.mode = learned.mode(spec)
 
@@ -120,13 +118,21 @@ class Server:
         """Its calls in flight finish; whoever calls next gets another."""
         if self.instances.get(key) is instance:
             del self.instances[key]
-        self._keep(instance)
+        self._unused.forget(instance)
         self._former.absorb(instance.figures)
         self._former_restarts += instance.restarts
         # What it still has in flight is counted there, too.
         instance.figures = self._former
         instance.outdate()
         self._retiring(instance, seconds if seconds is not None else self.spec.call_ceiling or math.inf)
+
+    def _end(self, instance: Instance) -> None:
+        key = self._key_of(instance)
+        if key:
+            self._drop(key, instance)
+
+    def _key_of(self, instance: Instance) -> Key | None:
+        return next((key for key, known in self.instances.items() if known is instance), None)
 
     def profile(self, tenant: Tenant) -> bytes:
         """What a legacy instance is told that its clients can be asked. Alone on it, a client declares for itself.
@@ -260,7 +266,7 @@ class Server:
             if self._scout is instance:
                 self._scout = None
             # Whoever wanted it may have left meanwhile.
-            self._end_unused(instance)
+            self._unused.wait(instance, self.spec.instance_idle)
         self._login.over()
         self._settle(instance)
 
@@ -270,7 +276,7 @@ class Server:
             return
         if self.spec.era == "auto":
             self._learned.note_era(self.spec, instance.wanted, instance.era)
-        key = next((key for key, known in self.instances.items() if known is instance), None)
+        key = self._key_of(instance)
         if key is None or key.era == instance.era:
             return
         right = key._replace(era=instance.era)
@@ -314,39 +320,13 @@ class Server:
         if len(instance.ever) < 2:
             # Only whether it is one matters, and who.
             instance.ever.add(id)
-        self._keep(instance)
+        self._unused.forget(instance)
 
     def release(self, instance: Instance, holder: object) -> None:
         """It no longer does. What nobody uses any more is ended after a while."""
         instance.holders.discard(holder)
         instance.watch.leave(holder)
-        self._end_unused(instance)
-
-    def _end_unused(self, instance: Instance, at_least: float = 0.0) -> None:
-        if not instance.holders and not instance.obsolete and not instance.is_eager:
-            # Counted from the last one's leaving, whoever came and went before.
-            self._keep(instance)
-            seconds = max(self.spec.instance_idle, at_least)
-            self._idle[instance] = asyncio.get_running_loop().call_later(seconds, self._end_if_unused, instance)
-
-    def _keep(self, instance: Instance) -> None:
-        """It is not ended for want of use: somebody uses it, or it is ended anyway."""
-        timer = self._idle.pop(instance, None)
-        if timer:
-            timer.cancel()
-
-    def _end_if_unused(self, instance: Instance) -> None:
-        self._idle.pop(instance, None)
-        key = next((key for key, known in self.instances.items() if known is instance), None)
-        if key is None or instance.holders or self._retired:
-            return
-        if instance.in_flight or instance.queue or instance.is_awaited or instance.state == STARTING:
-            self._end_unused(instance, _LOOK_AGAIN_SECONDS)
-        elif instance.pause:
-            # Another in its place would know nothing of what went wrong, and begin anew.
-            self._end_unused(instance, instance.pause)
-        else:
-            self._drop(key, instance)
+        self._unused.wait(instance, self.spec.instance_idle)
 
     def adapt(self, spec: ServerSpec, config: Config) -> None:
         """Go on under an entry that the running processes are right for, too, and under other settings."""
@@ -357,15 +337,15 @@ class Server:
         for instance in self.instances.values():
             instance.adapt(spec)
             # One that nobody uses stays as long from now on as the entry says now.
-            self._keep(instance)
-            self._end_unused(instance)
+            self._unused.forget(instance)
+            self._unused.wait(instance, self.spec.instance_idle)
 
     def outdate(self, seconds: float) -> None:
         """Another entry is in its place, or none: what runs is ended when its calls are done."""
         self._retired = True
         self._login.over()
         for instance in self.instances.values():
-            self._keep(instance)
+            self._unused.forget(instance)
             instance.outdate()
             self._retiring(instance, seconds)
 

@@ -363,7 +363,7 @@ def test_the_while_is_counted_from_the_last_one_s_leaving(learned: Path) -> None
         for _ in range(2):
             server.hold(one, "a", "a")
             server.release(one, "a")
-            handles.append(server._idle[one])
+            handles.append(server._unused._timers[one])
         assert [handle.cancelled() for handle in handles] == [True, False]
         server.hold(one, "a", "a")
         assert handles[1].cancelled()
@@ -376,10 +376,10 @@ def test_one_that_is_ended_anyway_is_not_looked_at_once_more(learned: Path, end:
     async def body() -> None:
         server = StagedServer(learned, instance_idle=60)
         one = await server.ensure(LEGACY)
-        timer = server._idle[one]
+        timer = server._unused._timers[one]
         end(server)
         assert timer.cancelled()
-        assert server._idle == {}
+        assert server._unused._timers == {}
 
     run(body())
 
