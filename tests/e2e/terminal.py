@@ -22,8 +22,9 @@ class Terminal:
         # A read may end in the middle of a character.
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self.process = subprocess.Popen(
-            # Ctrl-C is a signal only on a controlling terminal. setsid(1) becomes the command, with the same pid.
-            ["setsid", "--ctty", *command],
+            # Ctrl-C is a signal only on a controlling terminal, and only who was not begun with signals ignored hears
+            # any. Both programs become the command, with the same pid.
+            ["env", "--default-signal", "setsid", "--ctty", *command],
             env=dict(environment),
             stdin=slave,
             stdout=slave,
