@@ -137,7 +137,10 @@ class World(RuleBasedStateMachine):
 
     def count_failure(self, is_sound: bool) -> None:
         """Called before the policy tells: what it may do from now on."""
-        self.failures = 1 if is_sound else self.failures + 1
+        if is_sound:
+            # Pauses grow from the beginning again.
+            self.failures, self.last_pause = 0, 0.0
+        self.failures += 1
         limit = self.state.terms.limit
         if limit is not None:
             assert self.failures <= limit, "it was started beyond the limit"
