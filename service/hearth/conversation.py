@@ -89,5 +89,11 @@ class Conversation:
     def _read(self) -> None:
         assert self.process.stdout
         for line in self.process.stdout:
-            self._arrived.put((time.monotonic(), json.loads(line)))
+            try:
+                message = json.loads(line)
+            except ValueError:
+                # Some servers print what is no message; clients pass over it.
+                continue
+            if isinstance(message, dict):
+                self._arrived.put((time.monotonic(), message))
         self._arrived.put(None)

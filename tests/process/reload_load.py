@@ -23,7 +23,8 @@ PASSING = ("changing", "passing")
 CLEAR = re.compile(
     r"unknown tool: passing__once"
     r"|server 'passing' was taken out of the config before it was ready"
-    r"|server '(passing|changing)' was taken out of the config, or changed there, .* \(drain_timeout\); .*"
+    r"|server '(passing|changing)' is ended, for another config or because somebody restarts it,"
+    r" .* \(drain_timeout\); .*"
 )
 
 

@@ -336,7 +336,7 @@ def test_a_call_that_a_removed_server_does_not_finish_in_time_gets_a_sentence(sc
     by_request(scratch, daemon)
     error = client.answer_to(id)["error"]
     assert error["code"] == -32603
-    assert "server 'count' was taken out of the config, or changed there" in error["message"]
+    assert "server 'count' is ended, for another config or because somebody restarts it" in error["message"]
     assert "may or may not have run" in error["message"]
     until(lambda: is_gone(pid), "its process has ended")
 

@@ -82,10 +82,15 @@ class Subtree:
     def make(self, name: str) -> Group:
         """A new group for a process of that server. Raises OSError."""
         self.sweep()
-        self._count += 1
-        group = Group(os.path.join(self.root, f"{PREFIX}{safe_name(name)}-{self._count}"))
-        os.mkdir(group.folder)
-        return group
+        while True:
+            self._count += 1
+            group = Group(os.path.join(self.root, f"{PREFIX}{safe_name(name)}-{self._count}"))
+            try:
+                os.mkdir(group.folder)
+            except FileExistsError:
+                # Of a daemon that executed itself anew, whose process could not be ended yet.
+                continue
+            return group
 
     def end(self, group: Group) -> bool:
         """End a group; whether its folder is gone. If not, `sweep` tries again."""

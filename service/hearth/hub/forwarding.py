@@ -25,6 +25,8 @@ from hearth.wire import json, values
 
 # Finds the target of a request in what its client sees, and whether that is all it will see; None if it is not there.
 Locate = Callable[[View, bool], Target | None]
+# How often a call waits for the next process when one has ended before it could be told anything.
+ENDED_LIMIT = 5
 # Whether a server that has not said yet what it offers may be the one.
 MayHave = Callable[[Server], bool]
 
@@ -80,6 +82,7 @@ class Forwarding:
     async def _submit_later(self, call: Call, request: Request, search: Search) -> None:
         """Start what must run for this call, then forward it."""
         gone: Server | None = None
+        ended = 0
         try:
             while True:
                 target = await self._find(call, search)
@@ -98,6 +101,9 @@ class Forwarding:
                     return
                 if instance.connection is None:
                     # It ended before it could be told anything: the next one is waited for.
+                    ended += 1
+                    if ended >= ENDED_LIMIT:
+                        raise UpstreamError(f"server {instance.name!r} ends as soon as it is started; call again")
                     continue
                 view = self._catalogue.view(call.session)
                 self.forward(call, request, view, search.locate(view, False) or target, instance)

@@ -5,9 +5,12 @@ starts another, the second by nobody.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from hearth.upstreams.connection import Connection
+
+log = logging.getLogger(__name__)
 
 
 class Endings:
@@ -33,7 +36,11 @@ class Endings:
         task.add_done_callback(self._tasks.discard)
 
     async def _stop(self, connection: Connection) -> None:
-        await connection.stop()
+        try:
+            await connection.stop()
+        except Exception:
+            # Whoever waits for the next one must not wait for ever.
+            log.exception("internal error at the end of a conversation", extra={"upstream": connection.name})
         self.left(connection)
 
     def closed(self, connection: Connection) -> bool | None:

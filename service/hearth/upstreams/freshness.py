@@ -112,6 +112,8 @@ class Freshness:
         except (UpstreamError, TimeoutError) as exc:
             why = str(exc) or f"no answer within {self.patience:g} s"
             log.warning("its lists could not be read again: %s", why, extra={"upstream": self._name})
+        except Exception:
+            log.exception("internal error over its lists", extra={"upstream": self._name})
         finally:
             self._refreshing = None
             if self._stale and self._connection:

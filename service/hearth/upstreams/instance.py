@@ -417,8 +417,8 @@ class Instance:
         if self.connection and self.in_flight:
             self.connection.fail_all(
                 UpstreamError(
-                    f"server {self.name!r} was taken out of the config, or changed there, and has not finished within"
-                    f" {seconds:g} s (drain_timeout); the call may or may not have run"
+                    f"server {self.name!r} is ended, for another config or because somebody restarts it, and has not"
+                    f" finished within {seconds:g} s (drain_timeout); the call may or may not have run"
                 )
             )
         await self.retire()

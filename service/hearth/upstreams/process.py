@@ -50,7 +50,7 @@ class Process:
         self._mask = mask
         self._child: children.Child | None = None
         self._stdin: Gathered | None = None
-        self._readers: list[asyncio.BaseTransport] = []
+        self._readers: list[asyncio.ReadTransport] = []
         self._watch: children.ExitWatch | None = None
         self._connecting: asyncio.Future[None] | None = None
         self._stopping: asyncio.Future[None] | None = None
@@ -78,11 +78,12 @@ class Process:
     async def _connect_pipes(self, child: children.Child) -> None:
         loop = asyncio.get_running_loop()
         out, _ = await loop.connect_read_pipe(lambda: _Output(self._on_output, self._end_of_output), child.stdout)
+        self._readers = [out]
         said = Stderr(self.name, child.pid, self.stderr, self._mask, self._end_of_stderr)
         err, _ = await loop.connect_read_pipe(lambda: said, child.stderr)
         stdin, _ = await loop.connect_write_pipe(lambda: _Input(self._lost_touch), child.stdin)
         self._stdin = Gathered(stdin)
-        self._readers = [out, err]
+        self._readers.append(err)
         self._watch = children.ExitWatch(child.pid, self._reap)
 
     def _reap(self) -> None:
@@ -159,6 +160,13 @@ class Process:
                 f"server {self.name!r} does not read its input: {limit} bytes are waiting (upstream_queue_limit)"
             )
         stdin.write(data)
+
+    def abandon(self) -> None:
+        """Read nothing more of what it writes, and end it."""
+        if not self.exited.is_set() and self._stopping is None:
+            self._readers[0].pause_reading()
+            self._stopping = asyncio.ensure_future(self._stop())
+            self._on_lost()
 
     async def stop(self) -> None:
         """End the child: close its stdin, wait, terminate its group, wait, kill it. Returns when it is reaped."""

@@ -1,6 +1,7 @@
 """A conversation with a server that runs as a child process and speaks MCP on its standard streams."""
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 
 from hearth.errors import UpstreamBusy, UpstreamError
@@ -8,9 +9,14 @@ from hearth.mcp import answers
 from hearth.turns import TURN
 from hearth.upstreams.connection import Connection, Owner, Waiter
 from hearth.upstreams.process import Process
+from hearth.wire import json
 from hearth.wire.lines import LineDecoder
 from hearth.wire.values import RawBytes
 
+log = logging.getLogger(__name__)
+
+# Lines without a message among them: more than a banner and its warnings have, few enough to be read in a moment.
+GARBAGE_LIMIT = 10_000
 # Between the end of a pipe and the end of the process that had it.
 EXIT_SECONDS = 2.0
 
@@ -31,6 +37,8 @@ class StdioConnection(Connection):
         self._launch = launch
         message_limit, self._queue_limit = limits
         self._decoder = LineDecoder(message_limit)
+        self._garbage_in_a_row = 0
+        self._is_flooding = False
         self._process = Process(name, self._receive, self._exited, lambda: owner.lost(self), self._masked)
 
     @property
@@ -97,14 +105,29 @@ class StdioConnection(Connection):
         self.heard = True
         TURN.begin()
         try:
-            self._take_all(self._decoder.receive_data(data))
+            items = self._decoder.receive_data(data)
+            self._take_all(items)
         finally:
             TURN.end()
+        if items and isinstance(items[-1], json.Message):
+            self._garbage_in_a_row = 0
+        else:
+            self._note_garbage(len(items) or (len(data) if data.isspace() else 0))
+
+    def _note_garbage(self, count: int) -> None:
+        """So many lines were no message. A server that says nothing else would leave no time for the others."""
+        self._garbage_in_a_row += count
+        if self._garbage_in_a_row > GARBAGE_LIMIT and not self._is_flooding:
+            self._is_flooding = True
+            log.warning("it floods its stdout with what is not MCP: it is ended", extra={"upstream": self.name})
+            self._process.abandon()
 
     def _exited(self, code: int) -> None:
         self._end(self._ended(code), f"it ended by itself ({describe_exit(code)})")
 
     def _ended(self, code: int) -> UpstreamError:
+        if self._is_flooding:
+            return UpstreamError(f"server {self.name!r} floods its stdout with what is not MCP, and was ended")
         return UpstreamError(f"server {self.name!r} ended ({describe_exit(code)}) before it answered")
 
 

@@ -805,8 +805,8 @@ def test_an_outdated_instance_does_not_wait_for_its_calls_for_ever() -> None:
         await stage.instance.finish(0.01)
         assert connection.stopped
         assert waiter.problems == [
-            "server 's' was taken out of the config, or changed there, and has not finished within 0.01 s"
-            " (drain_timeout); the call may or may not have run"
+            "server 's' is ended, for another config or because somebody restarts it, and has not finished within"
+            " 0.01 s (drain_timeout); the call may or may not have run"
         ]
 
     run(body())
