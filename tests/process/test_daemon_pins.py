@@ -24,6 +24,7 @@ def test_a_changed_tool_of_a_pinned_server_is_withheld_until_it_is_approved(turn
     sentence = refusal(client, "files__read")
     assert "`hearth tools diff files`" in sentence
     assert "`hearth tools approve files`" in sentence
+    assert sentence in turncoat.hearth("files", "read", code=1, verb="call")
     assert text_of(client.call("files__write")) == "write"
     assert turncoat.changed() == ["read"]
     # Exactly what was seen, and to be seen.

@@ -45,10 +45,10 @@ class Turncoat:
         self.describe(described)
         assert text_of(client.call("files__turn")) == "turn"
 
-    def hearth(self, *words: str, code: int = 0) -> str:
+    def hearth(self, *words: str, code: int = 0, verb: str = "tools") -> str:
         """What the command says."""
         done = subprocess.run(
-            [sys.executable, "-m", "hearth", "tools", *words],
+            [sys.executable, "-m", "hearth", verb, *words],
             env=self.scratch.environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -76,7 +76,7 @@ def call(
             window.close()
             _list(places, server, tools, as_json)
             return 0
-        chosen = _find(server, tool, tools)
+        chosen = _find(places, server, tool, tools)
         schema = chosen.get("inputSchema")
         given = call_arguments.parse(arguments, schema if isinstance(schema, dict) else {})
         try:
@@ -109,20 +109,29 @@ def _check_server(places: Places, server: str) -> None:
         raise click.UsageError(f"The server {server!r} is disabled in {found.path}.")
 
 
-def _find(server: str, tool: str, tools: list[dict[str, Any]]) -> dict[str, Any]:
-    """The tool's definition; of a server that offers nothing, which may have failed, a bare one: the call tells."""
+def _find(places: Places, server: str, tool: str, tools: list[dict[str, Any]]) -> dict[str, Any]:
+    """The tool's definition; a bare one, where the call tells why there is none: the server has failed, or the tool is
+    withheld."""
     names = [str(each.get("name")) for each in tools]
-    if tool in names or not names:
-        return tools[names.index(tool)] if names else {}
+    if tool in names:
+        return tools[names.index(tool)]
+    upstream = _upstream(places, server)
+    if not names or (upstream.get("pin") and tool in (upstream.get("changedTools") or [])):
+        return {}
     near = nearest(tool, names)
     hint = f"Did you mean {near!r}?" if near else f"`hearth call {server}` lists what it has."
     raise click.UsageError(f"{server} has no tool {tool!r}. {hint}")
 
 
+def _upstream(places: Places, server: str) -> dict[str, Any]:
+    """What the status says of the server."""
+    upstreams = liveness.document(places).get("upstreams") or []
+    return next((each for each in upstreams if each.get("name") == server), {})
+
+
 def _list(places: Places, server: str, tools: list[dict[str, Any]], as_json: bool) -> None:
     if not tools:
-        upstreams = liveness.document(places).get("upstreams") or []
-        found: dict[str, Any] = next((each for each in upstreams if each.get("name") == server), {})
+        found = _upstream(places, server)
         if found.get("error"):
             raise UpstreamError(f"{server} offers no tools: {found['error']}")
         if found.get("state") == "starting":
