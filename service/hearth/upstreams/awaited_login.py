@@ -34,10 +34,12 @@ class AwaitedLogin:
         """Whether it could not be started without one."""
         return self._tenant is not None
 
-    def needed(self, tenant: Tenant) -> None:
-        """It could not be started for that client."""
+    def needed(self, tenant: Tenant, seen: object) -> None:
+        """It could not be started for that client. `seen` is the `signature` of before the attempt."""
+        if self._tenant is None:
+            # Afterwards only what is looked at counts: somebody who joined an attempt has seen what was written in it.
+            self._seen = seen
         self._tenant = tenant
-        self._seen = _signature()
         if self._timer is None:
             self._arm()
 
@@ -52,20 +54,23 @@ class AwaitedLogin:
         self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
 
     def _look(self) -> None:
-        signature = _signature()
         self._arm()
-        if signature != self._seen:
-            self._seen = signature
-            self._try()
+        if self._attempt is None or self._attempt.done():
+            # What is written during an attempt is seen after it.
+            found = signature()
+            if found != self._seen:
+                self._seen = found
+                self._try()
 
     def _try(self) -> None:
         """Somebody has logged in somewhere, perhaps to this one."""
-        if self._tenant and (self._attempt is None or self._attempt.done()):
+        if self._tenant:
             self._attempt = asyncio.ensure_future(self._start(self._tenant))
             self._attempt.add_done_callback(lambda late: late.cancelled() or late.exception())
 
 
-def _signature() -> tuple[int, int] | None:
+def signature() -> tuple[int, int] | None:
+    """What changes whenever somebody logs in anywhere."""
     try:
         found = os.stat(oauth_file())
     except OSError:

@@ -10,7 +10,7 @@ from hearth.config import Config, ServerSpec
 from hearth.errors import HearthError, LoginRequired, UpstreamError
 from hearth.mcp import capabilities, eras, isolation
 from hearth.mcp.offering import Offering
-from hearth.upstreams import connecting, figures
+from hearth.upstreams import awaited_login, connecting, figures
 from hearth.upstreams.audience import Audience
 from hearth.upstreams.awaited_login import NEEDS_LOGIN, AwaitedLogin
 from hearth.upstreams.connection import Connection, Owner
@@ -252,11 +252,13 @@ class Server:
         knows = self._learned.get(self.spec)
         if self.spec.era == "auto" and not knows.only and instance.wanted not in knows.eras and self._scout is None:
             self._scout = instance
+        # Somebody may log in while it is tried, too late for it.
+        seen = awaited_login.signature()
         try:
             await instance.ensure()
         except LoginRequired:
             if not self._retired:
-                self._login.needed(instance.tenant)
+                self._login.needed(instance.tenant, seen)
             raise
         except UpstreamError:
             if instance.state in FAILING:

@@ -28,7 +28,8 @@ LOCK_SECONDS = 2 * tokens.ANSWER_SECONDS
 LOCK_POLL_SECONDS = 0.02
 # A server that wants no login of a kind known here is asked about it again after so long.
 UNKNOWN_SECONDS = 60.0
-# Between two attempts at an authorization server that cannot be reached, while the token is still good.
+# Between two attempts at an authorization server that cannot be reached while the token is still good, or that refuses
+# for a reason that a login does not end by.
 PAUSE_SECONDS = 10.0
 
 Result = TypeVar("Result")
@@ -62,12 +63,15 @@ class Account:
         self._grant: Grant | None = None
         # Held, so that no log line and no error of this daemon has its tokens in it.
         self._mask: Mask | None = None
-        # Tokens that could not be kept: they are newer than those in the vault.
-        self._unsaved = False
+        # Access tokens that the vault may still have while their successors could not be kept: the refresh tokens
+        # beside them are used up.
+        self._spent: set[str] = set()
         # What a refresh has given after a 401, until it has been accepted once: refused, another refresh is in vain.
         self._on_trial: str | None = None
-        # Until then a token that is still good is used as it is: the authorization server could not be reached.
+        # Until then a token that is still good is used as it is: the authorization server gave no other.
         self._not_before = 0.0
+        # The access token that was to be refreshed when it last refused, and what it said: not asked until then.
+        self._denied: tuple[str, str] | None = None
         self._refresh: Flight[Grant] = Flight()
         self._asking: Flight[bool] = Flight()
         self._asked_at = -UNKNOWN_SECONDS
@@ -115,13 +119,18 @@ class Account:
 
     async def _current(self) -> Grant | None:
         signature = self._store.signature()
-        if signature != self._seen and not self._unsaved:
+        if signature != self._seen:
             try:
-                self._link, self._grant = await threads.run(self._load)
+                link, grant = await threads.run(self._load)
             except VaultError as exc:
+                if self._spent:
+                    return self._grant
                 raise self._unreadable(exc) from exc
             self._seen = signature
-            self._hide()
+            if grant is None or grant.access_token not in self._spent:
+                self._link, self._grant = link, grant
+                self._spent.clear()
+                self._hide()
         return self._grant
 
     def _hide(self) -> None:
@@ -152,10 +161,13 @@ class Account:
         lock = self._store.lock(grant_name(link))
         await self._acquire(lock)
         try:
-            former = stale if self._unsaved else await threads.run(self._store.grant, link)
+            former = await self._former(link, stale)
             if former is None:
                 self._grant = None
                 raise self._required("has been logged out of")
+            if former is self._grant and former is not stale:
+                # Somebody has logged in, perhaps elsewhere: nothing of it is for the address of before.
+                return former
             if former.access_token != stale.access_token and not former.is_due(time.time()):
                 # Another daemon was first.
                 self._grant = former
@@ -164,12 +176,19 @@ class Account:
             self._grant = await self._use(link, former)
             self._hide()
             if self._grant is not former:
-                await self._keep(link, self._grant)
+                await self._keep(link, former, self._grant)
             return self._grant
         except VaultError as exc:
             raise self._unreadable(exc) from exc
         finally:
             lock.release()
+
+    async def _former(self, link: Link, stale: Grant) -> Grant | None:
+        """What is to be refreshed, as everybody knows it by now, or as only this daemon does."""
+        if not self._spent:
+            return await threads.run(self._store.grant, link)
+        current = await self._current()
+        return stale if self._spent else current
 
     async def _acquire(self, lock: Lock) -> None:
         deadline = time.monotonic() + LOCK_SECONDS
@@ -192,36 +211,46 @@ class Account:
         if not former.refresh_token:
             await self._end(link)
             raise self._required("needs a login again: the last one has ended")
+        if self._denied and self._denied[0] == former.access_token and time.monotonic() < self._not_before:
+            return self._go_on(former, self._denied[1])
+        self._denied = None
         web = await threads.run(tokens.open_client)
         try:
             return await tokens.refresh(
                 web, link.token_endpoint, client_of(self.spec, link, former), former, link.resource
             )
         except tokens.Denied as exc:
-            if exc.code not in _OVER:
-                raise UpstreamError(f"server {self.spec.name!r}: its login cannot be refreshed: {exc}") from exc
-            await self._end(link)
-            raise self._required(f"needs a login again: {exc}") from exc
+            if exc.code in _OVER:
+                await self._end(link)
+                raise self._required(f"needs a login again: {exc}") from exc
+            self._denied = former.access_token, str(exc)
+            self._not_before = time.monotonic() + PAUSE_SECONDS
+            return self._go_on(former, str(exc))
         except tokens.Unsettled as exc:
-            if former.left(time.time()) > 0:
-                self._not_before = time.monotonic() + PAUSE_SECONDS
-                return former
-            raise UpstreamError(f"server {self.spec.name!r}: its login cannot be refreshed now: {exc}") from exc
+            self._not_before = time.monotonic() + PAUSE_SECONDS
+            return self._go_on(former, str(exc))
         finally:
             await web.aclose()
 
-    async def _keep(self, link: Link, grant: Grant) -> None:
+    def _go_on(self, former: Grant, why: str) -> Grant:
+        """Use a token that could not be refreshed for as long as it is good."""
+        if former.left(time.time()) > 0:
+            return former
+        raise UpstreamError(f"server {self.spec.name!r}: its login cannot be refreshed now: {why}")
+
+    async def _keep(self, link: Link, former: Grant, grant: Grant) -> None:
         try:
             await threads.run(self._store.put_grant, link, grant)
-            self._unsaved = False
+            self._spent.clear()
             self._seen = self._store.signature()
         except HearthError as exc:
-            # The former refresh token is spent: this daemon goes on with what it has, as long as it lives.
-            self._unsaved = True
+            # This daemon goes on with what it has, as long as it lives, or until somebody logs in or out.
+            self._spent.add(former.access_token)
             log.error("a refreshed login cannot be kept: %s", exc, extra={"upstream": self.spec.name})
 
     async def _end(self, link: Link) -> None:
-        self._grant, self._unsaved = None, False
+        self._grant = None
+        self._spent.clear()
         try:
             await threads.run(self._store.drop_grant, link)
         except HearthError as exc:
