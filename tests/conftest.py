@@ -2,8 +2,38 @@
 
 import signal
 
+import pytest
+
+# What `make test` has no time for, by folder and the beginning of a file's name: who adds one need not think of it.
+THOROUGH = {
+    "process": (
+        "test_corners_",
+        "test_http_upstreams_",
+        "test_launchd_",
+        "test_oauth_",
+        "test_orphans",
+        "test_pins_",
+        "test_reload_",
+        "test_search_",
+        "test_secrets_",
+        "test_sharing_",
+        "test_stderr_",
+        "test_supervised_",
+        "test_wicked_",
+    ),
+    "e2e": ("test_cli_demo", "test_systemd_orphans", "test_systemd_trouble"),
+}
+
 
 def pytest_configure() -> None:
     """Programs that the tests interrupt must not have inherited that they ignore it, as a shell's `&` has it."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is run by `make thorough`."""
+    for item in items:
+        if item.path.name.startswith(THOROUGH.get(item.path.parent.name, ())):
+            item.add_marker("thorough")

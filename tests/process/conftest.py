@@ -8,29 +8,6 @@ from process.chaos.home import Home, scratch_home
 from process.corners import Stage
 from process.daemon import Scratch
 
-# What `make test` has no time for. By the names of files: who adds one there need not think of it.
-THOROUGH = (
-    "test_corners_",
-    "test_http_upstreams_",
-    "test_launchd_",
-    "test_oauth_",
-    "test_orphans",
-    "test_pins_",
-    "test_reload_",
-    "test_search_",
-    "test_secrets_",
-    "test_sharing_",
-    "test_stderr_",
-    "test_wicked_",
-)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.name.startswith(THOROUGH):
-            item.add_marker("thorough")
-
 
 @pytest.fixture
 def scratch() -> Iterator[Scratch]:

@@ -243,16 +243,3 @@ def test_a_tool_of_a_server_with_a_long_name_is_found_by_its_name_on_a_fresh_dae
     assert daemon.stop() == 0
     scratch.start()
     assert scratch.lines().call(name, json='{"found":true}')["result"] == {"found": True}
-
-
-@pytest.mark.parametrize("flood", ["yes garbage", "yes ''", "yes '{}'", "cat >/dev/null & yes null"])
-def test_a_server_that_floods_its_output_with_what_is_no_message_is_ended_and_holds_nobody_up(
-    scratch: Scratch, flood: str
-) -> None:
-    scratch.configure({"flood": {"command": "/bin/sh", "args": ["-c", flood]}, "echo": server("echo")})
-    scratch.start()
-    client, other = scratch.lines(), scratch.lines()
-    waiting = client.begin_call("flood__x")
-    for number in range(20):
-        assert text_of(other.call("echo__echo", text=str(number))) == str(number)
-    assert "floods its stdout with what is not MCP" in client.answer_to(waiting)["error"]["message"]

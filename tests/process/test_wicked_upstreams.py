@@ -100,6 +100,19 @@ def test_garbage_second_answers_and_answers_to_nothing_cost_nobody_an_answer(scr
         assert pids_of(scratch, "bad")
 
 
+@pytest.mark.parametrize("flood", ["yes garbage", "yes ''", "yes '{}'", "cat >/dev/null & yes null"])
+def test_a_server_that_floods_its_output_with_what_is_no_message_is_ended_and_holds_nobody_up(
+    scratch: Scratch, flood: str
+) -> None:
+    scratch.configure({"flood": {"command": "/bin/sh", "args": ["-c", flood]}, "echo": server("echo")})
+    scratch.start()
+    client, other = scratch.lines(), scratch.lines()
+    waiting = client.begin_call("flood__x")
+    for number in range(20):
+        assert text_of(other.call("echo__echo", text=str(number))) == str(number)
+    assert "floods its stdout with what is not MCP" in client.answer_to(waiting)["error"]["message"]
+
+
 def test_notices_that_are_no_text_reach_nobody(scratch: Scratch) -> None:
     with wicked(scratch, server("mangling")):
         client = opened(scratch)
