@@ -190,26 +190,44 @@ def test_the_calls_of_a_client_that_leaves_make_room_and_are_not_sent(house: Hou
     assert outcome(bob, last).text == "done"
 
 
-@pytest.mark.parametrize("how", ["killed", "removed"])
-def test_calls_that_wait_fail_with_their_server(house: House, how: str) -> None:
+def waiting_calls(server: PuppetServer, house: House) -> tuple[Client, Client, list[object]]:
+    """One call of ann's that the server has, and one of hers and one of bob's that wait for their turn."""
+    ann, bob = known(server, house.legacy("ann")), known(server, house.modern("bob"))
+    first, second = numbered(ann, 0), numbered(ann, 1)
+    server.next("tools/call")
+    third = numbered(bob, 2)
+    assert heard_nothing(ann) and heard_nothing(bob)
+    return ann, bob, [first, second, third]
+
+
+def test_calls_that_wait_have_their_turn_in_the_next_process_of_a_server_that_died(house: House) -> None:
+    server = house.server(max_concurrency=1)
+    house.start()
+    ann, bob, (first, *waiting) = waiting_calls(server, house)
+    os.kill(house.pids()[0], signal.SIGKILL)
+    # Only what was inside the process is lost with it.
+    failed = ann.wire.receive()
+    assert (failed["id"], failed["error"]["code"]) == (first, -32603)
+    assert "server 'puppet' ended (signal 9) before it answered" in failed["error"]["message"]
+    for number, (client, id_) in enumerate(zip((ann, bob), waiting, strict=True), start=1):
+        puppet, call = server.next("tools/call")
+        assert number_of(call) == number
+        puppet.say(call, f"answer {number}")
+        assert outcome(client, id_).text == f"answer {number}"
+
+
+def test_calls_that_wait_fail_with_a_server_that_is_taken_out_of_the_config(house: House) -> None:
     server = house.server(max_concurrency=1)
     house.start(drain_timeout=0.2)
-    ann, bob = known(server, house.legacy("ann")), known(server, house.modern("bob"))
-    ids = {ann: [numbered(ann, 0), numbered(ann, 1)]}
-    server.next("tools/call")
-    ids[bob] = [numbered(bob, 2)]
-    assert heard_nothing(ann) and heard_nothing(bob)
-    if how == "killed":
-        os.kill(house.pids()[0], signal.SIGKILL)
-    else:
-        house.scratch.configure({}, drain_timeout=0.2)
-        assert house.scratch.control().control("reload")[0]["ok"] is True
-    for client, begun in ids.items():
-        answers = {message["id"]: message["error"] for message in (client.wire.receive() for _ in begun)}
-        assert set(answers) == set(begun)
-        for error in answers.values():
-            assert error["code"] == -32603
-            assert "server 'puppet' ended" in error["message"]
+    ann, bob, ids = waiting_calls(server, house)
+    house.scratch.configure({}, drain_timeout=0.2)
+    assert house.scratch.control().control("reload")[0]["ok"] is True
+    answers = {message["id"]: message["error"] for message in (ann.wire.receive(), ann.wire.receive())}
+    answers["bob"] = bob.wire.receive()["error"]
+    assert {error["code"] for error in answers.values()} == {-32603}
+    assert "has not finished within 0.2 s (drain_timeout)" in answers[ids[0]]["message"]
+    for waited in (ids[1], "bob"):
+        assert "server 'puppet' ended before it took the call" in answers[waited]["message"]
 
 
 def test_each_process_has_its_own_limit(house: House) -> None:
