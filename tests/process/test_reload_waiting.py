@@ -95,4 +95,4 @@ def test_a_call_that_is_parked_for_longer_than_its_removed_server_is_kept_gets_a
     error = errand.outcome().error
     assert error is not None
     assert error["code"] == FAILED
-    assert "server 'puppet' was taken out of the config" in error["message"]
+    assert "server 'puppet' is ended, for another config" in error["message"]

@@ -94,6 +94,8 @@ class StdioConnection(Connection):
 
     async def why_lost(self) -> UpstreamError:
         """Of a server that has just ended, its exit says most."""
+        if self._is_flooding:
+            return self._ended(0)
         try:
             async with asyncio.timeout(EXIT_SECONDS):
                 await self._process.exited.wait()
