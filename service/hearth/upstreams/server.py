@@ -156,8 +156,10 @@ class Server:
 
     def _recall(self, profile: bytes, era: str) -> Offering | None:
         """What a process may begin with before its own lists are read."""
-        # A pinned server's tools are compared with what was approved before the first of them is called.
-        return None if self.spec.pin else self.offerings.recall(profile, era)
+        # A pinned server's tools are compared with what was approved before the first of them is called. One that is
+        # not shared may want to know its client's folders first, and asks while its lists are read.
+        is_ready_at_once = self.mode == isolation.SHARED and not self.spec.pin
+        return self.offerings.recall(profile, era) if is_ready_at_once else None
 
     def offered(self, instance: Instance) -> None:
         """An instance has said what it offers."""
