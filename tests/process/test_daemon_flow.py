@@ -95,8 +95,9 @@ def test_a_client_that_sends_and_does_not_read_its_refusals_is_dropped_too(scrat
 
 # --- servers that do not read
 
-# Calls of 60 kB each: more than the pipe (256 KiB) and the queue's limit in these tests hold together.
-FILLING = 10
+# Calls of 60 kB each: more than the pipe (256 KiB) and the queue's limit in these tests hold together, also when the
+# server has read some of them before the signal that stops it has reached it.
+FILLING = 20
 
 
 def deaf(scratch: Scratch) -> None:
