@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test thorough slow real matrix coverage lint bench fuzz chaos clean
+.PHONY: install demo test thorough slow real matrix coverage lint bench fuzz chaos test-windows clean
 
 install: $(STAMP)
 
@@ -63,5 +63,9 @@ fuzz: $(STAMP)
 chaos: $(STAMP)
 	HEARTH_CHAOS_KILLS=50 HEARTH_CHAOS_ROUNDS=3 HEARTH_CHAOS_SECONDS=120 $(BIN)/python -m pytest -s -v $(PYTEST_ARGS) tests/process/test_chaos_*.py tests/process/test_upgrade.py
 
+# By a Windows Python under Wine, which is installed first where that is allowed; without it they are skipped, except in CI.
+test-windows: $(STAMP)
+	$(BIN)/python tests/windows/run.py $(PYTEST_ARGS)
+
 clean:
-	rm -rf $(VENV) .real .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build
+	rm -rf $(VENV) .real .wine .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build

@@ -1,8 +1,12 @@
 """What holds for every test."""
 
 import signal
+import sys
 
 import pytest
+
+# Theirs is a Windows Python: see `make test-windows`.
+collect_ignore = [] if sys.platform == "win32" else ["windows"]
 
 # What `make test` has no time for, by folder and the beginning of a file's name: who adds one need not think of it.
 THOROUGH = {
