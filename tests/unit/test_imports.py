@@ -15,8 +15,9 @@ FREE = {"hearth", "errors", "paths", "faults"}
 # What each part may use besides itself and FREE. A part is a package of hearth, or a module beside them.
 ARROWS = {
     "__main__": {"cli", "bridge"},
-    "cli": {"bridge", "demo", "server", "packs", "hub", "upstreams", "mcp", "wire", "host", "config", "registry",
-            "references", "secrecy", "vault", "conversation"},
+    "cli": {"bridge", "clients", "demo", "server", "packs", "hub", "upstreams", "mcp", "wire", "host", "config",
+            "registry", "references", "secrecy", "vault", "conversation"},
+    "clients": {"config", "host"},
     "bridge": {"wire", "host"},  # of both only what is in BRIDGE_MODULES
     "demo": {"host", "conversation"},
     "server": {"hub", "mcp", "wire", "host", "config", "registry", "turns", "masking"},

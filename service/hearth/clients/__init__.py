@@ -1,0 +1,10 @@
+"""MCP clients on this machine: where they keep their servers, what an entry of theirs means, and how it is replaced.
+
+    kinds     the table of clients: names, files on each platform, signs of being installed
+    dialects  an entry as a client writes it, and the same in Hearth's words
+    finding   which of the files are there, and what is in them
+    records   under which name of Hearth's an entry of a client was imported
+    linking   entries replaced by bridges, and brought back
+
+Knows nothing of the daemon, and of Hearth's own config only how its servers are written.
+"""

@@ -1,0 +1,244 @@
+"""The table of MCP clients: what each is called, where its files are, how to see that it is installed. No I/O.
+
+A place may have `*` in a part of its path: of VS Code's profiles, say, there are any number. Where none of a client's
+files is there, the first that may be made is the one to make.
+"""
+
+import ntpath
+import posixpath
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+USER = "user"
+PROJECT = "project"
+LOCAL = "local"
+SCOPES = (USER, LOCAL, PROJECT)
+
+
+class Table(NamedTuple):
+    """One table of servers in one file: what can be imported and connected."""
+
+    client: str
+    path: str  # as the client names it; links are followed when it is written
+    keys: tuple[str, ...]
+    scope: str
+    folder: str | None  # the project's, for "project" and "local"
+
+
+class Machine(NamedTuple):
+    """What the places depend on."""
+
+    platform: str  # as sys.platform has it
+    home: str
+    environ: Mapping[str, str]
+
+    def join(self, *parts: str) -> str:
+        return ntpath.join(*parts) if self.platform == "win32" else posixpath.join(*parts)
+
+    def at_home(self, *parts: str) -> str:
+        return self.join(self.home, *parts)
+
+    def named(self, variable: str) -> str | None:
+        """A folder that a variable names; a relative one is no place to rely on."""
+        folder = self.environ.get(variable, "")
+        is_absolute = (ntpath if self.platform == "win32" else posixpath).isabs(folder)
+        return folder if is_absolute else None
+
+    def dot_config(self) -> str:
+        """`~/.config`, for programs that use it on every platform."""
+        return self.named("XDG_CONFIG_HOME") or self.at_home(".config")
+
+    def app_config(self) -> str:
+        """Where programs of the desktop keep their settings."""
+        if self.platform == "win32":
+            return self.named("APPDATA") or self.at_home("AppData", "Roaming")
+        return self.at_home("Library", "Application Support") if self.platform == "darwin" else self.dot_config()
+
+    def local_data(self) -> str:
+        """The same for what does not roam, on Windows."""
+        return self.named("LOCALAPPDATA") or self.at_home("AppData", "Local")
+
+
+class Place(NamedTuple):
+    """A file that may hold servers, and the keys that lead to them."""
+
+    path: str
+    keys: tuple[str, ...]
+    # Another program's, or one of former times: used when it is there, never made.
+    is_made: bool = True
+
+
+class Kind(NamedTuple):
+    """One client."""
+
+    name: str
+    title: str
+    dialect: str
+    places: Callable[[Machine], list[Place]]
+    # In a project's folder, parts of the path.
+    project: tuple[tuple[str, ...], ...]
+    project_keys: tuple[str, ...]
+    # Commands that show that it is installed; so does the folder of any of its files.
+    commands: tuple[str, ...] = ()
+    # Folders that show it, where those of its files may be another program's.
+    signs: Callable[[Machine], list[str]] | None = None
+    # Whether a table by project lies in the user's own file, under `projects`.
+    has_local: bool = False
+
+
+_SERVERS = ("mcpServers",)
+# Of VS Code and what is made from it: the folders of their settings.
+_EDITORS = ("Code", "Code - Insiders", "VSCodium")
+_CLINE = ("globalStorage", "saoudrizwan.claude-dev", "settings", "cline_mcp_settings.json")
+
+
+def _claude_code(machine: Machine) -> list[Place]:
+    folder = machine.named("CLAUDE_CONFIG_DIR")
+    # Where that file is, of former versions, it is the one that is read.
+    former = machine.join(folder or machine.at_home(".claude"), ".config.json")
+    return [
+        Place(machine.join(folder or machine.home, ".claude.json"), _SERVERS),
+        Place(former, _SERVERS, is_made=False),
+    ]
+
+
+def _claude_code_signs(machine: Machine) -> list[str]:
+    return [machine.named("CLAUDE_CONFIG_DIR") or machine.at_home(".claude")]
+
+
+def _claude_desktop(machine: Machine) -> list[Place]:
+    name = "claude_desktop_config.json"
+    places = [Place(machine.join(machine.app_config(), "Claude", name), _SERVERS)]
+    if machine.platform == "win32":
+        # The one of Microsoft's store sees a folder of its own under the usual name.
+        package = ("Packages", "Claude_*", "LocalCache", "Roaming", "Claude", name)
+        places.append(Place(machine.join(machine.local_data(), *package), _SERVERS))
+    return places
+
+
+def _codex(machine: Machine) -> list[Place]:
+    folder = machine.named("CODEX_HOME") or machine.at_home(".codex")
+    return [Place(machine.join(folder, "config.toml"), ("mcp_servers",))]
+
+
+def _gemini(machine: Machine) -> list[Place]:
+    home = machine.named("GEMINI_CLI_HOME") or machine.home
+    return [Place(machine.join(home, ".gemini", "settings.json"), _SERVERS)]
+
+
+def _cursor(machine: Machine) -> list[Place]:
+    return [Place(machine.at_home(".cursor", "mcp.json"), _SERVERS)]
+
+
+def _vscode(machine: Machine) -> list[Place]:
+    users = [machine.join(machine.app_config(), editor, "User") for editor in _EDITORS]
+    return [
+        Place(machine.join(user, *parts), ("servers",), is_made=not parts[1:])
+        for user in users
+        for parts in (("mcp.json",), ("profiles", "*", "mcp.json"))
+    ]
+
+
+def _windsurf(machine: Machine) -> list[Place]:
+    return [
+        Place(machine.at_home(".codeium", "windsurf", "mcp_config.json"), _SERVERS),
+        Place(machine.at_home(".codeium", "windsurf-next", "mcp_config.json"), _SERVERS),
+        # Its plugin for other editors.
+        Place(machine.at_home(".codeium", "mcp_config.json"), _SERVERS, is_made=False),
+    ]
+
+
+def _zed(machine: Machine) -> list[Place]:
+    if machine.platform == "win32":
+        folder = machine.join(machine.app_config(), "Zed")
+    else:
+        base = machine.at_home(".config") if machine.platform == "darwin" else machine.dot_config()
+        folder = machine.join(base, "zed")
+    return [Place(machine.join(folder, "settings.json"), ("context_servers",))]
+
+
+def _opencode(machine: Machine) -> list[Place]:
+    folder = machine.join(machine.dot_config(), "opencode")
+    names = ("opencode.json", "opencode.jsonc", "config.json")
+    named = machine.named("OPENCODE_CONFIG")
+    return [
+        *(Place(machine.join(folder, name), ("mcp",), is_made=name == names[0]) for name in names),
+        *([Place(named, ("mcp",), is_made=False)] if named else []),
+    ]
+
+
+def _cline(machine: Machine) -> list[Place]:
+    editors = (*_EDITORS, "Cursor", "Windsurf")
+    folder = machine.named("CLINE_DIR") or machine.at_home(".cline")
+    return [
+        *(Place(machine.join(machine.app_config(), editor, "User", *_CLINE), _SERVERS) for editor in editors),
+        # Its program for the terminal.
+        Place(machine.join(folder, "data", "settings", _CLINE[-1]), _SERVERS),
+    ]
+
+
+def _jetbrains(machine: Machine) -> list[Place]:
+    base = machine.local_data() if machine.platform == "win32" else machine.dot_config()
+    return [
+        Place(machine.at_home(".junie", "mcp", "mcp.json"), _SERVERS),
+        # GitHub Copilot's plugin; AI Assistant keeps its servers in the IDE's own settings.
+        Place(machine.join(base, "github-copilot", "intellij", "mcp.json"), ("servers",), is_made=False),
+    ]
+
+
+def _jetbrains_signs(machine: Machine) -> list[str]:
+    return [machine.at_home(".junie")]
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            "claude-code",
+            "Claude Code",
+            "claude-code",
+            _claude_code,
+            ((".mcp.json",),),
+            _SERVERS,
+            ("claude",),
+            _claude_code_signs,
+            has_local=True,
+        ),
+        Kind("claude-desktop", "Claude Desktop", "plain", _claude_desktop, (), _SERVERS),
+        Kind("codex", "Codex", "codex", _codex, ((".codex", "config.toml"),), ("mcp_servers",), ("codex",)),
+        Kind("gemini", "Gemini CLI", "gemini", _gemini, ((".gemini", "settings.json"),), _SERVERS, ("gemini",)),
+        Kind("cursor", "Cursor", "cursor", _cursor, ((".cursor", "mcp.json"),), _SERVERS, ("cursor", "cursor-agent")),
+        Kind("vscode", "VS Code", "vscode", _vscode, ((".vscode", "mcp.json"),), ("servers",), ("code",)),
+        Kind("windsurf", "Windsurf", "windsurf", _windsurf, (), _SERVERS, ("windsurf",)),
+        Kind("zed", "Zed", "zed", _zed, ((".zed", "settings.json"),), ("context_servers",), ("zed", "zeditor")),
+        Kind(
+            "opencode",
+            "opencode",
+            "opencode",
+            _opencode,
+            (("opencode.json",), ("opencode.jsonc",), (".opencode", "opencode.json"), (".opencode", "opencode.jsonc")),
+            ("mcp",),
+            ("opencode",),
+        ),
+        Kind("cline", "Cline", "cline", _cline, (), _SERVERS, ("cline",)),
+        Kind(
+            "jetbrains",
+            "JetBrains (Junie)",
+            "plain",
+            _jetbrains,
+            ((".junie", "mcp", "mcp.json"),),
+            _SERVERS,
+            ("junie",),
+            _jetbrains_signs,
+        ),
+    )
+}
+
+
+def signs(kind: Kind, machine: Machine) -> list[str]:
+    """Folders of which one is enough to say that the client is installed."""
+    if kind.signs is not None:
+        return kind.signs(machine)
+    split = ntpath.dirname if machine.platform == "win32" else posixpath.dirname
+    folders = [split(place.path) for place in kind.places(machine) if place.is_made]
+    return list(dict.fromkeys(folders))
