@@ -10,7 +10,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import httpx
 
@@ -99,6 +99,16 @@ class Response:
             pass  # it is closed already, or the system has no such thing
 
 
+class _Request(NamedTuple):
+    """What is sent, to whichever address. The parameters of `Pool.send` say what they mean."""
+
+    method: str
+    headers: Mapping[str, str]
+    body: bytes | None
+    may_repeat: bool
+    on_sent: Callable[[], None]
+
+
 class Pool:
     """The connections to one server."""
 
@@ -134,9 +144,10 @@ class Pool:
         A connection that was kept may end at the moment it is used again: `may_repeat` is whether the server may get
         the request twice then.
         """
+        request = _Request(method, headers, body, may_repeat, on_sent)
         url = self._url.join(to) if to else self._url
         for _ in range(REDIRECTS_LIMIT):
-            inner = await self._send_as_somebody(method, url, headers, body, may_repeat, on_sent)
+            inner = await self._send_as_somebody(request, url)
             if inner.status_code not in _REDIRECTS or "location" not in inner.headers:
                 if to is None:
                     self._url = url
@@ -145,23 +156,15 @@ class Pool:
             url = self._redirected(url, inner.headers["location"])
         raise UpstreamError(f"server {self.name!r} redirects for ever: check the url of its entry")
 
-    async def _send_as_somebody(
-        self,
-        method: str,
-        url: httpx.URL,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        may_repeat: bool,
-        on_sent: Callable[[], None],
-    ) -> httpx.Response:
+    async def _send_as_somebody(self, request: _Request, url: httpx.URL) -> httpx.Response:
         """With the server's login, if there is one. Who was refused was not heard, and may say it again."""
         credentials = self._credentials
         if credentials is None:
-            return await self._send_surely(method, url, headers, body, may_repeat, on_sent)
+            return await self._send_surely(request, url)
         for is_last in (False, True):
             value = await self._authorization(credentials)
-            fields = {**headers, "Authorization": value} if value else headers
-            inner = await self._send_surely(method, url, fields, body, may_repeat, on_sent)
+            signed = request._replace(headers={**request.headers, "Authorization": value}) if value else request
+            inner = await self._send_surely(signed, url)
             if inner.status_code not in REFUSALS:
                 credentials.accepted(value)
                 self.needs_login = False
@@ -184,43 +187,30 @@ class Pool:
             self.needs_login = True
             raise
 
-    async def _send_surely(
-        self,
-        method: str,
-        url: httpx.URL,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        may_repeat: bool,
-        on_sent: Callable[[], None],
-    ) -> httpx.Response:
+    async def _send_surely(self, request: _Request, url: httpx.URL) -> httpx.Response:
         try:
-            return await self._send_once(method, url, headers, body, on_sent)
+            return await self._send_once(request, url)
         except Broken as exc:
-            if not (exc.sent and may_repeat):
+            if not (exc.sent and request.may_repeat):
                 raise
-        return await self._send_once(method, url, headers, body, on_sent)
+        return await self._send_once(request, url)
 
-    async def _send_once(
-        self,
-        method: str,
-        url: httpx.URL,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        on_sent: Callable[[], None],
-    ) -> httpx.Response:
+    async def _send_once(self, request: _Request, url: httpx.URL) -> httpx.Response:
         sent = False
 
         async def trace(event: str, _: object) -> None:
             nonlocal sent
             if event.endswith("send_request_body.complete"):
                 sent = True
-                on_sent()
+                request.on_sent()
 
         # The id of a stream's last event may be any bytes, as Latin-1 here; httpx by itself takes ASCII only.
-        fields = httpx.Headers(dict(headers), encoding="latin-1")
-        request = self._client.build_request(method, url, headers=fields, content=body, extensions={"trace": trace})
+        fields = httpx.Headers(dict(request.headers), encoding="latin-1")
+        built = self._client.build_request(
+            request.method, url, headers=fields, content=request.body, extensions={"trace": trace}
+        )
         try:
-            return await self._client.send(request, stream=True)
+            return await self._client.send(built, stream=True)
         except (httpx.HTTPError, OSError) as exc:
             raise self.broken(exc, sent) from exc
 
