@@ -95,9 +95,16 @@ def test_a_client_that_sends_and_does_not_read_its_refusals_is_dropped_too(scrat
 
 # --- servers that do not read
 
-# Calls of 60 kB each: more than the pipe (256 KiB) and the queue's limit in these tests hold together, also when the
-# server has read some of them before the signal that stops it has reached it.
-FILLING = 20
+# Calls of 60 kB each: more than the pipe (256 KiB) and the queue's limit in these tests hold together.
+FILLING = 10
+
+
+def stop(pid: int) -> None:
+    """Have a server read nothing more. One that waits for its input may take a last piece after the signal was sent:
+    there would be room in its full queue again."""
+    os.kill(pid, signal.SIGSTOP)
+    stat = Path(f"/proc/{pid}/stat")
+    until(lambda: stat.read_text().rpartition(") ")[2].startswith("T"), "the server stands still")
 
 
 def deaf(scratch: Scratch) -> None:
@@ -132,7 +139,7 @@ def test_cancels_go_past_the_full_queue_of_a_server(scratch: Scratch) -> None:
     scratch.start()
     client = scratch.lines()
     pid = json.loads(text_of(client.call("rec__about")))["pid"]
-    os.kill(pid, signal.SIGSTOP)
+    stop(pid)
     held = [client.begin_call("rec__hold", text="x" * 60_000) for _ in range(FILLING)]
     refused = client.call("rec__hold", text="y")
     assert "does not read its input" in refused["error"]["message"]
@@ -153,7 +160,7 @@ def test_a_deaf_server_s_queue_has_room_again_when_it_reads(scratch: Scratch) ->
     scratch.start()
     client = scratch.frames()
     pid = json.loads(text_of(client.call("rec__about")))["pid"]
-    os.kill(pid, signal.SIGSTOP)
+    stop(pid)
     for _ in range(FILLING):
         client.begin_call("rec__echo", text="x" * 60_000)
     assert "error" in client.call("rec__echo", text="y")
