@@ -49,7 +49,7 @@ _SCHEME = re.compile(r"[A-Za-z][\w-]* +(.+)", re.DOTALL)
 
 def of_variable(name: str, value: str) -> Iterator[str]:
     """The secret in a variable, or in anything else that has a name, if it may be one."""
-    if SECRET_NAME.search(name) or not _is_plain(value):
+    if SECRET_NAME.search(name) or not is_plain(value):
         yield value
     if "://" in value:
         yield from of_url(value)
@@ -57,7 +57,7 @@ def of_variable(name: str, value: str) -> Iterator[str]:
 
 def of_header(name: str, value: str) -> Iterator[str]:
     """The secrets in an HTTP header: the value, and what follows the word `Bearer` or `Basic`."""
-    if not SECRET_NAME.search(name) and _is_plain(value):
+    if not SECRET_NAME.search(name) and is_plain(value):
         return
     yield value
     if found := _SCHEME.fullmatch(value):
@@ -74,7 +74,7 @@ def of_url(url: str) -> Iterator[str]:
         yield from _of_user(user)
         yield from _of_user(unquote(user))
     for token in (*_VALUE_IN_QUERY.findall(url.partition("?")[2]), *_TOKEN_IN_PATH.findall(url.partition("?")[0])):
-        if not _is_plain(token):
+        if not is_plain(token):
             yield token
             yield unquote(token)
 
@@ -130,7 +130,8 @@ def _of_user(user: str) -> Iterator[str]:
         yield name
 
 
-def _is_plain(value: str) -> bool:
+def is_plain(value: str) -> bool:
+    """Whether a value is so ordinary that it is no secret, unless its name says so."""
     return value.lower() in _WORDS or bool(_PLAIN.fullmatch(value))
 
 

@@ -17,7 +17,7 @@ ARROWS = {
     "__main__": {"cli", "bridge"},
     "cli": {"bridge", "clients", "demo", "server", "packs", "hub", "upstreams", "mcp", "wire", "host", "config",
             "registry", "references", "secrecy", "vault", "conversation"},
-    "clients": {"config", "host"},
+    "clients": {"config", "host", "mcp", "references", "secrecy"},
     "bridge": {"wire", "host"},  # of both only what is in BRIDGE_MODULES
     "demo": {"host", "conversation"},
     "server": {"hub", "mcp", "wire", "host", "config", "registry", "turns", "masking"},

@@ -4,6 +4,8 @@
     dialects  an entry as a client writes it, and the same in Hearth's words
     finding   which of the files are there, and what is in them
     records   under which name of Hearth's an entry of a client was imported
+    importing what all entries together come to in Hearth's config, with what it stands on: drafting, placeholders,
+              hiding, texts, meaning, known, names
     linking   entries replaced by bridges, and brought back
 
 Knows nothing of the daemon, and of Hearth's own config only how its servers are written.

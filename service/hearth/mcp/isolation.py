@@ -26,28 +26,38 @@ ROOTS: Event = "roots"
 # It samples or elicits: it talks with one client in the midst of a call, and of several it cannot say with which.
 QUESTION: Event = "question"
 
-# Words in a package's name, each between dashes. What is held in the memory of such a server, and would be mixed up:
-_KNOWN: dict[Mode, tuple[str, ...]] = {
-    SESSION: (
-        # the open pages of a browser
-        *("playwright", "puppeteer", "selenium", "webdriver", "browser", "browsers", "browserbase", "browserbasehq"),
-        *("browsermcp", "browserless", "stagehand", "chrome", "chromium", "firefox", "devtools", "camoufox"),
-        # a device, picked by a call for those that follow
-        *("appium", "mobile-mcp", "android", "xcodebuildmcp", "ios-simulator"),
-        # variables and running programs
-        *("repl", "jupyter", "notebook", "ipython", "ipykernel", "pyodide", "interpreter", "matlab", "octave"),
-        *("terminal", "tmux", "iterm", "pty", "shell", "ssh", "desktop-commander", "gdb", "lldb", "debugger", "windbg"),
-        # a train of thought
-        *("sequential-thinking", "sequentialthinking", "sequential-thinking-tools"),
-    ),
-    WORKSPACE: (
-        # one project's files, index or plan
-        *("filesystem", "serena", "lsp", "language-server", "code-index", "repomix", "codebase", "task-master"),
-        *("memory-bank", "codex", "claude", "claude-code", "aider"),
-    ),
+# Words in a package's name, each between dashes, by what is held in the memory of such a server and would be mixed up.
+_KNOWN: dict[Mode, dict[str, tuple[str, ...]]] = {
+    SESSION: {
+        "a browser keeps its open pages": (
+            *("playwright", "puppeteer", "selenium", "webdriver", "browser", "browsers", "browserbase"),
+            *("browserbasehq", "browsermcp", "browserless", "stagehand", "chrome", "chromium", "firefox", "devtools"),
+            *("camoufox",),
+        ),
+        "a device is picked by one call for those that follow": (
+            *("appium", "mobile-mcp", "android", "xcodebuildmcp", "ios-simulator"),
+        ),
+        "variables and running programs are kept": (
+            *("repl", "jupyter", "notebook", "ipython", "ipykernel", "pyodide", "interpreter", "matlab", "octave"),
+            *("terminal", "tmux", "iterm", "pty", "shell", "ssh", "desktop-commander", "gdb", "lldb", "debugger"),
+            *("windbg",),
+        ),
+        "a train of thought is kept": ("sequential-thinking", "sequentialthinking", "sequential-thinking-tools"),
+    },
+    WORKSPACE: {
+        "it works on one project": (
+            *("filesystem", "serena", "lsp", "language-server", "code-index", "repomix", "codebase", "task-master"),
+            *("memory-bank", "codex", "claude", "claude-code", "aider"),
+        ),
+    },
 }
 # Relative to a repository: to the working directory, unless they are told which one.
 _OF_A_REPOSITORY = ("git",)
+_IN_A_REPOSITORY = "it works on the repository that it is started in"
+
+OF_A_PROJECT = "it stands in a project's file"
+RELATIVE = "it depends on the folder that it is started in"
+NOTHING_KNOWN = "nothing is known that it keeps for one client"
 
 # Other clients' names for the folder that is worked in.
 _WORKSPACE_VARIABLE = re.compile(r"\$\{(env:)?(workspaceFolder|workspaceRoot|CLAUDE_PROJECT_DIR|PWD)[}:]")
@@ -67,11 +77,24 @@ def initial(
 
     `project_scope` says that the entry stands in a file of one project.
     """
+    return explained(command, args, cwd, url, project_scope)[0]
+
+
+def explained(
+    command: str | None,
+    args: Sequence[str] = (),
+    cwd: str | None = None,
+    url: str | None = None,
+    project_scope: bool = False,
+) -> tuple[Mode, str]:
+    """The same, and why: a phrase for people."""
     words = [word for word in (command, *args, cwd, url) if word]
-    known = _known_mode(command, args) if command else SHARED
-    if project_scope or any(map(_WORKSPACE_VARIABLE.search, words)) or _is_relative(command, args, cwd):
-        return stricter(known, WORKSPACE)
-    return known
+    mode, reason = _known(command, args) if command else (SHARED, NOTHING_KNOWN)
+    if mode != SHARED:
+        return mode, reason
+    if any(map(_WORKSPACE_VARIABLE.search, words)) or _is_relative(command, args, cwd):
+        return WORKSPACE, RELATIVE
+    return (WORKSPACE, OF_A_PROJECT) if project_scope else (mode, reason)
 
 
 def raised(mode: Mode, event: Event) -> Mode:
@@ -84,13 +107,16 @@ def stricter(one: Mode, other: Mode) -> Mode:
     return max(one, other, key=MODES.index)
 
 
-def _known_mode(command: str, args: Sequence[str]) -> Mode:
+def _known(command: str, args: Sequence[str]) -> tuple[Mode, str]:
     names = ["-" + re.sub(r"[^a-z0-9]+", "-", name).strip("-") + "-" for name in packages(command, args)]
     for mode in reversed(MODES):
-        if any(f"-{word}-" in name for name in names for word in _KNOWN.get(mode, ())):
-            return mode
+        for reason, words in _KNOWN.get(mode, {}).items():
+            if any(f"-{word}-" in name for name in names for word in words):
+                return mode, reason
     of_a_repository = any(f"-{word}-" in name for name in names for word in _OF_A_REPOSITORY)
-    return WORKSPACE if of_a_repository and not any(map(_ABSOLUTE.match, args)) else SHARED
+    if of_a_repository and not any(map(_ABSOLUTE.match, args)):
+        return WORKSPACE, _IN_A_REPOSITORY
+    return SHARED, NOTHING_KNOWN
 
 
 def _is_relative(command: str | None, args: Sequence[str], cwd: str | None) -> bool:

@@ -106,6 +106,25 @@ def test_a_server_elsewhere_is_shared_unless_its_address_names_the_folder() -> N
     assert isolation.initial(None, url="unix:${workspaceFolder}/x.sock") == "workspace"
 
 
+@pytest.mark.parametrize(
+    ("line", "project_scope", "reason"),
+    [
+        ("npx @playwright/mcp", True, "a browser keeps its open pages"),
+        ("uvx jupyter-mcp-server", False, "variables and running programs are kept"),
+        ("npx server-filesystem /x", False, "it works on one project"),
+        ("uvx mcp-server-git", False, "it works on the repository that it is started in"),
+        ("uvx x ./data", True, isolation.RELATIVE),
+        ("uvx mcp-server-time", True, isolation.OF_A_PROJECT),
+        ("uvx mcp-server-time", False, isolation.NOTHING_KNOWN),
+    ],
+)
+def test_the_first_mode_has_a_reason(line: str, project_scope: bool, reason: str) -> None:
+    command, *args = line.split()
+    mode, why = isolation.explained(command, args, project_scope=project_scope)
+    assert why == reason
+    assert mode == initial(line, project_scope=project_scope)
+
+
 @pytest.mark.parametrize("name", references.WORKSPACE_VARIABLES)
 def test_every_name_of_the_clients_folder_is_known_to_both(name: str) -> None:
     assert isolation.initial("x", [f"--root=${{{name}}}"]) == "workspace"

@@ -1,0 +1,96 @@
+"""Entries of clients for tests of the import, without any file: a plan for them in a shell that is made up."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hearth.clients import dialects, importing
+from hearth.clients.finding import Found
+from hearth.clients.kinds import KINDS, Table
+from hearth.clients.placeholders import Surroundings, Unusable
+from hearth.clients.texts import Kept, Secret
+from hearth.config import ServerSpec
+from hearth.config.examination import Examination
+
+FOLDER = "/home/me/shop"
+PROGRAMS = {"npx": "/usr/bin/npx", "uvx": "/usr/bin/uvx", "docker": "/usr/bin/docker", "node": "/usr/bin/node"}
+
+
+def table(client: str, scope: str = "user", folder: str | None = None) -> Table:
+    """A table of a client's."""
+    keys = ("projects", folder or "", "mcpServers") if scope == "local" else ("mcpServers",)
+    return Table(client, f"/home/me/.{client}.json", keys, scope, folder)
+
+
+def found(name: str, raw: dict[str, Any], client: str = "claude-code", folder: str | None = None) -> Found:
+    """An entry as it is found in the file of a client."""
+    where = table(client, "project" if folder else "user", folder)
+    reading = dialects.read(KINDS[client].dialect, raw)
+    return Found(where, name, raw, *reading)
+
+
+def nobody(_: Table, name: str) -> str | Secret | Kept:
+    """There is nobody to ask."""
+    raise Unusable(f"${{input:{name}}} has to be asked for")
+
+
+class Shell:
+    """What the import looks at besides the entries."""
+
+    def __init__(self, **environ: str) -> None:
+        self.environ = environ
+        self.servers: dict[str, ServerSpec] = {}
+        self.secrets: dict[str, str] = {}
+        self.imported: dict[str, str] = {}
+        self.files: dict[str, Mapping[str, str] | str] = {}
+        self.answer: Any = nobody
+
+    def plan(self, *entries: Found, with_disabled: bool = False) -> importing.Plan:
+        """The plan; what it would put into the config is right."""
+        known = importing.Known(
+            self.servers,
+            self.secrets.get,
+            lambda each: self.imported.get(each.name),
+            lambda name: PROGRAMS.get(name) or (name if name in PROGRAMS.values() else None),
+            lambda path: self.files.get(path, f"{path} does not exist"),
+        )
+        around = Surroundings(self.environ, "/home/me", self.answer)
+        made = importing.plan(entries, around, known, with_disabled)
+        read(made)
+        return made
+
+    def adopt(self, made: importing.Plan) -> None:
+        """As if the plan had been carried out."""
+        self.servers |= read(made)
+        self.secrets |= {name: each.value for name, each in made.secrets.items()}
+
+
+def read(made: importing.Plan) -> dict[str, ServerSpec]:
+    """The plan's servers as the config's reader has them, from TOML."""
+    from hearth.config import edits
+
+    data: bytes | None = None
+    for server in made.servers:
+        data = (
+            edits.first("config.toml", server.name, server.entry)
+            if data is None
+            else edits.added("config.toml", data, server.name, server.entry)
+        )
+    examination = Examination("config.toml")
+    if data is not None:
+        examination.read_file(data)
+    examination.finish()
+    assert examination.problems == []
+    assert examination.warnings == []
+    return dict(examination.config.servers)
+
+
+def plan(*entries: Found, **environ: str) -> importing.Plan:
+    """The plan for these in an empty Hearth."""
+    return Shell(**environ).plan(*entries)
+
+
+def entry(made: importing.Plan) -> dict[str, Any]:
+    """What the only server of a plan has in the config."""
+    assert made.left == []
+    (server,) = made.servers
+    return server.entry
