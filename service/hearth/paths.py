@@ -10,6 +10,9 @@ import sys
 # `sun_path` holds 108 bytes on Linux and 104 on macOS, the closing NUL included.
 SOCKET_PATH_LIMIT_BYTES = 103 if sys.platform == "darwin" else 107
 DEFAULT_PROFILE = "mcp"
+# Where sockets are that the administrator of a shared host has set up for its users (units/system). A folder of root's:
+# what lies there was put there by root.
+SYSTEM_DIR = "/run/mcp"
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")
 # Of a server's name, what is kept readable in the name of a file; 255 bytes are the limit, with ending and number.
 _READABLE_CHARACTERS = 60
@@ -57,6 +60,20 @@ def runtime_dir() -> str:
     return usual if _is_mine(usual) else short_dir()
 
 
+def system_socket() -> str | None:
+    """Where the administrator would have set up a socket for this user; None: it would not be used from here.
+
+    It goes before the user's own runtime folder, which comes and goes with logins: so it is one daemon with and without
+    one. But an XDG_RUNTIME_DIR that leads elsewhere was set by somebody who means it.
+    """
+    if sys.platform != "linux":
+        return None
+    named = os.environ.get("XDG_RUNTIME_DIR", "")
+    if named.startswith("/") and named.rstrip("/") != f"/run/user/{os.getuid()}":
+        return None
+    return f"{SYSTEM_DIR}/{os.getuid()}.sock"
+
+
 def short_dir() -> str:
     """A folder with a short name, for socket paths that would be too long. Its owner is checked before use."""
     if sys.platform == "win32":
@@ -96,7 +113,10 @@ def oauth_file() -> str:
 
 
 class Places:
-    """The files of one daemon. `key` names it: the profile, or a hash of the path of its config."""
+    """The files of one daemon. `key` names it: the profile, or a hash of the path of its config.
+
+    A daemon that was handed its socket tells by `adopted` where that is: its other files lie beside it.
+    """
 
     __slots__ = (
         "catalogue",
@@ -112,9 +132,10 @@ class Places:
         "server_logs",
         "socket",
         "start_lock",
+        "system_wide",
     )
 
-    def __init__(self, profile: str = DEFAULT_PROFILE, config: str | None = None) -> None:
+    def __init__(self, profile: str = DEFAULT_PROFILE, config: str | None = None, adopted: str | None = None) -> None:
         self.profile = profile or DEFAULT_PROFILE
         self.config = _resolved(config) if config else None
         self.key = digest(self.config) if self.config else self.profile
@@ -122,12 +143,21 @@ class Places:
             raise ValueError(f"{self.key!r} is not a profile name: use letters, digits, '.', '_' and '-'")
         if self.key.endswith(".sock"):  # its folder would lie where the other profile's socket is
             raise ValueError(f"{self.key!r} is not a profile name: it must not end in '.sock'")
-        base = os.path.join(runtime_dir(), "mcp")
-        self.folder = os.path.join(base, self.key)
+        shared = system_socket() if self.key == DEFAULT_PROFILE else None
+        # Whether the system's service manager holds the socket, and not the user's own.
+        self.system_wide = shared is not None and (adopted == shared if adopted else os.path.exists(shared))
+        if shared and self.system_wide:
+            self.socket = shared
+            self.folder = shared.removesuffix(".sock")
+        else:
+            name = self.key + ".sock"
+            known = adopted if adopted and os.path.basename(adopted) == name else None
+            base = os.path.dirname(known) if known else os.path.join(runtime_dir(), "mcp")
+            self.socket = known or fitting_socket_path(os.path.join(base, name))
+            self.folder = os.path.join(base, self.key)
         self.registry = os.path.join(self.folder, "daemon.json")
         self.daemon_lock = os.path.join(self.folder, "daemon.lock")
         self.start_lock = os.path.join(self.folder, "start.lock")
-        self.socket = fitting_socket_path(os.path.join(base, self.key + ".sock"))
         self.log = os.path.join(log_dir(), self.key + ".log")
         self.server_logs = os.path.join(log_dir(), "servers", self.key)
         self.learned = os.path.join(state_dir(), "learned", self.key + ".json")
@@ -149,6 +179,9 @@ class Places:
 
     def private_folders(self) -> list[str]:
         """The folders that nobody else may enter, outermost first."""
+        if self.system_wide:
+            # What is above it is root's, and everybody may pass through.
+            return [self.folder]
         folders = [os.path.dirname(self.folder), os.path.dirname(self.socket), self.folder]
         # In /tmp anybody could have made it before us.
         shared = [short_dir()] if any(folder.startswith(short_dir()) for folder in folders) else []

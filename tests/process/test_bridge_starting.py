@@ -237,4 +237,4 @@ def test_a_named_profile_has_its_own_unit(scene: Stage) -> None:
     extra = systemctl(scene, failed, failed)
     bridge = scene.bridge("--profile", "my-work", extra=extra)
     bridge.request(1)
-    assert "mcp@my\\x2dwork.socket has failed" in refused(bridge)
+    assert "mcp@my-work.socket has failed" in refused(bridge)

@@ -166,3 +166,63 @@ def test_every_name_has_a_file_of_its_own_on_every_file_system() -> None:
 def test_the_logs_of_servers_lie_in_a_folder_of_their_profile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/state")
     assert paths.Places("work").server_log("a/b").startswith("/state/hearth/logs/servers/work/a_b~")
+
+
+# --- sockets that the administrator of a host has set up
+
+
+@pytest.fixture
+def shared_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with such a socket for this user."""
+    if sys.platform != "linux":
+        pytest.skip("system-wide sockets are Linux's")
+    monkeypatch.setattr(paths, "SYSTEM_DIR", str(tmp_path))
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    socket = tmp_path / f"{os.getuid()}.sock"
+    socket.touch()
+    return socket
+
+
+@pytest.mark.parametrize("variable", [None, f"/run/user/{os.getuid()}", f"/run/user/{os.getuid()}/"])
+def test_a_system_wide_socket_is_the_default_daemon_s_with_and_without_a_login(
+    shared_host: Path, monkeypatch: pytest.MonkeyPatch, variable: str | None
+) -> None:
+    if variable:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", variable)
+    places = paths.Places()
+    assert (places.system_wide, places.socket) == (True, str(shared_host))
+    assert places.registry == str(shared_host.with_suffix("") / "daemon.json")
+    assert places.private_folders() == [str(shared_host.with_suffix(""))]
+
+
+def test_a_runtime_folder_of_one_s_own_goes_before_the_system_wide_socket(
+    shared_host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/scratch")
+    assert paths.Places().socket == "/scratch/mcp/mcp.sock"
+
+
+def test_profiles_and_configs_by_path_have_no_system_wide_socket(shared_host: Path) -> None:
+    assert not paths.Places("work").system_wide
+    assert not paths.Places(config="/etc/x.toml").system_wide
+
+
+def test_where_the_system_wide_socket_is_gone_the_user_s_own_is_used(shared_host: Path) -> None:
+    shared_host.unlink()
+    places = paths.Places()
+    assert not places.system_wide
+    assert places.socket == os.path.join(paths.runtime_dir(), "mcp", "mcp.sock")
+
+
+def test_a_daemon_has_its_files_beside_the_socket_that_it_was_handed(shared_host: Path) -> None:
+    own = paths.Places(adopted="/run/user/7/mcp/mcp.sock")
+    assert (own.system_wide, own.socket) == (False, "/run/user/7/mcp/mcp.sock")
+    assert own.daemon_lock == "/run/user/7/mcp/mcp/daemon.lock"
+    assert paths.Places(adopted=str(shared_host)).daemon_lock == str(shared_host.with_suffix("") / "daemon.lock")
+
+
+def test_a_socket_of_another_name_says_nothing_about_the_daemon_s_files(
+    shared_host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7")
+    assert paths.Places("work", adopted="/elsewhere/other.sock").socket == "/run/user/7/mcp/work.sock"

@@ -1,6 +1,9 @@
 """The unit files as text: rendering, planning, and that they say what the daemon reads."""
 
 import configparser
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,8 +24,17 @@ def read(name: str) -> configparser.ConfigParser:
     return parser
 
 
+ALL_NAMES = (*units.UNIT_NAMES, *units.PROFILE_UNIT_NAMES, *units.SYSTEM_UNIT_NAMES)
 SERVICE = read(units.SERVICE_UNIT)
 SOCKET = read(units.SOCKET_UNIT)
+SERVICES = {name: read(name) for name in ALL_NAMES if name.endswith(".service")}
+SOCKETS = {name: read(name) for name in ALL_NAMES if name.endswith(".socket")}
+every_service = pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES)
+
+
+def daemon_options(service: configparser.ConfigParser) -> Options:
+    words = service["Service"]["ExecStart"].split()
+    return Options(words[words.index("hearth.server") + 1 :])
 
 
 def test_the_interpreter_of_the_installation_is_filled_in_everywhere() -> None:
@@ -73,7 +85,7 @@ def test_where_nothing_is_installed_nothing_is_removed() -> None:
     assert written_files.plan_uninstall({"a": None, "b": None}) == written_files.Plan()
 
 
-@pytest.mark.parametrize("name", units.UNIT_NAMES)
+@pytest.mark.parametrize("name", ALL_NAMES)
 def test_each_template_carries_the_mark_by_which_it_is_known_again(name: str) -> None:
     assert written_files.MARK in (TEMPLATES / name).read_text()
 
@@ -102,38 +114,95 @@ def test_a_config_in_the_service_manager_s_environment_does_not_make_it_another_
         assert words[-2:] == ["--profile", paths.DEFAULT_PROFILE]
 
 
-def test_only_the_user_may_reach_the_socket() -> None:
-    assert (SOCKET["Socket"]["SocketMode"], SOCKET["Socket"]["DirectoryMode"]) == ("0600", "0700")
+def test_the_units_of_a_profile_are_those_of_its_socket_and_its_config(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7")
+    names = units.of_profile("my-work.2")
+    assert names.socket == "mcp@my-work.2.socket"
+    listen = SOCKETS["mcp@.socket"]["Socket"]["ListenStream"].replace("%t", "/run/user/7").replace("%i", "my-work.2")
+    assert listen == paths.Places("my-work.2").socket
+    service = SERVICES["mcp@.service"]
+    assert daemon_options(service).profile == "%i"
+    assert service["Service"]["ExecReload"].split()[-2:] == ["--profile", "%i"]
+    assert service["Unit"]["Requires"].replace("%i", "my-work.2") == names.socket
 
 
-def test_systemd_waits_longer_for_the_end_than_the_daemon_takes() -> None:
+def test_the_default_profile_has_units_without_an_instance() -> None:
+    assert units.of_profile(paths.DEFAULT_PROFILE)[:3] == (units.SOCKET_UNIT, units.SERVICE_UNIT, units.UNIT_NAMES)
+
+
+def test_a_system_wide_socket_listens_where_that_user_s_bridge_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    socket = SOCKETS["system/mcp-user@.socket"]["Socket"]
+    uid = str(os.getuid())
+    assert socket["ListenStream"].replace("%i", uid) == paths.system_socket()
+    places = paths.Places(adopted=paths.system_socket())
+    made = socket["ExecStartPre"].replace("%i", uid).split()
+    assert places.private_folders() == [places.folder] == made[-1:]
+    assert (socket["SocketUser"], socket["SocketMode"], socket["DirectoryMode"]) == ("%i", "0600", "0755")
+    assert made[1:-1] == ["-d", "-m", "0700", "-o", uid]
+
+
+def test_a_system_wide_daemon_runs_as_the_user_that_its_socket_is_for() -> None:
+    service = SERVICES["system/mcp-user@.service"]
+    assert service["Service"]["User"] == "%i"
+    assert service["Service"]["Slice"] == "user-%i.slice"
+    assert service["Unit"]["Requires"] == units.of_user(7).socket.replace("7", "%i")
+
+
+def test_units_for_profiles_and_users_differ_from_the_plain_ones_in_what_names_them_only() -> None:
+    """Whatever is changed in one is changed in all, or has its reason here."""
+    named = {"Description", "Requires", "ExecStart", "ExecReload", "ExecStopPost", "Also"}
+    own = {"system/mcp-user@.service": {"User", "WorkingDirectory", "Slice"}}
+    for name, service in SERVICES.items():
+        assert settings(service, named | own.get(name, set())) == settings(SERVICE, named), name
+    named = {"Description", "ListenStream"}
+    own = {"system/mcp-user@.socket": {"SocketUser", "DirectoryMode", "ExecStartPre", "ExecStopPost"}}
+    for name, socket in SOCKETS.items():
+        leave_out = named | own.get(name, set())
+        assert settings(socket, leave_out) == settings(SOCKET, leave_out), name
+
+
+def settings(unit: configparser.ConfigParser, leave_out: set[str]) -> dict[tuple[str, str], str]:
+    found = {(section, key): unit[section][key] for section in unit.sections() for key in unit[section]}
+    return {where: value for where, value in found.items() if where[1] not in leave_out}
+
+
+@pytest.mark.parametrize("name", ["mcp.socket", "mcp@.socket"])
+def test_only_the_user_may_reach_the_socket(name: str) -> None:
+    socket = SOCKETS[name]["Socket"]
+    assert (socket["SocketMode"], socket["DirectoryMode"]) == ("0600", "0700")
+
+
+@every_service
+def test_systemd_waits_longer_for_the_end_than_the_daemon_takes(service: configparser.ConfigParser) -> None:
     # The stop sequence of an upstream takes up to ten seconds more.
-    assert int(SERVICE["Service"]["TimeoutStopSec"]) >= Config.drain_timeout + 10 + 5
+    assert int(service["Service"]["TimeoutStopSec"]) >= Config.drain_timeout + 10 + 5
 
 
-def test_the_daemon_divides_the_control_group_only_where_the_unit_hands_it_over() -> None:
-    words = SERVICE["Service"]["ExecStart"].split()
-    assert (SERVICE["Service"]["Delegate"], Options(words[words.index("hearth.server") + 1 :]).delegated) == (
-        "yes",
-        True,
-    )
+@every_service
+def test_the_daemon_divides_the_control_group_only_where_the_unit_hands_it_over(
+    service: configparser.ConfigParser,
+) -> None:
+    assert (service["Service"]["Delegate"], daemon_options(service).delegated) == ("yes", True)
     assert not Options([]).delegated
 
 
-def test_nothing_that_the_servers_would_inherit_is_restricted() -> None:
+@every_service
+def test_nothing_that_the_servers_would_inherit_is_restricted(service: configparser.ConfigParser) -> None:
     forbidden = {"NoNewPrivileges", "SystemCallFilter", "MemoryDenyWriteExecute", "UMask", "PrivateUsers"}
     prefixes = ("Restrict", "Protect", "Private", "Lock", "Capability")
-    assert not forbidden & set(SERVICE["Service"])
-    assert not [key for key in SERVICE["Service"] if key.startswith(prefixes)]
+    assert not forbidden & set(service["Service"])
+    assert not [key for key in service["Service"] if key.startswith(prefixes)]
 
 
-def test_the_start_limits_are_finite_and_a_few() -> None:
-    assert 1 <= int(SERVICE["Unit"]["StartLimitBurst"]) <= 5
-    assert float(SERVICE["Unit"]["StartLimitIntervalSec"]) > 0
-    assert SERVICE["Service"]["Restart"] == "no"
+@every_service
+def test_the_start_limits_are_finite_and_a_few(service: configparser.ConfigParser) -> None:
+    assert 1 <= int(service["Unit"]["StartLimitBurst"]) <= 5
+    assert float(service["Unit"]["StartLimitIntervalSec"]) > 0
+    assert service["Service"]["Restart"] == "no"
 
 
-@pytest.mark.parametrize("name", units.UNIT_NAMES)
+@pytest.mark.parametrize("name", ALL_NAMES)
 def test_each_setting_has_its_reason_beside_it(name: str) -> None:
     """Self-evident ones aside, a setting follows a comment or a setting that shares it."""
     plain = ("Description=", "Documentation=", "Type=", "WantedBy=")
@@ -151,5 +220,18 @@ def test_each_setting_has_its_reason_beside_it(name: str) -> None:
 def test_the_page_about_systemd_explains_each_setting() -> None:
     page = (TEMPLATES.parent / "docs" / "systemd.md").read_text()
     plain = {"Description", "Documentation"}
-    keys = {key for unit in (SERVICE, SOCKET) for section in unit.sections() for key in unit[section]}
+    keys = {
+        key for unit in (*SERVICES.values(), *SOCKETS.values()) for section in unit.sections() for key in unit[section]
+    }
     assert [key for key in sorted(keys - plain) if f"`{key}=" not in page] == []
+
+
+def test_a_package_gets_them_with_its_own_interpreter_and_without_the_mark(tmp_path: Path) -> None:
+    script = TEMPLATES.parent / "packaging" / "units.py"
+    command = [sys.executable, str(script), "--python", "/usr/lib/hearth/bin/python", str(tmp_path)]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert sorted(listed) == sorted(map(str, tmp_path.glob("*/*")))
+    written = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.glob("*/*")}
+    assert set(written) == {f"user/{n}" for n in ALL_NAMES if "/" not in n} | set(units.SYSTEM_UNIT_NAMES)
+    assert not [name for name, text in written.items() if written_files.MARK in text or units.PLACEHOLDER in text]
+    assert "ExecStart=:/usr/lib/hearth/bin/python -I -m hearth.server" in written["user/mcp@.service"]

@@ -10,13 +10,13 @@ from time import monotonic
 from hearth.bridge import endpoint, starter
 from hearth.bridge.attempt import Attempt
 from hearth.errors import HearthError, Unreachable
+from hearth.paths import Places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
 
     from hearth.bridge.pump import Bridge
-    from hearth.paths import Places
 
 FIRST_DELAY_SECONDS = 0.05
 # Long enough to spare a machine on which the daemon keeps dying, short enough not to be felt when it is mended.
@@ -80,7 +80,7 @@ class Finder:
         while True:
             self._bridge.waiting.pause(self._backoff.delay(_chance()))
             try:
-                found = _try(self._bridge.places, self._seconds_left())
+                found = _try(self._bridge, self._seconds_left())
             except HearthError as exc:
                 self._give_up(f"Hearth's daemon cannot be reached: {exc}")
                 continue
@@ -112,15 +112,27 @@ class Finder:
         self._patience = Patience(self._bridge.patience, monotonic())
 
 
-def _try(places: "Places", seconds: float) -> Attempt:
+def _try(bridge: "Bridge", seconds: float) -> Attempt:
     """Connect, or start a daemon and connect. Raises Unreachable or StartError when waiting would not help."""
-    found = attempt(places)
+    found = attempt(bridge.places)
+    if found.absent and _has_moved(bridge):
+        found = attempt(bridge.places)
     if found.absent:
-        return starter.light(places, attempt, monotonic() + max(seconds, 0.0))
+        return starter.light(bridge.places, attempt, monotonic() + max(seconds, 0.0))
     return found
 
 
-def attempt(places: "Places") -> Attempt:
+def _has_moved(bridge: "Bridge") -> bool:
+    """Whether a daemon is by now to be looked for elsewhere; a bridge that was just started would look there.
+
+    The administrator has set up a socket for this user, or has taken it away; a login has brought a runtime folder.
+    """
+    former = bridge.places
+    bridge.places = Places(former.profile, former.config)
+    return bridge.places.socket != former.socket
+
+
+def attempt(places: Places) -> Attempt:
     """Connect once. Raises Unreachable for what only a person can mend."""
     try:
         return Attempt(sock=endpoint.open_stream(places.socket))

@@ -22,23 +22,26 @@ _PROPERTIES = "--property=LoadState,ActiveState,Result"
 
 
 class Units:
-    """The socket unit of one daemon and the service behind it."""
+    """The socket unit of one daemon and the service behind it. `scope` is what reaches their systemd."""
 
-    __slots__ = ("service", "socket")
+    __slots__ = ("scope", "service", "socket")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, scope: str = " --user") -> None:
         self.socket = f"{name}.socket"
         self.service = f"{name}.service"
+        self.scope = scope
 
 
 def units_of(places: paths.Places) -> Units | None:
     """The units' names; a daemon of a config given by its path has none."""
     if places.config:
         return None
+    if places.system_wide and sys.platform != "win32":
+        return Units(f"mcp-user@{os.getuid()}", scope="")
     if places.profile == paths.DEFAULT_PROFILE:
         return Units("mcp")
-    # In a unit's name a dash of the instance stands for a slash and is escaped (systemd.unit(5)).
-    return Units("mcp@" + places.profile.replace("-", "\\x2d"))
+    # As it is typed: every character of a profile may stand in a unit's name, and the units read it by %i.
+    return Units(f"mcp@{places.profile}")
 
 
 def environment(environ: "Mapping[str, str]") -> dict[str, str] | None:
@@ -71,9 +74,9 @@ def judge(units: Units, socket: dict[str, str], service: dict[str, str]) -> str:
     if failed and state != "active":
         result = (socket if failed == units.socket else service).get("Result", "unknown")
         raise StartError(
-            f"the unit {failed} has failed ({result}). `journalctl --user -u {units.service}` says why; then type"
-            f" `systemctl --user reset-failed {units.socket} {units.service};"
-            f" systemctl --user start {units.socket}`"
+            f"the unit {failed} has failed ({result}). `journalctl{units.scope} -u {units.service}` says why; then type"
+            f" `systemctl{units.scope} reset-failed {units.socket} {units.service};"
+            f" systemctl{units.scope} start {units.socket}`"
         )
     return START if state == "inactive" else WAIT
 
@@ -83,10 +86,12 @@ def wake(places: paths.Places, environ: "Mapping[str, str]") -> str | None:
 
     Raises StartError when the unit has failed or does not start.
     """
-    units, manager = units_of(places), environment(environ)
+    units = units_of(places)
+    manager = {**environ, "LC_ALL": "C"} if places.system_wide else environment(environ)
     if units is None or manager is None:
         return None
-    show = ["systemctl", "--user", "show", _PROPERTIES, units.socket, units.service]
+    systemctl = ["systemctl", *units.scope.split()]
+    show = [*systemctl, "show", _PROPERTIES, units.socket, units.service]
     code, text = child.run(show, manager, SHOW_SECONDS)
     states = parse_show(text)
     if code != 0 or len(states) != 2:
@@ -96,7 +101,9 @@ def wake(places: paths.Places, environ: "Mapping[str, str]") -> str | None:
     if verdict == ABSENT:
         return None
     if verdict == START:
-        code, text = child.run(["systemctl", "--user", "start", units.socket], manager, START_SECONDS)
+        # Only the administrator may start one of the system's; systemctl says so, and must not ask for a password.
+        quietly = ["--no-ask-password"] if places.system_wide else []
+        code, text = child.run([*systemctl, *quietly, "start", units.socket], manager, START_SECONDS)
         if code != 0:
-            raise StartError(f"`systemctl --user start {units.socket}` did not work: {text}")
-    return f"{units.socket} is on, but nobody listens there; try `systemctl --user restart {units.socket}`"
+            raise StartError(f"`systemctl{units.scope} start {units.socket}` did not work: {text}")
+    return f"{units.socket} is on, but nobody listens there; try `systemctl{units.scope} restart {units.socket}`"

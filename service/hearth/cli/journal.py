@@ -10,10 +10,11 @@ from hearth.paths import Places
 
 def command(places: Places, follow: bool, lines: int) -> list[str] | None:
     """The journalctl that shows it, or None when it is in the file."""
-    name = unit.unit_name(places, "service")
-    if name is None or not shutil.which("journalctl") or not _systemd_starts_it(places):
+    units = unit.units_of(places)
+    if units is None or not shutil.which("journalctl") or not _systemd_starts_it(places):
         return None
-    return ["journalctl", "--user", "--unit", name, "--lines", str(lines), *(["--follow"] if follow else [])]
+    asked = ["journalctl", *units.scope, "--unit", units.service, "--lines", str(lines)]
+    return [*asked, "--follow"] if follow else asked
 
 
 def _systemd_starts_it(places: Places) -> bool:

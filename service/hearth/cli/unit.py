@@ -1,21 +1,27 @@
-"""What the user's systemd says about Hearth's units. Looks only; `install` is what changes them. See `holder`.
+"""What systemd says about Hearth's units: the user's own, or the system's. Looks only; `install` is what changes them.
 
-Asks only a manager that is there: its private socket lies in the runtime folder, so that a scratch one has
-none.
+See `holder`. Asks only a manager that is there: the user's has its private socket in the runtime folder, so that a
+scratch one has none.
 """
 
+import json
 import os
+import shlex
 import subprocess
 import sys
 from typing import NamedTuple
 
 from hearth import paths
 from hearth.cli.findings import Finding
+from hearth.host import peers, units
 
 # The manager answers from memory; one that takes longer is not worth waiting for.
 SYSTEMCTL_SECONDS = 5.0
 ADVICE_ON_VARIABLES = "Do as it says; variables are set where the daemon starts: for systemd, in environment.d(5)."
-ADVICE_ON_PATH = "Install it, or write its whole path: under systemd the PATH is shorter than in a shell."
+ADVICE_ON_PATH = (
+    "Install it, or write its whole path; `hearth install`, typed in a shell that finds it, gives systemd"
+    " that shell's PATH."
+)
 _PROPERTIES = ("Id", "LoadState", "ActiveState", "Result", "MainPID", "FragmentPath")
 
 
@@ -29,13 +35,23 @@ class Unit(NamedTuple):
     pid: int
     path: str
 
+    @property
+    def systemctl(self) -> str:
+        """What to type to reach the systemd that has it."""
+        return "systemctl" if self.name.startswith("mcp-user@") else "systemctl --user"
 
-def unit_name(places: paths.Places, kind: str) -> str | None:
-    """The unit of this daemon; None for one that is named by a config's path, which has none."""
+
+def units_of(places: paths.Places) -> units.Units | None:
+    """The units of this daemon; None for one that is named by a config's path, which has none."""
     if places.config:
         return None
-    instance = "" if places.profile == paths.DEFAULT_PROFILE else f"@{places.profile}"
-    return f"mcp{instance}.{kind}"
+    return units.of_user(peers.own_uid()) if places.system_wide else units.of_profile(places.profile)
+
+
+def unit_name(places: paths.Places, kind: str) -> str | None:
+    """The unit of this daemon, by its name."""
+    found = units_of(places)
+    return found and (found.socket if kind == "socket" else found.service)
 
 
 def user_manager_runs() -> bool:
@@ -43,20 +59,35 @@ def user_manager_runs() -> bool:
     return os.path.exists(os.path.join(paths.runtime_dir(), "systemd", "private"))
 
 
+def _manager_runs(places: paths.Places) -> bool:
+    return places.system_wide or user_manager_runs()
+
+
 def look(places: paths.Places, kind: str) -> Unit | None:
     """The daemon's unit of this kind; None when there is no manager to ask, or it has no name there."""
     name = unit_name(places, kind)
-    if name is None or not user_manager_runs():
+    said = _ask(places, "show", f"--property={','.join(_PROPERTIES)}", "--", name) if name else None
+    return parse(name, said) if name and said is not None else None
+
+
+def _ask(places: paths.Places, *arguments: str) -> str | None:
+    """What the daemon's systemd says; None when there is none, or it does not answer."""
+    found = units_of(places)
+    if found is None or not _manager_runs(places):
         return None
-    command = ["systemctl", "--user", "show", f"--property={','.join(_PROPERTIES)}", "--", name]
     environment = {**os.environ, "XDG_RUNTIME_DIR": paths.runtime_dir()}
     try:
         asked = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=SYSTEMCTL_SECONDS, check=False
+            ["systemctl", *found.scope, *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=SYSTEMCTL_SECONDS,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return parse(name, asked.stdout) if asked.returncode == 0 else None
+    return asked.stdout if asked.returncode == 0 else None
 
 
 def parse(name: str, text: str) -> Unit:
@@ -73,8 +104,34 @@ def parse(name: str, text: str) -> Unit:
 
 
 def search_path(places: paths.Places) -> str | None:
-    """The PATH that the manager gives the daemon; None: it is not told from here."""
-    return None
+    """The PATH that systemd gives the daemon at its next start; None: systemd does not start it, or does not tell."""
+    name = unit_name(places, "service")
+    said = _ask(places, "show", "--property=LoadState,Environment", "--", name) if name else None
+    if said is None:
+        return None
+    known = dict(line.partition("=")[::2] for line in said.splitlines())
+    if known.get("LoadState") != "loaded":
+        return None
+    return path_in(known.get("Environment", "")) or _manager_path(places)
+
+
+def path_in(environment: str) -> str | None:
+    """The PATH among the settings of a unit as `systemctl show` prints them: quoted as for a shell. Pure."""
+    try:
+        words = shlex.split(environment)
+    except ValueError:
+        return None
+    # Within quotes shlex leaves the backslash of what only a shell would take for more than itself.
+    set_here = [word[5:].replace("\\$", "$").replace("\\`", "`") for word in words if word.startswith("PATH=")]
+    return set_here[-1] if set_here else None
+
+
+def _manager_path(places: paths.Places) -> str | None:
+    try:
+        path = json.loads(_ask(places, "show-environment", "--output=json") or "").get("PATH")
+    except (ValueError, AttributeError):
+        return None
+    return path if isinstance(path, str) else None
 
 
 def lights(held: Unit | None) -> str:
@@ -86,16 +143,16 @@ def lights(held: Unit | None) -> str:
     if held.active == "failed":
         return (
             f"{held.name} has failed ({held.result}), so nothing will:"
-            f" `systemctl --user reset-failed {held.name}`, then `systemctl --user start {held.name}`."
+            f" `{held.systemctl} reset-failed {held.name}`, then `{held.systemctl} start {held.name}`."
         )
-    return f"{held.name} is installed but not started: `systemctl --user enable --now {held.name}`."
+    return f"{held.name} is installed but not started: `{held.systemctl} enable --now {held.name}`."
 
 
 def check(places: paths.Places) -> list[Finding]:
     """The units, where there is a user manager."""
     if sys.platform != "linux":
         return []
-    if not user_manager_runs():
+    if not _manager_runs(places):
         return [Finding("systemd", "note", "no user manager here: the first bridge starts the daemon")]
     found = [look(places, "socket"), look(places, "service")]
     return [_check_unit(each) for each in found if each]
@@ -105,8 +162,8 @@ def _check_unit(found: Unit) -> Finding:
     if not found.installed:
         return Finding(found.name, "note", "not installed: the first bridge starts the daemon", "hearth install")
     if found.active == "failed":
-        fix = f"systemctl --user reset-failed {found.name}; systemctl --user start {found.name}"
+        fix = f"{found.systemctl} reset-failed {found.name}; {found.systemctl} start {found.name}"
         return Finding(found.name, "broken", f"failed ({found.result})", fix)
     if found.name.endswith(".socket") and found.active != "active":
-        return Finding(found.name, "note", f"installed, {found.active}", f"systemctl --user enable --now {found.name}")
+        return Finding(found.name, "note", f"installed, {found.active}", f"{found.systemctl} enable --now {found.name}")
     return Finding(found.name, "ok", f"installed, {found.active}")

@@ -13,6 +13,9 @@ from hearth.host.systemctl import UserManager
 from hearth.host.written_files import Outcome
 
 MANAGER = "systemd"
+ENABLED_LINK = units.of_profile(paths.DEFAULT_PROFILE).enabled_link
+COMMANDS_TO_INSTALL = ("systemctl --user daemon-reload", f"systemctl --user enable --now {units.SOCKET_UNIT}")
+COMMANDS_TO_UNINSTALL = (f"systemctl --user stop {units.SOCKET_UNIT}", "systemctl --user daemon-reload")
 
 
 def install(python: str, *, enable: bool, dry_run: bool) -> Outcome:
@@ -28,9 +31,9 @@ def install(python: str, *, enable: bool, dry_run: bool) -> Outcome:
     manager = UserManager(folder)
     outcome = Outcome(folder, plan, MANAGER, manager_problem=manager.problem)
     if manager.problem is not None:
-        outcome.commands = list(units.COMMANDS_TO_INSTALL)
+        outcome.commands = list(COMMANDS_TO_INSTALL)
     elif not enable:
-        outcome.commands = list(units.COMMANDS_TO_INSTALL[1:])
+        outcome.commands = list(COMMANDS_TO_INSTALL[1:])
     if dry_run:
         return outcome
     outcome.compiled = compile_package(python)
@@ -53,7 +56,7 @@ def uninstall(*, dry_run: bool) -> Outcome:
     manager = UserManager(folder)
     outcome = Outcome(folder, plan, MANAGER, manager_problem=manager.problem)
     if manager.problem is not None and plan.remove:
-        outcome.commands = list(units.COMMANDS_TO_UNINSTALL)
+        outcome.commands = list(COMMANDS_TO_UNINSTALL)
     if dry_run or not plan.remove:
         return outcome
     if manager.problem is None:
@@ -91,9 +94,9 @@ def _in_the_way(folder: str, name: str) -> str:
 
 
 def _remove(folder: str, names: tuple[str, ...]) -> None:
-    link = (units.ENABLED_LINK,) if units.SOCKET_UNIT in names else ()
+    link = (ENABLED_LINK,) if units.SOCKET_UNIT in names else ()
     written_files.remove(folder, (*link, *names))
-    wants = os.path.dirname(os.path.join(folder, units.ENABLED_LINK))
+    wants = os.path.dirname(os.path.join(folder, ENABLED_LINK))
     for emptied in (wants, folder, os.path.dirname(folder)):
         try:
             os.rmdir(emptied)

@@ -1,21 +1,55 @@
-"""The systemd user units as text: what they are called, how they are filled in.
+"""systemd's units as text: what they are called, how they are filled in, which of them belong to a daemon.
 
 Pure: text in, text out. `host.install_systemd` puts them in place.
 """
 
 import os
+from typing import NamedTuple
 
+from hearth import paths
 from hearth.errors import HearthError
 
 SOCKET_UNIT = "mcp.socket"
 SERVICE_UNIT = "mcp.service"
 UNIT_NAMES = (SOCKET_UNIT, SERVICE_UNIT)
-# What `systemctl enable` makes, because of WantedBy= in the socket unit.
-ENABLED_LINK = f"sockets.target.wants/{SOCKET_UNIT}"
+# One instance for each profile but the default one.
+PROFILE_UNIT_NAMES = ("mcp@.socket", "mcp@.service")
+# For the system's own systemd, one instance for each user, by number; where the templates are, below the others.
+SYSTEM_UNIT_NAMES = ("system/mcp-user@.socket", "system/mcp-user@.service")
 PLACEHOLDER = "@PYTHON@"
 
-COMMANDS_TO_INSTALL = ("systemctl --user daemon-reload", f"systemctl --user enable --now {SOCKET_UNIT}")
-COMMANDS_TO_UNINSTALL = (f"systemctl --user stop {SOCKET_UNIT}", "systemctl --user daemon-reload")
+
+class Units(NamedTuple):
+    """The two units of one daemon, the files that they are made of, and whose systemd runs them."""
+
+    socket: str
+    service: str
+    files: tuple[str, str]
+    # What stands behind `systemctl` to reach that systemd.
+    scope: tuple[str, ...] = ("--user",)
+
+    def systemctl(self, *arguments: str) -> str:
+        """A command for a person to type."""
+        return " ".join(("systemctl", *self.scope, *arguments))
+
+    @property
+    def enabled_link(self) -> str:
+        """What `systemctl enable` makes, because of WantedBy= in the socket unit."""
+        return f"sockets.target.wants/{self.socket}"
+
+
+def of_profile(profile: str) -> Units:
+    """The user's own units for a profile's daemon."""
+    if profile == paths.DEFAULT_PROFILE:
+        return Units(SOCKET_UNIT, SERVICE_UNIT, UNIT_NAMES)
+    return Units(f"mcp@{profile}.socket", f"mcp@{profile}.service", PROFILE_UNIT_NAMES)
+
+
+def of_user(uid: int) -> Units:
+    """The units of the system's systemd for one user's daemon."""
+    names = (f"mcp-user@{uid}.socket", f"mcp-user@{uid}.service")
+    return Units(*names, SYSTEM_UNIT_NAMES, scope=())
+
 
 # systemd refuses an executable whose path has one of these, however it is quoted.
 _REFUSED = frozenset("'\"\\")

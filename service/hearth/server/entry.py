@@ -131,6 +131,11 @@ def main(arguments: list[str]) -> int:
         print(f"hearth: {exc}", file=sys.stderr)
         return 2
     listener = _inherited(places)
+    if listener is not None and listener.holder == "systemd":
+        # Whoever connects has found this socket, wherever others would look by now: the locks belong beside it.
+        name = listener.socket.getsockname()
+        places = Places(options.profile, options.config, adopted=name if isinstance(name, str) else None)
+        listener.path = places.socket
     if options.detach:
         systemd.forget_manager()
         background.close_inherited({options.ready_fd})

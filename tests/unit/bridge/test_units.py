@@ -55,5 +55,5 @@ def test_each_profile_has_its_units_and_a_config_path_has_none() -> None:
     default, work = units_of(Places()), units_of(Places("my-work"))
     assert default and work
     assert (default.socket, default.service) == ("mcp.socket", "mcp.service")
-    assert work.socket == "mcp@my\\x2dwork.socket"
+    assert work.socket == "mcp@my-work.socket"
     assert units_of(Places(config="/etc/x.toml")) is None

@@ -1,6 +1,6 @@
 """What systemctl printed."""
 
-from hearth.cli.unit import Unit, lights, parse, unit_name
+from hearth.cli.unit import Unit, lights, parse, path_in, unit_name
 from hearth.paths import Places
 
 SHOWN = """\
@@ -39,3 +39,16 @@ def test_what_lights_the_daemon_depends_on_the_socket_unit() -> None:
     assert "first connection" in lights(held("active"))
     assert "enable --now mcp.socket" in lights(held("inactive"))
     assert "reset-failed" in lights(held("failed"))
+
+
+def test_the_path_of_a_unit_is_read_as_systemctl_quotes_it() -> None:
+    assert path_in("LANG=C PATH=/a:/b X=1") == "/a:/b"
+    assert path_in(r""""PATH=/a b:/c\$d:/q\\w\"z" X=1""") == r"""/a b:/c$d:/q\w"z"""
+    # What is set last holds.
+    assert path_in("PATH=/a PATH=/b") == "/b"
+    assert path_in("LD_LIBRARY_PATH=/a") is None
+    assert path_in("") is None
+
+
+def test_a_unit_of_the_system_is_not_the_user_s_to_ask_for() -> None:
+    assert "`systemctl enable --now mcp-user@7.socket`" in lights(held("inactive")._replace(name="mcp-user@7.socket"))
