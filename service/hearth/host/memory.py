@@ -31,7 +31,9 @@ def _pss(pid: int) -> int:
 
 def _rss(pid: int) -> int:
     if sys.platform == "win32":
-        raise OSError("nothing here tells the memory of a process on Windows")
+        from hearth.host.memory_windows import working_set
+
+        return working_set(pid)
     try:
         with open(f"/proc/{pid}/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -106,7 +108,10 @@ def of_families(leaders: Sequence[int]) -> dict[int, int | None]:
 
 def _everybody() -> dict[int, Kin]:
     if sys.platform == "win32":
-        return {}
+        from hearth.host.memory_windows import parents
+
+        # There are no groups; whoever lost its parent is not told apart from the rest.
+        return {pid: Kin(parent, pid) for pid, parent in parents().items()}
     if os.path.exists("/proc/self/stat"):
         return {pid: kin for name in os.listdir("/proc") if name.isdigit() and (kin := _kin(pid := int(name)))}
     command = ["ps", "-A", "-o", "pid=,ppid=,pgid="]

@@ -6,7 +6,7 @@ import sys
 from hearth.host.start_times import UNKNOWN_START_TIME
 
 _PROCESS_TERMINATE = 0x0001
-_PROCESS_QUERY_LIMITED_INFORMATION = 0x1000
+QUERY_LIMITED_INFORMATION = 0x1000
 _SYNCHRONIZE = 0x0010_0000
 _WAIT_OBJECT_0 = 0
 _ERROR_ACCESS_DENIED = 5
@@ -27,7 +27,7 @@ if sys.platform == "win32":
 
     class _Handle:
         def __init__(self, pid: int, access: int = 0) -> None:
-            wanted = _PROCESS_QUERY_LIMITED_INFORMATION | _SYNCHRONIZE | access
+            wanted = QUERY_LIMITED_INFORMATION | _SYNCHRONIZE | access
             self.value = _kernel.OpenProcess(wanted, False, pid)
             self.error = 0 if self.value else ctypes.get_last_error()
 

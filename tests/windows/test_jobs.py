@@ -1,0 +1,139 @@
+"""Nobody outlives the job that holds it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hearth.host import jobs, memory, processes
+
+# A start of Python takes seconds here, more when the machine is busy.
+LIMIT_SECONDS = 60.0
+
+# Longer than anybody waits here.
+FOR_EVER_SECONDS = 600
+
+# Says its own pid and that of a grandchild, then waits for its end, which does not come by itself.
+PARENT = f"""
+import os, subprocess, sys
+below = subprocess.Popen([sys.executable, "-c", "import time; time.sleep({FOR_EVER_SECONDS})"])
+print(os.getpid(), below.pid, flush=True)
+below.wait()
+"""
+# A daemon of one server, which it starts as Hearth does.
+DAEMON = f"""
+import sys
+from hearth.host import jobs
+jobs.hold_descendants()
+server, job = jobs.start([sys.executable, "-c", {PARENT!r}])
+server.wait()
+"""
+# The same, and it starts something that is in none but its own job.
+CARELESS = f"""
+import subprocess, sys
+from hearth.host import jobs
+jobs.hold_descendants()
+subprocess.run([sys.executable, "-c", {PARENT!r}])
+"""
+
+Start = Callable[[str], "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def python() -> Iterator[Start]:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(code: str) -> "subprocess.Popen[bytes]":
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def read_pids(process: "subprocess.Popen[bytes]") -> list[tuple[int, int]]:
+    """The pids that it prints, each with its start time, so that no stranger is taken for it."""
+    assert process.stdout
+    pids = [int(word) for word in process.stdout.readline().split()]
+    assert len(pids) == 2
+    return [(pid, processes.start_time(pid) or 0) for pid in pids]
+
+
+def survivors(found: list[tuple[int, int]]) -> list[int]:
+    return [pid for pid, born in found if not processes.wait_gone(pid, born, LIMIT_SECONDS)]
+
+
+@pytest.mark.parametrize("end", [jobs.Job.terminate, jobs.Job.close])
+def test_what_a_server_has_started_ends_with_it(end: Callable[[jobs.Job], None]) -> None:
+    process, job = jobs.start([sys.executable, "-c", PARENT], stdout=subprocess.PIPE)
+    with process:
+        found = read_pids(process)
+        assert all(processes.is_alive(*each) for each in found)
+        end(job)
+        assert survivors(found) == []
+    job.close()
+
+
+@pytest.mark.parametrize("daemon", [DAEMON, CARELESS])
+def test_a_daemon_that_is_killed_leaves_no_child_and_no_grandchild(daemon: str, python: Start) -> None:
+    process = python(daemon)
+    found = read_pids(process)
+    assert all(processes.is_alive(*each) for each in found)
+    process.kill()
+    assert survivors(found) == []
+
+
+def test_one_server_ends_and_the_other_goes_on() -> None:
+    command = [sys.executable, "-c", PARENT]
+    (first, first_job), (second, second_job) = (jobs.start(command, stdout=subprocess.PIPE) for _ in range(2))
+    with first, second:
+        gone, staying = read_pids(first), read_pids(second)
+        first_job.terminate()
+        assert survivors(gone) == []
+        assert all(processes.is_alive(*each) for each in staying)
+        second_job.terminate()
+        assert survivors(staying) == []
+    first_job.close()
+    second_job.close()
+
+
+def test_a_server_that_ends_by_itself_keeps_its_exit_code() -> None:
+    process, job = jobs.start([sys.executable, "-c", "raise SystemExit(7)"])
+    assert process.wait(LIMIT_SECONDS) == 7
+    job.close()
+
+
+def test_a_closed_job_can_be_closed_and_ended_again() -> None:
+    job = jobs.Job()
+    job.close()
+    job.close()
+    job.terminate()
+
+
+def test_a_process_that_is_gone_cannot_be_confined_and_nothing_is_left_open(python: Start) -> None:
+    process = python("")
+    process.wait(LIMIT_SECONDS)
+    with pytest.raises(OSError):
+        jobs.confine(jobs.handle_of(process))
+
+
+def test_a_program_that_is_not_there_is_refused_as_python_does(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        jobs.start([str(tmp_path / "no-such-program.exe")])
+
+
+def test_memory_of_a_server_includes_what_it_has_started() -> None:
+    process, job = jobs.start([sys.executable, "-c", PARENT], stdout=subprocess.PIPE)
+    with process:
+        pids = [pid for pid, _ in read_pids(process)]
+        assert memory.families([process.pid]) == {process.pid: sorted(pids)}
+        assert (memory.of_families([process.pid])[process.pid] or 0) > 1_000_000
+        job.terminate()
+    job.close()
+    assert memory.of_families([os.getpid()])[os.getpid()]
