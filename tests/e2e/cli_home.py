@@ -143,6 +143,10 @@ class Bridge:
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
         """Send a request, wait for its answer."""
         self.begin(method, **params)
+        return self.answer()
+
+    def answer(self) -> dict[str, Any]:
+        """Wait for the answer to the last request."""
         while True:
             line = self._lines.next()
             assert line, "the bridge went away"

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -31,6 +31,12 @@ def daemon_pid(home: Home) -> int:
 
 def runs(pid: int) -> bool:
     return processes.is_alive(pid, processes.UNKNOWN_START_TIME)
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
 
 
 def test_status_describes_the_daemon_its_sessions_and_its_servers(home: Home, bridge: Bridge) -> None:
@@ -94,6 +100,70 @@ def test_restart_lights_a_new_daemon_without_a_call(home: Home, bridge: Bridge) 
         assert time.monotonic() < deadline
     assert daemon_pid(home) != pid
     assert "error" not in bridge.ask("ping")
+
+
+def test_a_restart_when_quiet_lets_a_call_finish_that_the_drain_would_have_cut_off(home: Home) -> None:
+    path = home.configure_demo()
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    home.write_config(f"drain_timeout = 0.1\n{text}")
+    bridge = Bridge(home)
+    try:
+        bridge.open()
+        pid = daemon_pid(home)
+        bridge.begin("tools/call", name="demo__slow", arguments={"seconds": 2})
+        until(lambda: home.json("status", "--json")["sessions"][0]["inFlight"] == 1)
+        done = home.run("restart", "--when-quiet")
+        assert done.returncode == 0, done.stderr
+        assert f"pid {pid} (mcp): going out as soon as no call is in flight." in done.stdout
+        assert daemon_pid(home) == pid
+        assert not bridge.answer()["result"].get("isError")
+        until(lambda: not runs(pid))
+        assert "error" not in bridge.ask("ping")
+        assert daemon_pid(home) != pid
+    finally:
+        bridge.end()
+
+
+def test_all_means_the_daemons_of_every_profile_and_config_of_this_installation(home: Home, bridge: Bridge) -> None:
+    config = home.write_config("idle_timeout = 0\n", profile="work")
+    others = [Bridge(home, "--profile", "work"), Bridge(home, "--config", config)]
+    try:
+        for other in others:
+            other.open()
+        lit = [home.json("status", "--json", *words) for words in ([], ["--profile", "work"], ["--config", config])]
+        pids = [each["pid"] for each in lit]
+        assert len(set(pids)) == 3
+        done = home.run("stop", "--all", "--yes")
+        assert done.returncode == 0, done.stderr
+        assert [runs(pid) for pid in pids] == [False] * 3
+        assert "hearth is not running" in home.run("restart", "--all", "--when-quiet").stdout
+    finally:
+        for other in others:
+            other.end()
+
+
+def test_a_daemon_of_another_installation_is_not_meant_by_all(home: Home, bridge: Bridge) -> None:
+    pid = daemon_pid(home)
+    # The same package by another interpreter's name.
+    elsewhere = os.path.join(home.folder, "elsewhere")
+    os.symlink(os.path.dirname(os.path.dirname(HEARTH)), elsewhere)
+    done = subprocess.run(
+        [os.path.join(elsewhere, "bin", "python"), "-I", "-m", "hearth", "stop", "--all", "--yes"],
+        env=home.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
+    )
+    assert (done.returncode, done.stdout) == (0, "hearth is not running.\n")
+    assert runs(pid)
+
+
+def test_a_server_is_not_restarted_with_the_options_of_daemons(home: Home) -> None:
+    home.configure_demo()
+    assert home.run("restart", "demo", "--all").returncode == 2
+    assert home.run("restart", "demo", "--when-quiet").returncode == 2
 
 
 @pytest.mark.parametrize(("answer", "code"), [("n\n", 5), ("y\n", 0)])

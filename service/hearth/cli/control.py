@@ -73,9 +73,9 @@ class Control:
             raise Refused(str(header.get("message") or f"the daemon did not restart {server}"))
         return str(header.get("message") or "")
 
-    def shutdown(self, restart: bool) -> tuple[bool, str]:
+    def shutdown(self, restart: bool, when_quiet: bool = False) -> tuple[bool, str]:
         """Have the daemon go; `wait_for_end` tells when it has. Raises Unreachable."""
-        header, _ = self._ask("shutdown", ANSWER_SECONDS, restart=restart)
+        header, _ = self._ask("shutdown", ANSWER_SECONDS, restart=restart, whenQuiet=when_quiet)
         return bool(header.get("ok")), str(header.get("message") or "")
 
     def wait_for_end(self, seconds: float) -> bool:

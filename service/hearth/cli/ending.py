@@ -43,6 +43,17 @@ def confirm(question: str) -> bool:
         raise
 
 
+def end_when_quiet(control: Control) -> str:
+    """Have the daemon restart when no call is in flight; return what it said. Raises Refused and Unreachable.
+
+    Nobody is asked: whoever is attached notices nothing.
+    """
+    ok, message = control.shutdown(restart=True, when_quiet=True)
+    if not ok:
+        raise Refused(message or "the daemon refused to go")
+    return message
+
+
 def end(control: Control, lit: Lit, restart: bool, seconds: float) -> str:
     """Send the daemon away and wait until its process has gone; return what it said.
 

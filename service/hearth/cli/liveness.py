@@ -66,6 +66,7 @@ def absent(places: Places) -> dict[str, Any]:
         "pid": None,
         "endpoint": places.socket,
         "version": __version__,
+        "executable": None,
         "uptimeSeconds": None,
         "owner": None,
         "daemonId": None,

@@ -4,8 +4,9 @@ from typing import Any
 
 import click
 
-from hearth.cli import describe, ending, liveness, server_names
+from hearth.cli import describe, ending, liveness, own_daemons, server_names
 from hearth.cli.control import Control
+from hearth.cli.liveness import Lit
 from hearth.cli.target import with_places
 from hearth.paths import Places
 
@@ -13,6 +14,8 @@ from hearth.paths import Places
 @click.command(short_help="Replace the daemon, or one server.")
 @click.argument("server", required=False, shell_complete=server_names.complete_server)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask, whoever is attached.")
+@click.option("--when-quiet", is_flag=True, help="Go when no call is in flight, and do not wait for that.")
+@click.option("--all", "everyone", is_flag=True, help="Every daemon of yours that runs from this installation.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0),
@@ -21,7 +24,7 @@ from hearth.paths import Places
     help="Seconds to wait for the daemon's end.",
 )
 @with_places
-def restart(places: Places, server: str | None, yes: bool, timeout: float) -> None:
+def restart(places: Places, server: str | None, yes: bool, when_quiet: bool, everyone: bool, timeout: float) -> None:
     """Send the daemon away and have every attached bridge come back at once, which lights a new one.
 
     For a new version of Hearth, say. Bridges repeat what was not answered; agents notice nothing. With
@@ -34,22 +37,32 @@ def restart(places: Places, server: str | None, yes: bool, timeout: float) -> No
     Examples:
       hearth restart
       hearth restart --yes
+      hearth restart --all --when-quiet
       hearth restart github
     """
     if server is not None:
+        if everyone or when_quiet:
+            raise click.UsageError("--all and --when-quiet are about daemons: leave out the server.")
         server_names.check([server], server_names.configured(places), places.config_file())
-    lit = liveness.find(places)
-    if lit is None:
+    found = dict(own_daemons.running()) if everyone else _one(places)
+    if not found:
         click.echo("hearth is not running: the next connection lights it.")
-        return
-    with Control(lit.endpoint, lit.pid) as control:
-        if server is not None:
-            _ask_about_calls(control.status(), server, yes)
-            click.echo(f"{control.restart(server)}.")
-            return
-        ending.ask_about_sessions(control, "restart", yes)
-        ending.end(control, lit, restart=True, seconds=timeout)
-    click.echo(f"pid {lit.pid} has gone; attached bridges, or the next connection, light a new one.")
+    for name, lit in found.items():
+        with Control(lit.endpoint, lit.pid) as control:
+            if server is not None:
+                _ask_about_calls(control.status(), server, yes)
+                click.echo(f"{control.restart(server)}.")
+            elif when_quiet:
+                click.echo(f"pid {lit.pid} ({name}): {ending.end_when_quiet(control)}.")
+            else:
+                ending.ask_about_sessions(control, "restart", yes)
+                ending.end(control, lit, restart=True, seconds=timeout)
+                click.echo(f"pid {lit.pid} has gone; attached bridges, or the next connection, light a new one.")
+
+
+def _one(places: Places) -> dict[str, Lit]:
+    lit = liveness.find(places)
+    return {places.key: lit} if lit else {}
 
 
 def _ask_about_calls(document: dict[str, Any], server: str, yes: bool) -> None:

@@ -2,7 +2,7 @@
 
 import click
 
-from hearth.cli import ending, liveness
+from hearth.cli import ending, liveness, own_daemons
 from hearth.cli.control import Control
 from hearth.cli.target import with_places
 from hearth.paths import Places
@@ -10,6 +10,7 @@ from hearth.paths import Places
 
 @click.command(short_help="Let the daemon finish, and go.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask, whoever is attached.")
+@click.option("--all", "everyone", is_flag=True, help="Every daemon of yours that runs from this installation.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0),
@@ -18,7 +19,7 @@ from hearth.paths import Places
     help="Seconds to wait for its end.",
 )
 @with_places
-def stop(places: Places, yes: bool, timeout: float) -> None:
+def stop(places: Places, yes: bool, everyone: bool, timeout: float) -> None:
     """Let the daemon finish its calls, stop its MCP servers and go. Waits until its process has gone.
 
     When somebody is attached it says who and asks. Bridges survive: the next call of any of them lights a
@@ -28,12 +29,14 @@ def stop(places: Places, yes: bool, timeout: float) -> None:
     Examples:
       hearth stop
       hearth stop --yes --profile work
+      hearth stop --all
     """
     lit = liveness.find(places)
-    if lit is None:
+    found = [each for _, each in own_daemons.running()] if everyone else [lit] if lit else []
+    if not found:
         click.echo("hearth is not running.")
-        return
-    with Control(lit.endpoint, lit.pid) as control:
-        ending.ask_about_sessions(control, "stop", yes)
-        ending.end(control, lit, restart=False, seconds=timeout)
-    click.echo(f"Stopped (pid {lit.pid}). The next connection lights it again.")
+    for each in found:
+        with Control(each.endpoint, each.pid) as control:
+            ending.ask_about_sessions(control, "stop", yes)
+            ending.end(control, each, restart=False, seconds=timeout)
+        click.echo(f"Stopped (pid {each.pid}). The next connection lights it again.")

@@ -34,6 +34,8 @@ MISSED_HEARTBEATS = 3
 CLOSE_SECONDS = 2.0
 # What the shutdown may take beyond the drain: flushing, and the sequence that ends the servers.
 STOP_SECONDS = CLOSE_SECONDS + SERVERS_STOP_SECONDS + 5.0
+# Between two looks at whether anybody waits for an answer, while a new version waits for a moment when nobody does.
+QUIET_LOOK_SECONDS = 0.2
 # A terminal sends Ctrl-C to the whole group and the watcher forwards it: twice at once is once.
 SIGNAL_ECHO_SECONDS = 0.5
 
@@ -87,6 +89,7 @@ class Daemon:
         self._quiet_since: float | None = None
         self._ending: tuple[str, bool] | None = None
         self._told_to_end = 0.0
+        self._waiting_for_quiet = False
         self._said = ""
         self._ticking: asyncio.TimerHandle | None = None
         self._hurry = asyncio.Event()
@@ -178,6 +181,7 @@ class Daemon:
             "pid": os.getpid(),
             "endpoint": self._places.socket,
             "version": __version__,
+            "executable": sys.executable,
             "uptimeSeconds": round(time.monotonic() - self._begun, 3),
             "daemonId": self.hub.daemon_id,
             "profile": self._places.key,
@@ -238,6 +242,19 @@ class Daemon:
         if self._ending is None:
             self._ending = (reason, reconnect)
             self._ended.set()
+
+    def go_out_when_quiet(self, reason: str) -> None:
+        """Begin the shutdown, after which bridges come back at once, when nobody waits for an answer any longer."""
+        if not self._waiting_for_quiet:
+            self._waiting_for_quiet = True
+            log.info("%s: going out as soon as no call is in flight", reason)
+            self._look_for_quiet(reason)
+
+    def _look_for_quiet(self, reason: str) -> None:
+        if self.hub.in_flight and not self._ending:
+            self._loop.call_later(QUIET_LOOK_SECONDS, self._look_for_quiet, reason)
+        else:
+            self.go_out(reason, reconnect=True)
 
     def forget(self, wire: Wire) -> None:
         """A connection has ended."""

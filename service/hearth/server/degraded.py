@@ -296,7 +296,8 @@ def _status(host: Degraded) -> dict[str, object]:
 
     return {
         "running": True, "pid": os.getpid(), "endpoint": host._start.places.socket, "version": __version__,
-        "uptimeSeconds": round(time.monotonic() - host._begun, 3), "owner": None, "daemonId": "degraded",
+        "executable": sys.executable, "uptimeSeconds": round(time.monotonic() - host._begun, 3), "owner": None,
+        "daemonId": "degraded",
         "profile": host._start.places.key, "configPath": host._start.places.config_file(), "configHash": "",
         "configError": None, "activation": host._start.activation, "containment": None, "degraded": host.reason,
         "sessions": [], "upstreams": [],

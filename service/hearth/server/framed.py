@@ -215,6 +215,9 @@ class FramedWire(asyncio.Protocol):
             return self._steward.hub.restart(_string(header, "server") or "")
         restart = header.get("restart") is True
         # Soon, not now: the yes has to be written first.
+        if restart and header.get("whenQuiet") is True:
+            asyncio.get_running_loop().call_soon(self._steward.go_out_when_quiet, "it was asked to restart when quiet")
+            return "going out as soon as no call is in flight"
         asyncio.get_running_loop().call_soon(self._steward.go_out, "it was asked to", restart)
         return "going out"
 

@@ -50,5 +50,8 @@ class Steward(Protocol):
     def go_out(self, reason: str, reconnect: bool) -> None:
         """Begin the shutdown."""
 
+    def go_out_when_quiet(self, reason: str) -> None:
+        """Begin the shutdown, after which bridges come back at once, when nobody waits for an answer any longer."""
+
     def forget(self, wire: Wire) -> None:
         """A connection has ended."""
