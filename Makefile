@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test thorough slow real matrix coverage lint bench fuzz chaos test-windows clean
+.PHONY: install demo test thorough slow real wheel setup-test matrix coverage lint bench fuzz chaos test-windows clean
 
 install: $(STAMP)
 
@@ -34,6 +34,16 @@ slow: $(STAMP)
 real: $(STAMP)
 	$(BIN)/python tests/real/install.py
 	$(BIN)/python -m pytest -m real $(PYTEST_ARGS) tests/real
+
+# The sdist, and the wheel out of it, into dist.
+wheel: $(STAMP)
+	rm -f dist/mcp_hearth-*
+	$(BIN)/python -m build --outdir dist
+
+# `hearth setup` and the installed packages on a fresh Debian with real clients, which is made below .fresh at first.
+setup-test: $(STAMP) wheel
+	$(BIN)/python tests/fresh/layers.py
+	$(BIN)/python -m pytest -m real $(PYTEST_ARGS) tests/fresh
 
 # Writes docs/matrix.md anew; `make test` fails when it finds anything else.
 matrix: $(STAMP)
@@ -68,4 +78,4 @@ test-windows: $(STAMP)
 	$(BIN)/python tests/windows/run.py $(PYTEST_ARGS)
 
 clean:
-	rm -rf $(VENV) .real .wine .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build
+	rm -rf $(VENV) .real .fresh .wine .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build

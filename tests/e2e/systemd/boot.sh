@@ -1,6 +1,7 @@
 #!/bin/bash
-# boot.sh [FOLDER]: real systemd as PID 1, over a throw-away overlay of /, until standard input ends.
+# boot.sh [--over FOLDERS] [FOLDER]: real systemd as PID 1, over a throw-away overlay of /, until standard input ends.
 #
+# --over takes other folders in the place of /, the upper ones first, with colons between them.
 # Prints "ready PID" (PID is systemd's, as seen from outside) when the system is up; enter it with
 #   nsenter -t PID -m -u -i -n -p -C -- COMMAND
 # Whatever is changed inside is gone afterwards: processes, files, cgroups. FOLDER, if given, is removed as well, so that a
@@ -14,10 +15,10 @@ BOOT_LIMIT_SECONDS=60
 
 # Runs inside the new namespaces and becomes systemd.
 become_systemd() {
-  local work=$1 root=$1/root
+  local work=$1 over=$2 root=$1/root
   mount -t tmpfs tmpfs "$work"
   mkdir "$work/upper" "$work/work" "$root"
-  mount -t overlay overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/work" "$root"
+  mount -t overlay overlay -o "lowerdir=$over,upperdir=$work/upper,workdir=$work/work" "$root"
 
   mount -t proc proc "$root/proc"
   # Read-only /sys, as container managers do it: systemd then leaves the host's devices alone.
@@ -64,9 +65,14 @@ NODES
 }
 
 if [ "${1:-}" = --become-systemd ]; then
-  become_systemd "$2"
+  become_systemd "$2" "$3"
 fi
 
+over=/
+if [ "${1:-}" = --over ]; then
+  over=$2
+  shift 2
+fi
 folder=${1:-}
 work=$(mktemp -d /tmp/hearth-boot.XXXXXX)
 log=$work.log
@@ -96,7 +102,7 @@ mkdir "$cgroup"
   # Should this script die by SIGKILL, the launcher goes too (pdeathsig), and with it the namespace (kill-child).
   exec setpriv --pdeathsig KILL \
     unshare --mount --pid --fork --cgroup --uts --ipc --net --kill-child --propagation private \
-    bash "$0" --become-systemd "$work"
+    bash "$0" --become-systemd "$work" "$over"
 ) </dev/null >"$log" 2>&1 &
 launcher=$!
 

@@ -55,8 +55,10 @@ def missing_requirement() -> str | None:
 class Machine:
     """One booted system. A context manager: leaving it ends every process in it."""
 
-    def __init__(self, folder_to_remove: str | None = None) -> None:
-        arguments = [folder_to_remove] if folder_to_remove else []
+    def __init__(self, folder_to_remove: str | None = None, over: Sequence[Path] = ()) -> None:
+        """Boot over a copy of this machine's files, or of other folders, the upper ones first."""
+        arguments = ["--over", ":".join(map(str, over))] if over else []
+        arguments += [folder_to_remove] if folder_to_remove else []
         # A session of its own: Ctrl-C is for pytest, which then closes our end of the pipe.
         self._boot = subprocess.Popen(
             [*BOOT_COMMAND, *arguments],

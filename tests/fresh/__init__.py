@@ -1,0 +1,1 @@
+"""One command on a fresh machine: `hearth setup` with real clients, real servers and real systemd."""
