@@ -3,24 +3,18 @@
 Read, edit, have the result examined by the config's own reader, look that nobody has saved the file meanwhile, replace.
 """
 
-import os
-import time
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
-from hearth import paths
 from hearth.cli import liveness
 from hearth.cli.control import Control
 from hearth.config.examination import Examination
 from hearth.config.loading import FILE_LIMIT_BYTES, read_file
 from hearth.errors import ConfigError, HearthError, Refused, Unreachable
 from hearth.host import edited_files
-from hearth.host.locks import Lock
 from hearth.paths import Places
 
-# Another `hearth add` takes milliseconds, unless it waits for a person to answer; who waits longer is told.
-LOCK_SECONDS = 10.0
-_LOCK_POLL_SECONDS = 0.05
 # How often an edit is begun anew when somebody else saves the file meanwhile.
 _ATTEMPTS = 3
 
@@ -51,35 +45,20 @@ def examined(path: str, data: bytes | None) -> Examination:
 def change(places: Places, make: Change, dry_run: bool) -> Changed:
     """Change the file, or only say how. Raises ConfigError for one with mistakes, before or after; it is untouched."""
     path = places.config_file()
-    lock = Lock(_lock_path(path))
-    _acquire(lock, path)
-    try:
+    with edited_files.held(path):
         for _ in range(_ATTEMPTS):
             former = read_file(path, FILE_LIMIT_BYTES)
             examined(path, former)
             new = make(former)
             found = examined(path, new)
-            if dry_run:
+            is_former = partial(_is_still, path, former)
+            if dry_run or edited_files.replace(path, new, is_former):
                 return Changed(path, former, new, found.warnings)
-            if read_file(path, FILE_LIMIT_BYTES) == former:
-                edited_files.replace(path, new)
-                return Changed(path, former, new, found.warnings)
-    finally:
-        lock.release()
     raise Refused(f"{path} is being changed by somebody else at the same time; nothing was done, try again")
 
 
-def _lock_path(path: str) -> str:
-    # Not beside the file: that folder may be another client's.
-    return os.path.join(paths.state_dir(), "locks", f"{paths.digest(os.path.realpath(path))}.lock")
-
-
-def _acquire(lock: Lock, path: str) -> None:
-    deadline = time.monotonic() + LOCK_SECONDS
-    while not lock.acquire(blocking=False):
-        if time.monotonic() > deadline:
-            raise Refused(f"another `hearth` has been changing {path} for {LOCK_SECONDS:g} s; nothing was done")
-        time.sleep(_LOCK_POLL_SECONDS)
+def _is_still(path: str, former: bytes | None) -> bool:
+    return read_file(path, FILE_LIMIT_BYTES) == former
 
 
 def tell_daemon(places: Places) -> str:

@@ -112,7 +112,7 @@ def bridge(dialect: str, command: Sequence[str], former: Entry | None = None) ->
         entry["command"] = list(command)
     else:
         entry |= {"command": command[0], "args": list(command[1:])}
-    return entry | {key: value for key, value in (former or {}).items() if key in KEPT}
+    return entry | {key: value for key, value in (former or {}).items() if key in KEPT and _is_plain(value)}
 
 
 class _Reader:
@@ -220,6 +220,13 @@ class _Reader:
         if variables:
             self.entry["env"] = variables
         self._taken |= {"env_http_headers", "bearer_token_env_var", "env_vars"}
+
+
+def _is_plain(value: object) -> bool:
+    """Whether it is a value of JSON: TOML has dates, which no client has a use for here."""
+    if isinstance(value, dict):
+        return all(map(_is_plain, value.values()))
+    return all(map(_is_plain, value)) if isinstance(value, list) else isinstance(value, str | int | float)
 
 
 def _list(value: object) -> list[Any]:

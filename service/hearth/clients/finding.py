@@ -56,12 +56,14 @@ def tables(folder: str, clients: Iterable[str] = tuple(KINDS), machine: Machine 
 def read(table: Table) -> list[Found]:
     """What is in a table, in the file's order. Raises ConfigError for a file that cannot be read or is broken."""
     document = opened(table.path)
-    if document is None:
-        return []
-    servers = servers_of(document, table.keys)
+    return [] if document is None else found_in(table, document)
+
+
+def found_in(table: Table, document: Document) -> list[Found]:
+    """The same of a file that has been read. Raises ConfigError for a table that is something else."""
     dialect = KINDS[table.client].dialect
     found = []
-    for name, raw in servers.items():
+    for name, raw in servers_of(document, table.keys).items():
         reading = dialects.read(dialect, raw)
         disabled = reading.disabled or dialects.is_disabled_beside(dialect, document.tree, table.keys, name)
         is_object = isinstance(raw, dict)

@@ -1,4 +1,4 @@
-"""A server in a JSON text, with comments and trailing commas or without. Text in, edits out.
+"""Servers in a JSON text, with comments and trailing commas or without. Text in, edits out.
 
 The text is looked at twice: as it is, and with comments and trailing commas turned into spaces, which leaves everything
 else in its place. A member that has lines of its own is added and removed as lines; comments beside it stay.
@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from hearth.config.edits import CannotEdit, Edit, Entry
+from hearth.config.edits import CannotEdit, Edit, Entry, Keys
 from hearth.config.json_lines import JsonLines, blank_comments
 from hearth.config.model import KeyPath
 
@@ -23,21 +23,37 @@ class _Member(NamedTuple):
     end: int
 
 
-class _Object:
-    """One object of a text: `plain` is the text without comments, `uncommented` has trailing commas still."""
+class Text:
+    """A text: as it is, `plain` without comments and trailing commas, `uncommented` with these still."""
 
-    def __init__(self, text: str, path: KeyPath) -> None:
+    def __init__(self, text: str, plain: str) -> None:
         self.text = text
-        self.plain = blank_comments(text)
-        self.uncommented = blank_comments(text, trailing_commas=False)
-        lines = JsonLines(self.plain)
-        span = lines.span_of(path)
+        self.plain = plain
+        # Where nothing was blanked there is nothing to blank: most files, and the largest.
+        self.uncommented = text if plain == text else blank_comments(text, trailing_commas=False)
+        self.lines = JsonLines(plain)
+
+    def span(self, at: Keys) -> tuple[int, int]:
+        """Where the value that the keys lead to begins and ends. Raises CannotEdit."""
+        found = self.lines.span_of(at)
+        if found is None:
+            raise CannotEdit(f"has no {'.'.join(at)!r}")
+        return found
+
+
+class _Object:
+    """One object of a text."""
+
+    def __init__(self, source: Text, path: KeyPath) -> None:
+        self.text, self.plain, self.uncommented = source.text, source.plain, source.uncommented
+        span = source.lines.span_of(path)
         if span is None or self.plain[span[0]] != "{":
             raise CannotEdit(f"has no object {'.'.join(map(str, path))!r}")
         self.start, self.end = span
         decode = json.JSONDecoder().raw_decode
         self.members = [
-            _Member(name, start, value, decode(self.plain, value)[1]) for name, start, value in lines.members_of(path)
+            _Member(name, start, value, decode(self.plain, value)[1])
+            for name, start, value in source.lines.members_of(path)
         ]
 
     def member(self, name: str) -> int:
@@ -74,23 +90,35 @@ class _Object:
         return rest in ("", ",") and self.line_end(member.end) < self.end
 
 
-def add(text: str, key: str, name: str, entry: Entry, is_new: bool) -> list[Edit]:
-    """Put the server there, anew or in its former place. Raises CannotEdit."""
-    lines = JsonLines(blank_comments(text))
-    if lines.span_of((key,)) is None:
-        return _add_member(_Object(text, ()), key, {name: entry})
-    servers = _Object(text, (key,))
-    if is_new:
-        return _add_member(servers, name, entry)
-    member = servers.members[servers.member(name)]
-    is_long = "\n" in text[member.value : member.end] or servers.has_lines(servers.member(name))
-    written = _value(entry, servers.indentation(member.start), _unit(servers), is_long)
-    return [Edit(member.value, member.end, written)]
+def put(source: Text, keys: Keys, known: Mapping[str, Entry], new: Mapping[str, Entry]) -> list[Edit]:
+    """Put entries there: known ones in their former places, new ones behind them. Raises CannotEdit."""
+    for size in range(len(keys) + 1):
+        span = source.lines.span_of(keys[:size])
+        if span is None:
+            return _add_members(_Object(source, keys[: size - 1]), {keys[size - 1]: _nested(keys[size:], new)})
+        if source.plain[span[0] : span[1]] == "null" and size:
+            return [_replace(_Object(source, keys[: size - 1]), keys[size - 1], _nested(keys[size:], new))]
+    servers = _Object(source, keys)
+    edits = [_replace(servers, name, entry) for name, entry in known.items()]
+    return edits + (_add_members(servers, new) if new else [])
 
 
-def remove(text: str, key: str, name: str) -> list[Edit]:
-    """Take the server away. Raises CannotEdit."""
-    servers = _Object(text, (key,))
+def _nested(keys: Keys, inside: Mapping[str, Entry]) -> Entry:
+    return {keys[0]: _nested(keys[1:], inside)} if keys else inside
+
+
+def _replace(inside: _Object, name: str, entry: Entry) -> Edit:
+    number = inside.member(name)
+    member = inside.members[number]
+    is_long = "\n" in inside.text[member.value : member.end] or inside.has_lines(number)
+    written = _value(entry, inside.indentation(member.start), _unit(inside), is_long)
+    return Edit(member.value, member.end, written)
+
+
+def remove(source: Text, keys: Keys, name: str) -> list[Edit]:
+    """Take the entry away. Raises CannotEdit."""
+    text = source.text
+    servers = _Object(source, keys)
     number = servers.member(name)
     member, is_last = servers.members[number], number + 1 == len(servers.members)
     comma = servers.comma_after(number)
@@ -121,27 +149,32 @@ def _cut(servers: _Object, start: int, end: int) -> list[Edit]:
     return [Edit(start, end, "")]
 
 
-def _add_member(into: _Object, name: str, entry: Mapping[str, object]) -> list[Edit]:
-    key = f"{json.dumps(name, ensure_ascii=False)}: "
+def _add_members(into: _Object, entries: Mapping[str, Entry]) -> list[Edit]:
     unit = _unit(into)
     if not into.members:
         outer = into.indentation(into.start)
-        indent = outer + unit
-        written = f"\n{indent}{key}{_value(entry, indent, unit, True)}"
+        written = f"\n{_members(entries, outer + unit, unit)}"
         has_line = "\n" in into.text[into.start : into.end]
         return [Edit(into.start + 1, into.start + 1, written if has_line else f"{written}\n{outer}")]
     number = len(into.members) - 1
     last, comma = into.members[number], into.comma_after(number)
     if not into.has_lines(number):
-        written = f", {key}{_value(entry, '', unit, False)}"
+        written = "".join(f", {_key(name)}{_value(entry, '', unit, False)}" for name, entry in entries.items())
         return [Edit(last.end, last.end, written)]
-    indent = into.indentation(last.start)
-    written = f"{indent}{key}{_value(entry, indent, unit, True)}"
+    written = _members(entries, into.indentation(last.start), unit)
     # Behind the line end: what is beside the last one stays there, and a new line brings its own end.
     at = into.line_end(last.end if comma is None else comma) + 1
     if comma is None:
         return [Edit(last.end, last.end, ","), Edit(at, at, f"{written}\n")]
     return [Edit(at, at, f"{written},\n")]
+
+
+def _members(entries: Mapping[str, Entry], indent: str, unit: str) -> str:
+    return ",\n".join(f"{indent}{_key(name)}{_value(entry, indent, unit, True)}" for name, entry in entries.items())
+
+
+def _key(name: str) -> str:
+    return f"{json.dumps(name, ensure_ascii=False)}: "
 
 
 def _unit(into: _Object) -> str:
@@ -162,7 +195,7 @@ def _value(entry: object, indent: str, unit: str, is_long: bool) -> str:
         return json.dumps(entry, ensure_ascii=False)
     inner = indent + unit
     lines = [
-        f"{inner}{json.dumps(key, ensure_ascii=False)}: "
+        f"{inner}{_key(key)}"
         + (_value(value, inner, unit, True) if _nests(value) else json.dumps(value, ensure_ascii=False))
         for key, value in entry.items()
     ]
@@ -170,4 +203,4 @@ def _value(entry: object, indent: str, unit: str, is_long: bool) -> str:
 
 
 def _nests(value: object) -> bool:
-    return isinstance(value, Mapping) and any(isinstance(each, Mapping) for each in value.values())
+    return isinstance(value, Mapping) and any(isinstance(each, Mapping | list) for each in value.values())

@@ -1,4 +1,4 @@
-"""A server in a TOML text: where it is written, and what to write. Text in, edits out.
+"""Servers in a TOML text: where they are written, and what to write. Text in, edits out.
 
 A new one is appended as a table of its own, after an empty line; which, and no more, goes with it when it is removed.
 Comments above a table stay, whoever's they are; those between its lines go with it.
@@ -9,34 +9,60 @@ import re
 from collections.abc import Mapping
 from itertools import groupby
 
-from hearth.config.edits import CannotEdit, Edit, Entry
+from hearth.config.edits import CannotEdit, Edit, Entry, Keys
+from hearth.config.model import KeyPath
 from hearth.config.toml_lines import Scanner, Statement
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _ODD = "its servers are written in an odd way"
 
 
-def add(text: str, key: str, name: str, entry: Entry, is_new: bool) -> list[Edit]:
-    """Put the server there, anew or in its former place. Raises CannotEdit."""
+def put(text: str, keys: Keys, known: Mapping[str, Entry], new: Mapping[str, Entry]) -> list[Edit]:
+    """Put entries there: known ones in their former places, new ones behind everything. Raises CannotEdit."""
     scanner = _scanned(text)
-    if (key,) in scanner.inline:
-        return _add_inline(scanner, key, name, entry, is_new)
-    block = _block(scanner, key, name, entry)
-    if is_new:
-        return [_append(text, block)]
-    runs = _runs(scanner, key, name)
-    if not runs[0][0].is_header:
-        return [*_cuts(text, runs), _append(text, block)]
-    start, end = _line_start(text, runs[0][0].start), _line_end(text, runs[0][-1].end)
-    return [Edit(start, end, block[:-1]), *_cuts(text, runs[1:])]
+    edits = [edit for name, entry in known.items() for edit in _replace(scanner, keys, name, entry)]
+    table = _inline_on_the_way(scanner, keys)
+    if new and table is not None:
+        edits.append(_add_inline(scanner, table, keys, new))
+    elif new:
+        edits.append(_append(text, "\n".join(_block(scanner, keys, name, entry) for name, entry in new.items())))
+    return edits
 
 
-def remove(text: str, key: str, name: str) -> list[Edit]:
-    """Take the server away. Raises CannotEdit."""
+def remove(text: str, at: Keys) -> list[Edit]:
+    """Take the entry away. Raises CannotEdit."""
     scanner = _scanned(text)
-    if (key,) in scanner.inline:
-        return [_cut_inline(scanner, key, name)]
-    return _cuts(text, _runs(scanner, key, name))
+    if (table := _inline_on_the_way(scanner, at[:-1])) is not None:
+        return [_cut_inline(scanner, table, at)]
+    return _cuts(text, _runs(scanner, at))
+
+
+def spans(text: str, at: Keys) -> list[tuple[int, int]]:
+    """Where the entry is written: the place to write it anew, and whatever else belongs to it. Raises CannotEdit."""
+    scanner = _scanned(text)
+    if (table := _inline_on_the_way(scanner, at[:-1])) is not None:
+        member = scanner.inline[table][_number(scanner, table, at)]
+        return [(member.start, member.end)]
+    first, *others = _runs(scanner, at)
+    return [_place(text, first), *(_region(text, run) for run in others)]
+
+
+def _inline_on_the_way(scanner: Scanner, keys: Keys) -> KeyPath | None:
+    """The innermost inline table among those that the keys lead through."""
+    return next((keys[:size] for size in range(len(keys), 0, -1) if keys[:size] in scanner.inline), None)
+
+
+def _replace(scanner: Scanner, keys: Keys, name: str, entry: Entry) -> list[Edit]:
+    text, at = scanner.text, (*keys, name)
+    (start, end), *others = spans(text, at)
+    cuts = [Edit(*other, "") for other in others]
+    if (table := _inline_on_the_way(scanner, keys)) is not None:
+        return [Edit(start, end, _assignment(at[len(table) :], entry))]
+    first = _runs(scanner, at)[0][0]
+    if first.is_header:
+        return [Edit(start, end, _block(scanner, keys, name, entry)[:-1]), *cuts]
+    before = [each.path for each in scanner.statements if each.is_header and each.start < start]
+    return [Edit(start, end, _assignment(at[len(before[-1]) if before else 0 :], entry)), *cuts]
 
 
 def _scanned(text: str) -> Scanner:
@@ -51,10 +77,20 @@ def _scanned(text: str) -> Scanner:
 # --- what is to go
 
 
-def _runs(scanner: Scanner, key: str, name: str) -> list[list[Statement]]:
-    """The statements that are about the server, those together that follow each other."""
-    about = groupby(scanner.statements, lambda statement: statement.path[:2] == (key, name))
-    return [list(run) for is_about, run in about if is_about]
+def _runs(scanner: Scanner, at: Keys) -> list[list[Statement]]:
+    """The statements that are about the entry, those together that follow each other. Raises CannotEdit."""
+    about = groupby(scanner.statements, lambda statement: statement.path[: len(at)] == at)
+    runs = [list(run) for is_about, run in about if is_about]
+    if not runs:
+        raise CannotEdit(_ODD)
+    return runs
+
+
+def _place(text: str, run: list[Statement]) -> tuple[int, int]:
+    """Of a table the whole lines; of anything else what is written, and not what is beside it."""
+    if run[0].is_header:
+        return _line_start(text, run[0].start), _line_end(text, run[-1].end)
+    return run[0].start, run[-1].end
 
 
 def _cuts(text: str, runs: list[list[Statement]]) -> list[Edit]:
@@ -85,16 +121,21 @@ def _line_end(text: str, offset: int) -> int:
     return len(text) if end < 0 else end
 
 
-def _cut_inline(scanner: Scanner, key: str, name: str) -> Edit:
-    members = scanner.inline[key,]
-    about = [number for number, member in enumerate(members) if member.path[:2] == (key, name)]
-    if len(about) != 1:
-        raise CannotEdit(_ODD)
-    (number,) = about
+def _cut_inline(scanner: Scanner, table: KeyPath, at: Keys) -> Edit:
+    members = scanner.inline[table]
+    number = _number(scanner, table, at)
     if number:
         return Edit(members[number - 1].end, members[number].end, "")
     following = members[1].start if len(members) > 1 else members[0].end
     return Edit(members[0].start, following, "")
+
+
+def _number(scanner: Scanner, table: KeyPath, at: Keys) -> int:
+    """Which member of the inline table the entry is."""
+    about = [number for number, each in enumerate(scanner.inline[table]) if each.path[: len(at)] == at]
+    if len(about) != 1:
+        raise CannotEdit(_ODD)
+    return about[0]
 
 
 # --- what is to come
@@ -108,29 +149,31 @@ def _append(text: str, block: str) -> Edit:
     return Edit(len(text), len(text), f"\n\n{block[:-1]}")
 
 
-def _add_inline(scanner: Scanner, key: str, name: str, entry: Entry, is_new: bool) -> list[Edit]:
-    written = f"{_key(name)} = {value(entry)}"
-    members = scanner.inline[key,]
-    if not is_new:
-        about = [member for member in members if member.path[:2] == (key, name)]
-        if len(about) != 1:
-            raise CannotEdit(_ODD)
-        return [Edit(about[0].start, about[0].end, written)]
+def _add_inline(scanner: Scanner, table: KeyPath, keys: Keys, entries: Mapping[str, Entry]) -> Edit:
+    inner = keys[len(table) :]
+    written = ", ".join(_assignment((*inner, name), entry) for name, entry in entries.items())
+    members = scanner.inline[table]
     if members:
-        return [Edit(members[-1].end, members[-1].end, f", {written}")]
-    whole = next(statement for statement in scanner.statements if statement.path == (key,))
-    return [Edit(whole.end - 1, whole.end - 1, written)]
+        return Edit(members[-1].end, members[-1].end, f", {written}")
+    every = [*scanner.statements, *(each for inside in scanner.inline.values() for each in inside)]
+    whole = next(statement for statement in every if statement.path == table and not statement.is_header)
+    return Edit(whole.end - 1, whole.end - 1, written)
 
 
-def _block(scanner: Scanner, key: str, name: str, entry: Entry) -> str:
+def _assignment(keys: KeyPath, entry: Entry) -> str:
+    return f"{'.'.join(_key(str(key)) for key in keys)} = {value(entry)}"
+
+
+def _block(scanner: Scanner, keys: Keys, name: str, entry: Entry) -> str:
     """The server as a table, indented as the last one is."""
-    headers = [each for each in scanner.statements if each.is_header and each.path[0] == key and len(each.path) == 2]
+    size = len(keys)
+    headers = [each for each in scanner.statements if each.is_header and each.path[:-1] == keys]
     before = inside = ""
     if headers:
         before = _indentation(scanner.text, headers[-1].start)
-        own = [each for each in scanner.statements if not each.is_header and each.path[:2] == headers[-1].path]
+        own = [each for each in scanner.statements if not each.is_header and each.path[: size + 1] == headers[-1].path]
         inside = _indentation(scanner.text, own[0].start) if own else before
-    lines = [f"{before}[{_key(key)}.{_key(name)}]"]
+    lines = [f"{before}[{'.'.join(map(_key, (*keys, name)))}]"]
     lines += [f"{inside}{_key(inner)} = {value(item)}" for inner, item in entry.items()]
     return "".join(f"{line}\n" for line in lines)
 

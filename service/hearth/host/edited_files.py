@@ -7,17 +7,46 @@ import errno
 import os
 import stat
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+from hearth import paths
+from hearth.errors import Refused
 from hearth.host import private_files
 from hearth.host.folders import refusal
+from hearth.host.locks import Lock
 
 # What may hold secrets is for its owner; so are the folders that are made for it.
 NEW_FILE_MODE = 0o600
 NEW_FOLDER_MODE = 0o700
+# Another `hearth add` takes milliseconds, unless it waits for a person to answer; who waits longer is told.
+LOCK_SECONDS = 10.0
+_LOCK_POLL_SECONDS = 0.05
 
 
-def replace(path: str, data: bytes) -> None:
-    """Put the bytes in the place of the file, or make it. Raises StartError, and the file is as it was."""
+@contextmanager
+def held(path: str) -> Iterator[None]:
+    """Keep every other `hearth` from changing the file meanwhile. Raises Refused, StartError."""
+    # Not beside the file: that folder may be another program's.
+    name = f"{paths.digest(os.path.realpath(path))}.lock"
+    lock = Lock(os.path.join(paths.state_dir(), "locks", name))
+    deadline = time.monotonic() + LOCK_SECONDS
+    while not lock.acquire(blocking=False):
+        if time.monotonic() > deadline:
+            raise Refused(f"another `hearth` has been changing {path} for {LOCK_SECONDS:g} s; nothing was done")
+        time.sleep(_LOCK_POLL_SECONDS)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def replace(path: str, data: bytes, is_due: Callable[[], bool] = lambda: True) -> bool:
+    """Put the bytes in the place of the file, or make it; unless it is not due any more, in the last moment.
+
+    Says whether it was done. Raises StartError, and the file is as it was.
+    """
     target = os.path.realpath(path)
     temporary = f"{target}.{os.getpid()}.new"
     try:
@@ -27,10 +56,29 @@ def replace(path: str, data: bytes) -> None:
             # The folder would let it be replaced; that it may not be written was meant.
             raise PermissionError(errno.EACCES, "it is read-only")
         _write(temporary, data, former, target)
+        if not is_due():
+            private_files.remove(temporary)
+            return False
         os.replace(temporary, target)
     except OSError as exc:
         private_files.remove(temporary)
         raise refusal("write", path, exc) from exc
+    except BaseException:
+        private_files.remove(temporary)
+        raise
+    _sync_folder(os.path.dirname(target))
+    return True
+
+
+def remove(path: str) -> None:
+    """Take the file away; a link to it stays. Raises StartError."""
+    target = os.path.realpath(path)
+    try:
+        os.unlink(target)
+    except FileNotFoundError:
+        return
+    except OSError as exc:
+        raise refusal("remove", path, exc) from exc
     _sync_folder(os.path.dirname(target))
 
 

@@ -1,0 +1,263 @@
+"""Clients led to Hearth, and back: entries of theirs replaced by bridges, or one added; and what was there returned.
+
+A file that is as we left it gets its former bytes again. In one that the client has saved since, our entries give way
+to what was there before, one by one, and the rest stays. Nothing is written over what somebody saves meanwhile.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from hearth.clients import dialects, traces, undoing
+from hearth.clients.commands import bridge_command
+from hearth.clients.finding import Found, found_in, servers_of
+from hearth.clients.kinds import KINDS, Table
+from hearth.clients.traces import Splice, Trace
+from hearth.config import edits
+from hearth.config.document import Document, parse
+from hearth.config.loading import FILE_LIMIT_BYTES, read_file
+from hearth.errors import ConfigError, Refused
+from hearth.host import edited_files
+from hearth.paths import Places
+
+# The entry that offers every server.
+WHOLE = "hearth"
+# How often an edit is begun anew when the client saves the file meanwhile.
+_ATTEMPTS = 3
+
+
+class Change(NamedTuple):
+    """One entry of a table: as it was and as it is now, in the file's characters and as values; None: not there."""
+
+    name: str
+    was: str | None
+    now: str | None
+    former: Any
+    new: Any
+
+
+class Outcome(NamedTuple):
+    """What was done to a file, or would be."""
+
+    table: Table
+    changes: list[Change]
+    notes: list[str]  # what was left as it is, in sentences
+    is_made: bool = False  # the file was not there
+    is_removed: bool = False
+    is_exact: bool = False  # every byte is as it was before
+
+
+class _Step(NamedTuple):
+    """The new bytes, None for no file, and what is known of it from then on, None for nothing."""
+
+    outcome: Outcome
+    data: bytes | None
+    trace: Trace | None
+
+
+def connect(table: Table, replace: Mapping[str, str], whole: bool, places: Places, dry_run: bool = False) -> Outcome:
+    """Put bridges into a table: in the place of entries, by the name that each has in Hearth; or one for all servers.
+
+    Entries that are switched off, or lead to Hearth already, are left. Raises ConfigError, Refused, StartError; the
+    file is then as it was.
+    """
+    return _change(table, dry_run, lambda data, trace: _connected(table, replace, whole, places, data, trace))
+
+
+def disconnect(table: Table, dry_run: bool = False) -> Outcome:
+    """Bring back what was in a table before. Raises ConfigError, Refused, StartError; the file is then as it was."""
+    return _change(table, dry_run, lambda data, trace: _disconnected(table, data, trace))
+
+
+def connected() -> list[Table]:
+    """Every table that was connected and not disconnected since. Raises ConfigError."""
+    return list(dict.fromkeys(splice.table for trace in traces.every() for splice in trace.splices))
+
+
+def _change(table: Table, dry_run: bool, make: Callable[[bytes | None, Trace | None], _Step]) -> Outcome:
+    with edited_files.held(table.path):
+        former = traces.load(table.path)
+        for _ in range(_ATTEMPTS):
+            data = read_file(table.path, FILE_LIMIT_BYTES)
+            step = make(data, former)
+            if dry_run or _is_written(table.path, data, step, former):
+                return step.outcome
+    raise Refused(f"{table.path} is being changed by somebody else at the same time; nothing was done, try again")
+
+
+def _is_written(path: str, data: bytes | None, step: _Step, former: Trace | None) -> bool:
+    """Do it, unless the file is not as it was; before it, what is needed to undo it."""
+    if step.trace is not None and step.trace != former:
+        traces.save(step.trace)
+    try:
+        is_done = step.data == data or _replace(path, data, step.data)
+    except BaseException:
+        _restore(former, step.trace)
+        raise
+    if not is_done:
+        _restore(former, step.trace)
+    elif step.trace is None and former is not None:
+        traces.forget(former)
+    return is_done
+
+
+def _replace(path: str, former: bytes | None, data: bytes | None) -> bool:
+    def is_due() -> bool:
+        return read_file(path, FILE_LIMIT_BYTES) == former
+
+    if data is not None:
+        return edited_files.replace(path, data, is_due)
+    if not is_due():
+        return False
+    edited_files.remove(path)
+    return True
+
+
+def _restore(former: Trace | None, new: Trace | None) -> None:
+    if former is not None:
+        traces.save(former)
+    elif new is not None:
+        traces.forget(new)
+
+
+# --- there
+
+
+def _connected(
+    table: Table, replace: Mapping[str, str], whole: bool, places: Places, data: bytes | None, trace: Trace | None
+) -> _Step:
+    document = parse(table.path, data or b"")
+    found = {each.name: each for each in found_in(table, document)}
+    ours = {splice.name: splice for splice in _of(trace, table)}
+    wanted, notes = _wanted(table, replace, whole, places, found, ours)
+    if not wanted:
+        return _Step(Outcome(table, [], notes), data, trace)
+    new = edits.put(table.path, data or b"", table.keys, wanted)
+    former = edits.written(table.path, data or b"", table.keys, [name for name in wanted if name in found])
+    now = edits.written(table.path, new, table.keys, wanted)
+    changes = [
+        Change(name, former.get(name), now[name], found[name].raw if name in found else None, entry)
+        for name, entry in wanted.items()
+    ]
+    splices = [
+        ours[name]._replace(entry=entry) if name in ours else _splice(table, name, entry, document, former.get(name))
+        for name, entry in wanted.items()
+    ]
+    outcome = Outcome(table, changes, notes, is_made=data is None)
+    return _Step(outcome, new, _traced(table, data, new, trace, splices))
+
+
+def _of(trace: Trace | None, table: Table) -> list[Splice]:
+    """Of a file's entries those of one table; by whichever name and for whichever client."""
+    return [splice for splice in trace.splices if splice.table.keys == table.keys] if trace else []
+
+
+def _wanted(
+    table: Table,
+    replace: Mapping[str, str],
+    whole: bool,
+    places: Places,
+    found: Mapping[str, Found],
+    ours: Mapping[str, Splice],
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """The entries to write, and what is to be said of those that are left."""
+    dialect = KINDS[table.client].dialect
+    wanted, notes = {}, []
+    for name, server in {**replace, **({WHOLE: ""} if whole else {})}.items():
+        former = found.get(name)
+        if former is None and server:
+            raise ConfigError([f"{table.path}: has no entry {name!r} in {'.'.join(table.keys)}"])
+        command = bridge_command(places, ["--server", server] if server else [])
+        entry = dialects.bridge(dialect, command, former.raw if former else None)
+        if former and (reason := _reason_to_leave(former, entry, server, ours.get(name))):
+            notes.append(f"{name}: {reason}")
+        else:
+            wanted[name] = entry
+    return wanted, notes
+
+
+def _reason_to_leave(former: Found, entry: dict[str, Any], server: str, ours: Splice | None) -> str | None:
+    if former.raw == entry:
+        return "leads to Hearth already"
+    if former.bridge_to is not None:
+        # One of ours from before Hearth was moved, say, is written anew; one that somebody wrote is theirs.
+        return (
+            None if ours and former.raw == ours.entry else "leads to Hearth already, and was written by somebody else"
+        )
+    if not server:
+        raise ConfigError(
+            [f"{former.table.path}: has an entry {former.name!r} that is another server; rename it first"]
+        )
+    return "is switched off in the client, and was left as it is" if former.disabled else None
+
+
+def _splice(table: Table, name: str, entry: dict[str, Any], document: Document, former: str | None) -> Splice:
+    if former is not None:
+        return Splice(table, name, entry, (*table.keys, name), former)
+    for size in range(1, len(table.keys) + 1):
+        at = table.keys[:size]
+        if not isinstance(edits.value_at(document.tree, at), dict):
+            is_null = at[-1] in (edits.value_at(document.tree, at[:-1]) or {})
+            return Splice(table, name, entry, at, "null" if is_null else None)
+    return Splice(table, name, entry, (*table.keys, name), None)
+
+
+def _traced(table: Table, data: bytes | None, new: bytes, trace: Trace | None, splices: list[Splice]) -> Trace:
+    if trace is None or data is None or data == trace.original:
+        # Never touched; or undone, or taken away, by somebody.
+        return Trace(table.path, traces.place(table.path), data, traces.digest(new), splices)
+    names = {splice.keys for splice in splices}
+    kept = [splice for splice in trace.splices if splice.keys not in names]
+    original = trace.original
+    if traces.digest(data) != trace.left:
+        undone = undoing.undone(trace, data, trace.splices)
+        original = undone.data
+        kept = [splice for splice in kept if splice.keys not in undone.gone]
+    return trace._replace(original=original, left=traces.digest(new), splices=[*kept, *splices])
+
+
+# --- and back
+
+
+def _disconnected(table: Table, data: bytes | None, trace: Trace | None) -> _Step:
+    mine = _of(trace, table)
+    if trace is None or not mine:
+        return _Step(Outcome(table, [], []), data, trace)
+    rest = [splice for splice in trace.splices if splice not in mine]
+    if data is None:
+        note = f"{table.path} is gone; there is nothing to bring back"
+        return _Step(Outcome(table, [], [note]), data, trace._replace(splices=rest) if rest else None)
+    if data == trace.original:
+        note = f"{table.path} is as it was before it was connected; somebody has brought it back"
+        return _Step(Outcome(table, [], [note]), data, None)
+    if not rest and traces.digest(data) == trace.left:
+        changes = _changes_back(table, mine, data, trace.original)
+        outcome = Outcome(table, changes, [], is_removed=trace.original is None, is_exact=True)
+        return _Step(outcome, trace.original, None)
+    undone = undoing.undone(trace, data, mine)
+    changes = _changes_back(table, undone.splices, data, undone.data)
+    outcome = Outcome(table, changes, undone.notes, is_removed=undone.data is None)
+    left = [splice for splice in mine if splice not in undone.splices and splice.keys not in undone.gone]
+    return _Step(outcome, undone.data, _trace_of_rest(trace, data, undone.data, rest, left))
+
+
+def _trace_of_rest(
+    trace: Trace, data: bytes, new: bytes | None, rest: list[Splice], left: list[Splice]
+) -> Trace | None:
+    """What is still to be undone later. What somebody has changed is theirs, but the original is kept for them."""
+    if new is None or not (rest or left):
+        return None
+    is_as_left = traces.digest(data) == trace.left
+    original = trace.original if is_as_left or not rest else undoing.undone(trace, data, trace.splices).data
+    return trace._replace(original=original, left=traces.digest(new), splices=[*rest, *left])
+
+
+def _changes_back(table: Table, splices: list[Splice], data: bytes, new: bytes | None) -> list[Change]:
+    names = [splice.name for splice in splices]
+    was = edits.written(table.path, data, table.keys, names)
+    servers = {} if new is None else servers_of(parse(table.path, new), table.keys)
+    there = [name for name in names if name in servers]
+    now = edits.written(table.path, new or b"", table.keys, there)
+    return [
+        Change(splice.name, was[splice.name], now.get(splice.name), splice.entry, servers.get(splice.name))
+        for splice in splices
+    ]

@@ -1,0 +1,390 @@
+"""Clients connected and disconnected: their files come back as they were, whatever happens in between."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hearth.clients import finding, linking, traces
+from hearth.clients.commands import bridge_command
+from hearth.clients.kinds import Table
+from hearth.config.document import parse
+from hearth.errors import ConfigError, Refused, StartError
+from hearth.host import edited_files
+from hearth.paths import Places
+
+GIT = {"command": "uvx", "args": ["mcp-server-git"], "env": {"TOKEN": "s3cret"}, "timeout": 5}
+TIME = {"url": "https://time.example/mcp", "headers": {"Authorization": "Bearer x"}}
+TREE = {"theme": "dark", "mcpServers": {"git": GIT, "time": TIME}}
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps(TREE, indent=2))
+    return path
+
+
+def table(file: Path, client: str = "cursor", *keys: str) -> Table:
+    return Table(client, str(file), keys or ("mcpServers",), "user", None)
+
+
+def connect(file: Path, whole: bool = False, client: str = "cursor", **replace: str) -> linking.Outcome:
+    return linking.connect(table(file, client), replace, whole, Places())
+
+
+def tree(file: Path) -> dict[str, Any]:
+    return parse(str(file), file.read_bytes()).tree
+
+
+def kept(state: Path) -> list[str]:
+    folder = state / "state" / "hearth" / "clients"
+    return os.listdir(folder) if folder.exists() else []
+
+
+def test_an_entry_is_replaced_by_the_bridge_to_its_server(file: Path) -> None:
+    outcome = connect(file, git="git-2")
+    command = bridge_command(Places(), ["--server", "git-2"])
+    assert tree(file) == TREE | {
+        "mcpServers": {"git": {"command": command[0], "args": command[1:], "timeout": 5}, "time": TIME}
+    }
+    assert [(change.name, change.former) for change in outcome.changes] == [("git", GIT)]
+    assert [entry.bridge_to for entry in finding.read(table(file))] == ["git-2", None]
+
+
+def test_what_is_not_the_default_daemon_stands_in_the_arguments(file: Path) -> None:
+    linking.connect(table(file), {"git": "git"}, False, Places("work"))
+    assert tree(file)["mcpServers"]["git"]["args"][3:] == ["--profile", "work", "--server", "git"]
+
+
+def test_one_entry_is_added_for_all_servers(file: Path) -> None:
+    connect(file, whole=True)
+    command = bridge_command(Places())
+    assert list(tree(file)["mcpServers"]) == ["git", "time", "hearth"]
+    assert tree(file)["mcpServers"]["hearth"] == {"command": command[0], "args": command[1:]}
+
+
+def test_disconnected_every_byte_is_as_it_was_and_nothing_is_kept(file: Path, state: Path) -> None:
+    former = file.read_bytes()
+    connect(file, git="git", time="time", whole=True)
+    assert linking.connected() == [table(file)]
+    assert linking.disconnect(table(file)).is_exact
+    assert file.read_bytes() == former
+    assert kept(state) == []
+    assert linking.connected() == []
+
+
+def test_the_original_is_kept_for_this_user_only(file: Path, state: Path) -> None:
+    former = file.read_bytes()
+    connect(file, git="git")
+    folder = state / "state" / "hearth" / "clients"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    (copy,) = folder.glob("*.original")
+    assert copy.read_bytes() == former
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+
+
+def test_connected_twice_changes_nothing_more(file: Path) -> None:
+    connect(file, git="git", whole=True)
+    once = file.read_bytes(), file.stat().st_ino
+    outcome = connect(file, git="git", whole=True)
+    assert (file.read_bytes(), file.stat().st_ino) == once
+    assert outcome.changes == []
+    assert outcome.notes == ["git: leads to Hearth already", "hearth: leads to Hearth already"]
+
+
+def test_a_dry_run_changes_nothing(file: Path, state: Path) -> None:
+    former = file.read_bytes()
+    outcome = linking.connect(table(file), {"git": "git"}, False, Places(), dry_run=True)
+    assert [change.name for change in outcome.changes] == ["git"]
+    assert file.read_bytes() == former
+    assert kept(state) == []
+
+
+def test_entries_that_are_switched_off_or_somebody_s_bridges_are_left(file: Path) -> None:
+    bridge = {"command": "hearth", "args": ["bridge"]}
+    file.write_text(json.dumps({"mcpServers": {"a": GIT | {"disabled": True}, "b": bridge}}))
+    former = file.read_bytes()
+    outcome = connect(file, a="a", b="b")
+    assert outcome.notes == [
+        "a: is switched off in the client, and was left as it is",
+        "b: leads to Hearth already, and was written by somebody else",
+    ]
+    assert file.read_bytes() == former
+
+
+def test_another_server_called_hearth_is_not_replaced(file: Path) -> None:
+    file.write_text(json.dumps({"mcpServers": {"hearth": GIT}}))
+    with pytest.raises(ConfigError, match="rename it"):
+        connect(file, whole=True)
+
+
+def test_an_entry_that_is_not_there_cannot_be_replaced(file: Path) -> None:
+    with pytest.raises(ConfigError, match="has no entry 'nope'"):
+        connect(file, nope="nope")
+
+
+def test_a_bridge_of_ours_is_written_anew_when_hearth_has_moved(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    former = file.read_bytes()
+    connect(file, git="git")
+    monkeypatch.setattr("sys.executable", "/elsewhere/bin/python")
+    connect(file, git="git")
+    assert tree(file)["mcpServers"]["git"]["command"] == "/elsewhere/bin/python"
+    assert linking.disconnect(table(file)).is_exact
+    assert file.read_bytes() == former
+
+
+# --- files that are made, links, permissions
+
+
+def test_a_file_that_was_not_there_is_made_and_removed_again(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "mcp.json"
+    assert connect(file, whole=True).is_made
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert linking.disconnect(table(file)).is_removed
+    assert not file.exists()
+
+
+def test_a_made_file_that_the_client_uses_too_stays_without_our_entry(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    connect(file, whole=True)
+    file.write_text(json.dumps(tree(file) | {"theme": "dark"}))
+    linking.disconnect(table(file))
+    assert tree(file) == {"theme": "dark"}
+
+
+def test_a_made_file_that_the_client_only_wrote_anew_is_removed(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    connect(file, whole=True)
+    file.write_text(json.dumps(tree(file)))
+    assert linking.disconnect(table(file)).is_removed
+    assert not file.exists()
+
+
+def test_a_link_stays_one_and_the_mode_stays(file: Path, tmp_path: Path) -> None:
+    file.chmod(0o640)
+    link = tmp_path / "link.json"
+    link.symlink_to("mcp.json")
+    former = file.read_bytes()
+    connect(link, git="git")
+    assert link.is_symlink()
+    assert file.stat().st_mode & 0o777 == 0o640
+    # By either name it is the same file.
+    linking.disconnect(table(file))
+    assert file.read_bytes() == former
+    assert link.is_symlink()
+
+
+def test_a_link_that_the_client_has_replaced_by_a_file_is_disconnected_all_the_same(file: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.json"
+    link.symlink_to("mcp.json")
+    former = file.read_bytes()
+    connect(link, git="git")
+    content = link.read_bytes()
+    link.unlink()
+    link.write_bytes(content)
+    assert linking.disconnect(table(link)).is_exact
+    assert link.read_bytes() == former
+
+
+def test_a_file_that_may_not_be_written_is_left_and_nothing_is_kept(
+    file: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    former = file.read_bytes()
+    # The tests may be run by a user whom no mode keeps from writing.
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    with pytest.raises(StartError, match="permission denied"):
+        connect(file, git="git")
+    assert file.read_bytes() == former
+    assert kept(state) == []
+
+
+# --- somebody else changes the file, too
+
+
+def test_what_the_client_saves_in_the_last_moment_is_never_overwritten(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace, saves = edited_files.replace, iter(["once"])
+
+    def save_first(path: str, data: bytes, is_due: Any) -> bool:
+        if next(saves, None):
+            file.write_text(json.dumps(TREE | {"theme": "light"}))
+        return replace(path, data, is_due)
+
+    monkeypatch.setattr("hearth.host.edited_files.replace", save_first)
+    connect(file, git="git")
+    assert tree(file)["theme"] == "light"
+    assert finding.read(table(file))[0].bridge_to == "git"
+    linking.disconnect(table(file))
+    assert tree(file) == TREE | {"theme": "light"}
+
+
+def test_a_file_that_is_saved_all_the_time_is_left(file: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace, count = edited_files.replace, iter(range(9))
+
+    def save_first(path: str, data: bytes, is_due: Any) -> bool:
+        file.write_text(json.dumps(TREE | {"theme": next(count)}))
+        return replace(path, data, is_due)
+
+    monkeypatch.setattr("hearth.host.edited_files.replace", save_first)
+    with pytest.raises(Refused, match="somebody else"):
+        connect(file, git="git")
+    assert tree(file)["mcpServers"] == TREE["mcpServers"]
+    assert kept(state) == []
+
+
+def test_other_parts_that_the_client_has_changed_stay_changed(file: Path) -> None:
+    text = file.read_text()
+    connect(file, git="git", whole=True)
+    file.write_text(file.read_text().replace('"dark"', '"light"'))
+    outcome = linking.disconnect(table(file))
+    assert file.read_text() == text.replace('"dark"', '"light"')
+    assert (outcome.is_exact, outcome.notes) == (False, [])
+
+
+def test_a_file_that_the_client_has_written_anew_gets_its_entries_back(file: Path) -> None:
+    connect(file, git="git", time="time", whole=True)
+    file.write_text(json.dumps(tree(file) | {"more": [1]}, indent="\t"))
+    linking.disconnect(table(file))
+    assert tree(file) == TREE | {"more": [1]}
+
+
+def test_what_a_person_told_the_client_about_a_bridge_holds_for_the_server(file: Path) -> None:
+    connect(file, git="git")
+    changed = tree(file)
+    changed["mcpServers"]["git"] |= {"disabled": True, "env": {}}
+    file.write_text(json.dumps(changed))
+    linking.disconnect(table(file))
+    assert tree(file)["mcpServers"] == {"git": GIT | {"disabled": True}, "time": TIME}
+
+
+def test_an_entry_that_somebody_changed_is_left_and_said(file: Path, state: Path) -> None:
+    connect(file, git="git", time="time")
+    changed = tree(file)
+    changed["mcpServers"]["git"] = {"command": "mine"}
+    file.write_text(json.dumps(changed))
+    (note,) = linking.disconnect(table(file)).notes
+    assert note.startswith("git: somebody has changed it")
+    assert tree(file)["mcpServers"] == {"git": {"command": "mine"}, "time": TIME}
+    # The file as it was is named, and still there.
+    assert json.loads(Path(note.rpartition(": ")[2]).read_text()) == TREE
+    del changed["mcpServers"]["git"]
+    file.write_text(json.dumps(changed))
+    linking.disconnect(table(file))
+    assert kept(state) == []
+
+
+def test_an_entry_that_somebody_removed_stays_away(file: Path, state: Path) -> None:
+    connect(file, git="git", time="time")
+    changed = tree(file)
+    del changed["mcpServers"]["git"]
+    file.write_text(json.dumps(changed))
+    assert linking.disconnect(table(file)).notes == ["git: somebody has removed it"]
+    assert tree(file)["mcpServers"] == {"time": TIME}
+    assert kept(state) == []
+
+
+def test_a_file_that_somebody_removed_stays_away(file: Path, state: Path) -> None:
+    connect(file, git="git")
+    file.unlink()
+    (note,) = linking.disconnect(table(file)).notes
+    assert "is gone" in note
+    assert not file.exists()
+    assert kept(state) == []
+
+
+def test_a_file_that_somebody_brought_back_is_left_and_can_be_connected_again(file: Path, state: Path) -> None:
+    former = file.read_bytes()
+    connect(file, git="git")
+    file.write_bytes(former)
+    connect(file, time="time")
+    linking.disconnect(table(file))
+    assert file.read_bytes() == former
+    connect(file, git="git")
+    file.write_bytes(former)
+    linking.disconnect(table(file))
+    assert file.read_bytes() == former
+    assert kept(state) == []
+
+
+def test_an_entry_that_came_later_is_connected_later(file: Path) -> None:
+    connect(file, git="git")
+    changed = file.read_text().replace('"theme": "dark"', '"theme": "light"')
+    file.write_text(changed)
+    connect(file, time="time")
+    linking.disconnect(table(file))
+    assert file.read_text() == json.dumps(TREE | {"theme": "light"}, indent=2)
+
+
+def test_a_broken_file_is_refused_and_left(file: Path, state: Path) -> None:
+    connect(file, git="git")
+    file.write_text("{")
+    for deed in (lambda: connect(file, time="time"), lambda: linking.disconnect(table(file))):
+        with pytest.raises(ConfigError, match="is not valid JSON"):
+            deed()
+    assert file.read_text() == "{"
+    assert len(kept(state)) == 2
+
+
+def test_tables_of_one_file_are_disconnected_each_by_itself(tmp_path: Path) -> None:
+    file = tmp_path / ".claude.json"
+    file.write_text(
+        json.dumps({"projects": {"/p": {"mcpServers": {"git": GIT}}}, "mcpServers": {"git": GIT}}, indent=4)
+    )
+    former = file.read_bytes()
+    user, local = table(file, "claude-code"), table(file, "claude-code", "projects", "/p", "mcpServers")
+    for each in (user, local):
+        linking.connect(each, {"git": "git"}, False, Places())
+    assert linking.connected() == [user, local]
+    linking.disconnect(user)
+    assert tree(file)["mcpServers"] == {"git": GIT}
+    assert linking.connected() == [local]
+    assert linking.disconnect(local).is_exact
+    assert file.read_bytes() == former
+
+
+def test_what_was_never_connected_is_left(file: Path) -> None:
+    former = file.read_bytes()
+    assert linking.disconnect(table(file)) == linking.Outcome(table(file), [], [])
+    assert file.read_bytes() == former
+
+
+# --- what is kept
+
+
+def test_a_change_that_was_never_made_is_not_undone(file: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    former = file.read_bytes()
+    # As when the power fails between the two: the trace is there, the change is not.
+    monkeypatch.setattr("hearth.host.edited_files.replace", lambda *_: True)
+    connect(file, git="git")
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_STATE_HOME", str(state / "state"))
+    assert kept(state) != []
+    linking.disconnect(table(file))
+    assert file.read_bytes() == former
+    assert kept(state) == []
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"path": 5, "original": null, "left": "", "splices": [1]}'])
+def test_a_trace_that_makes_no_sense_is_named(file: Path, content: str) -> None:
+    connect(file, git="git")
+    Path(traces.place(str(file))).write_text(content)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        linking.disconnect(table(file))
+
+
+def test_a_copy_that_is_not_what_it_was_is_not_brought_back(file: Path, state: Path) -> None:
+    connect(file, git="git")
+    (copy,) = (state / "state" / "hearth" / "clients").glob("*.original")
+    copy.write_text("{}")
+    with pytest.raises(ConfigError, match="not as it was written"):
+        linking.disconnect(table(file))
