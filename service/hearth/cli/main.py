@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import os
+from keyword import iskeyword
 from typing import Any
 
 import click
@@ -16,6 +17,7 @@ from hearth.cli.target import target_options
 SECTIONS: dict[str, dict[str, str]] = {
     "Try it": {"demo": "demo"},
     "Set up": {
+        "import": "import_",
         "install": "install",
         "uninstall": "install",
         "add": "add",
@@ -55,7 +57,8 @@ class VerbGroup(click.Group):
         if cmd_name not in VERBS:
             return None
         module = importlib.import_module(f"hearth.cli.{VERBS[cmd_name]}")
-        command: click.Command = getattr(module, cmd_name)
+        # `import` is a word of Python's own.
+        command: click.Command = getattr(module, cmd_name + "_" * iskeyword(cmd_name))
         return command
 
     def resolve_command(

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from hearth import secrecy
 from hearth.clients import hiding
 from hearth.clients.finding import Found
 from hearth.clients.meaning import Parts
@@ -209,7 +210,7 @@ def _names(value: object) -> set[str]:
 
 
 def _unset(name: str) -> str:
-    return (
-        f"{name} is not set in this shell: the reference stays, and the server starts only where the daemon has {name};"
-        f" or `hearth secret set {name}`, and write ${{keyring:{name}}} in its place"
-    )
+    stays = f"{name} is not set in this shell: the reference stays, and the server starts only where the daemon has it"
+    if not secrecy.SECRET_NAME.search(name):
+        return stays
+    return f"{stays}; or type `hearth secret set {name}`, and write ${{keyring:{name}}} in its place"

@@ -78,12 +78,15 @@ class Plan(NamedTuple):
         return added + [(found, match.name) for match in self.matched for found in match.sources]
 
 
+# A stored secret by its name.
+SecretOf = Callable[[str], str | None]
+
+
 class Known(NamedTuple):
     """What Hearth has already, and what may be asked about this machine."""
 
     servers: Mapping[str, ServerSpec]
-    # A stored secret by its name.
-    secret: Callable[[str], str | None]
+    secret: SecretOf
     # Under which name an entry was imported before.
     imported: Callable[[Found], str | None]
     # Where a program is on PATH.
@@ -230,7 +233,7 @@ class _Planning:
 class _Secrets:
     """The secrets of a plan: equal values have one name, and no name is that of another value."""
 
-    def __init__(self, known: Callable[[str], str | None]) -> None:
+    def __init__(self, known: SecretOf) -> None:
         self._known = known
         self.stored: dict[str, Stored] = {}
 

@@ -1,0 +1,137 @@
+"""`hearth import`."""
+
+import json
+import shlex
+from typing import Any
+
+import click
+
+from hearth.cli import gathering, import_lines, importation, literal_secrets, terminal
+from hearth.cli.answers import Answers, at_terminal
+from hearth.cli.gathering import ALL, Gathered
+from hearth.cli.spinner import Spinner
+from hearth.cli.target import with_places
+from hearth.clients.importing import Plan
+from hearth.clients.kinds import KINDS, SCOPES
+from hearth.errors import Refused
+from hearth.paths import Places
+
+_WAITING = "looking at your clients; a keyring may want to be unlocked"
+
+
+def client_options(function: Any) -> Any:
+    """The options by which clients and their files are chosen."""
+    client = click.option(
+        "--client", "clients", multiple=True, type=click.Choice(list(KINDS)), metavar="NAME", help="Only this client."
+    )
+    scope = click.option(
+        "--scope",
+        "scopes",
+        multiple=True,
+        type=click.Choice([*SCOPES, ALL]),
+        help="Whose servers: yours everywhere (user), yours in one project (local), everybody's in the project"
+        " of this folder (project). Without it, user and local.",
+    )
+    disabled = click.option("--disabled", is_flag=True, help="Also servers that are switched off in the client.")
+    return client(scope(disabled(function)))
+
+
+@click.command("import", short_help="Take over the servers of your MCP clients.")
+@click.argument("targets", nargs=-1, metavar="[CLIENT | FILE]...")
+@client_options
+@click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing, ask nothing.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was found and done as JSON; asks nothing.")
+@with_places
+def import_(
+    places: Places,
+    targets: tuple[str, ...],
+    clients: tuple[str, ...],
+    scopes: tuple[str, ...],
+    disabled: bool,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Take over the servers of MCP clients into Hearth's config, or those of a file: mcpServers JSON, VS Code's
+    mcp.json, Codex's TOML. The clients' files are only read; `hearth connect` then points the clients at Hearth.
+
+    The same server in several clients becomes one. Tokens go where `hearth secret` keeps them, and the config
+    gets references. Variables are resolved in this shell, as the service does not see it. Who shares each server is
+    said with the reason.
+
+    \b
+    Examples:
+      hearth import --dry-run             what would come of all clients
+      hearth import claude-code codex
+      hearth import ~/old/mcp.json
+      hearth import --scope project       the servers of this folder's project
+    """
+    named, files = gathering.split_targets(targets)
+    found = _gather([*clients, *named], files, scopes)
+    can_ask = literal_secrets.can_ask() and not yes and not as_json and not dry_run
+    with Spinner(_WAITING):
+        made = importation.plan(places, found.found, Answers(None, is_later=can_ask or dry_run), disabled)
+    if not as_json:
+        show(made, found, places)
+    if dry_run or not made.links():
+        _finish(made, None, places, as_json)
+        return
+    if can_ask:
+        click.confirm("Import them?", default=True, abort=True, err=True)
+        made = importation.plan(places, found.found, Answers(at_terminal), disabled)
+    elif not yes and made.servers:
+        raise Refused("there is no terminal to ask at, and nothing was done: say --yes, or --dry-run to look only")
+    with Spinner("storing"):
+        done = importation.carry_out(places, made)
+    _finish(made, done, places, as_json)
+
+
+def _gather(clients: list[str], files: list[str], scopes: tuple[str, ...]) -> Gathered:
+    if not files:
+        return gathering.gather(clients, scopes)
+    parts = [gathering.gather_file(path) for path in files]
+    if clients:
+        parts.append(gathering.gather(clients, scopes))
+    return Gathered(
+        [table for part in parts for table in part.tables],
+        [found for part in parts for found in part.found],
+        [problem for part in parts for problem in part.problems],
+    )
+
+
+def show(made: Plan, found: Gathered, places: Places) -> None:
+    """Print the plan."""
+    for problem in found.problems:
+        click.echo(f"{click.style('note:', fg='yellow')} {problem}; its servers are left out", err=True)
+    lines = import_lines.plan_lines(made, places.config_file(), terminal.width())
+    click.echo("\n".join(lines) or nothing_found(found))
+
+
+def nothing_found(found: Gathered) -> str:
+    """What is said when there is no server anywhere."""
+    if found.tables:
+        names = ", ".join(gathering.title(client) for client in found.clients())
+        return f"No server was found in {names}."
+    return f"No MCP client was found; looked for {', '.join(kind.title for kind in KINDS.values())}."
+
+
+def _finish(made: Plan, done: importation.Imported | None, places: Places, as_json: bool) -> None:
+    if as_json:
+        document = import_lines.as_document(made, places.config_file())
+        document["imported"] = done is not None
+        document["daemon"] = done.daemon if done else None
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    if done is None:
+        return
+    if done.changed:
+        click.echo(f"{len(made.servers)} added to {done.changed.path}. {done.daemon}")
+        if done.secrets_in:
+            click.echo(f"Secrets are kept in {done.secrets_in}.")
+        words = shlex.join(["hearth", "remove", "NAME", *places.arguments()])
+        click.echo(f"`{words}` takes one out again.")
+    clients = dict.fromkeys(found.table.client for found, _ in made.links() if found.table.client in KINDS)
+    if clients:
+        words = shlex.join(["hearth", "connect", *clients, *places.arguments()])
+        click.echo(f"The clients still start their own; `{words}` points them at Hearth.")

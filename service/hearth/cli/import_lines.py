@@ -1,0 +1,103 @@
+"""What an import comes to, as text for people and as a document for programs. Pure; no secret's value is in either."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from hearth.cli import table
+from hearth.cli.gathering import origin
+from hearth.clients.finding import Found
+from hearth.clients.importing import Plan, Server
+from hearth.mcp.isolation import Mode
+
+# Who shares a process.
+MODES: dict[Mode, str] = {"shared": "one for all", "workspace": "one per folder", "session": "one per session"}
+_INDENT = "  "
+
+
+def plan_lines(plan: Plan, path: str, width: int) -> list[str]:
+    """The plan, in groups; a group with nothing in it is left out."""
+    groups = (
+        _servers(plan.servers, path, width),
+        _section("Hearth has already:", [f"{match.name} ({_origins(match.sources)})" for match in plan.matched]),
+        _section("Bridges to Hearth already:", _bridges(plan.bridges)),
+        _section("Kept as secrets, with only a reference in the config:", _secrets(plan)),
+        _section("Left where they are:", [f"{origin(found)}: {_of(found.name, why)}" for found, why in plan.left]),
+        _section("To know:", notes(plan)),
+    )
+    return [line for group in groups for line in group]
+
+
+def notes(plan: Plan) -> list[str]:
+    """What should be known of the servers."""
+    said = [(each.name, note) for each in plan.servers for note in each.notes]
+    said += [(match.name, note) for match in plan.matched for note in match.notes]
+    return [table.clean(_of(name, note)) for name, note in said]
+
+
+def _of(name: str, phrase: str) -> str:
+    return f"{name}: {phrase}"
+
+
+def _section(heading: str, lines: Iterable[str]) -> list[str]:
+    indented = [_INDENT + table.clean(line) for line in lines]
+    return [heading, *indented] if indented else []
+
+
+def _servers(servers: Sequence[Server], path: str, width: int) -> list[str]:
+    if not servers:
+        return []
+    rows = [(each.name, f"{MODES[each.mode]} ({each.reason})", f"from {_origins(each.sources)}") for each in servers]
+    heading = f"To be added to {path}:"
+    # The columns' headers would say no more than the cells do.
+    return [heading, *(_INDENT + line for line in table.columns(("", "", ""), rows, width - len(_INDENT))[1:])]
+
+
+def _origins(sources: Iterable[Found]) -> str:
+    return ", ".join(dict.fromkeys(map(origin, sources)))
+
+
+def _bridges(bridges: Iterable[Found]) -> list[str]:
+    return [f"{origin(found)}: {found.name}" for found in bridges]
+
+
+def _secrets(plan: Plan) -> list[str]:
+    return [f"{name} ({', '.join(each.servers)})" for name, each in plan.secrets.items()]
+
+
+def as_document(plan: Plan, path: str) -> dict[str, Any]:
+    """The plan for programs."""
+    return {
+        "config": path,
+        "servers": [
+            {
+                "name": each.name,
+                "entry": each.entry,
+                "isolation": each.mode,
+                "reason": each.reason,
+                "from": [_place(found) for found in each.sources],
+                "secrets": each.secrets,
+                "notes": each.notes,
+            }
+            for each in plan.servers
+        ],
+        "present": [
+            {"name": each.name, "from": [_place(found) for found in each.sources], "notes": each.notes}
+            for each in plan.matched
+        ],
+        "bridges": [_place(found) for found in plan.bridges],
+        "left": [{**_place(each.found), "reason": each.reason} for each in plan.left],
+        "secrets": [
+            {"name": name, "servers": each.servers, "stored": not each.is_new} for name, each in plan.secrets.items()
+        ],
+    }
+
+
+def _place(found: Found) -> dict[str, Any]:
+    where = found.table
+    return {
+        "client": where.client,
+        "path": where.path,
+        "scope": where.scope,
+        "folder": where.folder,
+        "name": found.name,
+    }

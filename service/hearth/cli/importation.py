@@ -1,0 +1,97 @@
+"""Servers of clients into Hearth's config: the plan with this shell and this config, and its carrying out.
+
+Either everything of a plan is done, or nothing is left of it: secrets first, as the config names them; then one edit of
+the config; if that fails, the secrets go again.
+"""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterable
+from functools import cache
+from typing import NamedTuple
+
+from hearth.cli import config_file
+from hearth.cli.answers import Answers
+from hearth.cli.config_file import Changed
+from hearth.clients import env_files, importing, records
+from hearth.clients.finding import Found
+from hearth.clients.importing import Known, Plan
+from hearth.clients.kinds import KINDS
+from hearth.clients.placeholders import Surroundings
+from hearth.config import edits
+from hearth.config.loading import FILE_LIMIT_BYTES, read_file
+from hearth.errors import Refused, VaultError
+from hearth.paths import Places, home_dir
+from hearth.vault import Vault
+
+
+class Imported(NamedTuple):
+    """What was done. `changed` is None where the config had everything already."""
+
+    changed: Changed | None
+    secrets_in: str | None  # where the new secrets lie, in words
+    daemon: str | None  # what a running one made of it
+
+
+def plan(places: Places, found: Iterable[Found], answers: Answers, with_disabled: bool) -> Plan:
+    """What is to be done. Raises ConfigError for a config with mistakes, and VaultError."""
+    path = places.config_file()
+    servers = config_file.examined(path, read_file(path, FILE_LIMIT_BYTES)).config.servers
+    known = Known(
+        servers,
+        _secrets(),
+        lambda each: records.imported(each.table, each.name) if each.table.client in KINDS else None,
+        lambda name: shutil.which(os.path.expanduser(name)),
+        env_files.read,
+    )
+    return importing.plan(found, Surroundings(os.environ, home_dir(), answers, os.sep), known, with_disabled)
+
+
+def _secrets() -> importing.SecretOf:
+    """What is stored, each asked for once, and only when somebody wants to know."""
+    vault = Vault("secrets")
+    names = frozenset(vault.entries())
+    return cache(lambda name: vault.get(name) if name in names else None)
+
+
+def carry_out(places: Places, made: Plan) -> Imported:
+    """Do what was planned. Raises HearthError, and then nothing is done."""
+    changed, where = None, None
+    if made.servers:
+        new = {name: each.value for name, each in made.secrets.items() if each.is_new}
+        stored: list[str] = []
+        try:
+            for name, value in new.items():
+                where = Vault("secrets").put(name, value)
+                stored.append(name)
+            changed = config_file.change(places, lambda data: _added(places, data, made), dry_run=False)
+        except BaseException:
+            _take_back(stored)
+            raise
+    for each, server in made.links():
+        if each.table.client in KINDS:
+            records.remember(each.table, each.name, server)
+    return Imported(changed, where, config_file.tell_daemon(places) if changed else None)
+
+
+def _added(places: Places, data: bytes | None, made: Plan) -> bytes:
+    path = places.config_file()
+    there = config_file.examined(path, data).config.servers
+    for server in made.servers:
+        if server.name in there:
+            raise Refused(f"{path} was changed meanwhile, and has a server {server.name!r} now; try again")
+        data = (
+            edits.first(path, server.name, server.entry)
+            if data is None
+            else edits.added(path, data, server.name, server.entry)
+        )
+    assert data is not None
+    return data
+
+
+def _take_back(names: list[str]) -> None:
+    for name in names:
+        # What is left is found by nobody; the reason that is told is the first one.
+        with contextlib.suppress(VaultError):
+            Vault("secrets").remove(name)
