@@ -7,6 +7,7 @@ answer are JSON on the standard streams, so that no value is ever on a command l
     {"do": "put", "service": …, "name": …, "value": …}     → {"backend": CLASS}, or null where there is no keyring
     {"do": "get", …, "backend": CLASS}                     → {"value": TEXT or null}
     {"do": "remove", …, "backend": CLASS}                  → {}
+    {"do": "look", "backend": CLASS}                       → {}, if it is there; nothing is unlocked for that
     whatever goes wrong                                    → {"error": CLASS, "message": TEXT}
 """
 
@@ -31,9 +32,9 @@ _STARTUP_SECONDS = 10.0
 _TURN = threading.Lock()
 
 
-def ask(request: dict[str, Any]) -> dict[str, Any]:
+def ask(request: dict[str, Any], seconds: float | None = None) -> dict[str, Any]:
     """What the keyring answers. Raises VaultError when it does not, or refuses. Blocks, bounded."""
-    seconds = KEYRING_SECONDS
+    seconds = KEYRING_SECONDS if seconds is None else seconds
     end = time.monotonic() + seconds
     if not _TURN.acquire(timeout=seconds):
         raise _silent(seconds)
@@ -140,6 +141,9 @@ def _perform(request: dict[str, Any]) -> dict[str, Any]:
     import keyring.errors
 
     if request["do"] == "load":
+        return {}
+    if request["do"] == "look":
+        _named(request["backend"])  # which fails where the keyring's own service is out of reach
         return {}
     service, name = request["service"], request["name"]
     if request["do"] == "put":

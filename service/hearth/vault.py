@@ -81,6 +81,12 @@ class Vault:
         value = keyring_process.ask(self._request("get", name, backend=backend)).get("value")
         return value if isinstance(value, str) else None
 
+    def reach(self, name: str, seconds: float) -> None:
+        """Raise VaultError if the keyring of a value is out of reach. It is not asked for the value, nor unlocked."""
+        entry = self.entries().get(name)
+        if entry and entry.backend != _FILE:
+            keyring_process.ask({"do": "look", "backend": entry.backend}, seconds)
+
     def put(self, name: str, value: str) -> str:
         """Keep a value, in place of a former one; where it lies now, in words. Raises VaultError."""
         if not name or not value:

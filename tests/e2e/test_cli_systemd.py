@@ -19,9 +19,8 @@ def test_status_names_the_socket_unit_as_what_lights_it(seat: Seat) -> None:
 def test_doctor_sees_the_units_and_wakes_nothing(seat: Seat) -> None:
     done = seat.hearth("doctor", "--json")
     assert done.returncode == 0, done.stdout
-    found = {finding["check"]: finding for finding in json.loads(done.stdout)["findings"]}
-    assert "active" in found["mcp.socket"]["message"]
-    assert found["mcp.service"]["state"] == "ok"
+    found = {finding["id"]: finding for finding in json.loads(done.stdout)["findings"]}
+    assert found["units.state"]["message"] == "mcp.socket is active, mcp.service is inactive"
     assert seat.starts() == 0
 
 

@@ -202,18 +202,22 @@ def test_status_says_who_would_light_it_and_wakes_nothing(home: Path) -> None:
 
 
 def test_doctor_finds_what_is_wrong_with_the_agent(home: Path) -> None:
-    def found() -> tuple[str, str]:
+    def found() -> tuple[str, str, str]:
         said = json.loads(hearth(home, path, "doctor", "--json").stdout)["findings"]
-        return next((each["state"], each["message"]) for each in said if each["check"] == "mcp.hearth")
+        return next((each["id"], each["state"], each["message"]) for each in said if each["subject"] == "mcp.hearth")
 
     path = put_on_path(home, exit=78)
-    assert found() == ("note", "not installed: the first bridge starts the daemon")
+    assert found() == ("units.missing", "note", "mcp.hearth is not installed: the first bridge starts the daemon")
     hearth(home, path, "install")
-    assert found() == ("broken", f"loaded, but {socket_of(home)} is gone, so nobody can connect")
+    assert found() == (
+        "socket.gone",
+        "broken",
+        f"mcp.hearth is loaded, but {socket_of(home)} is gone, so nobody can connect",
+    )
     listen(home)
-    assert found() == ("note", "loaded; the daemon ended last with exit code 78")
+    assert found() == ("units.failed", "note", "mcp.hearth is loaded; it ended last with exit code 78")
     plist(home).write_text(plist(home).read_text().replace(sys.executable, "/gone/bin/python"))
-    assert found() == ("broken", "it starts /gone/bin/python, which is not there")
+    assert found() == ("units.interpreter", "broken", "mcp.hearth starts /gone/bin/python, which is not there")
 
 
 def test_what_connects_a_client_names_no_place_of_linux(home: Path) -> None:
@@ -234,7 +238,7 @@ def test_doctor_looks_for_programs_on_the_path_that_launchd_gives_the_daemon(hom
 
     def found() -> dict[str, str]:
         said = json.loads(hearth(home, f"{path}:{tools}", "doctor", "--json").stdout)["findings"]
-        return next(each for each in said if each["check"] == "server mine")
+        return next(each for each in said if each["subject"] == "mine")
 
     # This shell finds it, and what was kept of another one does not.
     hearth(home, path, "install")

@@ -6,7 +6,7 @@ import subprocess
 from xml.parsers.expat import ExpatError
 
 from hearth import paths
-from hearth.cli.findings import Finding
+from hearth.cli.findings import Finding, Mend
 from hearth.cli.unit import Unit
 from hearth.host import agent
 
@@ -66,19 +66,25 @@ def check(places: paths.Places) -> list[Finding]:
     """The agent, its socket and its interpreter."""
     found = look(places, "socket")
     if found is None:
-        return [Finding("launchd", "note", "launchd has no agent for this daemon: the first bridge starts it")]
+        return [Finding("units.manager", "ok", "launchd has no agent for this daemon: the first bridge starts it")]
+    name = found.name
     if not found.installed:
-        return [Finding(found.name, "note", "not installed: the first bridge starts the daemon", _AGAIN)]
+        message = f"{name} is not installed: the first bridge starts the daemon"
+        return [Finding("units.missing", "note", message, _AGAIN, name)]
     if missing := missing_interpreter(agent.file()):
-        return [Finding(found.name, "broken", f"it starts {missing}, which is not there", _AGAIN)]
+        message = f"{name} starts {missing}, which is not there"
+        return [Finding("units.interpreter", "broken", message, _AGAIN, name, Mend("install"))]
     if found.active != "active":
-        return [Finding(found.name, "note", "installed, not loaded", _AGAIN)]
+        return [Finding("units.stopped", "note", f"{name} is installed, and not loaded", _AGAIN, name, Mend("install"))]
     if not os.path.lexists(places.socket):
-        return [Finding(found.name, "broken", f"loaded, but {places.socket} is gone, so nobody can connect", _AGAIN)]
+        message = f"{name} is loaded, but {places.socket} is gone, so nobody can connect"
+        return [Finding("socket.gone", "broken", message, _AGAIN, name)]
     if found.result and found.result[0].isdigit() and not found.result.startswith("0"):
         fix = f"{os.path.dirname(places.log)} has what it said."
-        return [Finding(found.name, "note", f"loaded; the daemon ended last with exit code {found.result}", fix)]
-    return [Finding(found.name, "ok", "installed, loaded")]
+        return [
+            Finding("units.failed", "note", f"{name} is loaded; it ended last with exit code {found.result}", fix, name)
+        ]
+    return [Finding("units.state", "ok", f"{name} is installed and loaded", "", name)]
 
 
 def missing_interpreter(path: str) -> str | None:

@@ -1,18 +1,38 @@
-"""What `hearth doctor` found, as text. Pure."""
+"""What `hearth doctor` found, as data. Pure: no look at anything, and nothing done about it."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 State = Literal["ok", "note", "broken"]
+# What `--fix` may do by itself; `checkup.mending` knows how.
+Deed = Literal["close", "forget", "sweep", "compile", "install", "start", "reload"]
+
+
+class Mend(NamedTuple):
+    """What is safe to do about a finding: which deed, and to what. Two findings may want the same one."""
+
+    deed: Deed
+    target: str = ""
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at: what is so, and what to do about it when it is not well."""
+    """One thing that was looked at: what is so, and what to do about it when it is not well.
 
-    check: str
+    `id` is "GROUP.CHECK", for machines and for the documentation, and stays; `subject` says which of several it is
+    about: a server, a unit, a file.
+    """
+
+    id: str
     state: State
     message: str
     fix: str = ""
+    subject: str = ""
+    mend: Mend | None = None
+
+    @property
+    def group(self) -> str:
+        """The part of the installation that it is about."""
+        return self.id.partition(".")[0]
 
 
 def is_well(findings: Sequence[Finding]) -> bool:
@@ -20,14 +40,39 @@ def is_well(findings: Sequence[Finding]) -> bool:
     return all(finding.state != "broken" for finding in findings)
 
 
+def mends(findings: Sequence[Finding]) -> dict[Mend, list[Finding]]:
+    """What could be done, each once and in order, and for which findings."""
+    found: dict[Mend, list[Finding]] = {}
+    for finding in findings:
+        if finding.mend and finding.state != "ok":
+            found.setdefault(finding.mend, []).append(finding)
+    return found
+
+
 def as_document(findings: Sequence[Finding]) -> dict[str, object]:
     """What `hearth doctor --json` prints."""
-    return {"ok": is_well(findings), "findings": [finding._asdict() for finding in findings]}
+    return {
+        "ok": is_well(findings),
+        "findings": [
+            {
+                "id": finding.id,
+                "subject": finding.subject,
+                "state": finding.state,
+                "message": finding.message,
+                "fix": finding.fix,
+                "fixable": finding.mend is not None,
+            }
+            for finding in findings
+        ],
+    }
 
 
 def verdict(findings: Sequence[Finding]) -> str:
     """The last line."""
     broken = sum(finding.state == "broken" for finding in findings)
-    if broken:
-        return f"{broken} of {len(findings)} checks found something broken."
-    return f"{len(findings)} checks, nothing is broken."
+    notes = sum(finding.state == "note" for finding in findings)
+    beside = f"{notes} {'note' if notes == 1 else 'notes'}" if notes else ""
+    if not broken:
+        return f"Nothing is broken{f'; {beside}' if beside else ''}."
+    things = "thing is" if broken == 1 else "things are"
+    return f"{broken} {things} broken{f', {beside}' if beside else ''}."

@@ -1,10 +1,21 @@
-"""Who holds the socket while no daemon runs: systemd or launchd, each in a module with these words."""
+"""Who holds the socket while no daemon runs: systemd or launchd, each in a module with these words.
+
+`check` is doctor's look at it; at systemd it looks in `checkup.units`.
+"""
 
 import sys
+
+from hearth.cli.findings import Finding
+from hearth.paths import Places
 
 if sys.platform == "darwin":
     from hearth.cli.agent import ADVICE_ON_PATH, ADVICE_ON_VARIABLES, check, lights, look, search_path
 else:
-    from hearth.cli.unit import ADVICE_ON_PATH, ADVICE_ON_VARIABLES, check, lights, look, search_path
+    from hearth.cli.unit import ADVICE_ON_PATH, ADVICE_ON_VARIABLES, lights, look, search_path
+
+    def check(places: Places) -> list[Finding]:
+        """Nothing: there is no service manager that is known."""
+        return []
+
 
 __all__ = ["ADVICE_ON_PATH", "ADVICE_ON_VARIABLES", "check", "lights", "look", "search_path"]

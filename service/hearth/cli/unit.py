@@ -8,11 +8,9 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 from typing import NamedTuple
 
 from hearth import paths
-from hearth.cli.findings import Finding
 from hearth.host import peers, units
 
 # The manager answers from memory; one that takes longer is not worth waiting for.
@@ -146,24 +144,3 @@ def lights(held: Unit | None) -> str:
             f" `{held.systemctl} reset-failed {held.name}`, then `{held.systemctl} start {held.name}`."
         )
     return f"{held.name} is installed but not started: `{held.systemctl} enable --now {held.name}`."
-
-
-def check(places: paths.Places) -> list[Finding]:
-    """The units, where there is a user manager."""
-    if sys.platform != "linux":
-        return []
-    if not _manager_runs(places):
-        return [Finding("systemd", "note", "no user manager here: the first bridge starts the daemon")]
-    found = [look(places, "socket"), look(places, "service")]
-    return [_check_unit(each) for each in found if each]
-
-
-def _check_unit(found: Unit) -> Finding:
-    if not found.installed:
-        return Finding(found.name, "note", "not installed: the first bridge starts the daemon", "hearth install")
-    if found.active == "failed":
-        fix = f"{found.systemctl} reset-failed {found.name}; {found.systemctl} start {found.name}"
-        return Finding(found.name, "broken", f"failed ({found.result})", fix)
-    if found.name.endswith(".socket") and found.active != "active":
-        return Finding(found.name, "note", f"installed, {found.active}", f"{found.systemctl} enable --now {found.name}")
-    return Finding(found.name, "ok", f"installed, {found.active}")

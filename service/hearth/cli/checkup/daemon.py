@@ -1,0 +1,138 @@
+"""Doctor's look at the daemon: its registry, its process, its version, its own word, and what it says of its servers.
+
+Connects only to a daemon whose process lives; any other connection could light one.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import hearth
+from hearth import registry
+from hearth.cli.checkup.patient import Patient, environment_of
+from hearth.cli.findings import Finding, Mend
+from hearth.cli.table import clean
+from hearth.host import processes
+
+_STATE = "daemon.state"
+# As `upstreams.supervision` calls what does not work.
+_FAILING = {"failed", "given up", "backing off"}
+
+
+class Facts(NamedTuple):
+    """What was seen. `lives`: by pid and start time; `reused`: somebody else has that pid now."""
+
+    path: str
+    has_file: bool
+    entry: registry.Entry | None
+    lives: bool
+    reused: bool
+    status: Mapping[str, Any]
+    silence: str
+    # PATH as the daemon was started with, and as its next start will be; both empty where it is not known.
+    search_paths: tuple[str, str] = ("", "")
+
+
+def look(patient: Patient) -> Facts:
+    """The registry's file, the process that it names, and that one's word."""
+    entry, living, word = patient.entry(), patient.living(), patient.word()
+    surroundings = patient.surroundings()
+    mine = environment_of(living.pid).get("PATH", "") if living and surroundings.whose == "the service" else ""
+    return Facts(
+        path=patient.places.registry,
+        has_file=os.path.lexists(patient.places.registry),
+        entry=entry,
+        lives=living is not None,
+        reused=bool(entry) and not living and _has_somebody(entry.pid if entry else 0),
+        status=word.status,
+        silence=word.silence,
+        search_paths=(mine, surroundings.values.get("PATH", "")) if mine else ("", ""),
+    )
+
+
+def _has_somebody(pid: int) -> bool:
+    return processes.is_alive(pid, processes.UNKNOWN_START_TIME)
+
+
+def judge(facts: Facts) -> list[Finding]:
+    """What to say of it."""
+    if facts.entry is None:
+        return [_unknown(facts)]
+    if not facts.lives:
+        return [_stale(facts, facts.entry)]
+    if facts.silence:
+        return [_silent(facts.entry.pid, facts.silence)]
+    findings = [_described(facts.entry, facts.status)]
+    if facts.status.get("degraded"):
+        findings = [_degraded(facts.entry.pid, str(facts.status["degraded"]))]
+    if facts.status.get("configError"):
+        findings.append(_old_config(str(facts.status["configError"])))
+    if facts.entry.version != hearth.__version__:
+        findings.append(_other_version(facts.entry))
+    ran, will = facts.search_paths
+    if ran != will:
+        message = "the daemon was started with another PATH than its next start will have"
+        findings.append(Finding("daemon.path", "note", message, "`hearth restart` gives it the new one."))
+    return findings + failures(facts.status.get("upstreams") or [])
+
+
+def _unknown(facts: Facts) -> Finding:
+    if not facts.has_file:
+        return Finding(_STATE, "ok", "not running")
+    message = f"{facts.path} is damaged, or not a file of yours"
+    fix = f"rm {facts.path}; the next start writes it anew."
+    return Finding("daemon.registry", "note", message, fix, mend=Mend("forget", facts.path))
+
+
+def _stale(facts: Facts, entry: registry.Entry) -> Finding:
+    mend = Mend("forget", facts.path)
+    if facts.reused:
+        message = f"{facts.path} names pid {entry.pid}, which is another program by now: the daemon was killed"
+        return Finding("daemon.reused", "note", message, "The next start writes it anew.", mend=mend)
+    message = f"{facts.path} names pid {entry.pid}, which is gone: it was killed"
+    return Finding("daemon.stale", "note", message, "The next start writes it anew.", mend=mend)
+
+
+def _silent(pid: int, reason: str) -> Finding:
+    fix = f"kill -9 {pid} ends it; bridges survive that and light a new one. `hearth logs` may say why."
+    return Finding("daemon.silent", "broken", f"pid {pid} runs and does not answer: {reason}", fix)
+
+
+def _degraded(pid: int, reason: str) -> Finding:
+    fix = "Mend that: the daemon tries again by itself."
+    return Finding("daemon.degraded", "broken", f"pid {pid} cannot serve: {clean(reason)}", fix)
+
+
+def _old_config(reason: str) -> Finding:
+    message = f"the daemon goes on with the former config, because the new one was refused: {clean(reason)}"
+    return Finding("daemon.config", "broken", message, "Mend the file; `hearth reload` has it read again.")
+
+
+def _other_version(entry: registry.Entry) -> Finding:
+    message = f"pid {entry.pid} is version {clean(entry.version)}, and {hearth.__version__} is installed"
+    return Finding("daemon.version", "note", message, f"`hearth restart` brings it to {hearth.__version__}.")
+
+
+def _described(entry: registry.Entry, status: Mapping[str, Any]) -> Finding:
+    message = f"running as pid {entry.pid}, version {clean(entry.version)}"
+    if status.get("containment"):
+        message += f"; what a server leaves running is ended by {clean(str(status['containment']))}"
+    return Finding(_STATE, "ok", message)
+
+
+def failures(upstreams: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    """The servers that do not work, by the daemon's word; one that nobody has called is not tried for this."""
+    findings = []
+    for each in upstreams:
+        name, state = clean(str(each.get("name"))), each.get("state")
+        if state not in _FAILING:
+            continue
+        message = f"{name} {_in_words(str(state))}: {clean(str(each.get('error') or 'it does not say why'))}"
+        fix = f"`hearth logs {name}` has what it said; then `hearth restart {name}`."
+        check = "servers.given_up" if state == "given up" else "servers.failed"
+        findings.append(Finding(check, "broken", message, fix, name))
+    return findings
+
+
+def _in_words(state: str) -> str:
+    return "was given up after failing too often" if state == "given up" else "does not start, or has died"

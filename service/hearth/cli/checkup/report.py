@@ -1,0 +1,64 @@
+"""What doctor found and did, as text for a person: by group, what is well in one line."""
+
+from collections.abc import Sequence
+
+import click
+
+from hearth.cli import terminal
+from hearth.cli.checkup.mending import Outcome
+from hearth.cli.findings import Finding, State
+
+_COLOURS: dict[State, str] = {"ok": "green", "note": "yellow", "broken": "red"}
+_WORST_FIRST: tuple[State, ...] = ("broken", "note", "ok")
+# "broken", and two blanks.
+_INDENT = " " * 8
+
+
+def lines(findings: Sequence[Finding], verbose: bool) -> list[str]:
+    """Every group: its state and, when it is well, its first fact; otherwise what is wrong and what to do."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(finding.group, []).append(finding)
+    width = max(map(len, groups), default=0)
+    return [line for name, group in groups.items() for line in _group_lines(name.ljust(width), group, verbose)]
+
+
+def _group_lines(name: str, group: Sequence[Finding], verbose: bool) -> list[str]:
+    worst = next(state for state in _WORST_FIRST if any(finding.state == state for finding in group))
+    well = [finding for finding in group if finding.state == "ok"]
+    ill = [finding for finding in group if finding.state != "ok"]
+    head = f"{_mark(worst)}  {click.style(name, bold=True)}"
+    if not verbose:
+        return [f"{head}  {_brief(well)}".rstrip(), *_told(ill)] if worst == "ok" else [head.rstrip(), *_told(ill)]
+    return [head.rstrip(), *(f"{_INDENT}{_mark('ok')}  {finding.message}" for finding in well), *_told(ill)]
+
+
+def _brief(well: Sequence[Finding]) -> str:
+    more = len(well) - 1
+    return well[0].message + (f" (and {more} more)" if more and well[0].group == "servers" else "")
+
+
+def _told(ill: Sequence[Finding]) -> list[str]:
+    told = []
+    arrow = "→" if terminal.shows_unicode() else "->"
+    for finding in sorted(ill, key=lambda each: _WORST_FIRST.index(each.state)):
+        told.append(f"{_INDENT}{_mark(finding.state)}  {finding.message} {click.style(f'[{finding.id}]', dim=True)}")
+        told.append(f"{_INDENT * 2}{arrow} {finding.fix}")
+    return told
+
+
+def _mark(state: State) -> str:
+    return click.style(state.ljust(6), fg=_COLOURS[state])
+
+
+def prospects(planned: Sequence[Outcome], dry_run: bool) -> list[str]:
+    """What could be mended."""
+    heading = "`hearth doctor --fix` would:" if dry_run else "To be mended:"
+    return [heading, *(f"  - {each.prospect}" for each in planned)]
+
+
+def outcome(done: Outcome) -> str:
+    """What came of one deed."""
+    if done.error:
+        return f"{click.style('could not', fg='red')} {done.prospect}: {done.error}"
+    return f"{click.style('done:', fg='green')} {done.prospect}"

@@ -1,0 +1,139 @@
+"""Doctor's look at each configured server: whether its references lead somewhere and its program is found, with the
+variables and on the PATH that the *service* has. Starts none of them.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from hearth import config, references
+from hearth.cli import holder
+from hearth.cli.checkup import shims
+from hearth.cli.checkup.patient import Patient
+from hearth.cli.findings import Finding, Mend
+from hearth.errors import ConfigError
+from hearth.paths import home_dir
+from hearth.secrecy import masked_url
+
+# Programs that are started with a file of theirs as the first argument.
+_RUNNERS = frozenset({"node", "bun", "deno", "tsx", "python", "python3", "ruby", "php", "java", "bash", "sh"})
+_WHERE_FROM = {
+    "npx": "Install Node.js (https://nodejs.org).",
+    "node": "Install Node.js (https://nodejs.org).",
+    "uvx": "Install uv (https://docs.astral.sh/uv).",
+    "uv": "Install uv (https://docs.astral.sh/uv).",
+    "docker": "Install Docker, and let your user use it.",
+    "bunx": "Install Bun (https://bun.sh).",
+    "deno": "Install Deno (https://deno.com).",
+}
+
+
+class Server(NamedTuple):
+    """One server as it would be started."""
+
+    name: str
+    # As it was written: what its references stand for may be secret.
+    written: str
+    url: str
+    problem: str = ""
+    # Where the service finds its program, and where this shell does.
+    found: str = ""
+    found_here: str = ""
+    # A folder, and a file among its arguments, that are not there.
+    missing_folder: str = ""
+    missing_file: str = ""
+
+
+class Facts(NamedTuple):
+    """What was seen."""
+
+    servers: list[Server]
+    whose: str
+    has_service: bool
+    service: Mapping[str, str]
+    shell: Mapping[str, str]
+
+
+def look(patient: Patient) -> Facts:
+    """Every server that is not switched off."""
+    surroundings = patient.surroundings()
+    has_service = surroundings.whose == "the service"
+    return Facts(
+        [_look_at(spec, surroundings.values, patient.environ) for spec in patient.servers()],
+        surroundings.whose,
+        has_service,
+        surroundings.values,
+        patient.environ,
+    )
+
+
+def _look_at(spec: config.ServerSpec, service: Mapping[str, str], shell: Mapping[str, str]) -> Server:
+    url = masked_url(spec.url or "")
+    server = Server(spec.name, spec.command or "", url)
+    try:
+        resolved = references.glance(spec, service, None if spec.isolation == "shared" else home_dir())
+    except ConfigError as error:
+        return server._replace(problem=str(error))
+    if resolved.command is None:
+        return server
+    path = references.child_environment(resolved, service)["PATH"]
+    here = references.child_environment(resolved, shell)["PATH"]
+    folder = resolved.cwd if resolved.cwd and not os.path.isdir(resolved.cwd) else ""
+    return server._replace(
+        found=shutil.which(resolved.command, path=path) or "",
+        found_here=shutil.which(resolved.command, path=here) or "",
+        missing_folder=folder,
+        missing_file=missing_file(resolved),
+    )
+
+
+def missing_file(spec: config.ServerSpec) -> str:
+    """The file that an interpreter is told to run, if it is not there."""
+    program = os.path.basename(spec.command or "")
+    script = next((word for word in spec.args if not word.startswith("-")), "")
+    if program not in _RUNNERS or not os.path.isabs(script) or script != spec.args[0] or os.path.exists(script):
+        return ""
+    return script
+
+
+def judge(facts: Facts) -> list[Finding]:
+    """What to say of them."""
+    return [_judge(server, facts) for server in facts.servers]
+
+
+def _judge(server: Server, facts: Facts) -> Finding:
+    name = server.name
+    if server.problem:
+        return Finding("servers.reference", "broken", server.problem, holder.ADVICE_ON_VARIABLES, name)
+    if server.url:
+        return Finding("servers.program", "ok", f"{name}: {server.url}, which is not tried from here", "", name)
+    if not server.found:
+        return _unfound(server, facts)
+    if server.missing_folder:
+        message = f"{name}: its folder (cwd) {server.missing_folder} is not there"
+        return Finding("servers.folder", "broken", message, "Make it, or mend cwd in the config.", name)
+    if server.missing_file:
+        message = f"{name}: {server.written} is told to run {server.missing_file}, which is not there"
+        return Finding("servers.file", "broken", message, "Mend its args in the config, or put the file there.", name)
+    if trouble := shims.trouble(server.found, facts.service, facts.shell if facts.has_service else {}):
+        return Finding("servers.shim", "note", f"{name}: {trouble.message}", trouble.fix, name)
+    return Finding("servers.program", "ok", f"{name}: {_shown(server)}", "", name)
+
+
+def _shown(server: Server) -> str:
+    return server.found if server.found.endswith(server.written) else server.written
+
+
+def _unfound(server: Server, facts: Facts) -> Finding:
+    name, written = server.name, server.written
+    if server.found_here and facts.has_service:
+        folder = os.path.dirname(server.found_here)
+        message = f"{name}: {written} is found by this shell, in {folder}, and not by the service: its PATH lacks that"
+        fix = "`hearth install` gives the service the PATH of this shell; or write the program's whole path."
+        return Finding("servers.path", "broken", message, fix, name, Mend("install"))
+    where = f"the PATH of {facts.whose}" if facts.whose != "this shell" else "PATH"
+    fix = " ".join(filter(None, [_WHERE_FROM.get(written, ""), holder.ADVICE_ON_PATH]))
+    if os.path.sep in written:
+        return Finding("servers.program", "broken", f"{name}: {written} is not there, or no program", fix, name)
+    return Finding("servers.program", "broken", f"{name}: {written} is not on {where}", fix, name)

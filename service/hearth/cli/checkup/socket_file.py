@@ -1,0 +1,140 @@
+"""Doctor's look at the socket's file: whether it is one, whose it is, and whether anybody listens behind it.
+
+Never connects: the kernel is asked who listens.
+"""
+
+import os
+import stat
+import sys
+from typing import NamedTuple
+
+from hearth import paths
+from hearth.cli.checkup.patient import Patient, me
+from hearth.cli.findings import Finding, Mend
+
+_FILE = "socket.file"
+
+
+class Facts(NamedTuple):
+    """What was seen. `pid` is of the daemon that lives, `service_pid` of systemd's; 0: none."""
+
+    path: str
+    wanted: str
+    found: os.stat_result | None
+    error: str
+    # None where the kernel does not tell.
+    listened_to: bool | None
+    pid: int
+    service_pid: int
+    # ActiveState of an installed socket unit; empty where none is installed.
+    unit: str
+    unit_name: str
+    me: int
+
+
+def look(patient: Patient) -> Facts:
+    """The file, the kernel's table and who would have made it."""
+    places, living, seen = patient.places, patient.living(), patient.manager()
+    try:
+        found, error = os.lstat(places.socket), ""
+    except (FileNotFoundError, NotADirectoryError):
+        found, error = None, ""
+    except OSError as exc:
+        found, error = None, exc.strerror or str(exc)
+    installed = seen.socket.get("LoadState") == "loaded"
+    return Facts(
+        path=places.socket,
+        wanted=os.path.join(paths.runtime_dir(), "mcp", places.key + ".sock"),
+        found=found,
+        error=error,
+        listened_to=is_listened_to(places.socket),
+        pid=living.pid if living else 0,
+        service_pid=int(seen.service.get("MainPID") or 0),
+        unit=seen.socket.get("ActiveState", "") if installed else "",
+        unit_name=seen.socket.get("Id", ""),
+        me=me(),
+    )
+
+
+def judge(facts: Facts) -> list[Finding]:
+    """What to say of it."""
+    findings = [finding for finding in (_length(facts), _beside(facts)) if finding]
+    return [*findings, _file(facts)]
+
+
+def _file(facts: Facts) -> Finding:
+    path = facts.path
+    if facts.error:
+        return Finding(_FILE, "broken", f"{path}: {facts.error}", "Make its folder yours, with mode 0700.")
+    if facts.found is None:
+        return _absence(facts)
+    mode = facts.found.st_mode
+    if not stat.S_ISSOCK(mode):
+        return Finding("socket.kind", "broken", f"{path} is not a socket", f"Move it away: mv {path} {path}.old")
+    if facts.found.st_uid != facts.me:
+        message = f"{path} belongs to user {facts.found.st_uid}, not to you"
+        return Finding("socket.owner", "broken", message, f"Have it removed: sudo rm {path}")
+    # The kernel knows a daemon's own socket by the name under which it was bound, before it was moved into place.
+    if not facts.pid and facts.listened_to is False:
+        return _dead(facts)
+    if stat.S_IMODE(mode) & 0o077:
+        message = f"{path} is open to others (mode {stat.S_IMODE(mode):04o})"
+        return Finding("socket.open", "broken", message, f"chmod 600 {path}", mend=Mend("close", path))
+    return Finding(_FILE, "ok", path)
+
+
+def _dead(facts: Facts) -> Finding:
+    message = f"{facts.path} is left over: nobody listens"
+    if facts.unit == "active":
+        # systemd believes that it listens, on a socket whose file was replaced.
+        fix = f"systemctl --user restart {facts.unit_name}"
+        return Finding("socket.dead", "broken", message, fix)
+    return Finding("socket.dead", "note", message, "The next start replaces it.", mend=Mend("sweep", facts.path))
+
+
+def _absence(facts: Facts) -> Finding:
+    if facts.pid:
+        message = f"{facts.path} is gone, so nobody reaches the daemon that runs as pid {facts.pid}"
+        fix = (
+            f"kill {facts.pid} ends it, and the next bridge starts a new one;"
+            " where systemd holds the socket: systemctl --user restart mcp.socket; where launchd does: hearth install"
+        )
+        return Finding("socket.gone", "broken", message, fix)
+    if facts.unit == "active":
+        message = f"{facts.unit_name} is on, but {facts.path} is gone, so nobody can connect"
+        return Finding("socket.gone", "broken", message, f"systemctl --user restart {facts.unit_name}")
+    return Finding(_FILE, "ok", f"{facts.path} is not there: the first bridge, or the service manager, makes it")
+
+
+def _length(facts: Facts) -> Finding | None:
+    """A path that the kernel would refuse has a stand-in, which a unit does not know."""
+    if facts.path == facts.wanted or sys.platform == "win32":
+        return None
+    message = (
+        f"{facts.wanted} is longer than the {paths.SOCKET_PATH_LIMIT_BYTES} bytes that a socket's path may have;"
+        f" {facts.path} is used in its place"
+    )
+    fix = "Point XDG_RUNTIME_DIR to a folder with a shorter name."
+    return Finding("socket.path", "broken" if facts.unit else "note", message, fix)
+
+
+def _beside(facts: Facts) -> Finding | None:
+    """A daemon that somebody else started, although there is a unit for it."""
+    if not facts.unit or not facts.pid or facts.pid == facts.service_pid:
+        return None
+    message = f"pid {facts.pid} was not started by systemd, although {facts.unit_name} is installed ({facts.unit})"
+    if facts.unit == "active":
+        return Finding("socket.beside", "note", message, "It hands over at the next connection, or: hearth stop")
+    fix = f"systemctl --user start {facts.unit_name}: it takes the socket over, and bridges follow"
+    return Finding("socket.beside", "note", message, fix, mend=Mend("start", facts.unit_name))
+
+
+def is_listened_to(path: str) -> bool | None:
+    """Whether a process listens there, asked of the kernel, not by connecting; None where it is silent."""
+    try:
+        with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:
+            rows = [line.rstrip("\n").split(None, 7) for line in file][1:]
+    except OSError:
+        return None
+    # Columns: Num RefCount Protocol Flags Type St Inode Path; flag 0x10000 is SO_ACCEPTCON.
+    return any(len(row) == 8 and row[7] == path and int(row[3], 16) & 0x10000 for row in rows)

@@ -1,0 +1,180 @@
+"""Doctor's look at systemd: whether the user's manager answers, and what is the matter with Hearth's units."""
+
+import os
+from typing import NamedTuple
+
+from hearth.cli.checkup import manager, unit_files
+from hearth.cli.checkup.manager import Properties, Sight
+from hearth.cli.checkup.patient import Patient
+from hearth.cli.checkup.unit_files import UnitFile
+from hearth.cli.findings import Finding, Mend, State
+
+_MANAGER = "units.manager"
+_STATE = "units.state"
+# What a drop-in may change, and what goes wrong then; systemd's words for it are those of `systemctl show`.
+_EXPECTED: dict[str, tuple[str, State, str]] = {
+    "Type": ("notify", "broken", "systemd does not learn when the daemon is ready"),
+    "NotifyAccess": ("main", "note", "servers could declare the daemon ready or stopping"),
+    "KillMode": ("mixed", "note", "servers are ended in the middle of the calls that are being finished"),
+    "Delegate": ("yes", "note", "what a server leaves running is not ended with it"),
+    "NoNewPrivileges": ("no", "note", "sudo, rootless containers and the like do not work in servers"),
+    "MemoryDenyWriteExecute": ("no", "broken", "Node.js does not start"),
+}
+
+
+class Facts(NamedTuple):
+    """What was seen. `names` are empty for a daemon that is named by its config's path, which has no units."""
+
+    seen: Sight
+    names: tuple[str, str] | None
+    files: tuple[UnitFile, UnitFile] | None
+    # The interpreter of this installation.
+    mine: str
+    program_works: bool
+    socket_path: str
+    lingers: bool
+    is_remote: bool
+
+
+def look(patient: Patient) -> Facts:
+    """The manager's word and the unit files."""
+    from hearth.cli import unit
+
+    seen, places = patient.manager(), patient.places
+    socket, service = (unit.unit_name(places, kind) for kind in ("socket", "service"))
+    program = manager.program(seen)
+    return Facts(
+        seen,
+        (socket, service) if socket and service else None,
+        (unit_files.look_at(seen.socket), unit_files.look_at(seen.service)) if seen.state == "answers" else None,
+        unit_files.mine(),
+        not program or os.access(program, os.X_OK),
+        places.socket,
+        unit_files.is_lingering(patient.environ),
+        bool(patient.environ.get("SSH_CONNECTION")),
+    )
+
+
+def judge(facts: Facts) -> list[Finding]:
+    """What to say of them."""
+    if facts.seen.state == "absent":
+        message = "no systemd user manager here: the first bridge starts the daemon"
+        return [Finding(_MANAGER, "ok", message)]
+    if facts.seen.state == "silent":
+        message = f"systemd's user manager does not answer: {facts.seen.said or 'it does not say why'}"
+        fix = "Log in anew; `systemctl --user status` shows more. `loginctl terminate-user $USER` ends it by force."
+        return [Finding("units.silent", "broken", message, fix)]
+    if facts.names is None or facts.files is None:
+        return [Finding(_MANAGER, "ok", "a daemon that is named by its config's path has no units")]
+    socket, service = facts.seen.socket, facts.seen.service
+    if masked := [name for name, known in zip(facts.names, (socket, service), strict=True) if _is(known, "masked")]:
+        fix = f"systemctl --user unmask {' '.join(masked)}; hearth install"
+        return [Finding("units.masked", "broken", f"{name} is masked: it cannot start", fix, name) for name in masked]
+    if not _is(socket, "loaded"):
+        message = f"{facts.names[0]} is not installed: the first bridge starts the daemon"
+        return [Finding("units.missing", "note", message, "hearth install", facts.names[0])]
+    return _installed(facts, facts.names, facts.files)
+
+
+def _is(known: Properties, state: str) -> bool:
+    return known.get("LoadState") == state
+
+
+def _installed(facts: Facts, names: tuple[str, str], files: tuple[UnitFile, UnitFile]) -> list[Finding]:
+    findings = [*_texts(names, files, facts), *_drop_ins(names[1], facts), *_states(names, facts.seen)]
+    if not _is(facts.seen.service, "loaded"):
+        message = f"{names[0]} is installed, and {names[1]} is not, so a connection starts nothing"
+        findings.append(Finding("units.incomplete", "broken", message, "hearth install", names[1], Mend("install")))
+    if any(known.get("NeedDaemonReload") == "yes" for known in (facts.seen.socket, facts.seen.service)):
+        message = "unit files have changed since systemd read them"
+        fix = "systemctl --user daemon-reload"
+        findings.append(Finding("units.unread", "note", message, fix, mend=Mend("reload")))
+    if facts.is_remote and not facts.lingers:
+        message = "systemd ends your services, the daemon among them, when you log out from this machine"
+        fix = "Where they should go on: loginctl enable-linger"
+        findings.append(Finding("units.linger", "note", message, fix))
+    if not findings or all(finding.state == "ok" for finding in findings):
+        return findings
+    return [finding for finding in findings if finding.state != "ok"]
+
+
+def _texts(names: tuple[str, str], files: tuple[UnitFile, UnitFile], facts: Facts) -> list[Finding]:
+    """The files against what this version would write."""
+    findings = []
+    python = files[1].python
+    if python and not files[1].python_works:
+        message = f"{files[1].path} starts {python}, which is not there"
+        mend = Mend("install") if files[1].wanted else None
+        findings.append(Finding("units.interpreter", "broken", message, "hearth install", names[1], mend))
+    elif files[1].wanted and python != facts.mine:
+        message = f"{files[1].path} starts another installation, {python}, and not this one, {facts.mine}"
+        fix = "`hearth install` of the one that you want to keep; remove the other."
+        findings.append(Finding("units.other", "note", message, fix, names[1]))
+    for name, file in zip(names, files, strict=True):
+        if file.wanted and file.wanted != file.text:
+            message = f"{file.path} is not what this version writes: it is of another version, or was edited"
+            fix = f"hearth install; put changes of your own into a drop-in: systemctl --user edit {name}"
+            findings.append(Finding("units.outdated", "note", message, fix, name, Mend("install")))
+        if file.hides:
+            message = f"{file.path} hides {file.hides}, which a package brings and keeps up to date"
+            findings.append(Finding("units.hidden", "note", message, "hearth uninstall", name))
+    return findings
+
+
+def _drop_ins(name: str, facts: Facts) -> list[Finding]:
+    """What drop-ins have made of the units; without any, the text tells."""
+    findings: list[Finding] = []
+    service, socket = facts.seen.service, facts.seen.socket
+    listen = socket.get("Listen", "")
+    if socket.get("DropInPaths") and facts.socket_path not in listen:
+        message = f"a drop-in ({socket['DropInPaths']}) has systemd listen on {listen}, and not on {facts.socket_path}"
+        fix = f"systemctl --user edit {socket.get('Id')}: add a ListenStream= instead of replacing it"
+        findings.append(Finding("units.drop_in", "broken", message, fix, str(socket.get("Id"))))
+    where = service.get("DropInPaths", "")
+    if not where:
+        return findings
+    fix = f"Look at it, then mend or remove it: systemctl --user edit {name}"
+    program = manager.program(facts.seen)
+    if program and not facts.program_works and facts.files and program != facts.files[1].python:
+        message = f"a drop-in ({where}) has {name} start {program}, which is not there"
+        findings.append(Finding("units.drop_in", "broken", message, fix, name))
+    for key, (wanted, state, trouble) in _EXPECTED.items():
+        if (found := service.get(key, wanted)) != wanted:
+            message = f"a drop-in ({where}) has set {key}={found}: {trouble}"
+            findings.append(Finding("units.drop_in", state, message, fix, name))
+    return findings
+
+
+def _states(names: tuple[str, str], seen: Sight) -> list[Finding]:
+    """What the units are doing."""
+    pairs = zip(names, (seen.socket, seen.service), strict=True)
+    if failed := [_failed(name, known, names[0]) for name, known in pairs if known.get("ActiveState") == "failed"]:
+        return failed
+    name, state = names[0], seen.socket.get("ActiveState", "")
+    enabled = seen.socket.get("UnitFileState", "")
+    if state not in ("active", "activating"):
+        if enabled.startswith("enabled"):
+            fix = f"systemctl --user start {name}"
+            mend = Mend("start", name)
+            return [Finding("units.stopped", "broken", f"{name} is enabled and not started", fix, name, mend)]
+        fix = f"systemctl --user enable --now {name}"
+        return [Finding("units.disabled", "note", f"{name} is installed, and neither enabled nor started", fix, name)]
+    if enabled == "disabled":
+        message = f"{name} listens, and will not after the next login: it is not enabled"
+        return [Finding("units.disabled", "note", message, f"systemctl --user enable {name}", name)]
+    return [
+        Finding(_STATE, "ok", f"{names[0]} is {state}, {names[1]} is {seen.service.get('ActiveState')}", "", names[0])
+    ]
+
+
+def _failed(name: str, known: Properties, socket: str) -> Finding:
+    result = known.get("Result", "")
+    fix = (
+        f"`journalctl --user -u {name}` says why; then systemctl --user reset-failed {name};"
+        f" systemctl --user start {socket}"
+    )
+    mend = Mend("start", socket)
+    if "start-limit-hit" in result:
+        message = f"{name} has failed: the daemon ended too often right after its start, so systemd tries no more"
+        return Finding("units.start_limit", "broken", message, fix, name, mend)
+    return Finding("units.failed", "broken", f"{name} has failed ({result})", fix, name, mend)
