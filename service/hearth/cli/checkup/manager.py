@@ -37,6 +37,13 @@ class Sight(NamedTuple):
     service: Properties = _NOTHING
     variables: Mapping[str, str] = _NOTHING
     said: str = ""
+    # What a person types to reach it.
+    systemctl: str = "systemctl --user"
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether it is the user's own, and may be asked to change things; the system's is an administrator's."""
+        return self.systemctl != "systemctl"
 
 
 def look(places: paths.Places) -> Sight:
@@ -52,7 +59,8 @@ def look(places: paths.Places) -> Sight:
         return Sight("silent", said=(said.stderr or variables.stderr).strip())
     blocks = [properties(block) for block in said.stdout.split("\n\n")] if names else []
     socket, service = (*blocks, {}, {})[:2]
-    return Sight("answers", socket, service, parse_environment(variables.stdout))
+    typed = " ".join(("systemctl", *scope))
+    return Sight("answers", socket, service, parse_environment(variables.stdout), systemctl=typed)
 
 
 def _ask(scope: Sequence[str], *arguments: str) -> "subprocess.CompletedProcess[str]":

@@ -19,7 +19,8 @@ class Facts(NamedTuple):
     """What was seen. `pid` is of the daemon that lives, `service_pid` of systemd's; 0: none."""
 
     path: str
-    wanted: str
+    # What was wanted, if the kernel would refuse its length; else empty.
+    too_long: str
     found: os.stat_result | None
     error: str
     # None where the kernel does not tell.
@@ -29,6 +30,7 @@ class Facts(NamedTuple):
     # ActiveState of an installed socket unit; empty where none is installed.
     unit: str
     unit_name: str
+    systemctl: str
     me: int
 
 
@@ -41,10 +43,12 @@ def look(patient: Patient) -> Facts:
         found, error = None, ""
     except OSError as exc:
         found, error = None, exc.strerror or str(exc)
+    name = f"{places.key}.sock"
+    fits = os.path.basename(places.socket) == name
     installed = seen.socket.get("LoadState") == "loaded"
     return Facts(
         path=places.socket,
-        wanted=os.path.join(paths.runtime_dir(), "mcp", places.key + ".sock"),
+        too_long="" if places.system_wide or fits else os.path.join(paths.runtime_dir(), "mcp", name),
         found=found,
         error=error,
         listened_to=is_listened_to(places.socket),
@@ -52,6 +56,7 @@ def look(patient: Patient) -> Facts:
         service_pid=int(seen.service.get("MainPID") or 0),
         unit=seen.socket.get("ActiveState", "") if installed else "",
         unit_name=seen.socket.get("Id", ""),
+        systemctl=seen.systemctl,
         me=me(),
     )
 
@@ -87,7 +92,7 @@ def _dead(facts: Facts) -> Finding:
     message = f"{facts.path} is left over: nobody listens"
     if facts.unit == "active":
         # systemd believes that it listens, on a socket whose file was replaced.
-        fix = f"systemctl --user restart {facts.unit_name}"
+        fix = f"{facts.systemctl} restart {facts.unit_name}"
         return Finding("socket.dead", "broken", message, fix)
     return Finding("socket.dead", "note", message, "The next start replaces it.", mend=Mend("sweep", facts.path))
 
@@ -102,16 +107,16 @@ def _absence(facts: Facts) -> Finding:
         return Finding("socket.gone", "broken", message, fix)
     if facts.unit == "active":
         message = f"{facts.unit_name} is on, but {facts.path} is gone, so nobody can connect"
-        return Finding("socket.gone", "broken", message, f"systemctl --user restart {facts.unit_name}")
+        return Finding("socket.gone", "broken", message, f"{facts.systemctl} restart {facts.unit_name}")
     return Finding(_FILE, "ok", f"{facts.path} is not there: the first bridge, or the service manager, makes it")
 
 
 def _length(facts: Facts) -> Finding | None:
     """A path that the kernel would refuse has a stand-in, which a unit does not know."""
-    if facts.path == facts.wanted or sys.platform == "win32":
+    if not facts.too_long or sys.platform == "win32":
         return None
     message = (
-        f"{facts.wanted} is longer than the {paths.SOCKET_PATH_LIMIT_BYTES} bytes that a socket's path may have;"
+        f"{facts.too_long} is longer than the {paths.SOCKET_PATH_LIMIT_BYTES} bytes that a socket's path may have;"
         f" {facts.path} is used in its place"
     )
     fix = "Point XDG_RUNTIME_DIR to a folder with a shorter name."
@@ -125,8 +130,9 @@ def _beside(facts: Facts) -> Finding | None:
     message = f"pid {facts.pid} was not started by systemd, although {facts.unit_name} is installed ({facts.unit})"
     if facts.unit == "active":
         return Finding("socket.beside", "note", message, "It hands over at the next connection, or: hearth stop")
-    fix = f"systemctl --user start {facts.unit_name}: it takes the socket over, and bridges follow"
-    return Finding("socket.beside", "note", message, fix, mend=Mend("start", facts.unit_name))
+    fix = f"{facts.systemctl} start {facts.unit_name}: it takes the socket over, and bridges follow"
+    mend = Mend("start", facts.unit_name) if facts.systemctl != "systemctl" else None
+    return Finding("socket.beside", "note", message, fix, mend=mend)
 
 
 def is_listened_to(path: str) -> bool | None:

@@ -68,12 +68,16 @@ def judge(facts: Facts) -> list[Finding]:
         return [Finding(_MANAGER, "ok", "a daemon that is named by its config's path has no units")]
     socket, service = facts.seen.socket, facts.seen.service
     if masked := [name for name, known in zip(facts.names, (socket, service), strict=True) if _is(known, "masked")]:
-        fix = f"systemctl --user unmask {' '.join(masked)}; hearth install"
+        fix = f"{facts.seen.systemctl} unmask {' '.join(masked)}; hearth install"
         return [Finding("units.masked", "broken", f"{name} is masked: it cannot start", fix, name) for name in masked]
     if not _is(socket, "loaded"):
         message = f"{facts.names[0]} is not installed: the first bridge starts the daemon"
         return [Finding("units.missing", "note", message, "hearth install", facts.names[0])]
     return _installed(facts, facts.names, facts.files)
+
+
+def _install(facts: Facts) -> Mend | None:
+    return Mend("install") if facts.seen.is_mine else None
 
 
 def _is(known: Properties, state: str) -> bool:
@@ -84,11 +88,13 @@ def _installed(facts: Facts, names: tuple[str, str], files: tuple[UnitFile, Unit
     findings = [*_texts(names, files, facts), *_drop_ins(names[1], facts), *_states(names, facts.seen)]
     if not _is(facts.seen.service, "loaded"):
         message = f"{names[0]} is installed, and {names[1]} is not, so a connection starts nothing"
-        findings.append(Finding("units.incomplete", "broken", message, "hearth install", names[1], Mend("install")))
+        findings.append(Finding("units.incomplete", "broken", message, "hearth install", names[1], _install(facts)))
     if any(known.get("NeedDaemonReload") == "yes" for known in (facts.seen.socket, facts.seen.service)):
         message = "unit files have changed since systemd read them"
-        fix = "systemctl --user daemon-reload"
-        findings.append(Finding("units.unread", "note", message, fix, mend=Mend("reload")))
+        fix = f"{facts.seen.systemctl} daemon-reload"
+        findings.append(
+            Finding("units.unread", "note", message, fix, mend=Mend("reload") if facts.seen.is_mine else None)
+        )
     if facts.is_remote and not facts.lingers:
         message = "systemd ends your services, the daemon among them, when you log out from this machine"
         fix = "Where they should go on: loginctl enable-linger"
@@ -128,12 +134,12 @@ def _drop_ins(name: str, facts: Facts) -> list[Finding]:
     listen = socket.get("Listen", "")
     if socket.get("DropInPaths") and facts.socket_path not in listen:
         message = f"a drop-in ({socket['DropInPaths']}) has systemd listen on {listen}, and not on {facts.socket_path}"
-        fix = f"systemctl --user edit {socket.get('Id')}: add a ListenStream= instead of replacing it"
+        fix = f"{facts.seen.systemctl} edit {socket.get('Id')}: add a ListenStream= instead of replacing it"
         findings.append(Finding("units.drop_in", "broken", message, fix, str(socket.get("Id"))))
     where = service.get("DropInPaths", "")
     if not where:
         return findings
-    fix = f"Look at it, then mend or remove it: systemctl --user edit {name}"
+    fix = f"Look at it, then mend or remove it: {facts.seen.systemctl} edit {name}"
     program = manager.program(facts.seen)
     if program and not facts.program_works and facts.files and program != facts.files[1].python:
         message = f"a drop-in ({where}) has {name} start {program}, which is not there"
@@ -148,32 +154,34 @@ def _drop_ins(name: str, facts: Facts) -> list[Finding]:
 def _states(names: tuple[str, str], seen: Sight) -> list[Finding]:
     """What the units are doing."""
     pairs = zip(names, (seen.socket, seen.service), strict=True)
-    if failed := [_failed(name, known, names[0]) for name, known in pairs if known.get("ActiveState") == "failed"]:
+    if failed := [
+        _failed(name, known, names[0], seen) for name, known in pairs if known.get("ActiveState") == "failed"
+    ]:
         return failed
     name, state = names[0], seen.socket.get("ActiveState", "")
     enabled = seen.socket.get("UnitFileState", "")
     if state not in ("active", "activating"):
         if enabled.startswith("enabled"):
-            fix = f"systemctl --user start {name}"
-            mend = Mend("start", name)
+            fix = f"{seen.systemctl} start {name}"
+            mend = Mend("start", name) if seen.is_mine else None
             return [Finding("units.stopped", "broken", f"{name} is enabled and not started", fix, name, mend)]
-        fix = f"systemctl --user enable --now {name}"
+        fix = f"{seen.systemctl} enable --now {name}"
         return [Finding("units.disabled", "note", f"{name} is installed, and neither enabled nor started", fix, name)]
     if enabled == "disabled":
         message = f"{name} listens, and will not after the next login: it is not enabled"
-        return [Finding("units.disabled", "note", message, f"systemctl --user enable {name}", name)]
+        return [Finding("units.disabled", "note", message, f"{seen.systemctl} enable {name}", name)]
     return [
         Finding(_STATE, "ok", f"{names[0]} is {state}, {names[1]} is {seen.service.get('ActiveState')}", "", names[0])
     ]
 
 
-def _failed(name: str, known: Properties, socket: str) -> Finding:
+def _failed(name: str, known: Properties, socket: str, seen: Sight) -> Finding:
     result = known.get("Result", "")
     fix = (
-        f"`journalctl --user -u {name}` says why; then systemctl --user reset-failed {name};"
-        f" systemctl --user start {socket}"
+        f"`{seen.systemctl.replace('systemctl', 'journalctl')} -u {name}` says why; then"
+        f" {seen.systemctl} reset-failed {name}; {seen.systemctl} start {socket}"
     )
-    mend = Mend("start", socket)
+    mend = Mend("start", socket) if seen.is_mine else None
     if "start-limit-hit" in result:
         message = f"{name} has failed: the daemon ended too often right after its start, so systemd tries no more"
         return Finding("units.start_limit", "broken", message, fix, name, mend)
