@@ -197,7 +197,7 @@ class Call:
         if self.progress_token is None or not self.is_open:
             return
         body = translate.notification_params(params, progress_token=self.progress_token)
-        self.session.outlet.notify(answers.notification("notifications/progress", body))
+        self.session.outlet.notify(answers.notification("notifications/progress", body), about=self.tag)
 
     # --- to the client
 

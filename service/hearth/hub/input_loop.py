@@ -90,7 +90,7 @@ class InputLoop:
     async def _ask(self, call: Call, question: Question) -> bytes:
         session = call.session
         put = questions.legacy(question, session.version or eras.NEWEST_LEGACY, f"hearth-{os.urandom(8).hex()}")
-        message = await self._asker.put(session, put.method, put.params, self._timeout())
+        message = await self._asker.put(session, put.method, put.params, self._timeout(), call.tag)
         if message.result is None:
             raise ClientError(message.error or b"{}")
         return questions.modern_result(question.method, message.result)

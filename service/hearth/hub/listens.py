@@ -27,10 +27,11 @@ def keep_name(kind: str, what: bytes) -> str:
 class Listen:
     """One of them. Its line is kept by the bridge, so it survives the daemon."""
 
-    __slots__ = ("id", "kinds", "session", "sources", "uris")
+    __slots__ = ("id", "kinds", "session", "sources", "tag", "uris")
 
-    def __init__(self, session: "Session", id: bytes, wanted: json.Fields) -> None:
+    def __init__(self, session: "Session", tag: int, id: bytes, wanted: json.Fields) -> None:
         self.session = session
+        self.tag = tag
         self.id = id
         self.kinds = {kind.listen: kind for kind in KINDS if values.is_true(wanted.get(kind.listen))}
         found = (values.text(raw) for raw in values.elements(wanted.get("resourceSubscriptions")))
@@ -55,24 +56,24 @@ class Listen:
             honoured["resourceSubscriptions"] = self.uris
         params: Members = {"notifications": json.dumps(honoured), "_meta": self._meta()}
         payload = answers.notification("notifications/subscriptions/acknowledged", json.join(params))
-        self.session.outlet.tell(payload)
+        self.session.outlet.tell(payload, self.tag)
 
     def changed(self, kind: Kind) -> None:
         """A list is not what it was."""
         if self.wants(kind):
             payload = answers.notification(kind.changed, json.join({"_meta": self._meta()}))
-            self.session.outlet.notify(payload, topic=f"{kind.changed}/{self.id!r}")
+            self.session.outlet.notify(payload, f"{kind.changed}/{self.id!r}", self.tag)
 
     def updated(self, uri: str, params: json.Fields) -> None:
         """A resource is not what it was; `uri` as the client knows it."""
         body = translate.notification_params(params, subscription=self.id, uri=json.dumps(uri))
         payload = answers.notification("notifications/resources/updated", body)
-        self.session.outlet.notify(payload, topic=f"{uri}/{self.id!r}")
+        self.session.outlet.notify(payload, f"{uri}/{self.id!r}", self.tag)
 
     def complete(self) -> None:
         """The subscription ends because the daemon does."""
         body = json.join({"resultType": b'"complete"', "_meta": self._meta()})
-        self.session.outlet.tell(answers.result(self.id, body))
+        self.session.outlet.tell(answers.result(self.id, body), self.tag)
 
     def _meta(self) -> bytes:
         return json.join({eras.SUBSCRIPTION_ID_KEY: self.id})

@@ -27,21 +27,26 @@ class Questions:
             raise Refused(f"the client refused the question: {values.error(message)[1]}")
         return json.split(message.result)
 
-    async def put(self, session: Session, method: str, params: RawBytes, timeout: float) -> json.Message:
-        """Ask one client and wait for its response, whatever it is. Raises Refused when there is none."""
+    async def put(
+        self, session: Session, method: str, params: RawBytes, timeout: float, about: int | None = None
+    ) -> json.Message:
+        """Ask one client and wait for its response, whatever it is. Raises Refused when there is none.
+
+        `about` is the tag of the request on whose account it is asked.
+        """
         self._count += 1
         question = f"{self._prefix}{self._count}"
         future: asyncio.Future[json.Message] = asyncio.get_running_loop().create_future()
         self._open[question] = (session, future)
-        session.outlet.ask(question, answers.request(json.dumps(question), method, params))
+        session.outlet.ask(question, answers.request(json.dumps(question), method, params), about)
         try:
             async with asyncio.timeout(timeout or None):
                 return await future
         except TimeoutError:
-            self._withdraw(question, "no answer in time")
+            self._withdraw(question, "no answer in time", about)
             raise Refused(f"nobody answered within {timeout:g} s") from None
         except asyncio.CancelledError:
-            self._withdraw(question, "whoever wanted to know has left")
+            self._withdraw(question, "whoever wanted to know has left", about)
             raise
         finally:
             # A session that left has no open questions any more, and nobody to be told.
@@ -63,10 +68,10 @@ class Questions:
                 if not future.done():
                     future.set_exception(_gone())
 
-    def _withdraw(self, question: str, reason: str) -> None:
+    def _withdraw(self, question: str, reason: str, about: int | None) -> None:
         if question in self._open:
             params = json.dumps({"requestId": question, "reason": reason})
-            self._open[question][0].outlet.tell(answers.notification("notifications/cancelled", params))
+            self._open[question][0].outlet.tell(answers.notification("notifications/cancelled", params), about)
 
 
 def _gone() -> HearthError:

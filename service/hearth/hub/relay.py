@@ -151,7 +151,8 @@ class Relay:
         if session is None or problem:
             connection.answer(refusal(message, problem or _NOBODY, eras.INTERNAL_ERROR), cause)
             return
-        task = asyncio.create_task(self._ask(session, instance, connection, message, cause))
+        about = call.tag if call else None
+        task = asyncio.create_task(self._ask(session, instance, connection, message, cause, about))
         self._open[key] = task
         task.add_done_callback(lambda done: self._settled(key, done, message, cause))
         if call:
@@ -176,7 +177,13 @@ class Relay:
         return capabilities.problem(message.method or "", params, session.capabilities, session.version or "")
 
     async def _ask(
-        self, session: Session, instance: Instance, connection: Connection, message: json.Message, cause: int | None
+        self,
+        session: Session,
+        instance: Instance,
+        connection: Connection,
+        message: json.Message,
+        cause: int | None,
+        about: int | None,
     ) -> None:
         """Put a legacy server's question to a legacy client, and its answer to the server."""
         assert message.id is not None and message.method is not None
@@ -188,7 +195,7 @@ class Relay:
             )
             if visit:
                 self._visits.begun(connection, visit, session)
-            answer = await self._asker.put(session, asked.method, asked.params, self._timeout())
+            answer = await self._asker.put(session, asked.method, asked.params, self._timeout(), about)
             if answer.result is None:
                 payload = answers.raw_error(message.id, answer.error or b"{}")
             else:
@@ -243,7 +250,7 @@ class Relay:
             heard = session.era == eras.LEGACY and levels.at_least(level, session.log_level)
         if heard:
             body = translate.notification_params(params)
-            session.outlet.notify(answers.notification("notifications/message", body))
+            session.outlet.notify(answers.notification("notifications/message", body), about=call.tag if call else None)
 
     def _withdrawn(self, connection: Connection, params: json.Fields) -> None:
         if "requestId" not in params:

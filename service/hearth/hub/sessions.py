@@ -45,7 +45,7 @@ class Replies(Protocol):
 
 
 class Outlet(Replies, Protocol):
-    """How a session's client is reached."""
+    """How a session's client is reached. `about` is the tag of the line on whose account something is said, if any."""
 
     def keep_line(self, tag: int, key: str, line: bytes) -> None:
         """Replay a part of the line `tag`, which is not finished yet, into a later daemon, as a line of its own."""
@@ -53,13 +53,13 @@ class Outlet(Replies, Protocol):
     def drop_line(self, key: str) -> None:
         """A kept line is not to be kept any longer."""
 
-    def notify(self, payload: bytes, topic: str | None = None) -> None:
+    def notify(self, payload: bytes, topic: str | None = None, about: int | None = None) -> None:
         """Something nobody asked for; may be dropped for a slow reader, and one per `topic` is enough."""
 
-    def tell(self, payload: bytes) -> None:
+    def tell(self, payload: bytes, about: int | None = None) -> None:
         """Something nobody waits for by tag, which must not be dropped."""
 
-    def ask(self, question: str, payload: bytes) -> None:
+    def ask(self, question: str, payload: bytes, about: int | None = None) -> None:
         """A request to the client."""
 
     def settled(self, question: str) -> None:
@@ -82,9 +82,9 @@ class Nobody:
     def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None: ...
     def keep_line(self, tag: int, key: str, line: bytes) -> None: ...
     def drop_line(self, key: str) -> None: ...
-    def notify(self, payload: bytes, topic: str | None = None) -> None: ...
-    def tell(self, payload: bytes) -> None: ...
-    def ask(self, question: str, payload: bytes) -> None: ...
+    def notify(self, payload: bytes, topic: str | None = None, about: int | None = None) -> None: ...
+    def tell(self, payload: bytes, about: int | None = None) -> None: ...
+    def ask(self, question: str, payload: bytes, about: int | None = None) -> None: ...
     def settled(self, question: str) -> None: ...
     def owner_changed(self, owner: str, is_owner: bool) -> None: ...
     def owes(self) -> bool:

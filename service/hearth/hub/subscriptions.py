@@ -67,7 +67,7 @@ class Subscriptions:
         wanted = json.split(params.get("notifications", b""))
         if len(session.listens) >= SUBSCRIPTIONS_LIMIT:
             raise MessageError(f"one client may have {SUBSCRIPTIONS_LIMIT} streams of notices", eras.INVALID_PARAMS)
-        listen = Listen(session, call.id, wanted)
+        listen = Listen(session, call.tag, call.id, wanted)
         del session.open[call.key]
         session.listens[call.key] = listen
         content = self._catalogue.content(session)

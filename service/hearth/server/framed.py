@@ -258,13 +258,13 @@ class FramedWire(asyncio.Protocol):
         if SEAMS:
             asyncio.get_running_loop().call_later(0, SEAMS.hit, "after-ack")
 
-    def notify(self, payload: bytes, topic: str | None = None) -> None:
+    def notify(self, payload: bytes, topic: str | None = None, about: int | None = None) -> None:
         self._outbox.write_notice(encode(b'{"type":"mcp"}', payload), topic)
 
-    def tell(self, payload: bytes) -> None:
+    def tell(self, payload: bytes, about: int | None = None) -> None:
         self._outbox.write(encode(b'{"type":"mcp"}', payload))
 
-    def ask(self, question: str, payload: bytes) -> None:
+    def ask(self, question: str, payload: bytes, about: int | None = None) -> None:
         self._send({"type": "mcp", "ask": question}, payload)
 
     def settled(self, question: str) -> None:

@@ -81,13 +81,13 @@ class LinedWire(asyncio.Protocol):
     def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None:
         self._close_when_done()
 
-    def notify(self, payload: bytes, topic: str | None = None) -> None:
+    def notify(self, payload: bytes, topic: str | None = None, about: int | None = None) -> None:
         self._outbox.write_notice(payload + b"\n", topic)
 
-    def tell(self, payload: bytes) -> None:
+    def tell(self, payload: bytes, about: int | None = None) -> None:
         self._outbox.write(payload + b"\n")
 
-    def ask(self, question: str, payload: bytes) -> None:
+    def ask(self, question: str, payload: bytes, about: int | None = None) -> None:
         self._outbox.write(payload + b"\n")
 
     def settled(self, question: str) -> None:

@@ -33,13 +33,13 @@ class Kept:
         self.kept += [keep] if keep is not None else []
         self.dropped += [drop] if drop is not None else []
 
-    def notify(self, payload: bytes, topic: str | None = None) -> None:
+    def notify(self, payload: bytes, topic: str | None = None, about: int | None = None) -> None:
         self.said.append(("notify", payload, topic))
 
-    def tell(self, payload: bytes) -> None:
+    def tell(self, payload: bytes, about: int | None = None) -> None:
         self.said.append(("tell", payload))
 
-    def ask(self, question: str, payload: bytes) -> None:
+    def ask(self, question: str, payload: bytes, about: int | None = None) -> None:
         self.said.append(("ask", question, payload))
 
     def settled(self, question: str) -> None:

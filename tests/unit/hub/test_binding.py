@@ -146,7 +146,7 @@ def test_what_a_session_subscribed_to_is_watched_on_whichever_instance_it_uses(t
     async def body() -> None:
         stage, (member, _) = Stage(tmp_path), client()
         member.subscriptions = {"hearth:s:r:1": ("s", "r:1"), "r:2": ("other", "r:2")}
-        listen = Listen(member, b"9", {})
+        listen = Listen(member, 0, b"9", {})
         listen.sources = {"r:3": ("s", "r:3"), "r:4": ("other", "r:4")}
         member.listens[9] = listen
         former = await stage.bind(member)

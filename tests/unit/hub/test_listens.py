@@ -15,10 +15,10 @@ ALL = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChang
 def listening(id: bytes = b'"s1"', **wanted: object) -> tuple[Listen, list[dict[str, object]]]:
     """A subscription, and what its client hears, once it does."""
     member, outlet = client(eras.MODERN)
-    listen = Listen(member, id, json.split(json.dumps(wanted)))
+    listen = Listen(member, 0, id, json.split(json.dumps(wanted)))
     heard: list[dict[str, object]] = []
-    outlet.notify = lambda payload, topic=None: heard.append(json.loads(payload) | {"topic": topic})  # type: ignore[method-assign]
-    outlet.tell = lambda payload: heard.append(json.loads(payload))  # type: ignore[method-assign]
+    outlet.notify = lambda payload, topic=None, about=None: heard.append(json.loads(payload) | {"topic": topic})  # type: ignore[method-assign]
+    outlet.tell = lambda payload, about=None: heard.append(json.loads(payload))  # type: ignore[method-assign]
     return listen, heard
 
 
