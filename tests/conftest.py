@@ -12,7 +12,7 @@ collect_ignore = [] if sys.platform == "win32" else ["windows"]
 THOROUGH = {
     "process": (
         "test_corners_",
-        "test_http_upstreams_",
+        "test_http_",
         "test_launchd_",
         "test_oauth_",
         "test_orphans",

@@ -11,9 +11,9 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
-from process.clients import Client, FramesClient, LinesClient, Message
+from process.clients import FramesClient, LinesClient, Message
 from process.kernel import BOUND_SECONDS, describe, pids_at_home, until
 
 UPSTREAMS = Path(__file__).parent / "upstreams"
@@ -21,7 +21,14 @@ COMMAND = (sys.executable, "-I", "-m", "hearth.server")
 # What the tests themselves must hand on: the measuring of coverage in children.
 _PASSED_ON = ("PATH", "LANG", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG", "COVERAGE_FILE")
 
-AnyClient = TypeVar("AnyClient", bound=Client)
+
+class Closable(Protocol):
+    """What is closed with the scratch home."""
+
+    def close(self) -> None: ...
+
+
+AnyClient = TypeVar("AnyClient", bound=Closable)
 
 
 def server(name: str, *words: object, **keys: object) -> dict[str, object]:
@@ -73,7 +80,7 @@ class Scratch:
         self.config = self.home / ".config" / "hearth" / "config.toml"
         self.log = self.home / ".local" / "state" / "hearth" / "logs" / "mcp.log"
         self._daemons: list[Daemon] = []
-        self._clients: list[Client] = []
+        self._clients: list[Closable] = []
 
     def __enter__(self) -> Self:
         return self

@@ -267,7 +267,7 @@ def test_a_control_request_among_lines_is_only_a_line(scratch: Scratch) -> None:
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
-        (b"GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n", b"HTTP/1.1 501 Not Implemented\r\n"),
+        (b"GET nothing\r\n\r\n", b"HTTP/1.1 400 Bad Request\r\n"),
         (b'{"type":"hello"}\n', b'{"type":"error","message":"session lines are not served'),
         (b"hello?\n", b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"expected frames, or MCP messages'),
         (b'["a batch"]\n', b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"expected frames, or MCP messages'),

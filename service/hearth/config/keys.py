@@ -37,6 +37,7 @@ SETTINGS: dict[str, Kind] = {
     "outbound_limit": values.size(_SMALLEST_LIMIT_BYTES, _LARGEST_LIMIT_BYTES),
     "upstream_queue_limit": values.size(_SMALLEST_LIMIT_BYTES, _LARGEST_LIMIT_BYTES),
     "max_connections": values.count(1, MIB),
+    "http_request_timeout": values.seconds(),
     "allowed_uids": values.ids(),
     "allowed_gids": values.ids(),
     "mode": values.choice("full", "search", "auto"),

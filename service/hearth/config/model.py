@@ -109,6 +109,7 @@ class Config(Record):
     outbound_limit: int = 64 * MIB
     upstream_queue_limit: int = 16 * MIB
     max_connections: int = 1024
+    http_request_timeout: float = 30.0
     allowed_uids: tuple[int, ...] = ()
     allowed_gids: tuple[int, ...] = ()
     mode: Mode = "full"

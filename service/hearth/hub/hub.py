@@ -32,6 +32,7 @@ from hearth.upstreams.pins import Pins
 from hearth.upstreams.process import EOF_GRACE_SECONDS, TERM_GRACE_SECONDS
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
+from hearth.wire.values import RawBytes
 
 # The longest that ending a server takes: it is asked, then told, then killed.
 SERVERS_STOP_SECONDS = EOF_GRACE_SECONDS + TERM_GRACE_SECONDS
@@ -95,6 +96,7 @@ class Hub:
         # One message of a session's client. Not a method of its own: it is the hottest path there is.
         self.receive = self._router.receive
         self.receive_batch = functools.partial(batches.receive, self._router.receive)
+        self.withdraw = self._router.withdraw
         self._adopt(config)
 
     # --- sessions
@@ -293,6 +295,11 @@ class Hub:
         """One line for `systemctl status`."""
         running = sum(bool(server.pids) for server in self.servers.values())
         return f"{len(self.sessions)} sessions, {running} of {len(self.servers)} servers running"
+
+    def input_schema(self, session: Session, tool: str) -> RawBytes | None:
+        """What a tool that the session sees takes; None for one that it does not, or not yet."""
+        offer = self._catalogue.view(session).tools.get(tool)
+        return offer.item.definition.get("inputSchema") if offer else None
 
     async def tools(self, query: str, server: str | None, limit: object) -> bytes:
         """The tools that are known, for `hearth tools`. Starts nothing. Raises HearthError."""

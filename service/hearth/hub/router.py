@@ -110,7 +110,7 @@ class Router:
             self._questions.receive_answer(session, message)
             (batch or session.outlet).finish(tag)
         else:
-            key = json.id_key(id)
+            key = tag if session.stateless else json.id_key(id)
             if key in session.open or key in session.listens:
                 problem = MessageError("a request with this id is still in flight", eras.INVALID_REQUEST)
                 (batch or session.outlet).answer(tag, answers.failure(id, problem))
@@ -176,14 +176,17 @@ class Router:
     def _cancelled(self, session: Session, params: json.Fields) -> str | None:
         if "requestId" not in params:
             return None
-        key = json.id_key(bytes(params["requestId"]))
+        return self.withdraw(session, json.id_key(bytes(params["requestId"])), params.get("reason"))
+
+    def withdraw(self, session: Session, key: object, reason: RawBytes | None = None) -> str | None:
+        """A client no longer wants an answer, or notices. The name of the line that need not be kept any longer."""
         listen = session.listens.pop(key, None)
         if listen:
             self._subscriptions.unlisten(listen)
             return listen.keep
         call = session.open.get(key)
         if call:
-            call.cancel(params.get("reason"))
+            call.cancel(reason)
         return None
 
     def _pass_on(self, session: Session, method: str, message: json.Message) -> None:

@@ -53,6 +53,9 @@ class Outlet(Replies, Protocol):
     def drop_line(self, key: str) -> None:
         """A kept line is not to be kept any longer."""
 
+    def attend(self, tag: int, keep: str) -> None:
+        """The line `tag` asked to be told of changes: it is finished, and what it asked for goes on."""
+
     def notify(self, payload: bytes, topic: str | None = None, about: int | None = None) -> None:
         """Something nobody asked for; may be dropped for a slow reader, and one per `topic` is enough."""
 
@@ -82,6 +85,7 @@ class Nobody:
     def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None: ...
     def keep_line(self, tag: int, key: str, line: bytes) -> None: ...
     def drop_line(self, key: str) -> None: ...
+    def attend(self, tag: int, keep: str) -> None: ...
     def notify(self, payload: bytes, topic: str | None = None, about: int | None = None) -> None: ...
     def tell(self, payload: bytes, about: int | None = None) -> None: ...
     def ask(self, question: str, payload: bytes, about: int | None = None) -> None: ...
@@ -101,6 +105,9 @@ class Session:
         self.wire = wire
         self.id = id or os.urandom(8).hex()
         self.secret = os.urandom(16).hex()
+        # Its requests come from clients who know nothing of each other and may use the same ids: their tags tell them
+        # apart, and none of them is ever the owner.
+        self.stateless = False
         self.client_id: str | None = None
         self.client: dict[str, str] = {}
         self.era: str | None = None
@@ -225,7 +232,8 @@ class Sessions:
         owner = self.owner
         if owner and owner.active and self._by_id.get(owner.id) is owner:
             return
-        self.owner = next((session for session in self._by_id.values() if session.active), None)
+        active = (session for session in self._by_id.values() if session.active and not session.stateless)
+        self.owner = next(active, None)
         if self.owner is None or self.owner is owner:
             return
         for session in self._by_id.values():

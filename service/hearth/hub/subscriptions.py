@@ -74,7 +74,7 @@ class Subscriptions:
         for kind in KINDS:
             if listen.wants(kind):
                 session.seen.setdefault(kind, content[kind])
-        session.outlet.finish(call.tag, keep=listen.keep)
+        session.outlet.attend(call.tag, listen.keep)
         if call.replayed:
             # Acknowledged by another daemon, whose lists the client has.
             for kind in listen.kinds.values():

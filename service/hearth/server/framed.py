@@ -40,6 +40,8 @@ _CONTROL = frozenset({"approved", "status", "tools", "reload", "restart", "shutd
 class FramedWire(asyncio.Protocol):
     """One connection that speaks frames. It is its session's outlet; a tag is the `seq` of a line."""
 
+    is_shared = False
+
     def __init__(self, steward: Steward, transport: asyncio.Transport, pid: int | None) -> None:
         config = steward.config
         self._steward = steward
@@ -274,6 +276,9 @@ class FramedWire(asyncio.Protocol):
     def keep_line(self, tag: int, key: str, line: bytes) -> None:
         self._forget_drop(key)
         self._send({"type": "keep", "seq": tag, "key": key}, line)
+
+    def attend(self, tag: int, keep: str) -> None:
+        self.finish(tag, keep)
 
     def drop_line(self, key: str) -> None:
         # An answer has no room for it; the next acknowledgement has.

@@ -18,6 +18,8 @@ READER_CHECK_SECONDS = 1.0
 class LinedWire(asyncio.Protocol):
     """One connection that speaks lines. It is its session's outlet; tags mean nothing here."""
 
+    is_shared = False
+
     def __init__(self, steward: Steward, transport: asyncio.Transport, pid: int | None) -> None:
         config = steward.config
         self._steward = steward
@@ -95,6 +97,9 @@ class LinedWire(asyncio.Protocol):
 
     def keep_line(self, tag: int, key: str, line: bytes) -> None:
         pass
+
+    def attend(self, tag: int, keep: str) -> None:
+        self.finish(tag, keep)
 
     def drop_line(self, key: str) -> None:
         pass

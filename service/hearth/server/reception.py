@@ -1,9 +1,11 @@
 """From the listener to a wire: accept, check who it is, read the first bytes, hand over to what speaks them."""
 
 import asyncio
+import importlib
 import logging
 import socket
-from typing import cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
 
 from hearth.config import Config
 from hearth.errors import Refused
@@ -16,6 +18,9 @@ from hearth.server.framed import FramedWire
 from hearth.server.lined import LinedWire
 from hearth.server.steward import Steward, Wire
 from hearth.wire.sniff import Language, sniff
+
+if TYPE_CHECKING:
+    from hearth.server.http.front import Front
 
 log = logging.getLogger(__name__)
 
@@ -30,10 +35,6 @@ RESERVED_DESCRIPTORS = 64
 # … and for each server: its three pipes, and one in passing while it starts.
 SERVER_DESCRIPTORS = 4
 
-_HTTP = (
-    b"HTTP/1.1 501 Not Implemented\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 61\r\n\r\n"
-    b'{"error":"HTTP is not served by this version of Hearth yet."}'
-)
 _UNKNOWN = "expected frames, or MCP messages one per line; a message must be a JSON object"
 _SESSION_LINES = b'{"type":"error","message":"session lines are not served by this version of Hearth yet"}\n'
 
@@ -47,8 +48,24 @@ class Reception:
         self._tasks: set[asyncio.Task[object]] = set()
         self._farewell: tuple[bool, str] | None = None
         self._starved = False
+        self._front: Front | None = None
+        self._loading: asyncio.Task[Front] | None = None
         self.undecided: set[Newcomer] = set()
         self.wires: set[Wire] = set()
+
+    def when_http_is_there(self, then: "Callable[[Front], None]") -> None:
+        """Load what speaks HTTP, if it is not there yet."""
+        if self._front:
+            then(self._front)
+            return
+        if self._loading is None:
+            self._loading = asyncio.get_running_loop().create_task(self._load_http())
+        self._loading.add_done_callback(lambda loaded: then(loaded.result()))
+
+    async def _load_http(self) -> "Front":
+        module = await asyncio.to_thread(importlib.import_module, "hearth.server.http.front")
+        self._front = front = cast("Front", module.Front(self._steward))
+        return front
 
     # --- accepting
 
@@ -69,7 +86,7 @@ class Reception:
 
     def session_wires(self) -> list[Wire]:
         """The connections that are some client's; the others are control connections."""
-        return [wire for wire in self.wires if wire.session]
+        return [wire for wire in self.wires if wire.session or wire.is_shared]
 
     def check_room(self) -> None:
         """Raise Refused if one session more would be too many."""
@@ -175,7 +192,7 @@ class Newcomer(asyncio.Protocol):
         elif language is Language.LINES:
             self._become_lined(ended)
         elif language is Language.HTTP:
-            self._end(_HTTP)
+            self._become_http()
         elif language is Language.SESSION:
             self._end(_SESSION_LINES)
         elif language is Language.UNKNOWN or ended:
@@ -190,6 +207,23 @@ class Newcomer(asyncio.Protocol):
             self._end(answers.error(None, eras.INTERNAL_ERROR, str(exc)) + b"\n")
         else:
             self._become(LinedWire(self._steward, self._transport, self._peer.pid), ended)
+
+    def _become_http(self) -> None:
+        """What speaks it takes a moment to load, the first time; the others are served meanwhile."""
+        assert self._transport is not None
+        self._transport.pause_reading()
+        self._reception.when_http_is_there(self._meet_http)
+
+    def _meet_http(self, front: "Front") -> None:
+        assert self._transport is not None
+        if self._transport.is_closing():
+            return
+        wire = front.connect(self._peer)
+        self._transport.set_protocol(wire)
+        self._reception.decided(self, wire)
+        wire.connection_made(self._transport)
+        self._transport.resume_reading()
+        wire.data_received(self._first)
 
     def _become(self, wire: FramedWire | LinedWire, ended: bool) -> None:
         assert self._transport is not None

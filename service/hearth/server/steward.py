@@ -15,6 +15,8 @@ class Wire(Protocol):
     last_seen: float | None
     # How often it was told to say that it lives.
     heartbeat_interval: float
+    # Whether it may carry requests of any session, and so has none.
+    is_shared: bool
 
     def drain(self, reconnect: bool, reason: str) -> None:
         """Take nothing new."""

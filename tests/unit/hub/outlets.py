@@ -26,6 +26,9 @@ class Kept:
     def keep_line(self, tag: int, key: str, line: bytes) -> None:
         self._note(key, None)
 
+    def attend(self, tag: int, keep: str) -> None:
+        self.finish(tag, keep)
+
     def drop_line(self, key: str) -> None:
         self._note(None, key)
 

@@ -1,0 +1,159 @@
+"""One HTTP connection: uvicorn's protocol on a transport that was accepted for any language, and limits of its own.
+
+A request that does not come to its end, or has no end of headers, must not hold anything: each part of it has a limit,
+and a time.
+"""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from hearth.hub.sessions import Session
+from hearth.server.http import responses
+
+if TYPE_CHECKING:
+    from hearth.host.peers import Peer
+    from hearth.server.http.front import Front
+
+log = logging.getLogger(__name__)
+
+# The next request on a connection that is kept; clients open another without noticing.
+KEEP_ALIVE_SECONDS = 75
+# Names and values together, as most servers have it; nothing that MCP sends comes near.
+HEADERS_LIMIT_BYTES = 64 * 1024
+HEADERS_LIMIT = 200
+URL_LIMIT_BYTES = 8 * 1024
+
+
+def settings(app: Any) -> Config:
+    """What uvicorn needs to know, once for all connections."""
+    found = Config(
+        app,
+        lifespan="off",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+    )
+    found.load()
+    return found
+
+
+class HttpConnection(HttpToolsProtocol):
+    """A connection that speaks HTTP. Sessions are told apart by its requests, so it has none."""
+
+    session: Session | None = None
+    last_seen: float | None = None
+    heartbeat_interval = 0.0
+    is_shared = True
+
+    def __init__(self, front: "Front", config: Config, state: ServerState, peer: "Peer") -> None:
+        super().__init__(config, state, {"connection": self}, asyncio.get_running_loop())
+        self.front = front
+        self.peer = peer
+        # Told when the client has gone, while a request is being answered.
+        self.on_lost: list[Any] = []
+        self._deadline: asyncio.TimerHandle | None = None
+        self._headers_bytes = 0
+        self._refused = False
+
+    # --- what uvicorn's parser tells
+
+    def data_received(self, data: bytes) -> None:
+        if self._refused or self.parser is None:
+            return
+        super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._headers_bytes = 0
+        self._end_deadline()
+        seconds = self.front.steward.config.http_request_timeout
+        if seconds:
+            self._deadline = self.loop.call_later(seconds, self._late, seconds)
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        if len(self.url) > URL_LIMIT_BYTES:
+            self.refuse(414, f"the address is longer than {URL_LIMIT_BYTES} bytes")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers_bytes += len(name) + len(value)
+        if self._headers_bytes > HEADERS_LIMIT_BYTES or len(self.headers) >= HEADERS_LIMIT:
+            self.refuse(431, f"there are more than {HEADERS_LIMIT} headers, or {HEADERS_LIMIT_BYTES} bytes of them")
+        elif not self._refused:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if not self._refused:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if not self._refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._end_deadline()
+        if not self._refused:
+            super().on_message_complete()
+
+    def _end_deadline(self) -> None:
+        if self._deadline:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _late(self, seconds: float) -> None:
+        self.refuse(408, f"the request did not come to its end within {seconds:g} s (http_request_timeout)")
+
+    def send_400_response(self, msg: str) -> None:
+        self.refuse(400, "this is not HTTP/1.1 as RFC 9112 has it")
+
+    def refuse(self, status: int, reason: str) -> None:
+        """Say what is wrong with a request that has not been answered, and end the connection."""
+        if self._refused:
+            return
+        self._refused = True
+        self._end_deadline()
+        begun = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
+        if not self.transport.is_closing() and not begun:
+            body = responses.reason(reason)
+            self.transport.write(
+                STATUS_LINE[status]
+                + b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
+                + body
+            )
+        self.transport.close()
+
+    # --- the end
+
+    def eof_received(self) -> None:
+        # A client that has said everything may still wait for its answer, but none does so over HTTP.
+        return None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end_deadline()
+        super().connection_lost(exc)
+        waiting, self.on_lost = self.on_lost, []
+        for lost in waiting:
+            lost()
+        self.front.lost(self)
+
+    def drain(self, reconnect: bool, reason: str) -> None:
+        """Take no further request; one that is being answered is."""
+        self.front.drain(reason)
+        self.shutdown()
+
+    def close(self) -> None:
+        """Close after everything queued has been taken."""
+        self.shutdown()
+
+    def abort(self, why: str) -> None:
+        """Drop a client that does not read."""
+        log.warning("the HTTP client with pid %s %s; its connection is dropped", self.peer.pid, why)
+        self.transport.abort()

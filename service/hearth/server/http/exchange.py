@@ -1,0 +1,121 @@
+"""One request and what it is answered with: JSON if the answer comes first, events if anything else does.
+
+Also streams that were asked for as such. A client that has gone is noticed at once; what that means depends on its era.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from hearth.server.http import responses
+from hearth.server.http.sessions import HttpSession
+from hearth.server.http.streams import Stream
+
+if TYPE_CHECKING:
+    from hearth.server.http.front import Request
+
+# A call that takes longer gets a stream before there is anything to say: nobody on the way gives up on a stream that
+# shows signs of life.
+PATIENCE_SECONDS = 5.0
+KEEP_ALIVE_SECONDS = 15.0
+# When a client whose connection broke is to come back.
+RETRY_MS = 1000
+# They are told where to resume before there is anything to resume.
+_PRIMED_SINCE = "2025-11-25"
+
+
+class Exchange:
+    """`headers` go with whatever the answer is."""
+
+    def __init__(self, request: "Request", found: HttpSession, headers: responses.Headers) -> None:
+        self._request = request
+        self._found = found
+        self._headers = headers
+        self._lost = False
+
+    async def run(self, receive: Callable[[int], None]) -> None:
+        """Have the hub `receive` the message, and answer."""
+        outlet = self._found.outlet
+        tag = outlet.begin()
+        stream = outlet.stream(tag)
+        assert stream is not None
+        stream.attach(self)
+        self._begin(stream)
+        try:
+            receive(tag)
+            if not stream.ended and not stream.waiting:
+                await stream.wait(PATIENCE_SECONDS)
+            await self._answer(stream)
+        finally:
+            self._end(stream)
+            if self._lost and self._found.session.stateless:
+                self._request.front.hub.withdraw(self._found.session, tag)
+            if stream.ended or self._found.session.stateless:
+                self._forget(stream)
+
+    async def _answer(self, stream: Stream) -> None:
+        from hearth.server.http.mcp import status_of
+
+        only = stream.only
+        if self._lost:
+            return
+        if only is not None:
+            status = status_of(only) if self._found.session.stateless else 200
+            await responses.answer(self._request.send, status, only, self._headers)
+            self._forget(stream)
+        elif stream.ended and not stream.waiting:
+            # A notification, a response, or a request that was cancelled meanwhile.
+            await self._request.answer(202, b"", self._headers)
+        else:
+            await self._pump(stream, resumed=False)
+
+    async def listen(self, stream: Stream, after: int | None = None) -> None:
+        """Send what is on a stream, behind that message, until its end."""
+        stream.attach(self, after)
+        self._begin(stream)
+        try:
+            await self._pump(stream, resumed=after is not None)
+        finally:
+            self._end(stream)
+
+    def _begin(self, stream: Stream) -> None:
+        self._found.begin()
+        stream.on_overflow = lambda: self._request.connection.abort("does not read (outbound_limit)")
+        self._request.connection.on_lost.append(self._on_lost)
+        self._stream = stream
+
+    def _end(self, stream: Stream) -> None:
+        if self._on_lost in self._request.connection.on_lost:
+            self._request.connection.on_lost.remove(self._on_lost)
+        stream.detach(self)
+        self._found.done()
+
+    def _on_lost(self) -> None:
+        self._lost = True
+        self._stream.detach(self)
+        self._stream.wake()
+
+    def _forget(self, stream: Stream) -> None:
+        if stream.number and not self._lost:
+            self._found.outlet.forget(stream.number)
+
+    async def _pump(self, stream: Stream, resumed: bool) -> None:
+        send, session = self._request.send, self._found.session
+        # Modern streams cannot be resumed; those of the oldest revision have no place for it.
+        number = None if session.stateless else stream.number
+        await send({"type": "http.response.start", "status": 200, "headers": [*responses.EVENT_STREAM, *self._headers]})
+        if number is not None and not resumed and (session.version or "") >= _PRIMED_SINCE:
+            await self._send(responses.priming(number, stream.taken, RETRY_MS))
+        while not self._lost:
+            messages = stream.take(self)
+            if messages:
+                await self._send(b"".join([responses.event(message, number) for message in messages]))
+            elif stream.is_over(self):
+                break
+            else:
+                await stream.wait(KEEP_ALIVE_SECONDS)
+                if not stream.waiting and not stream.is_over(self):
+                    await self._send(responses.KEEP_ALIVE)
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _send(self, body: bytes) -> None:
+        await self._request.send({"type": "http.response.body", "body": body, "more_body": True})

@@ -1,0 +1,129 @@
+"""What all HTTP connections of a daemon share: the sessions, the routes, and who may use them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.applications import Starlette
+from starlette.routing import Route
+from uvicorn.server import ServerState
+
+from hearth.host.peers import Peer
+from hearth.server.http import checks, connection, mcp, responses, sse_old
+from hearth.server.http.connection import HttpConnection
+from hearth.server.http.sessions import SWEEP_SECONDS, HttpSessions, Who
+from hearth.server.steward import Steward
+from hearth.wire import json
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Handler = Callable[["Request"], Awaitable[None]]
+
+
+class Request:
+    """One HTTP request that was let in."""
+
+    def __init__(self, front: "Front", scope: Scope, receive: Receive, send: responses.Send) -> None:
+        self.front = front
+        self.method: str = scope["method"]
+        self.headers = checks.headers_of(scope["headers"])
+        self.connection: HttpConnection = scope["state"]["connection"]
+        self.receive = receive
+        self.send = send
+        self.query = parse_qs(scope["query_string"].decode("latin-1"))
+        self.server: str | None = scope.get("path_params", {}).get("server")
+
+    @property
+    def who(self) -> Who:
+        """Who sends it."""
+        uid = self.connection.peer.uid
+        return Who(uid, self._claim("role"), self._claim("agent"), self.server, self._first("mode"))
+
+    def _claim(self, name: str) -> str | None:
+        return self.headers.get(f"x-hearth-{name}") or self._first(name)
+
+    def _first(self, name: str) -> str | None:
+        return next(iter(self.query.get(name, ())), None)
+
+    async def answer(self, status: int, body: bytes = b"", headers: responses.Headers = []) -> None:  # noqa: B006
+        """Answer it as a whole."""
+        await responses.answer(self.send, status, body, headers)
+
+    async def refuse(self, status: int, reason: str, headers: responses.Headers = []) -> None:  # noqa: B006
+        """Say what is wrong with it."""
+        await self.answer(status, responses.reason(reason), headers)
+
+
+class Front:
+    """Made with the first HTTP connection."""
+
+    def __init__(self, steward: Steward) -> None:
+        self.steward = steward
+        self.hub = steward.hub
+        self.sessions = HttpSessions(
+            steward.hub, lambda: (steward.config.max_connections, steward.config.outbound_limit), steward.now
+        )
+        # Why no further request is taken.
+        self.farewell: str | None = None
+        self._state = ServerState()
+        self._settings = connection.settings(Starlette(routes=self._routes()))
+        self._sweep()
+
+    def _routes(self) -> list[Route]:
+        served: list[tuple[str, Handler]] = [
+            ("/mcp", mcp.serve),
+            ("/mcp/{server}", mcp.serve),
+            ("/sse", sse_old.serve_stream),
+            ("/messages", sse_old.serve_message),
+            ("/healthz", _health),
+            ("/status", _status),
+        ]
+        return [Route(path, _Door(self, handler)) for path, handler in served]
+
+    def connect(self, peer: Peer) -> HttpConnection:
+        """The protocol for one connection more."""
+        return HttpConnection(self, self._settings, self._state, peer)
+
+    def lost(self, connection: HttpConnection) -> None:
+        """A connection has ended."""
+        self.steward.forget(connection)
+
+    def drain(self, reason: str) -> None:
+        """Take no further request; streams that would go on for ever end."""
+        if self.farewell is None:
+            self.farewell = reason
+            for each in self.sessions:
+                for listen in list(each.session.listens.values()):
+                    listen.complete()
+                each.outlet.end_standing()
+
+    def _sweep(self) -> None:
+        self.sessions.sweep()
+        asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
+
+
+class _Door:
+    """Lets requests in, or says why not. What is behind it need not look at addresses."""
+
+    def __init__(self, front: Front, handler: Handler) -> None:
+        self._front = front
+        self._handler = handler
+
+    async def __call__(self, scope: Scope, receive: Receive, send: responses.Send) -> None:
+        request = Request(self._front, scope, receive, send)
+        refusal = checks.refused_address(request.headers)
+        if refusal:
+            await request.refuse(403, refusal)
+        elif self._front.farewell is not None:
+            await request.refuse(503, "the daemon is going out; ask again", [(b"retry-after", b"1")])
+        else:
+            await self._handler(request)
+
+
+async def _health(request: Request) -> None:
+    await request.answer(200, b'{"status":"ok"}')
+
+
+async def _status(request: Request) -> None:
+    await request.answer(200, json.dumps(request.front.steward.status()))

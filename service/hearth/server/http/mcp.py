@@ -1,0 +1,275 @@
+"""`/mcp` and `/mcp/SERVER`: Streamable HTTP of every revision that has it.
+
+A request of the modern era is whole in itself: its headers must say again what its body says, and closing its stream
+cancels it. A legacy one belongs to a session, and its stream may be resumed.
+"""
+
+from typing import TYPE_CHECKING
+
+from hearth.errors import HearthError, MessageError, Refused, TooLarge
+from hearth.hub import batches
+from hearth.mcp import answers, eras, headers
+from hearth.server.http import checks, responses
+from hearth.server.http.exchange import Exchange
+from hearth.server.http.sessions import HttpSession
+from hearth.wire import json, values
+
+if TYPE_CHECKING:
+    from hearth.server.http.front import Request
+
+SESSION = "mcp-session-id"
+VERSION = "mcp-protocol-version"
+# What a modern answer that is an error looks like to HTTP; any other error is an answer like any other.
+_STATUSES = {
+    eras.METHOD_NOT_FOUND: 404,
+    eras.HEADER_MISMATCH: 400,
+    eras.MISSING_CAPABILITY: 400,
+    eras.UNSUPPORTED_VERSION: 400,
+}
+
+
+class Rejected(Exception):
+    """A request gets no further. `problem` is in the body of the answer, for the request of that raw `id`."""
+
+    def __init__(self, status: int, problem: HearthError, id: bytes | None = None) -> None:
+        super().__init__(str(problem))
+        self.status = status
+        self.problem = problem
+        self.id = id
+
+
+async def serve(request: "Request") -> None:
+    """One request, whatever its method."""
+    try:
+        if request.server is not None and request.server not in request.front.hub.servers:
+            raise Rejected(404, Refused(f"there is no server {request.server!r}"))
+        if request.method == "POST":
+            await _post(request)
+        elif request.method not in ("GET", "DELETE") or _names_modern(request.headers.get(VERSION)):
+            await request.refuse(405, f"{request.method} means nothing here", [(b"allow", b"POST")])
+        elif request.method == "GET":
+            await _get(request)
+        else:
+            await _delete(request)
+    except Rejected as exc:
+        await request.answer(exc.status, answers.failure(exc.id, exc.problem))
+
+
+# --- POST
+
+
+async def _post(request: "Request") -> None:
+    if not checks.is_json(request.headers.get("content-type", "")):
+        raise Rejected(415, MessageError("the body must be application/json"))
+    if not checks.accepts(request.headers.get("accept"), checks.JSON, checks.EVENTS):
+        raise Rejected(406, MessageError("Accept must name application/json and text/event-stream"))
+    body = await read_body(request)
+    if body is None:
+        return
+    message = parse(body)
+    if isinstance(message, json.Batch):
+        await _post_batch(request, message)
+    elif _is_modern(message, request.headers):
+        await _post_modern(request, message)
+    elif message.method == "initialize" and message.id is not None:
+        await _initialize(request, message)
+    else:
+        await _exchange(request, _session(request), message)
+
+
+async def read_body(request: "Request") -> bytes | None:
+    """The whole body; None when its client has gone. Raises Rejected for one over the limit."""
+    limit = request.front.steward.config.message_limit
+    declared = request.headers.get("content-length", "")
+    too_large = TooLarge(f"the body is over the limit of {limit} bytes (message_limit)")
+    if declared.isdigit() and int(declared) > limit:
+        request.connection.refuse(413, str(too_large))
+        return None
+    pieces, size = [], 0
+    while True:
+        part = await request.receive()
+        if part["type"] == "http.disconnect":
+            return None
+        pieces.append(part["body"])
+        size += len(part["body"])
+        if size > limit:
+            request.connection.refuse(413, str(too_large))
+            return None
+        if not part["more_body"]:
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def parse(body: bytes) -> json.Message | json.Batch:
+    """What was posted. Raises Rejected."""
+    # Between tokens it may have line ends, and it goes to servers as a line.
+    line = json.one_line(body) if b"\n" in body or b"\r" in body else body
+    try:
+        return json.parse_batch(line) if line.lstrip()[:1] == b"[" else json.parse(line)
+    except MessageError as exc:
+        raise Rejected(400, exc, exc.id) from exc
+
+
+async def _exchange(
+    request: "Request",
+    found: HttpSession,
+    message: json.Message | json.Batch,
+    sent: responses.Headers = [],  # noqa: B006
+) -> None:
+    exchange = Exchange(request, found, sent)
+    await exchange.run(lambda tag: _receive(request, found, tag, message))
+
+
+def _receive(request: "Request", found: HttpSession, tag: int, message: json.Message | json.Batch) -> None:
+    hub = request.front.hub
+    if isinstance(message, json.Batch):
+        hub.receive_batch(found.session, tag, message, resent=False, replay=False)
+    else:
+        hub.receive(found.session, tag, message, resent=False, replay=False)
+
+
+# --- the modern era
+
+
+def _names_modern(version: str | None) -> bool:
+    """Whether a header names a revision without sessions, known or not."""
+    return version is not None and version not in eras.LEGACY_VERSIONS and version > eras.NEWEST_LEGACY
+
+
+def _is_modern(message: json.Message, given: dict[str, str]) -> bool:
+    return _names_modern(given.get(VERSION)) or eras.PROTOCOL_VERSION_KEY in _meta(message)
+
+
+def _meta(message: json.Message) -> json.Fields:
+    return values.members(values.members(message.fields.get("params")).get("_meta"))
+
+
+async def _post_modern(request: "Request", message: json.Message) -> None:
+    try:
+        if message.method is None:
+            raise MessageError("a response may not be posted in this revision")
+        if message.id is None:
+            _check_version(request.headers.get(VERSION, ""))
+            # None of them means anything here: a request is cancelled by closing its stream.
+            await request.answer(202)
+            return
+        _check_modern(message, request.headers)
+        if message.method == "initialize":
+            # On other wires it begins a legacy conversation, whatever it carries.
+            raise Rejected(
+                404, MessageError("initialize is not part of this revision", eras.METHOD_NOT_FOUND), message.id
+            )
+        found = _modern_session(request)
+        _check_params(request, found, message)
+    except MessageError as exc:
+        raise Rejected(400, exc, message.id) from exc
+    await _exchange(request, found, message)
+
+
+def _check_modern(message: json.Message, given: dict[str, str]) -> None:
+    """Raise MessageError, in the order that the specification has."""
+    assert message.method is not None
+    meta = _meta(message)
+    version = values.text(meta.get(eras.PROTOCOL_VERSION_KEY))
+    if version is None:
+        raise MessageError(f"params._meta must have {eras.PROTOCOL_VERSION_KEY!r}", eras.INVALID_PARAMS)
+    if bytes(meta.get(eras.CLIENT_CAPABILITIES_KEY, b""))[:1] != b"{":
+        raise MessageError(f"params._meta must have {eras.CLIENT_CAPABILITIES_KEY!r}", eras.INVALID_PARAMS)
+    if given.get(VERSION, "").strip() != version:
+        raise MessageError("header MCP-Protocol-Version is not the version in the body", eras.HEADER_MISMATCH)
+    headers.check_standard(message.method, message.fields.get("params"), given)
+    _check_version(version)
+
+
+def _check_version(version: str) -> None:
+    if version not in eras.MODERN_VERSIONS:
+        raise eras.UnsupportedVersion(version)
+
+
+def _check_params(request: "Request", found: HttpSession, message: json.Message) -> None:
+    """Raise MessageError unless the arguments that a tool wants as headers, too, are there."""
+    if message.method == "tools/call":
+        params = values.members(message.fields.get("params"))
+        schema = request.front.hub.input_schema(found.session, values.text(params.get("name")) or "")
+        if schema is not None:
+            try:
+                index = headers.index(schema)
+            except headers.InvalidAnnotation:
+                # Nobody is offered such a tool over HTTP with headers to send.
+                return
+            headers.check(index, params.get("arguments"), request.headers)
+
+
+def _modern_session(request: "Request") -> HttpSession:
+    try:
+        return request.front.sessions.modern(request.who)
+    except Refused as exc:
+        raise Rejected(503, exc) from exc
+
+
+def status_of(payload: bytes) -> int:
+    """The HTTP status of a modern answer."""
+    if b'"error"' not in payload[:300]:
+        return 200
+    try:
+        error = values.members(json.parse(payload).fields.get("error"))
+    except MessageError:
+        return 200
+    return _STATUSES.get(values.integer(error.get("code")) or 0, 200)
+
+
+# --- legacy sessions
+
+
+async def _initialize(request: "Request", message: json.Message) -> None:
+    try:
+        id, found = request.front.sessions.open_legacy(request.who)
+    except Refused as exc:
+        raise Rejected(503, exc, message.id) from exc
+    await _exchange(request, found, message, [(SESSION.encode(), id.encode())])
+    if found.session.era is None:
+        # It was refused.
+        request.front.sessions.end(id)
+
+
+async def _post_batch(request: "Request", batch: json.Batch) -> None:
+    found = _session(request)
+    if found.session.version != batches.REVISION:
+        problem = MessageError(f"batches exist only in revision {batches.REVISION} of MCP: post each by itself")
+        raise Rejected(400, problem)
+    await _exchange(request, found, batch)
+
+
+def _session(request: "Request") -> HttpSession:
+    """The session that a request names. Raises Rejected."""
+    id = request.headers.get(SESSION)
+    if id is None:
+        raise Rejected(400, MessageError("header Mcp-Session-Id is missing: begin with `initialize`"))
+    found = request.front.sessions.find(id, request.who)
+    if found is None:
+        raise Rejected(404, MessageError("there is no such session, or no longer: begin with `initialize`"))
+    version = request.headers.get(VERSION)
+    if version is not None and version not in eras.LEGACY_VERSIONS:
+        raise Rejected(400, MessageError(f"header MCP-Protocol-Version names no known revision: {version!r}"))
+    return found
+
+
+async def _get(request: "Request") -> None:
+    if not checks.accepts(request.headers.get("accept"), checks.EVENTS):
+        raise Rejected(406, MessageError("Accept must name text/event-stream"))
+    found = _session(request)
+    last = request.headers.get("last-event-id")
+    exchange = Exchange(request, found, [])
+    if last is None:
+        await exchange.listen(found.outlet.general)
+        return
+    place = responses.parse_event_id(last)
+    stream = found.outlet.stream(place[0]) if place else None
+    if place is None or stream is None or not stream.has(place[1]):
+        raise Rejected(400, MessageError("what came after this Last-Event-ID is not kept, or never was"))
+    await exchange.listen(stream, place[1])
+
+
+async def _delete(request: "Request") -> None:
+    _session(request)
+    request.front.sessions.end(request.headers[SESSION])
+    await request.answer(204)

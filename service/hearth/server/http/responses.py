@@ -1,0 +1,55 @@
+"""JSON and events as HTTP carries them: what is handed to the server's `send`."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from hearth.server.http.streams import Message
+from hearth.wire import json
+
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+EVENT_STREAM: Headers = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache, no-transform"),
+    # Reverse proxies would collect events otherwise.
+    (b"x-accel-buffering", b"no"),
+]
+# A comment, so that nothing on the way takes a quiet stream for a dead one.
+KEEP_ALIVE = b":\n\n"
+
+
+def reason(text: str) -> bytes:
+    """The body of a refusal that has nothing to do with MCP."""
+    return json.dumps({"error": text})
+
+
+def event(message: Message, stream: int | None) -> bytes:
+    """A message as an event; with an id where its stream can be resumed."""
+    payload = message.payload
+    if b"\n" in payload or b"\r" in payload:
+        payload = json.one_line(payload)
+    if stream is None:
+        return b"event: message\ndata: %b\n\n" % payload
+    return b"event: message\nid: %d-%d\ndata: %b\n\n" % (stream, message.number, payload)
+
+
+def priming(stream: int, number: int, retry_ms: int) -> bytes:
+    """An event without data: the client knows then where it would have to resume, and when."""
+    return b"id: %d-%d\nretry: %d\ndata:\n\n" % (stream, number, retry_ms)
+
+
+def parse_event_id(text: str) -> tuple[int, int] | None:
+    """The stream and the message that an event id names."""
+    stream, dash, number = text.partition("-")
+    is_id = dash and stream.isascii() and stream.isdigit() and number.isascii() and number.isdigit()
+    return (int(stream), int(number)) if is_id and len(text) <= 40 else None
+
+
+async def answer(send: Send, status: int, body: bytes, headers: Headers = []) -> None:  # noqa: B006  # never changed
+    """A whole response; JSON, if there is any body."""
+    fields = [(b"content-length", b"%d" % len(body)), *headers]
+    if body:
+        fields.append((b"content-type", b"application/json"))
+    await send({"type": "http.response.start", "status": status, "headers": fields})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,77 @@
+"""HTTP+SSE of revision 2024-11-05: `GET /sse` opens the one stream, whose first event says where to post."""
+
+from typing import TYPE_CHECKING
+
+from hearth.errors import Refused
+from hearth.server.http import checks, mcp, responses
+from hearth.server.http.exchange import KEEP_ALIVE_SECONDS
+from hearth.wire import json
+
+if TYPE_CHECKING:
+    from hearth.server.http.front import Request
+
+
+async def serve_stream(request: "Request") -> None:
+    """A session, for as long as its stream."""
+    if request.method != "GET":
+        await request.refuse(405, f"{request.method} means nothing here", [(b"allow", b"GET")])
+        return
+    try:
+        id, found = request.front.sessions.open_legacy(request.who)
+    except Refused as exc:
+        await request.refuse(503, str(exc))
+        return
+    found.outlet.is_single = True
+    stream = found.outlet.general
+    reader = object()
+    stream.attach(reader)
+    found.begin()
+    stream.on_overflow = lambda: request.connection.abort("does not read (outbound_limit)")
+    # Nobody resumes it: a connection that is lost is the end.
+    request.connection.on_lost.append(lambda: request.front.sessions.end(id))
+    try:
+        await request.send({"type": "http.response.start", "status": 200, "headers": responses.EVENT_STREAM})
+        await _send(request, b"event: endpoint\ndata: /messages?session=%b\n\n" % id.encode())
+        while not stream.is_over(reader):
+            messages = stream.take(reader)
+            if messages:
+                await _send(request, b"".join([responses.event(message, None) for message in messages]))
+                continue
+            await stream.wait(KEEP_ALIVE_SECONDS)
+            if not stream.waiting and not stream.is_over(reader):
+                await _send(request, responses.KEEP_ALIVE)
+        await request.send({"type": "http.response.body", "body": b""})
+    finally:
+        found.done()
+        request.front.sessions.end(id)
+
+
+async def _send(request: "Request", body: bytes) -> None:
+    await request.send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+async def serve_message(request: "Request") -> None:
+    """A message of a session; what becomes of it is said on its stream."""
+    if request.method != "POST":
+        await request.refuse(405, f"{request.method} means nothing here", [(b"allow", b"POST")])
+        return
+    found = request.front.sessions.find(request.query.get("session", [""])[0], request.who)
+    if found is None or not found.outlet.is_single:
+        await request.refuse(404, "there is no such session: open /sse first")
+        return
+    if not checks.is_json(request.headers.get("content-type", "")):
+        await request.refuse(415, "the body must be application/json")
+        return
+    body = await mcp.read_body(request)
+    if body is None:
+        return
+    try:
+        message = mcp.parse(body)
+    except mcp.Rejected as exc:
+        await request.refuse(exc.status, str(exc))
+        return
+    if isinstance(message, json.Batch):
+        await request.refuse(400, "batches are not part of this revision")
+        return
+    request.front.hub.receive(found.session, found.outlet.begin(), message, resent=False, replay=False)
+    await request.answer(202)

@@ -1,0 +1,158 @@
+"""HTTP to a daemon's socket, as small as it can be: the standard library's client on a Unix socket."""
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from hearth.mcp import eras
+from process.daemon import Scratch
+from process.kernel import BOUND_SECONDS
+
+Message = dict[str, Any]
+BOTH = "application/json, text/event-stream"
+
+
+class Connection(http.client.HTTPConnection):
+    """One connection, over a Unix socket or TCP."""
+
+    def __init__(self, address: str | tuple[str, int]) -> None:
+        super().__init__("localhost", timeout=BOUND_SECONDS)
+        self._address = address
+
+    def connect(self) -> None:
+        if isinstance(self._address, tuple):
+            self.sock = socket.create_connection(self._address, BOUND_SECONDS)
+            return
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(BOUND_SECONDS)
+        self.sock.connect(self._address)
+
+
+class Event(NamedTuple):
+    """One event of a stream; `message` is None where it has no data."""
+
+    id: str | None
+    name: str
+    message: Message | None
+
+
+class Response:
+    """What a request got. A stream is read event by event."""
+
+    def __init__(self, inner: http.client.HTTPResponse) -> None:
+        self._inner = inner
+        self.status = inner.status
+        self.headers = {name.lower(): value for name, value in inner.getheaders()}
+        self.is_stream = self.headers.get("content-type") == "text/event-stream"
+
+    def json(self) -> Message:
+        """The whole body."""
+        found: Message = json.loads(self._inner.read())
+        return found
+
+    def text(self) -> str:
+        return self._inner.read().decode()
+
+    def events(self) -> Iterator[Event]:
+        """Until the stream ends; comments are passed over."""
+        fields: dict[str, str] = {}
+        while line := self._inner.readline():
+            name, _, value = line.decode().rstrip("\n").partition(":")
+            if name:
+                fields[name] = value.removeprefix(" ")
+            elif line == b"\n" and fields:
+                data = fields.get("data")
+                yield Event(fields.get("id"), fields.get("event", ""), json.loads(data) if data else None)
+                fields = {}
+
+    def line(self) -> str:
+        """One line of a stream, as it is."""
+        return self._inner.readline().decode().rstrip("\n")
+
+    def close(self) -> None:
+        """Read nothing more."""
+        self._inner.close()
+
+    def messages(self) -> list[Message]:
+        """Every message up to the end, of a stream or a body."""
+        if not self.is_stream:
+            return [self.json()]
+        return [event.message for event in self.events() if event.message is not None]
+
+
+class HttpClient:
+    """Requests to one path, each on a connection of its own."""
+
+    def __init__(self, scratch: Scratch, path: str = "/mcp") -> None:
+        self._address = scratch.socket
+        self._path = path
+        self.headers: dict[str, str] = {}
+        self._open: list[Connection | Response] = []
+        scratch.own(self)
+
+    def request(
+        self, method: str, body: object = None, headers: dict[str, str] | None = None, path: str | None = None
+    ) -> Response:
+        connection = Connection(self._address)
+        data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
+        usual = {"Accept": BOTH, **({"Content-Type": "application/json"} if data is not None else {})}
+        connection.request(method, path or self._path, data, {**usual, **self.headers, **(headers or {})})
+        response = Response(connection.getresponse())
+        self._open += [connection, response]
+        return response
+
+    def close(self) -> None:
+        """Break off whatever is open."""
+        for each in self._open:
+            each.close()
+
+
+class LegacyHttp(HttpClient):
+    """A session of a legacy revision."""
+
+    def open(self, version: str = eras.NEWEST_LEGACY, capabilities: Message | None = None) -> Message:
+        """`initialize`, then `notifications/initialized`. The result."""
+        params = {
+            "protocolVersion": version,
+            "capabilities": capabilities or {},
+            "clientInfo": {"name": "t", "version": "1"},
+        }
+        got = self.request("POST", {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+        assert got.status == 200, got.text()
+        self.headers["Mcp-Session-Id"] = got.headers["mcp-session-id"]
+        self.headers["MCP-Protocol-Version"] = version
+        [answer] = got.messages()
+        assert self.request("POST", {"jsonrpc": "2.0", "method": "notifications/initialized"}).status == 202
+        result: Message = answer["result"]
+        return result
+
+    def post(self, method: str, params: Message | None = None, id: object = 1) -> Response:
+        return self.request("POST", {"jsonrpc": "2.0", "id": id, "method": method, "params": params or {}})
+
+    def call(self, tool: str, id: object = 1, meta: Message | None = None, **arguments: object) -> Response:
+        params: Message = {"name": tool, "arguments": arguments}
+        return self.post("tools/call", params if meta is None else {**params, "_meta": meta}, id)
+
+
+class ModernHttp(HttpClient):
+    """Requests of the modern revision."""
+
+    def post(
+        self, method: str, params: Message | None = None, id: object = 1, headers: dict[str, str] | None = None
+    ) -> Response:
+        """With the headers that belong to it; `headers` come on top."""
+        body = dict(params or {})
+        meta = {eras.PROTOCOL_VERSION_KEY: eras.NEWEST_MODERN, eras.CLIENT_CAPABILITIES_KEY: {}}
+        body["_meta"] = {**meta, **body.get("_meta", {})}
+        usual = {"MCP-Protocol-Version": eras.NEWEST_MODERN, "Mcp-Method": method}
+        name = body.get("name") or body.get("uri")
+        if name:
+            usual["Mcp-Name"] = name
+        message = {"jsonrpc": "2.0", "id": id, "method": method, "params": body}
+        return self.request("POST", message, {**usual, **(headers or {})})
+
+    def call(self, tool: str, id: object = 1, meta: Message | None = None, **arguments: object) -> Response:
+        params: Message = {"name": tool, "arguments": arguments}
+        return self.post("tools/call", params if meta is None else {**params, "_meta": meta}, id)

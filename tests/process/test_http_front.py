@@ -1,0 +1,287 @@
+"""HTTP on the daemon's socket, both eras: a real daemon, real servers, and a client that is as small as it can be."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from hearth.mcp import eras
+from process.daemon import Scratch, server
+from process.http_clients import HttpClient, LegacyHttp, Message, ModernHttp
+from process.kernel import until
+
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
+
+@pytest.fixture
+def home(scratch: Scratch) -> Iterator[Scratch]:
+    ledger = scratch.home / "ledger"
+    scratch.configure({"echo": server("echo"), "count": server("counting", ledger), "modern": server("modern")})
+    scratch.start()
+    yield scratch
+
+
+def said(answer: Message) -> str:
+    text: str = answer["result"]["content"][0]["text"]
+    return text
+
+
+# --- legacy
+
+
+def test_a_legacy_client_opens_a_session_calls_and_leaves(home: Scratch) -> None:
+    client = LegacyHttp(home)
+    result = client.open()
+    assert (result["protocolVersion"], result["serverInfo"]["name"]) == (eras.NEWEST_LEGACY, "hearth")
+    tools = [tool["name"] for tool in client.post("tools/list").json()["result"]["tools"]]
+    assert {"echo__echo", "count__read"} <= set(tools)
+    got = client.call("echo__echo", id="a", text="hello")
+    assert (got.status, got.is_stream) == (200, False)
+    answer = got.json()
+    assert (answer["id"], said(answer)) == ("a", "hello")
+    assert client.request("DELETE").status == 204
+    assert client.post("ping").status == 404
+
+
+def test_progress_comes_on_the_stream_of_its_call(home: Scratch) -> None:
+    client = LegacyHttp(home)
+    client.open()
+    got = client.call("count__read", meta={"progressToken": "p"}, key="k", delay=300, steps=3)
+    assert got.is_stream and got.headers["x-accel-buffering"] == "no"
+    events = list(got.events())
+    # The first has no data: from it on the client knows where it would have to resume.
+    assert events[0].message is None and events[0].id is not None
+    methods = [event.message.get("method") for event in events if event.message]
+    assert methods == ["notifications/progress"] * 3 + [None]
+    ids = [event.id for event in events]
+    assert len(set(ids)) == len(ids)
+
+
+def test_a_client_that_lost_its_stream_gets_the_rest_once_when_it_comes_back(home: Scratch) -> None:
+    client = LegacyHttp(home)
+    client.open()
+    got = client.call("count__read", meta={"progressToken": "p"}, key="k", delay=1500, steps=3)
+    events = got.events()
+    seen = [next(events), next(events)]
+    # The connection breaks in the middle; that is no cancellation.
+    client.close()
+    resumed = client.request("GET", headers={"Last-Event-ID": seen[-1].id or ""})
+    assert resumed.is_stream
+    rest = [event for event in resumed.events() if event.message]
+    methods = [event.message.get("method") for event in (*seen[1:], *rest) if event.message]
+    assert methods == ["notifications/progress"] * 3 + [None]
+    assert rest[-1].message and said(rest[-1].message) == "read k"
+    assert (home.home / "ledger").read_text().splitlines()[1:] == ["read k"]
+
+
+@pytest.mark.parametrize("last", ["", "x", "9-1", "1-99", "1", "-", "1-1-1"])
+def test_what_cannot_be_resumed_is_refused(home: Scratch, last: str) -> None:
+    client = LegacyHttp(home)
+    client.open()
+    assert client.request("GET", headers={"Last-Event-ID": last}).status == 400
+
+
+def test_what_no_request_is_the_reason_of_comes_on_the_stream_that_was_opened_for_it(scratch: Scratch) -> None:
+    scratch.configure({"change": server("changing")})
+    scratch.start()
+    client, other = LegacyHttp(scratch), LegacyHttp(scratch)
+    for each in (client, other):
+        each.open()
+        each.post("tools/list").json()
+    general = client.request("GET").events()
+    assert next(general).message is None
+    other.call("change__grow", name="leaf").messages()
+    told = next(general).message
+    assert told is not None and told["method"] == "notifications/tools/list_changed"
+
+
+def test_a_server_s_question_comes_on_the_stream_of_the_call_that_caused_it(scratch: Scratch) -> None:
+    scratch.configure({"ask": server("asking")})
+    scratch.start()
+    client = LegacyHttp(scratch)
+    client.open(capabilities={"elicitation": {}, "sampling": {}})
+    events = client.call("ask__ask", method="elicitation/create").events()
+    asked = next(event.message for event in events if event.message)
+    assert asked["method"] == "elicitation/create"
+    answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}}
+    assert client.request("POST", answer).status == 202
+    final = next(event.message for event in events if event.message)
+    assert json.loads(said(final))["result"] == {"action": "decline"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 400),
+        ({"Mcp-Session-Id": "0" * 48}, 404),
+        ({"Mcp-Session-Id": "mine", "MCP-Protocol-Version": "1999-01-01"}, 400),
+    ],
+)
+def test_a_request_without_a_session_that_is_known_is_refused(
+    home: Scratch, headers: dict[str, str], status: int
+) -> None:
+    client = LegacyHttp(home)
+    client.open()
+    own = client.headers.pop("Mcp-Session-Id")
+    client.headers.clear()
+    given = {name: own if value == "mine" else value for name, value in headers.items()}
+    got = client.request("POST", PING, given)
+    assert got.status == status
+    assert "error" in got.json()
+
+
+def test_batches_are_for_the_one_revision_that_has_them(home: Scratch) -> None:
+    client = LegacyHttp(home)
+    batch = [PING, {**PING, "id": 2}, {"jsonrpc": "2.0", "method": "notifications/x"}]
+    client.open("2025-03-26")
+    got = client.request("POST", batch)
+    assert sorted(answer["id"] for answer in json.loads(got.text())) == [1, 2]
+    client.headers.clear()
+    client.open()
+    assert client.request("POST", batch).status == 400
+
+
+# --- modern
+
+
+def test_a_modern_client_needs_no_session(home: Scratch) -> None:
+    client = ModernHttp(home)
+    assert client.post("server/discover").json()["result"]["supportedVersions"] == list(eras.MODERN_VERSIONS)
+    got = client.call("echo__echo", text="hi")
+    assert got.status == 200 and "mcp-session-id" not in got.headers
+    assert said(got.json()) == "hi"
+
+
+def test_two_clients_may_use_the_same_id_at_the_same_time(home: Scratch) -> None:
+    one, other = ModernHttp(home), ModernHttp(home)
+    slow = one.call("count__read", meta={"progressToken": 1}, key="slow", delay=400, steps=2)
+    assert said(other.call("count__read", key="quick").json()) == "read quick"
+    assert said(slow.messages()[-1]) == "read slow"
+
+
+def test_closing_the_stream_cancels_the_call(home: Scratch) -> None:
+    client = ModernHttp(home)
+    got = client.call("count__read", meta={"progressToken": 1}, key="k", delay=60_000, steps=600)
+    next(got.events())
+    client.close()
+    ledger = home.home / "ledger"
+    until(lambda: "cancelled k" in ledger.read_text().splitlines(), "the server hears of it")
+    assert ModernHttp(home).call("echo__echo", text="on").status == 200
+
+
+def test_a_listening_client_is_told_on_its_own_stream(scratch: Scratch) -> None:
+    scratch.configure({"change": server("changing")})
+    scratch.start()
+    client = ModernHttp(scratch)
+    client.post("tools/list").json()
+    events = client.post("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, id=7).events()
+    first = next(events).message
+    assert first is not None and first["method"] == "notifications/subscriptions/acknowledged"
+    client.call("change__grow", name="leaf").messages()
+    told = next(events).message
+    assert told is not None and told["method"] == "notifications/tools/list_changed"
+    assert told["params"]["_meta"][eras.SUBSCRIPTION_ID_KEY] == 7
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "code"),
+    [
+        ({"MCP-Protocol-Version": "2025-11-25"}, 400, eras.HEADER_MISMATCH),
+        ({"Mcp-Method": "tools/list"}, 400, eras.HEADER_MISMATCH),
+        ({"Mcp-Name": "other"}, 400, eras.HEADER_MISMATCH),
+    ],
+)
+def test_headers_that_do_not_say_what_the_body_says_are_refused(
+    home: Scratch, change: dict[str, str], status: int, code: int
+) -> None:
+    params = {"name": "echo__echo", "arguments": {"text": ""}}
+    got = ModernHttp(home).post("tools/call", params, id="q", headers=change)
+    answer = got.json()
+    assert (got.status, answer["error"]["code"], answer["id"]) == (status, code, "q")
+
+
+def test_an_unknown_version_is_answered_with_those_that_are_known(home: Scratch) -> None:
+    params = {"_meta": {eras.PROTOCOL_VERSION_KEY: "2030-01-01"}}
+    got = ModernHttp(home).post("tools/list", params, headers={"MCP-Protocol-Version": "2030-01-01"})
+    error = got.json()["error"]
+    assert (got.status, error["code"]) == (400, eras.UNSUPPORTED_VERSION)
+    assert error["data"]["supported"] == list(eras.MODERN_VERSIONS)
+
+
+@pytest.mark.parametrize("method", ["ping", "initialize", "resources/subscribe", "no/such"])
+def test_a_method_that_the_revision_does_not_have_is_not_found(home: Scratch, method: str) -> None:
+    got = ModernHttp(home).post(method)
+    assert (got.status, got.json()["error"]["code"]) == (404, eras.METHOD_NOT_FOUND)
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_the_modern_era_has_nothing_to_get_or_delete(home: Scratch, method: str) -> None:
+    got = ModernHttp(home).request(method, headers={"MCP-Protocol-Version": eras.NEWEST_MODERN})
+    assert (got.status, got.headers["allow"]) == (405, "POST")
+
+
+# --- what both have in common
+
+
+def test_one_server_has_an_address_of_its_own_with_its_own_names(home: Scratch) -> None:
+    got = ModernHttp(home, "/mcp/echo").call("echo", text="plain")
+    assert said(got.json()) == "plain"
+    assert ModernHttp(home, "/mcp/nobody").call("echo").status == 404
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": "https://example.com"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Host": "example.com"}, 403),
+        ({"Host": "localhost.example.com:80"}, 403),
+        ({"Origin": "http://localhost:5173", "Host": "127.0.0.1:8080"}, 200),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Accept": "application/json"}, 406),
+        ({"Accept": "*/*"}, 200),
+    ],
+)
+def test_who_is_let_in(home: Scratch, headers: dict[str, str], status: int) -> None:
+    assert ModernHttp(home).post("tools/list", headers=headers).status == status
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'{"jsonrpc":"1.0"}', b"[]", b"7", b'{"a":"\xff"}'])
+def test_what_is_no_message_is_refused_with_the_reason(home: Scratch, body: bytes) -> None:
+    got = HttpClient(home).request("POST", body)
+    assert got.status == 400
+    assert "id" not in got.json()
+
+
+def test_health_and_status_are_for_whoever_looks_after_it(home: Scratch) -> None:
+    client = HttpClient(home)
+    assert client.request("GET", path="/healthz").json() == {"status": "ok"}
+    assert client.request("GET", path="/status").json()["pid"] == home.status()["pid"]
+    assert client.request("GET", path="/nothing").status == 404
+
+
+def test_the_oldest_clients_have_one_stream_and_an_address_to_post_to(home: Scratch) -> None:
+    client = HttpClient(home, "/sse")
+    events = client.request("GET", headers={"Accept": "text/event-stream"})
+    assert events.line() == "event: endpoint"
+    path = events.line().removeprefix("data: ")
+    assert events.line() == ""
+    stream = events.events()
+    params = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "o", "version": "1"}}
+    opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+    assert client.request("POST", opening, path=path).status == 202
+    answer = next(stream).message
+    assert answer is not None and answer["result"]["protocolVersion"] == "2024-11-05"
+    call = {"name": "echo__echo", "arguments": {"text": "old"}}
+    client.request("POST", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}, path=path)
+    answer = next(stream).message
+    assert answer is not None and said(answer) == "old"
+
+
+def test_a_quiet_session_does_not_hold_the_daemon(scratch: Scratch) -> None:
+    scratch.configure({"echo": server("echo")}, idle_timeout=0.5)
+    daemon = scratch.start()
+    client = LegacyHttp(scratch)
+    client.open()
+    client.call("echo__echo", text="bye").json()
+    assert daemon.wait() == 0

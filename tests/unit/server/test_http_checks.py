@@ -1,0 +1,106 @@
+"""Who is let in over HTTP, by its headers alone."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hearth.server.http import checks
+from hearth.server.http.responses import event, parse_event_id
+from hearth.server.http.streams import Message
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"host": "localhost"},
+        {"host": "LOCALHOST:1"},
+        {"host": "127.0.0.1:3847"},
+        {"host": "[::1]:3847"},
+        {"host": ""},
+        {"origin": "http://localhost:5173"},
+        {"origin": "https://127.0.0.1"},
+        {"origin": "http://[::1]:80", "host": "localhost"},
+    ],
+)
+def test_this_machine_is_let_in(headers: dict[str, str]) -> None:
+    assert checks.refused_address(headers) is None
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "example.com"},
+        {"host": "localhost.example.com"},
+        {"host": "localhost@example.com"},
+        {"host": "127.0.0.1.nip.io"},
+        {"host": "localhost, example.com"},
+        {"host": "localhost:port"},
+        {"host": "[::1"},
+        {"origin": "null"},
+        {"origin": ""},
+        {"origin": "http://example.com"},
+        {"origin": "http://localhost.example.com"},
+        {"origin": "http://localhost@example.com"},
+        {"origin": "http://example.com/localhost"},
+        {"origin": "http://localhost/path"},
+        {"origin": "file://localhost"},
+        {"origin": "localhost"},
+        {"origin": "http://localhost, http://example.com"},
+    ],
+)
+def test_anything_else_is_not(headers: dict[str, str]) -> None:
+    assert checks.refused_address(headers)
+
+
+@given(st.text(max_size=40))
+def test_no_host_makes_it_fail(text: str) -> None:
+    checks.refused_address({"host": text, "origin": text})
+
+
+@pytest.mark.parametrize(
+    ("accept", "kinds", "is_taken"),
+    [
+        (None, (checks.JSON, checks.EVENTS), True),
+        ("*/*", (checks.JSON, checks.EVENTS), True),
+        ("application/json, text/event-stream", (checks.JSON, checks.EVENTS), True),
+        ("Application/JSON;q=0.5 , text/*", (checks.JSON, checks.EVENTS), True),
+        ("application/json", (checks.JSON, checks.EVENTS), False),
+        ("text/event-stream", (checks.EVENTS,), True),
+        ("application/json, text/event-stream;q=0", (checks.JSON, checks.EVENTS), False),
+        ("", (checks.EVENTS,), False),
+    ],
+)
+def test_what_a_client_takes(accept: str | None, kinds: tuple[str, ...], is_taken: bool) -> None:
+    assert checks.accepts(accept, *kinds) is is_taken
+
+
+@pytest.mark.parametrize(
+    ("content_type", "is_json"),
+    [
+        ("application/json", True),
+        ("Application/Json; charset=UTF-8", True),
+        ('application/json; charset="utf-8"', True),
+        ("application/json; charset=latin-1", False),
+        ("text/plain", False),
+        ("application/jsonp", False),
+        ("", False),
+    ],
+)
+def test_what_is_declared_to_be_json(content_type: str, is_json: bool) -> None:
+    assert checks.is_json(content_type) is is_json
+
+
+def test_a_header_that_is_repeated_has_both_values() -> None:
+    assert checks.headers_of([(b"a", b"1"), (b"b", b"2"), (b"a", b"3")]) == {"a": "1, 3", "b": "2"}
+
+
+def test_an_event_s_id_says_where_it_is() -> None:
+    assert event(Message(7, b'{"a":\r\n1}'), 3) == b'event: message\nid: 3-7\ndata: {"a":  1}\n\n'
+    assert parse_event_id("3-7") == (3, 7)
+
+
+@given(st.text(max_size=60))
+def test_any_text_may_come_as_an_id(text: str) -> None:
+    found = parse_event_id(text)
+    assert found is None or f"{found[0]}-{found[1]}".isascii()

@@ -1,0 +1,133 @@
+"""The messages of one stream: each once, in order, for whoever reads it next; bounded where nobody does."""
+
+import asyncio
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hearth.server.http.streams import CONGESTED_BYTES, KEPT_BYTES, Stream
+
+LIMIT = 1024 * 1024
+
+
+def taken(stream: Stream, reader: object) -> list[bytes]:
+    return [message.payload for message in stream.take(reader)]
+
+
+def read(resumable: bool = True, limit: int = LIMIT) -> tuple[Stream, object]:
+    stream, reader = Stream(1, limit, resumable), object()
+    stream.attach(reader)
+    return stream, reader
+
+
+def test_a_reader_gets_each_message_once() -> None:
+    stream, reader = read()
+    stream.add(b"a")
+    stream.add(b"b")
+    assert taken(stream, reader) == [b"a", b"b"]
+    assert taken(stream, reader) == []
+    stream.add(b"c")
+    stream.end()
+    assert not stream.is_over(reader)
+    assert taken(stream, reader) == [b"c"]
+    assert stream.is_over(reader)
+    stream.add(b"late")
+    assert taken(stream, reader) == []
+
+
+def test_who_is_replaced_gets_nothing_more() -> None:
+    stream, former = read()
+    newer = object()
+    stream.attach(newer)
+    stream.add(b"a")
+    assert taken(stream, former) == [] and stream.is_over(former)
+    # That it leaves changes nothing for its successor.
+    stream.detach(former)
+    assert taken(stream, newer) == [b"a"]
+
+
+def test_a_stream_whose_only_message_is_its_last_is_known_as_such() -> None:
+    stream, _ = read()
+    assert stream.only is None
+    stream.add(b"a")
+    assert stream.only is None
+    stream.end()
+    assert stream.only == b"a"
+
+
+@given(st.lists(st.binary(min_size=1, max_size=8), max_size=20), st.data())
+def test_whoever_resumes_gets_exactly_what_is_behind(payloads: list[bytes], data: st.DataObject) -> None:
+    stream, reader = read()
+    seen: list[bytes] = []
+    for payload in payloads:
+        stream.add(payload)
+        if data.draw(st.booleans()):
+            seen += taken(stream, reader)
+    last = data.draw(st.integers(0, len(payloads)))
+    assert stream.has(last)
+    again = object()
+    stream.attach(again, last)
+    assert taken(stream, again) == payloads[last:]
+
+
+def test_what_was_never_there_cannot_be_resumed() -> None:
+    stream, _ = read()
+    stream.add(b"a")
+    assert stream.has(0) and stream.has(1) and not stream.has(2)
+
+
+def test_of_what_was_read_as_much_is_kept_as_may_have_been_in_flight() -> None:
+    stream, reader = read()
+    for _ in range(5):
+        stream.add(b"x" * (KEPT_BYTES // 2))
+        taken(stream, reader)
+    assert not stream.has(0) and stream.has(4)
+
+
+def test_a_stream_that_cannot_be_resumed_keeps_nothing() -> None:
+    stream, reader = read(resumable=False)
+    stream.add(b"a")
+    taken(stream, reader)
+    assert not stream.has(0)
+
+
+def test_a_reader_that_is_too_far_behind_loses_the_stream() -> None:
+    stream, reader = read(limit=10)
+    told: list[bool] = []
+    stream.on_overflow = lambda: told.append(True)
+    # One is always taken, whatever its size.
+    stream.add(b"x" * 50)
+    assert told == []
+    stream.add(b"y")
+    assert told == [True] and stream.overflowed and stream.is_over(reader)
+    assert taken(stream, reader) == []
+    newer = object()
+    stream.attach(newer)
+    stream.add(b"z")
+    assert taken(stream, newer) == [b"z"]
+
+
+def test_of_notices_a_slow_reader_gets_the_newest_of_each_topic() -> None:
+    stream, reader = read()
+    stream.add(b"x" * (CONGESTED_BYTES + 1))
+    stream.add_notice(b"dropped", None)
+    for number in range(3):
+        stream.add_notice(b"tools %d" % number, "tools")
+        stream.add_notice(b"prompts %d" % number, "prompts")
+    assert taken(stream, reader)[1:] == [b"tools 2", b"prompts 2"]
+    stream.add_notice(b"kept", None)
+    assert taken(stream, reader) == [b"kept"]
+
+
+def test_waiting_ends_with_news_or_with_time() -> None:
+    async def play() -> None:
+        stream, reader = read()
+        waiting = asyncio.create_task(stream.wait(60))
+        await asyncio.sleep(0)
+        stream.add(b"a")
+        await waiting
+        assert taken(stream, reader) == [b"a"]
+        await stream.wait(0.001)
+        assert not stream.waiting
+
+    asyncio.run(play())
