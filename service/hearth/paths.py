@@ -9,6 +9,9 @@ import sys
 
 # `sun_path` holds 108 bytes on Linux and 104 on macOS, the closing NUL included.
 SOCKET_PATH_LIMIT_BYTES = 103 if sys.platform == "darwin" else 107
+PIPE_PREFIX = "\\\\.\\pipe\\hearth-"
+# CreateNamedPipe takes 256 characters, the prefix included.
+PIPE_NAME_LIMIT = 256
 DEFAULT_PROFILE = "mcp"
 # Where sockets are that the administrator of a shared host has set up for its users (units/system). A folder of root's:
 # what lies there was put there by root.
@@ -22,11 +25,12 @@ _WINDOWS_DEVICES = frozenset({"con", "prn", "aux", "nul", "com", "lpt"})
 
 def home_dir() -> str:
     """The user's home, also when HOME is unset or relative."""
+    if sys.platform == "win32":
+        # Not HOME: shells that come with git set it to a path of their own kind.
+        return os.path.expanduser("~")
     home = os.environ.get("HOME", "")
     if home.startswith("/"):
         return home
-    if sys.platform == "win32":
-        return os.path.expanduser("~")
     import pwd
 
     try:
@@ -47,11 +51,10 @@ def _is_mine(path: str) -> bool:
 
 def runtime_dir() -> str:
     """The folder that lives as long as the login: RUNTIME in the documentation."""
-    if sys.platform == "win32":
-        return os.path.join(os.environ.get("LOCALAPPDATA") or home_dir(), "Temp")
-    if sys.platform == "darwin":
+    if sys.platform in ("darwin", "win32"):
         # Of macOS's own places for such things, TMPDIR is emptied at a restart and Caches whenever room is needed;
-        # launchd binds the socket at login, before anything could make the folder anew.
+        # launchd binds the socket at login, before anything could make the folder anew. Windows has Temp only, which
+        # is cleaned whenever room is needed.
         return os.path.join(state_dir(), "run")
     named = os.environ.get("XDG_RUNTIME_DIR", "")
     if named.startswith("/"):
@@ -83,11 +86,16 @@ def short_dir() -> str:
 
 def _base(variable: str, mac: str, windows: str, default: str) -> str:
     if sys.platform == "win32":
-        return os.path.join(os.environ.get(windows) or home_dir(), "hearth")
+        return os.path.join(os.environ.get(windows) or _windows_folder(windows), "hearth")
     if sys.platform == "darwin":
         return os.path.join(home_dir(), "Library", mac, "hearth")
     named = os.environ.get(variable, "")
     return os.path.join(named if named.startswith("/") else os.path.join(home_dir(), default), "hearth")
+
+
+def _windows_folder(variable: str) -> str:
+    """Where the folder of that variable is for nearly everybody, for clients that drop the variable."""
+    return os.path.join(home_dir(), "AppData", "Roaming" if variable == "APPDATA" else "Local")
 
 
 def config_dir() -> str:
@@ -153,7 +161,7 @@ class Places:
             name = self.key + ".sock"
             known = adopted if adopted and os.path.basename(adopted) == name else None
             base = os.path.dirname(known) if known else os.path.join(runtime_dir(), "mcp")
-            self.socket = known or fitting_socket_path(os.path.join(base, name))
+            self.socket = known or _endpoint(base, self.key)
             self.folder = os.path.join(base, self.key)
         self.registry = os.path.join(self.folder, "daemon.json")
         self.daemon_lock = os.path.join(self.folder, "daemon.lock")
@@ -182,7 +190,9 @@ class Places:
         if self.system_wide:
             # What is above it is root's, and everybody may pass through.
             return [self.folder]
-        folders = [os.path.dirname(self.folder), os.path.dirname(self.socket), self.folder]
+        folders = [os.path.dirname(self.folder), self.folder]
+        if sys.platform != "win32":
+            folders.insert(1, os.path.dirname(self.socket))
         # In /tmp anybody could have made it before us.
         shared = [short_dir()] if any(folder.startswith(short_dir()) for folder in folders) else []
         return list(dict.fromkeys(shared + folders))
@@ -223,6 +233,21 @@ def safe_name(name: str) -> str:
     if plain and name.split(".")[0].rstrip("123456789") not in _WINDOWS_DEVICES:
         return name
     return f"{readable.replace('.', '_')}~{digest(name, 'surrogatepass')}"
+
+
+def _endpoint(base: str, key: str) -> str:
+    """Where the daemon listens: a socket in the folder, or on Windows a named pipe."""
+    if sys.platform == "win32":
+        from hearth import sids
+
+        return pipe_name(sids.own(), key)
+    return fitting_socket_path(os.path.join(base, key + ".sock"))
+
+
+def pipe_name(sid: str, key: str) -> str:
+    """The named pipe of one user's daemon. Pipes have one name space for all users, and know no capitals. Pure."""
+    name = f"{PIPE_PREFIX}{sid}-{key.lower()}"
+    return name if len(name) <= PIPE_NAME_LIMIT else f"{PIPE_PREFIX}{sid}-{digest(key.lower())}"
 
 
 def fitting_socket_path(path: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2] / "service"
 
 # Modules that import nothing of hearth but each other, and that anybody may use. "hearth" is the version.
-FREE = {"hearth", "errors", "paths", "faults"}
+FREE = {"hearth", "errors", "paths", "faults", "sids"}
 
 # What each part may use besides itself and FREE. A part is a package of hearth, or a module beside them.
 ARROWS = {
@@ -44,9 +44,8 @@ ARROWS = {
 BRIDGE_MODULES = {
     "hearth", "hearth.errors", "hearth.paths", "hearth.faults", "hearth.wire", "hearth.wire.frames",
     "hearth.host", "hearth.host.agent", "hearth.host.locks", "hearth.host.locks_windows", "hearth.host.folders",
+    "hearth.host.pipe_streams", "hearth.sids",
 }  # fmt: skip
-# Windows has no flock; the package is imported there only.
-BRIDGE_PACKAGES = {"hearth.host.locks_windows": {"filelock"}}
 
 # Bytes in, events out: these layers neither wait nor touch the system.
 PURE = ("wire", "mcp")
@@ -161,7 +160,7 @@ def test_the_bridge_loads_little_of_hearth() -> None:
 def test_what_the_bridge_loads_is_standard_library() -> None:
     for name in bridge_closure():
         others = {item.split(".")[0] for item in imports(name)} - {"hearth"} - sys.stdlib_module_names
-        assert others <= BRIDGE_PACKAGES.get(name, set()), name
+        assert others == set(), name
         assert "asyncio" not in {item.split(".")[0] for item in imports(name)}, name
 
 

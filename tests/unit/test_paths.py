@@ -226,3 +226,19 @@ def test_a_socket_of_another_name_says_nothing_about_the_daemon_s_files(
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7")
     assert paths.Places("work", adopted="/elsewhere/other.sock").socket == "/run/user/7/mcp/work.sock"
+
+
+def test_a_pipe_is_named_by_its_user_and_its_daemon() -> None:
+    assert paths.pipe_name("S-1-5-21-7-8-9-1001", "mcp") == r"\\.\pipe\hearth-S-1-5-21-7-8-9-1001-mcp"
+    assert paths.pipe_name("S-1-5-21-7-8-9-1002", "mcp") != paths.pipe_name("S-1-5-21-7-8-9-1001", "mcp")
+
+
+def test_a_pipe_knows_no_capitals_as_the_folders_beside_it_do_not() -> None:
+    assert paths.pipe_name("S-1-5-18", "Work") == paths.pipe_name("S-1-5-18", "work")
+
+
+def test_a_pipe_whose_name_would_be_too_long_gets_a_short_one_that_stays_the_same() -> None:
+    longest = "S-1-" + "-".join(["4294967295"] * 15)
+    name = paths.pipe_name(longest, "a" * 300)
+    assert len(name) <= paths.PIPE_NAME_LIMIT
+    assert name == paths.pipe_name(longest, "a" * 300) != paths.pipe_name(longest, "a" * 299)

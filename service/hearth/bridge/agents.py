@@ -4,10 +4,13 @@ The counterpart of `units` on macOS. Knows nothing of connecting.
 """
 
 import os
+import sys
 
 from hearth.bridge import child
 from hearth.errors import StartError
 from hearth.host import agent
+
+assert sys.platform != "win32", "Windows has neither agents nor `child`"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

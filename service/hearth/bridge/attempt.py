@@ -2,7 +2,7 @@
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _socket import socket
+    from hearth.bridge.endpoint import Stream
 
 
 class Attempt:
@@ -10,7 +10,7 @@ class Attempt:
 
     __slots__ = ("absent", "hint", "sock")
 
-    def __init__(self, sock: "socket | None" = None, absent: bool = False, hint: str = "") -> None:
+    def __init__(self, sock: "Stream | None" = None, absent: bool = False, hint: str = "") -> None:
         self.sock = sock
         # Nobody listens: it makes sense to start a daemon.
         self.absent = absent

@@ -6,6 +6,8 @@ from time import monotonic, sleep
 
 from hearth.bridge.ready import is_ready
 
+assert sys.platform != "win32", "Windows has `child_windows`"
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,42 +89,31 @@ def _reap() -> None:
         _look(pid)
 
 
-if sys.platform != "win32":
+def _look(pid: int) -> int | None:
+    """The exit code, or None while it runs."""
+    try:
+        found, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        # Somebody has set SIGCHLD to be ignored: the kernel reaps, and nobody learns the code.
+        found, status = pid, 0
+    if found == 0:
+        return None
+    _unreaped.discard(pid)
+    return os.waitstatus_to_exitcode(status)
 
-    def _look(pid: int) -> int | None:
-        """The exit code, or None while it runs."""
-        try:
-            found, status = os.waitpid(pid, os.WNOHANG)
-        except ChildProcessError:
-            # Somebody has set SIGCHLD to be ignored: the kernel reaps, and nobody learns the code.
-            found, status = pid, 0
-        if found == 0:
-            return None
-        _unreaped.discard(pid)
-        return os.waitstatus_to_exitcode(status)
 
-    def _spawn(command: list[str], environment: "Mapping[str, str]", output: int, stdout: bool) -> int:
-        from _signal import SIGINT, SIGPIPE  # type: ignore[import-not-found]
+def _spawn(command: list[str], environment: "Mapping[str, str]", output: int, stdout: bool) -> int:
+    from _signal import SIGINT, SIGPIPE  # type: ignore[import-not-found]
 
-        to_null = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
-        actions = [
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_DUP2, output, 1) if stdout else to_null,
-            (os.POSIX_SPAWN_DUP2, output, 2),
-        ]
-        defaults = (SIGINT, SIGPIPE)
-        try:
-            return os.posix_spawnp(
-                command[0], command, environment, file_actions=actions, setsid=True, setsigdef=defaults
-            )
-        except NotImplementedError:
-            # Older macOS: the daemon makes a session of its own a moment later.
-            return os.posix_spawnp(command[0], command, environment, file_actions=actions, setsigdef=defaults)
-
-else:
-
-    def _look(pid: int) -> int | None:
-        return 0
-
-    def _spawn(command: list[str], environment: "Mapping[str, str]", output: int, stdout: bool) -> int:
-        raise OSError(0, "programs cannot be started on Windows yet", command[0])
+    to_null = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, output, 1) if stdout else to_null,
+        (os.POSIX_SPAWN_DUP2, output, 2),
+    ]
+    defaults = (SIGINT, SIGPIPE)
+    try:
+        return os.posix_spawnp(command[0], command, environment, file_actions=actions, setsid=True, setsigdef=defaults)
+    except NotImplementedError:
+        # Older macOS: the daemon makes a session of its own a moment later.
+        return os.posix_spawnp(command[0], command, environment, file_actions=actions, setsigdef=defaults)

@@ -1,16 +1,17 @@
-"""The byte stream to the daemon: a Unix socket. The one place of the bridge's fast path that knows the system.
+"""The byte stream to the daemon: a Unix socket, or on Windows a named pipe. Nothing here knows frames.
 
-A named pipe for Windows would be a second half of this file. Nothing here knows frames.
+The one place of the bridge's fast path that knows the system.
 """
 
 import os
 import sys
-from _socket import socket
 
 from hearth.paths import short_dir
 
 if sys.platform != "win32":
-    from _socket import AF_UNIX, MSG_DONTWAIT, SHUT_RDWR, SHUT_WR, SO_RCVTIMEO, SOCK_STREAM, SOL_SOCKET
+    from _socket import AF_UNIX, MSG_DONTWAIT, SHUT_RDWR, SHUT_WR, SO_RCVTIMEO, SOCK_STREAM, SOL_SOCKET, socket
+
+    Stream = socket
 
     def open_stream(path: str) -> socket:
         """A connected socket, without waiting. Raises OSError."""
@@ -54,19 +55,24 @@ if sys.platform != "win32":
             pass
 
 else:
+    from hearth.host.pipe_streams import PipeStream, connect
 
-    def open_stream(path: str) -> socket:
-        """Raises OSError."""
-        raise OSError(0, "the bridge does not run on Windows yet", path)
+    Stream = PipeStream
 
-    def limit_wait(sock: socket, seconds: float) -> None:
-        """Let `recv` give up after so long."""
+    def open_stream(path: str) -> PipeStream:
+        """A connected pipe. Waits a moment for one that is busy. Raises OSError."""
+        return connect(path)
+
+    def limit_wait(sock: PipeStream, seconds: float) -> None:
+        """Let `recv` raise BlockingIOError after so long."""
         sock.settimeout(seconds)
 
-    def send_now(sock: socket, data: bytes) -> None:
-        """Send a few bytes. Raises OSError."""
-        sock.send(data)
+    def send_now(sock: PipeStream, data: bytes) -> None:
+        """Send a few bytes if that needs no waiting. Raises OSError."""
+        sock.send_now(data)
 
-    def hang_up(sock: socket, writing_only: bool = False) -> None:
-        """Wake whoever waits on the socket."""
-        sock.close()
+    def hang_up(sock: PipeStream, writing_only: bool = False) -> None:
+        """Wake whoever waits on the pipe. `writing_only`: what was received, or still comes, can be read."""
+        # A pipe has no half that could be closed: nothing is written any more, and that is all.
+        if not writing_only:
+            sock.hang_up()

@@ -14,8 +14,7 @@ from hearth.paths import Places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _socket import socket
-
+    from hearth.bridge.endpoint import Stream
     from hearth.bridge.pump import Bridge
 
 FIRST_DELAY_SECONDS = 0.05
@@ -73,7 +72,7 @@ class Finder:
         self._backoff = Backoff()
         self._patience = Patience(bridge.patience, monotonic())
 
-    def reach(self) -> "socket":
+    def reach(self) -> "Stream":
         """Connect, whatever it takes; meanwhile requests that waited too long are answered with errors."""
         self._wait_for_reason()
         self._patience = Patience(self._bridge.patience, monotonic())

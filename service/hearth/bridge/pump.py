@@ -24,8 +24,7 @@ from hearth.wire.frames import MESSAGE_LIMIT_BYTES, FrameDecoder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _socket import socket
-
+    from hearth.bridge.endpoint import Stream
     from hearth.bridge.link import Finder
     from hearth.bridge.options import Options
     from hearth.faults import Seams
@@ -134,7 +133,7 @@ class Bridge:
 
     # --- down
 
-    def _carry_down(self, sock: "socket | None") -> None:
+    def _carry_down(self, sock: "Stream | None") -> None:
         finder: Finder | None = None
         while True:
             try:
@@ -162,12 +161,12 @@ class Bridge:
 
         return Finder(self)
 
-    def _greet(self, sock: "socket") -> None:
+    def _greet(self, sock: "Stream") -> None:
         self._connected_at = monotonic()
         endpoint.limit_wait(sock, min(HEARTBEAT_SECONDS, self.patience / 2))
         self._uplink.open(sock, headers.hello(self._greeting, os.getpid(), self.ledger.session))
 
-    def _serve(self, sock: "socket") -> None:
+    def _serve(self, sock: "Stream") -> None:
         """Carry frames down until the connection ends."""
         decoder = FrameDecoder(_FRAME_LIMIT_BYTES)
         data = b""
@@ -191,7 +190,7 @@ class Bridge:
         finally:
             self._part(sock)
 
-    def _pass_down(self, sock: "socket", frames: list[tuple[bytes, bytes]]) -> None:
+    def _pass_down(self, sock: "Stream", frames: list[tuple[bytes, bytes]]) -> None:
         self._client.delivering = True
         lines: list[bytes] = []
         try:
@@ -206,7 +205,7 @@ class Bridge:
             self._client.delivering = False
         self.waiting.leave_if_done()
 
-    def _take_notice(self, sock: "socket") -> None:
+    def _take_notice(self, sock: "Stream") -> None:
         """The daemon said something to the bridge itself."""
         self.ledger.changed = False
         endpoint.limit_wait(sock, self.ledger.heartbeat_seconds)
@@ -222,7 +221,7 @@ class Bridge:
         if self.ledger.refusal is None:
             stdio.remark(f"the daemon does not keep to the protocol, connecting anew: {problem}")
 
-    def _pass_quiet_time(self, sock: "socket") -> None:
+    def _pass_quiet_time(self, sock: "Stream") -> None:
         """Nothing came for as long as `recv` waits."""
         now = monotonic()
         if now - self._uplink.spoke_at >= self.ledger.heartbeat_seconds / 2:
@@ -234,7 +233,7 @@ class Bridge:
                 f" {self.patience:g} s. `hearth doctor` looks for the cause, `hearth restart` starts it anew."
             )
 
-    def _part(self, sock: "socket") -> None:
+    def _part(self, sock: "Stream") -> None:
         """The daemon is gone. Its questions are withdrawn; what it owes is asked of the next one."""
         self._client.delivering = True
         try:

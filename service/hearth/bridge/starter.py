@@ -10,14 +10,18 @@ import os
 import sys
 from time import monotonic, sleep
 
-from hearth.bridge import child
 from hearth.bridge.attempt import Attempt
 from hearth.errors import StartError
 from hearth.host.locks import Lock
 
-if sys.platform == "darwin":
+if sys.platform == "win32":
+    from hearth.bridge.child_windows import Child
+    from hearth.bridge.tasks import wake
+elif sys.platform == "darwin":
     from hearth.bridge.agents import wake
+    from hearth.bridge.child import Child
 else:
+    from hearth.bridge.child import Child
     from hearth.bridge.units import wake
 
 TYPE_CHECKING = False
@@ -61,7 +65,7 @@ def _start(places: "Places", deadline: float) -> str:
     # The arguments say whose daemon it is; the variable could say something else.
     environment = {name: value for name, value in os.environ.items() if name != "HEARTH_CONFIG"}
     try:
-        daemon = child.Child(command, environment, numbered=True)
+        daemon = Child(command, environment, numbered=True)
     except OSError as exc:
         raise StartError(f"{sys.executable} cannot be run: {exc.strerror}; is Hearth still installed?") from exc
     try:

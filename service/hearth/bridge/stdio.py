@@ -1,6 +1,7 @@
 """The client's side as plain descriptors, without buffers that a thread could be caught in. Knows bytes only."""
 
 import os
+import sys
 from os import read, write
 
 INPUT, OUTPUT, ERRORS = 0, 1, 2
@@ -16,6 +17,12 @@ class ClientGone(Exception):
 
 def make_whole() -> None:
     """Open what the client left closed, so that no socket gets the number of standard error."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        # Line ends are the messages' own business.
+        for descriptor in (INPUT, OUTPUT):
+            msvcrt.setmode(descriptor, os.O_BINARY)
     for descriptor in (INPUT, OUTPUT, ERRORS):
         try:
             os.fstat(descriptor)
@@ -53,10 +60,10 @@ def write_output(data: bytes) -> None:
 
 def remark(text: str) -> None:
     """Say something on standard error, unless nobody reads it: trouble must not be made worse by telling it."""
+    said = f"hearth bridge: {text}".encode("utf-8", "replace")[: _REMARK_BYTES - 1] + b"\n"
     try:
-        from hearth.bridge.ready import is_ready
+        from hearth.bridge.ready import write_if_ready
 
-        if is_ready(ERRORS, for_output=True, seconds=0):
-            write(ERRORS, f"hearth bridge: {text}".encode("utf-8", "replace")[: _REMARK_BYTES - 1] + b"\n")
+        write_if_ready(ERRORS, said)
     except (OSError, ImportError):
         pass

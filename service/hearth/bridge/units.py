@@ -7,7 +7,6 @@ import os
 import sys
 
 from hearth import paths
-from hearth.bridge import child
 from hearth.errors import StartError
 
 TYPE_CHECKING = False
@@ -86,6 +85,11 @@ def wake(places: paths.Places, environ: "Mapping[str, str]") -> str | None:
 
     Raises StartError when the unit has failed or does not start.
     """
+    if sys.platform == "win32":
+        return None
+    # Loaded by `starter` already.
+    from hearth.bridge import child
+
     units = units_of(places)
     manager = {**environ, "LC_ALL": "C"} if places.system_wide else environment(environ)
     if units is None or manager is None:

@@ -11,8 +11,7 @@ from hearth.bridge import endpoint, headers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _socket import socket
-
+    from hearth.bridge.endpoint import Stream
     from hearth.bridge.ledger import Ledger
 
 # The socket's buffer is empty after connecting and holds at least this: writing it cannot wait for the daemon.
@@ -27,7 +26,7 @@ class Uplink:
     def __init__(self, ledger: "Ledger") -> None:
         self._ledger = ledger
         self._lock = allocate_lock()
-        self._sock: socket | None = None  # where lines go; None while no daemon takes any
+        self._sock: Stream | None = None  # where lines go; None while no daemon takes any
         self._ended = False
         self.spoke_at = 0.0
         # Of the lines that wait for a daemon.
@@ -44,7 +43,7 @@ class Uplink:
             self.parked_bytes += sum(map(len, lines))
         return False
 
-    def _transmit(self, sock: "socket", frames: list[bytes]) -> None:
+    def _transmit(self, sock: "Stream", frames: list[bytes]) -> None:
         """Write frames, and note how many the kernel took whole: only those can have been acted upon."""
         data = frames[0] if len(frames) == 1 else b"".join(frames)
         size, sent = len(data), 0
@@ -65,7 +64,7 @@ class Uplink:
                 return
             self._ledger.written += 1
 
-    def open(self, sock: "socket", hello: bytes) -> None:
+    def open(self, sock: "Stream", hello: bytes) -> None:
         """Greet a daemon and send what is owed to it; when that is much, in a thread, so that this one can read."""
         self._lock.acquire()
         frames = self._ledger.reopen()
@@ -81,7 +80,7 @@ class Uplink:
                 pass
         self._catch_up(sock, frames)
 
-    def _catch_up(self, sock: "socket", frames: list[bytes]) -> None:
+    def _catch_up(self, sock: "Stream", frames: list[bytes]) -> None:
         """Send the frames of earlier times, then give back the lock that `open` took."""
         try:
             if frames:
@@ -105,7 +104,7 @@ class Uplink:
             finally:
                 self._lock.release()
 
-    def _say(self, sock: "socket", frame: bytes) -> None:
+    def _say(self, sock: "Stream", frame: bytes) -> None:
         try:
             sock.send(frame)
         except OSError:
@@ -116,7 +115,7 @@ class Uplink:
         """The daemon looks at nothing any more: what comes now waits for the next one."""
         self._sock = None
 
-    def beat(self, sock: "socket") -> None:
+    def beat(self, sock: "Stream") -> None:
         """Send a heartbeat, unless somebody is speaking, which says as much."""
         if self._sock is sock and self._lock.acquire(False):
             try:
@@ -127,7 +126,7 @@ class Uplink:
             finally:
                 self._lock.release()
 
-    def close(self, sock: "socket") -> tuple[list[str], list[bytes]]:
+    def close(self, sock: "Stream") -> tuple[list[str], list[bytes]]:
         """The connection ended; what `Ledger.closed` says about it."""
         self._sock = None
         endpoint.hang_up(sock)

@@ -6,7 +6,6 @@ connection is no session; the daemon neither counts it nor waits for it.
 """
 
 import json
-import socket
 import sys
 import time
 from types import TracebackType
@@ -14,6 +13,25 @@ from typing import Any
 
 from hearth.errors import FrameError, Refused, Unreachable, WireError
 from hearth.wire.frames import FrameDecoder, encode
+
+if sys.platform == "win32":
+    from hearth.host.pipe_streams import PipeStream as Stream
+    from hearth.host.pipe_streams import connect as _open
+else:
+    import socket
+
+    Stream = socket.socket
+
+    def _open(endpoint: str) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(ANSWER_SECONDS)
+        try:
+            connection.connect(endpoint)
+        except OSError:
+            connection.close()
+            raise
+        return connection
+
 
 # A daemon whose loop turns accepts and answers at once; five seconds are a loaded machine.
 ANSWER_SECONDS = 5.0
@@ -144,32 +162,26 @@ class Control:
 
 
 def _last_resort(pid: int) -> str:
-    return f"`kill -9 {pid}` ends it (bridges survive that)"
+    command = f"taskkill /f /pid {pid}" if sys.platform == "win32" else f"kill -9 {pid}"
+    return f"`{command}` ends it (bridges survive that)"
 
 
-def _connect(endpoint: str, pid: int) -> socket.socket:
-    if sys.platform == "win32":
-        raise Unreachable("this version reaches no daemon on Windows: named pipes come later")
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(ANSWER_SECONDS)
-    try:
-        _knock(connection, endpoint)
-    except OSError as exc:
-        connection.close()
-        raise Unreachable(
-            f"the daemon at {endpoint} takes no connection ({exc.strerror or exc}); `hearth doctor` looks for the"
-            f" cause, {_last_resort(pid)}"
-        ) from exc
-    return connection
-
-
-def _knock(connection: socket.socket, endpoint: str) -> None:
+def _connect(endpoint: str, pid: int) -> Stream:
     deadline = time.monotonic() + ANSWER_SECONDS
     while True:
         try:
-            return connection.connect(endpoint)
-        except BlockingIOError:
-            # EAGAIN: the accept queue is full. A Unix socket with a timeout does not wait for room in it.
+            return _open(endpoint)
+        except BlockingIOError as exc:
+            # The accept queue is full. A Unix socket with a timeout does not wait for room in it.
             if time.monotonic() >= deadline:
-                raise
+                raise _no_connection(endpoint, pid, exc) from exc
             time.sleep(QUEUE_POLL_SECONDS)
+        except OSError as exc:
+            raise _no_connection(endpoint, pid, exc) from exc
+
+
+def _no_connection(endpoint: str, pid: int, exc: OSError) -> Unreachable:
+    return Unreachable(
+        f"the daemon at {endpoint} takes no connection ({exc.strerror or exc}); `hearth doctor` looks for the"
+        f" cause, {_last_resort(pid)}"
+    )

@@ -3,17 +3,20 @@
 import os
 import sys
 
-from hearth.errors import StartError
+from hearth.host import open_files
 
 
 def detach(log_path: str) -> None:
     """Become a daemon: new session, no terminal, home directory, stdio to the log. Only the grandchild returns.
 
+    On Windows whoever starts a process says whether it has a terminal: the bridge gives it none.
     The file mode mask stays as it is: the MCP servers inherit it, and write into the user's projects.
     Standard library only and cheap: it runs before anything else is imported.
     """
     if sys.platform == "win32":
-        raise StartError("--detach is not available on Windows: the service or the logon task starts the daemon")
+        os.chdir(os.path.expanduser("~"))
+        _redirect_stdio(log_path)
+        return
     if os.fork():
         os._exit(0)
     os.setsid()
@@ -26,11 +29,27 @@ def detach(log_path: str) -> None:
     _redirect_stdio(log_path)
 
 
+def take_descriptor(number: int) -> int:
+    """The descriptor that was handed over under this number, for nobody else from here on.
+
+    Windows hands over handles, which the C runtime of the child knows nothing of; this one is standard error's, too.
+    """
+    if sys.platform == "win32":
+        import _winapi
+        import msvcrt
+
+        own = _winapi.GetCurrentProcess()
+        handle = _winapi.DuplicateHandle(own, number, own, 0, False, _winapi.DUPLICATE_SAME_ACCESS)
+        return msvcrt.open_osfhandle(handle, os.O_WRONLY | os.O_NOINHERIT)
+    os.set_inheritable(number, False)
+    return number
+
+
 def _redirect_stdio(log_path: str) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     try:
         os.makedirs(os.path.dirname(log_path), mode=0o700, exist_ok=True)
-        log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        log = open_files.open_to_append(log_path)
     except OSError:
         # A log that cannot be written is no reason not to serve; the daemon says so in its status.
         log = os.dup(null)
@@ -42,8 +61,8 @@ def _redirect_stdio(log_path: str) -> None:
 
 
 def close_inherited(keep: set[int]) -> None:
-    """Close every descriptor above stdio that the starter happened to leave open."""
-    for descriptor in _present():
+    """Close every descriptor above stdio that the starter happened to leave open. Windows hands over what was named."""
+    for descriptor in _present() if sys.platform != "win32" else ():
         if descriptor > 2 and descriptor not in keep:
             try:
                 os.close(descriptor)

@@ -4,8 +4,8 @@ Where there are control groups to be had, `grouped` starts them, so that those w
 as well.
 
 Not the loop's own subprocess support: uvloop's hands children socketpairs instead of pipes (`echo > /dev/stdout`
-fails on them), leaks inheritable descriptors and refuses process groups. On Windows a job object will do what the
-group does here; until then nothing is started there.
+fails on them), leaks inheritable descriptors and refuses process groups. On Windows a job object does what the group
+does here: `children_windows`.
 """
 
 import asyncio
@@ -43,44 +43,13 @@ def use(starter: Starter) -> None:
 
 def containment() -> str:
     """What holds a server and its descendants together, in words."""
+    if sys.platform == "win32":
+        return "job objects"
     return _STARTERS[-1].containment if _STARTERS else "process groups"
 
 
 if sys.platform == "win32":
-
-    class Child:
-        """A started program."""
-
-        pid = 0
-        stdin: IO[bytes]
-        stdout: IO[bytes]
-        stderr: IO[bytes]
-
-        def wait(self) -> int:
-            """Its exit code."""
-            return 0
-
-        def terminate(self) -> None:
-            """Ask it to end."""
-
-        def kill(self) -> None:
-            """End it."""
-
-        def clear(self) -> None:
-            """Leave nothing behind."""
-
-    def spawn(name: str, argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> Child:
-        """Start a program. Raises UpstreamError."""
-        raise UpstreamError("servers cannot be started on Windows by this version of Hearth yet")
-
-    class ExitWatch:
-        """Calls back when a child has ended."""
-
-        def __init__(self, pid: int, ended: Callable[[], None]) -> None:
-            raise UpstreamError("servers cannot be started on Windows by this version of Hearth yet")
-
-        def close(self) -> None:
-            """Watch no longer."""
+    from hearth.host.children_windows import Child, ExitWatch, spawn
 
 else:
 
@@ -177,7 +146,8 @@ else:
     class ExitWatch:
         """Calls back in the loop when a child has ended, and leaves it to be reaped."""
 
-        def __init__(self, pid: int, ended: Callable[[], None]) -> None:
+        def __init__(self, child: Child, ended: Callable[[], None]) -> None:
+            pid = child.pid
             self._loop = asyncio.get_running_loop()
             self._ended = ended
             self._handle = -1
@@ -207,3 +177,6 @@ else:
                 self._loop.remove_reader(self._handle)
                 os.close(self._handle)
                 self._handle = -1
+
+
+__all__ = ["PIPE_BYTES", "Child", "ExitWatch", "Starter", "containment", "spawn", "use"]

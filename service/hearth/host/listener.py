@@ -10,10 +10,13 @@ would leave a unit that says it listens and a socket that nobody can reach.
 import os
 import socket
 import sys
+from collections.abc import Callable
 
 from hearth.errors import AlreadyRunning, StartError
 from hearth.faults import SEAMS
 from hearth.host import launchd, systemd
+
+assert sys.platform != "win32", "Windows has `pipes`"
 
 # FileDescriptorName= in mcp.socket, and the key under Sockets in the agent of launchd.
 SOCKET_NAME = "mcp"
@@ -45,9 +48,26 @@ class Listener:
         """Whether Hearth bound it."""
         return self._identity is not None
 
+    def address(self) -> str | None:
+        """The path that it was bound to, as the kernel knows it; None for one without."""
+        name = self.socket.getsockname()
+        return name if isinstance(name, str) else None
+
     def replaced(self) -> bool:
         """Whether another socket, or nothing, is now where Hearth's own was."""
         return self.owned and _identity(self.path) != self._identity
+
+    def poll(self, ready: Callable[[], None]) -> None:
+        """Call `ready` in the running loop whenever somebody waits to be accepted."""
+        import asyncio  # not before the watcher is forked, which would keep it for nothing
+
+        asyncio.get_running_loop().add_reader(self.socket.fileno(), ready)
+
+    def rest(self) -> None:
+        """Poll no longer; who connects now waits in the kernel's queue."""
+        import asyncio
+
+        asyncio.get_running_loop().remove_reader(self.socket.fileno())
 
     def accept(self) -> socket.socket | None:
         """The next waiting connection, or None. Raises OSError when descriptors have run out."""
@@ -111,8 +131,6 @@ def bind(path: str) -> Listener:
 
     Call it with the daemon lock held; then a file that is there is stale, or not a daemon's.
     """
-    if sys.platform == "win32":
-        raise StartError("the named pipe of Windows is not served by this version of Hearth yet")
     _refuse_occupied(path)
     # No longer than the path itself, which may have all the bytes that the kernel allows.
     temporary = path[:-1] + "~"
@@ -147,8 +165,6 @@ def _advice(path: str) -> str:
 
 def _refuse_occupied(path: str) -> None:
     """Somebody without the daemon lock may listen there: a service manager, whose file must not be replaced."""
-    if sys.platform == "win32":
-        return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(_PROBE_SECONDS)
         try:

@@ -1,8 +1,8 @@
 """A lock that lives in a file and dies with its holder, however that one dies.
 
-`flock` on POSIX: one system call, which the bridge can make without any package. Windows has none, so there
-the `filelock` package does it. A lock file is never unlinked: whoever waits for the old file and whoever
-makes a new one would both believe that they hold it.
+`flock` on POSIX: one system call, which the bridge can make without any package. Windows has none; there the C
+runtime locks a byte of the file. A lock file is never unlinked: whoever waits for the old file and whoever makes a new
+one would both believe that they hold it.
 """
 
 import os

@@ -19,11 +19,15 @@ _PID = struct.Struct("i")
 
 
 class Peer(NamedTuple):
-    """The credentials of a connected process. `pid` is None where the kernel does not say."""
+    """The credentials of a connected process. `pid` is None where the kernel does not say.
+
+    On Windows, users have a `sid` and no number.
+    """
 
     pid: int | None
     uid: int
     gid: int
+    sid: str = ""
 
 
 def own_uid() -> int:

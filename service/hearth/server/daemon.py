@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import functools
 import gc
 import logging
 import os
@@ -17,7 +18,7 @@ from hearth.config import Config
 from hearth.errors import ConfigError, StartError, UpstreamError
 from hearth.host import children, signals
 from hearth.host.line_files import FILES
-from hearth.host.listener import Listener
+from hearth.host.listening import Listener
 from hearth.hub.hub import SERVERS_STOP_SECONDS, Hub
 from hearth.server import logs
 from hearth.server.claim import Claim
@@ -145,15 +146,24 @@ class Daemon:
     # --- signals
 
     def _watch_signals(self) -> None:
-        add = self._loop.add_signal_handler
+        watch, end = signals.watch, self._asked_to_end
         for number in signals.END:
-            add(number, self._asked_to_end, number.name, False)
+            watch(number, functools.partial(end, number.name, False))
         if signals.HAND_OVER is not None:
-            add(signals.HAND_OVER, self._asked_to_end, "another daemon takes over", True)
+            watch(signals.HAND_OVER, functools.partial(end, "another daemon takes over", True))
         if signals.HANG_UP is not None and sys.stdin is not None and sys.stdin.isatty():
-            add(signals.HANG_UP, self._asked_to_end, "the terminal was closed", False)
+            watch(signals.HANG_UP, functools.partial(end, "the terminal was closed", False))
         elif signals.HANG_UP is not None:
-            add(signals.HANG_UP, self._reload_by_signal)
+            watch(signals.HANG_UP, self._reload_by_signal)
+        self._start.serving(self._ask_to_end)
+
+    def _ask_to_end(self, reason: str) -> None:
+        """The same for whoever runs the daemon in a thread, such as a service of Windows; from any thread."""
+        try:
+            self._loop.call_soon_threadsafe(self._asked_to_end, reason, False)
+        except RuntimeError:
+            # The loop is closed: it has ended.
+            pass
 
     def _asked_to_end(self, reason: str, reconnect: bool) -> None:
         now = self.now()

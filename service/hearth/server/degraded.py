@@ -2,22 +2,19 @@
 
 Every request is answered with -32603 and the reason. When the cause may be mended (the config file is another one,
 or some seconds have passed), it tells its bridges to come back, executes itself anew and lets them find out; what they
-had asked is asked again, because it was never taken. The listener stays open all the while.
+had asked is asked again, because it was never taken. The listener stays open all the while. On Windows no process can
+execute itself anew: it goes, and the bridges that come back start another.
 """
 
 import json
 import os
-import selectors
-import signal
-import socket
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from hearth.errors import HearthError, StartError, WireError
-from hearth.host import signals
-from hearth.host.listener import Listener
-from hearth.host.peers import own_uid, peer_of
+from hearth.errors import HearthError, StartError
+from hearth.host import connections
+from hearth.host.listening import Listener
 from hearth.server.entry import Start, signature
 from hearth.wire.frames import MESSAGE_LIMIT_BYTES, PROTOCOL_VERSION, FrameDecoder, encode
 
@@ -28,7 +25,6 @@ if TYPE_CHECKING:
 IDLE_SECONDS = 60.0
 # A cause that is not the config file cannot be watched; a request this long after the last try is a reason to try.
 RETRY_SECONDS = 2.0
-_READ_BYTES = 65536
 
 
 def run(start: Start, cause: Exception) -> int:
@@ -46,7 +42,8 @@ def run(start: Start, cause: Exception) -> int:
     print(f"{level}hearth: degraded: {reason}", file=sys.stderr)
     start.report("ok")
     try:
-        return Degraded(start, listener, reason).serve()
+        Degraded(start, listener, reason).serve()
+        return 0
     finally:
         listener.retire()
         if claim:
@@ -81,86 +78,32 @@ def _claim(start: Start) -> "Claim | None":
 
 
 class Degraded:
-    """One loop over all connections; there is nothing here that could block or grow."""
+    """What is explained to whom, and for how long; there is nothing here that could block or grow."""
 
     def __init__(self, start: Start, listener: Listener, reason: str) -> None:
-        self._start = start
-        self._listener = listener
+        self.start = start
+        self.listener = listener
         self.reason = reason
         self._begun = time.monotonic()
         self._heard = self._begun
-        self._guests: dict[int, Guest] = {}
-        self._poll = selectors.DefaultSelector()
+        self.guests: set[Guest] = set()
         self._going = False
-        self._look_again = False
 
-    def serve(self) -> int:
+    def serve(self) -> None:
         """Explain until it is time to go."""
-        self._watch_signals()
-        self._poll.register(self._listener.socket, selectors.EVENT_READ)
-        self._start.notifier.ready(f"degraded: {self.reason}")
-        while not self._going and (self._guests or time.monotonic() - self._heard < IDLE_SECONDS):
-            for key, _ in self._poll.select(self._pause()):
-                self._turn(key.fd)
-            if self._look_again:
-                self.start_anew()
-            self._start.notifier.watchdog()
-        return 0
+        if sys.platform == "win32":
+            from hearth.server.degraded_pipes import serve
+        else:
+            from hearth.server.degraded_sockets import serve
+        serve(self)
 
-    def _watch_signals(self) -> None:
-        for number in filter(None, (*signals.END, signals.HAND_OVER)):
-            signal.signal(number, self._go)
-        if signals.HANG_UP:
-            signal.signal(signals.HANG_UP, self._hung_up)
-        # Python goes on waiting after a handler has run; the byte that is written here ends the wait.
-        self._woken, waker = socket.socketpair()
-        waker.setblocking(False)
-        signal.set_wakeup_fd(waker.detach())
-        self._poll.register(self._woken, selectors.EVENT_READ)
+    def is_over(self) -> bool:
+        """Whether it is time to go."""
+        return self._going or not (self.guests or time.monotonic() - self._heard < IDLE_SECONDS)
 
-    def _pause(self) -> float:
-        return min(1.0, self._start.notifier.watchdog_seconds or 1.0)
-
-    def _go(self, number: int, frame: object) -> None:
+    def leave(self) -> None:
+        """Go as soon as possible."""
         self._going = True
-
-    def _hung_up(self, number: int, frame: object) -> None:
-        self._look_again = True
-
-    def _turn(self, descriptor: int) -> None:
-        if descriptor == self._listener.socket.fileno():
-            self._welcome()
-            return
-        if descriptor == self._woken.fileno():
-            self._woken.recv(_READ_BYTES)
-            return
-        guest = self._guests[descriptor]
-        try:
-            stays = guest.receive(self)
-        except (OSError, WireError, ValueError):
-            stays = False
-        if not stays:
-            self._poll.unregister(descriptor)
-            del self._guests[descriptor]
-            guest.connection.close()
-
-    def _welcome(self) -> None:
-        # Before it is accepted: then it waits in the kernel's queue, and is served by whoever listens next.
-        self.consulted()
-        try:
-            connection = self._listener.accept()
-        except OSError:
-            return
-        if connection is None:
-            return
-        if not _is_mine(connection):
-            # Who else may come stands in the config, which may be what is broken.
-            connection.close()
-            return
-        # A reader that does not read loses its connection by the timeout, not our time.
-        connection.settimeout(1.0)
-        self._guests[connection.fileno()] = Guest(connection)
-        self._poll.register(connection, selectors.EVENT_READ)
 
     def consulted(self) -> None:
         """Somebody came or asked: look whether the cause may be mended, and if so start anew."""
@@ -170,39 +113,51 @@ class Degraded:
     def may_be_mended(self) -> bool:
         """Whether the config is another one, or enough time has passed for something else to be."""
         self._heard = time.monotonic()
-        changed = signature(self._start.places.config_file()) != self._start.config_seen
+        changed = signature(self.start.places.config_file()) != self.start.config_seen
         return changed or self._heard - self._begun > RETRY_SECONDS
 
     def start_anew(self) -> None:
-        """Execute this program again; returns only if that cannot be done now."""
-        self._look_again = False
+        """Execute this program again; returns only if that cannot be done now. Raises Leaving on Windows."""
         if not os.access(sys.executable, os.X_OK):
             # The interpreter is just being replaced: stay, and try later.
             self._begun = time.monotonic()
             return
-        for guest in self._guests.values():
+        for guest in self.guests:
             guest.dismiss()
-        self._listener.hand_on()
-        os.execv(sys.executable, [sys.executable, "-I", "-m", "hearth.server", *self._start.again])
+        if sys.platform == "win32":
+            self.leave()
+            raise Leaving
+        self.listener.hand_on()
+        os.execv(sys.executable, [sys.executable, "-I", "-m", "hearth.server", *self.start.again])
 
 
-def _is_mine(connection: socket.socket) -> bool:
-    peer = peer_of(connection)
-    return peer is not None and peer.uid == own_uid()
+def is_welcome(connection: connections.Connection) -> bool:
+    """Whether it is this user's. Who else may come stands in the config, which may be what is broken."""
+    return connections.refusal(connections.peer_of(connection), (), ()) is None
+
+
+class Leaving(Exception):
+    """There is nothing more to be said: another daemon will answer."""
+
+
+class Mouthpiece(Protocol):
+    """What is written to."""
+
+    def sendall(self, data: bytes, /) -> object:
+        """Write everything. Raises OSError."""
 
 
 class Guest:
     """One connection: frames or lines, told by the first byte."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
+    def __init__(self, connection: Mouthpiece) -> None:
+        self._connection = connection
         self._frames: FrameDecoder | None = None
         self._rest: bytes | None = None
         self._taken = 0
 
-    def receive(self, host: Degraded) -> bool:
-        """Read once and answer; False when the connection is over."""
-        data = self.connection.recv(_READ_BYTES)
+    def receive(self, host: Degraded, data: bytes) -> bool:
+        """Answer what was read, nothing at the end; False when the connection is over."""
         if not data:
             self._say_line(_answer(self._rest, host.reason) if self._rest else None)
             return False
@@ -227,10 +182,10 @@ class Guest:
 
     def _say_line(self, answer: bytes | None) -> None:
         if answer is not None:
-            self.connection.sendall(answer + b"\n")
+            self._connection.sendall(answer + b"\n")
 
     def _say(self, header: dict[str, object], payload: bytes = b"") -> None:
-        self.connection.sendall(encode(json.dumps(header).encode(), payload))
+        self._connection.sendall(encode(json.dumps(header).encode(), payload))
 
     def _receive_frame(self, host: Degraded, header: bytes, payload: bytes) -> bool:
         frame = json.loads(header)
@@ -257,7 +212,7 @@ class Guest:
     def _act(self, host: Degraded, kind: str, seq: int) -> bool:
         self._say({"type": kind, "re": seq, "ok": kind == "shutdown", "message": host.reason})
         if kind == "shutdown":
-            host._go(0, None)
+            host.leave()
         else:
             host.consulted()
         return True
@@ -295,10 +250,10 @@ def _status(host: Degraded) -> dict[str, object]:
     from hearth import __version__
 
     return {
-        "running": True, "pid": os.getpid(), "endpoint": host._start.places.socket, "version": __version__,
+        "running": True, "pid": os.getpid(), "endpoint": host.start.places.socket, "version": __version__,
         "executable": sys.executable, "uptimeSeconds": round(time.monotonic() - host._begun, 3), "owner": None,
         "daemonId": "degraded",
-        "profile": host._start.places.key, "configPath": host._start.places.config_file(), "configHash": "",
-        "configError": None, "activation": host._start.activation, "containment": None, "degraded": host.reason,
+        "profile": host.start.places.key, "configPath": host.start.places.config_file(), "configHash": "",
+        "configError": None, "activation": host.start.activation, "containment": None, "degraded": host.reason,
         "sessions": [], "upstreams": [],
     }  # fmt: skip

@@ -7,11 +7,12 @@ give up on the socket. So nothing heavier than the standard library is imported 
 
 import os
 import sys
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from hearth.errors import AlreadyRunning, HearthError, StartError
 from hearth.host import background, systemd
-from hearth.host.listener import Listener, bind, inherit
+from hearth.host.listening import Listener, bind, inherit
 from hearth.paths import DEFAULT_PROFILE, Places
 
 
@@ -81,11 +82,23 @@ def signature(path: str) -> Signature | None:
     return Signature(found.st_mtime_ns, found.st_size, found.st_ino, found.st_ctime_ns)
 
 
+# Told, when the daemon serves, how to have it end from any thread: a function that takes the reason.
+Serving = Callable[[Callable[[str], None]], None]
+
+
 class Start:
     """How this daemon was started, and what it owes to whoever did it."""
 
-    def __init__(self, places: Places, listener: Listener | None, ready_fd: int, again: list[str]) -> None:
+    def __init__(
+        self,
+        places: Places,
+        listener: Listener | None,
+        ready_fd: int,
+        again: list[str],
+        serving: Serving = lambda end: None,
+    ) -> None:
         self.places = places
+        self.serving = serving
         self.again = again
         # Taken before the file is read: whatever is written to it from now on is noticed.
         self.config_seen = signature(places.config_file())
@@ -122,8 +135,8 @@ class Start:
         self._ready_fd = -1
 
 
-def main(arguments: list[str]) -> int:
-    """Run a daemon until it goes out; returns the exit code."""
+def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
+    """Run a daemon until it goes out; returns the exit code. `serving` is for who runs it in a thread of theirs."""
     try:
         options = Options(arguments)
         places = Places(options.profile, options.config)
@@ -133,15 +146,14 @@ def main(arguments: list[str]) -> int:
     listener = _inherited(places)
     if listener is not None and listener.holder == "systemd":
         # Whoever connects has found this socket, wherever others would look by now: the locks belong beside it.
-        name = listener.socket.getsockname()
-        places = Places(options.profile, options.config, adopted=name if isinstance(name, str) else None)
+        places = Places(options.profile, options.config, adopted=listener.address())
         listener.path = places.socket
+    if options.ready_fd >= 0:
+        options.ready_fd = background.take_descriptor(options.ready_fd)
     if options.detach:
         systemd.forget_manager()
         background.close_inherited({options.ready_fd})
         background.detach(places.log)
-    if options.ready_fd >= 0:
-        os.set_inheritable(options.ready_fd, False)
     # With a listener it is either the service manager's child or watched already.
     if listener is None and sys.platform == "linux":
         from hearth.host.watcher import fork_watched
@@ -152,12 +164,26 @@ def main(arguments: list[str]) -> int:
                 " outlive the daemon",
                 file=sys.stderr,
             )
-    start = Start(places, listener, options.ready_fd, options.again())
+    _hold_descendants()
+    start = Start(places, listener, options.ready_fd, options.again(), serving)
     if listener is not None and options.delegated and sys.platform == "linux":
         from hearth.host import nursery
 
         start.nursery = nursery.start()
     return _run(start)
+
+
+def _hold_descendants() -> None:
+    """What the watcher is for elsewhere, a job object does on Windows."""
+    if sys.platform != "win32":
+        return
+    from hearth.host import jobs
+
+    try:
+        jobs.hold_descendants()
+    except OSError as exc:
+        print(f"hearth: warning: no job object: what the MCP servers leave behind may outlive the daemon: {exc}",
+              file=sys.stderr)  # fmt: skip
 
 
 def _inherited(places: Places) -> Listener | None:

@@ -9,7 +9,7 @@ import os
 from typing import cast
 
 from hearth.faults import SEAMS
-from hearth.host.peers import has_left
+from hearth.host import connections
 from hearth.turns import Gathered
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Outbox(Gathered):
 
     def write_now(self, data: bytes) -> None:
         """Hand bytes to the kernel before anything else happens; only for the first words on a fresh connection."""
-        os.write(self.transport.get_extra_info("socket").fileno(), data)
+        connections.write_now(self.transport, data)
 
     def paused(self) -> None:
         """The reader is behind."""
@@ -79,7 +79,7 @@ class Outbox(Gathered):
 
     def reader_left(self) -> bool:
         """Whether nobody is there any longer who could read it."""
-        return has_left(self.transport.get_extra_info("socket").fileno())
+        return connections.reader_left(self.transport)
 
     def abort(self) -> None:
         """Close now: who has not read by now does not."""

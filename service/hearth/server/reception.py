@@ -3,16 +3,15 @@
 import asyncio
 import importlib
 import logging
-import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from hearth.config import Config
 from hearth.errors import Refused
 from hearth.faults import SEAMS
-from hearth.host import descriptors
-from hearth.host.listener import Listener
-from hearth.host.peers import Peer, own_uid, peer_of
+from hearth.host import connections, descriptors
+from hearth.host.connections import Connection, Peer
+from hearth.host.listening import Listener
 from hearth.mcp import answers, eras
 from hearth.server.framed import FramedWire
 from hearth.server.lined import LinedWire
@@ -71,11 +70,11 @@ class Reception:
 
     def open(self) -> None:
         """Poll the listener."""
-        asyncio.get_running_loop().add_reader(self._listener.socket.fileno(), self._accept)
+        self._listener.poll(self._accept)
 
     def close(self) -> None:
         """Stop polling; who connects now waits in the kernel's queue."""
-        asyncio.get_running_loop().remove_reader(self._listener.socket.fileno())
+        self._listener.rest()
 
     def drain(self, reconnect: bool, reason: str) -> None:
         """Accept nobody, and take nothing new from those who are there, nor from who is about to say what it speaks."""
@@ -125,21 +124,20 @@ class Reception:
         self._admit(connection)
         return True
 
-    def _admit(self, connection: socket.socket) -> None:
-        peer = peer_of(connection)
-        refusal = _refusal(peer, self._steward.config) or self._crowd(
+    def _admit(self, connection: Connection) -> None:
+        peer = connections.peer_of(connection)
+        config = self._steward.config
+        refusal = connections.refusal(peer, config.allowed_uids, config.allowed_gids) or self._crowd(
             len(self.wires) + len(self.undecided), CONTROL_PLACES
         )
         if peer is None or refusal:
             log.warning("a connection is refused: %s", refusal)
-            _say_and_close(connection, refusal or "its peer is unknown")
+            sentence = f"Hearth refused the connection: {refusal or 'its peer is unknown'}"
+            connections.dismiss(connection, answers.error(None, eras.INTERNAL_ERROR, sentence) + b"\n")
             return
         newcomer = Newcomer(self, self._steward, peer)
         self.undecided.add(newcomer)
-        connection.setblocking(False)
-        task: asyncio.Task[object] = asyncio.get_running_loop().create_task(
-            asyncio.get_running_loop().connect_accepted_socket(lambda: newcomer, connection)
-        )
+        task: asyncio.Task[object] = asyncio.get_running_loop().create_task(connections.attach(connection, newcomer))
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._admitted(done, newcomer))
 
@@ -255,22 +253,3 @@ def connection_limit(config: Config, files: int | None) -> tuple[int, str]:
         if room < config.max_connections:
             return room, f"the limit of {files} open files; raise it with ulimit -n, or LimitNOFILE= in the unit"
     return config.max_connections, "max_connections"
-
-
-def _refusal(peer: Peer | None, config: Config) -> str | None:
-    if peer is None:
-        return "the kernel does not say who it is"
-    if peer.uid != own_uid() and peer.uid not in config.allowed_uids and peer.gid not in config.allowed_gids:
-        return f"uid {peer.uid} may not use the daemon of uid {own_uid()} (allowed_uids)"
-    return None
-
-
-def _say_and_close(connection: socket.socket, refusal: str) -> None:
-    with connection:
-        connection.setblocking(False)
-        try:
-            connection.send(
-                answers.error(None, eras.INTERNAL_ERROR, f"Hearth refused the connection: {refusal}") + b"\n"
-            )
-        except OSError:
-            pass

@@ -84,7 +84,7 @@ class Process:
         stdin, _ = await loop.connect_write_pipe(lambda: _Input(self._lost_touch), child.stdin)
         self._stdin = Gathered(stdin)
         self._readers.append(err)
-        self._watch = children.ExitWatch(child.pid, self._reap)
+        self._watch = children.ExitWatch(child, self._reap)
 
     def _reap(self) -> None:
         if self._child is None or self.exited.is_set():

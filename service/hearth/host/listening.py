@@ -1,0 +1,10 @@
+"""What the daemon listens on: a Unix socket, or on Windows a named pipe. Each in a module with these words."""
+
+import sys
+
+if sys.platform == "win32":
+    from hearth.host.pipes import Listener, bind, inherit
+else:
+    from hearth.host.listener import Listener, bind, inherit
+
+__all__ = ["Listener", "bind", "inherit"]

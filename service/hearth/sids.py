@@ -1,0 +1,127 @@
+"""The security identifiers of Windows: what this user is called there, and whose a process or an open pipe is.
+
+Users have no numbers on Windows; a SID such as `S-1-5-21-…-1001` is what a name or a renamed account cannot change.
+Imported by the bridge: standard library only. Every other system has uids, and nothing here.
+"""
+
+import sys
+
+# What ACCESS_DENIED and its like are to a caller that asks who somebody is: not one of us.
+NOBODY = ""
+
+if sys.platform == "win32":
+    import ctypes
+    from ctypes import wintypes
+
+    _PROCESS_QUERY_LIMITED_INFORMATION = 0x1000
+    _TOKEN_QUERY = 0x0008
+    _TOKEN_USER = 1
+    # A SID has at most 68 bytes; TOKEN_USER is a pointer and a number before it.
+    _TOKEN_USER_BYTES = 128
+    _SE_KERNEL_OBJECT = 6
+    _OWNER_SECURITY_INFORMATION = 1
+
+    _kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+    _advapi = ctypes.WinDLL("advapi32", use_last_error=True)
+    _kernel.GetCurrentProcess.argtypes = ()
+    _kernel.GetCurrentProcess.restype = wintypes.HANDLE
+    _kernel.GetCurrentThread.argtypes = ()
+    _kernel.GetCurrentThread.restype = wintypes.HANDLE
+    _kernel.OpenProcess.argtypes = (wintypes.DWORD, wintypes.BOOL, wintypes.DWORD)
+    _kernel.OpenProcess.restype = wintypes.HANDLE
+    _kernel.CloseHandle.argtypes = (wintypes.HANDLE,)
+    _kernel.LocalFree.argtypes = (wintypes.HLOCAL,)
+    _kernel.LocalFree.restype = wintypes.HLOCAL
+    _advapi.OpenProcessToken.argtypes = (wintypes.HANDLE, wintypes.DWORD, wintypes.PHANDLE)
+    _advapi.OpenThreadToken.argtypes = (wintypes.HANDLE, wintypes.DWORD, wintypes.BOOL, wintypes.PHANDLE)
+    _advapi.GetTokenInformation.argtypes = (
+        wintypes.HANDLE, ctypes.c_int, wintypes.LPVOID, wintypes.DWORD, wintypes.PDWORD,
+    )  # fmt: skip
+    _advapi.ConvertSidToStringSidW.argtypes = (wintypes.LPVOID, ctypes.POINTER(wintypes.LPVOID))
+    _advapi.ImpersonateNamedPipeClient.argtypes = (wintypes.HANDLE,)
+    _advapi.RevertToSelf.argtypes = ()
+    _advapi.GetSecurityInfo.argtypes = (
+        wintypes.HANDLE, ctypes.c_int, wintypes.DWORD, ctypes.POINTER(wintypes.LPVOID), wintypes.LPVOID,
+        wintypes.LPVOID, wintypes.LPVOID, ctypes.POINTER(wintypes.LPVOID),
+    )  # fmt: skip
+    _advapi.GetSecurityInfo.restype = wintypes.DWORD
+
+    def own() -> str:
+        """This process's user. Raises OSError, which no sound system gives a reason for."""
+        token = wintypes.HANDLE()
+        if not _advapi.OpenProcessToken(_kernel.GetCurrentProcess(), _TOKEN_QUERY, ctypes.byref(token)):
+            raise ctypes.WinError(ctypes.get_last_error())
+        return _user_of(token) or _refuse()
+
+    def of_process(pid: int) -> str:
+        """Whose process that is; NOBODY when it is gone or not ours to look at."""
+        process = _kernel.OpenProcess(_PROCESS_QUERY_LIMITED_INFORMATION, False, pid)
+        if not process:
+            return NOBODY
+        token = wintypes.HANDLE()
+        try:
+            if not _advapi.OpenProcessToken(process, _TOKEN_QUERY, ctypes.byref(token)):
+                return NOBODY
+        finally:
+            _kernel.CloseHandle(process)
+        return _user_of(token)
+
+    def of_client(pipe: int) -> str:
+        """Who is at the other end of a connected server pipe; NOBODY when that is not told yet.
+
+        Not asked of the client's process: its number may have become somebody else's.
+        """
+        if not _advapi.ImpersonateNamedPipeClient(pipe):
+            return NOBODY
+        token = wintypes.HANDLE()
+        try:
+            opened = _advapi.OpenThreadToken(_kernel.GetCurrentThread(), _TOKEN_QUERY, True, ctypes.byref(token))
+        finally:
+            if not _advapi.RevertToSelf():
+                # Nothing may go on as somebody else.
+                sys.exit("hearth: RevertToSelf failed")
+        return _user_of(token) if opened else NOBODY
+
+    def owner(handle: int) -> str:
+        """Who owns an open pipe, whichever end this is; NOBODY when that is kept secret."""
+        sid, descriptor = wintypes.LPVOID(), wintypes.LPVOID()
+        problem = _advapi.GetSecurityInfo(
+            handle, _SE_KERNEL_OBJECT, _OWNER_SECURITY_INFORMATION, ctypes.byref(sid), None, None, None,
+            ctypes.byref(descriptor),
+        )  # fmt: skip
+        if problem:
+            return NOBODY
+        try:
+            return _as_text(sid)
+        finally:
+            _kernel.LocalFree(descriptor)
+
+    def _user_of(token: wintypes.HANDLE) -> str:
+        """The user of a token, which is closed."""
+        buffer = (ctypes.c_void_p * (_TOKEN_USER_BYTES // ctypes.sizeof(ctypes.c_void_p)))()
+        needed = wintypes.DWORD()
+        try:
+            if not _advapi.GetTokenInformation(token, _TOKEN_USER, buffer, ctypes.sizeof(buffer), ctypes.byref(needed)):
+                return NOBODY
+            # struct TOKEN_USER begins with the pointer to the SID.
+            return _as_text(wintypes.LPVOID(buffer[0]))
+        finally:
+            _kernel.CloseHandle(token)
+
+    def _as_text(sid: wintypes.LPVOID) -> str:
+        text = wintypes.LPVOID()
+        if not _advapi.ConvertSidToStringSidW(sid, ctypes.byref(text)):
+            return NOBODY
+        try:
+            return ctypes.wstring_at(text.value or 0)
+        finally:
+            _kernel.LocalFree(text)
+
+    def _refuse() -> str:
+        raise OSError("Windows does not say who the user of this process is")
+
+else:
+
+    def own() -> str:
+        """There are no SIDs here."""
+        return NOBODY

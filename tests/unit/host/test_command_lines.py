@@ -1,0 +1,47 @@
+"""Commands as Windows wants them. What a script really gets is tested by a Windows Python."""
+
+import subprocess
+
+import pytest
+
+from hearth.host import command_lines
+
+SHELL = r"C:\Windows\System32\cmd.exe"
+
+
+def test_a_program_is_run_by_the_system_itself() -> None:
+    arguments = ["a b", 'say "x"', "%PATH%", "^", "", "c:\\d e\\"]
+    program = r"C:\Program Files\python.exe"
+    assert command_lines.line(program, arguments, SHELL) == subprocess.list2cmdline([program, *arguments])
+
+
+@pytest.mark.parametrize("ending", [".cmd", ".bat", ".CMD"])
+def test_a_script_is_run_by_the_shell_without_its_own_start_up_and_without_delayed_expansion(ending: str) -> None:
+    line = command_lines.line(rf"C:\Program Files\nodejs\npx{ending}", ["-y", "server@1.0"], SHELL)
+    assert line == rf'"{SHELL}" /e:ON /v:OFF /d /c ""C:\Program Files\nodejs\npx{ending}" -y server@1.0"'
+
+
+@pytest.mark.parametrize(
+    ("argument", "written"),
+    [
+        ("plain-1.0", "plain-1.0"),
+        ("", '""'),
+        ("a b", '"a b"'),
+        ("a&calc", '"a&calc"'),
+        ("a|b>c<d^e(f)", '"a|b>c<d^e(f)"'),
+        ("^1.0", '"^1.0"'),
+        ("%PATH%", '"%%cd:~,%PATH%%cd:~,%"'),
+        ('say "x"', '"say ""x"""'),
+        ("ends\\", '"ends\\\\"'),
+        ('quote\\"', '"quote\\\\"""'),
+        ("ümlaut", '"ümlaut"'),
+    ],
+)
+def test_an_argument_of_a_script_cannot_be_taken_for_anything_else(argument: str, written: str) -> None:
+    assert command_lines.quoted_for_script(argument) == written
+
+
+@pytest.mark.parametrize("character", ["\n", "\r", "\0"])
+def test_what_no_line_can_carry_is_refused(character: str) -> None:
+    with pytest.raises(ValueError, match="has a line end"):
+        command_lines.line("x.cmd", [f"a{character}b"], SHELL)
