@@ -2,65 +2,127 @@
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import click
 
+from hearth.cli.target import target_options, typed
 from hearth.host import install as installation
+from hearth.host import shell_path
 from hearth.host.written_files import Outcome
-from hearth.paths import Places
+from hearth.paths import DEFAULT_PROFILE, Places
 
 _DRY_RUN_HELP = "Change nothing; say what would be done."
 
 
+def _whose(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say for which daemon, or for whom."""
+    options = (
+        click.option("--system", is_flag=True, help="Units of the system, for a shared host (root, Linux)."),
+        click.option("--user", "users", metavar="NAME", multiple=True, help="With --system: for whom. More than once."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return target_options(function)
+
+
 @click.command()
+@_whose
+@click.option("--path", metavar="PATH", help="Keep this PATH for the servers' programs, not this shell's (Linux).")
+@click.option("--no-path", is_flag=True, help="Keep none: the PATH of the service manager holds (Linux).")
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN_HELP)
 @click.option("--no-enable", is_flag=True, help="Put the files in place, but do not start listening.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def install(dry_run: bool, no_enable: bool, as_json: bool) -> None:
+def install(
+    profile: str | None,
+    config: str | None,
+    system: bool,
+    users: tuple[str, ...],
+    path: str | None,
+    no_path: bool,
+    dry_run: bool,
+    no_enable: bool,
+    as_json: bool,
+) -> None:
     """Let systemd, or launchd on macOS, hold the socket, and start the daemon with the first connection.
 
-    On Linux it writes mcp.socket and mcp.service into ~/.config/systemd/user and enables the socket. On macOS it
-    writes mcp.hearth.plist into ~/Library/LaunchAgents, with the PATH of this shell in it, and has launchd load
-    it. Without a service manager in reach it writes the files and says what to type.
+    On Linux it writes mcp.socket and mcp.service into ~/.config/systemd/user, and a drop-in with the PATH of this
+    shell, so that systemd finds npx and uvx, too; then it enables the socket. Where a package has brought the
+    units, it only enables them. On macOS it writes mcp.hearth.plist into ~/Library/LaunchAgents, with the
+    PATH of this shell in it, and has launchd load it. Without a service manager in reach it writes the files
+    and says what to type.
+
+    With --system, root sets up a socket for each named user of a shared host. It is there without a login, and
+    the daemon runs as that user.
 
     \b
     Examples:
       hearth install
       hearth install --dry-run
+      hearth install --path "$HOME/.local/bin:/usr/local/bin:/usr/bin:/bin"
+      hearth install --profile work
+      sudo hearth install --system --user alice --user bob
     """
-    outcome = installation.install(enable=not no_enable, dry_run=dry_run)
+    name = _profile(profile, config, system)
+    if users and not system:
+        raise click.UsageError("--user goes with --system; without it, units are installed for you.")
+    if path is not None and no_path:
+        raise click.UsageError("--path and --no-path contradict each other.")
+    search = shell_path.NOTHING if no_path else None if path is None else shell_path.exactly(path)
+    if system:
+        from hearth.host import install_system_wide
+
+        outcome = install_system_wide.install(users, enable=not no_enable, dry_run=dry_run, search=search)
+    else:
+        outcome = installation.install(enable=not no_enable, dry_run=dry_run, profile=name, search=search)
     if as_json:
         _print_json(outcome, dry_run)
         return
     _say_files("would write" if dry_run else "wrote", outcome, outcome.plan.write)
     _say_files("already there:", outcome, outcome.plan.keep)
+    _say_files("would remove" if dry_run else "removed", outcome, outcome.plan.remove)
     if outcome.manager_problem:
         click.echo(f"{outcome.manager} was not asked: {outcome.manager_problem}.")
-    if outcome.search_path:
-        click.echo(f"The programs of your servers will be looked for in {outcome.search_path}")
-        click.echo("That is this shell's PATH; install again when it has changed.")
-    if outcome.enabled:
-        click.echo(f"{outcome.manager} listens on {Places().socket} and starts the daemon with the first connection.")
+    _say_path(outcome, chosen=search is not None)
+    if outcome.enabled and not system:
+        socket = Places(name).socket
+        click.echo(f"{outcome.manager} listens on {socket} and starts the daemon with the first connection.")
         click.echo("Next: `hearth connect --print` shows what to paste into your MCP client.")
+    elif outcome.enabled:
+        click.echo(f"{outcome.manager} listens for {', '.join(users)}: their bridges find the socket by themselves.")
     heading = "To begin listening, you would then type:" if dry_run else "To begin listening, type:"
     _say_commands(heading, outcome.commands)
 
 
 @click.command()
+@_whose
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN_HELP)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def uninstall(dry_run: bool, as_json: bool) -> None:
+def uninstall(
+    profile: str | None, config: str | None, system: bool, users: tuple[str, ...], dry_run: bool, as_json: bool
+) -> None:
     """Stop listening, stop the daemon, and remove what `hearth install` wrote.
 
-    Your configuration stays. Bridges that are attached go on: they start a daemon when they need one.
+    Your configuration stays, and so do drop-ins that you wrote or changed. Bridges that are attached go on: they
+    start a daemon when they need one. With --system, root takes the sockets of the named users away, or all of them.
 
     \b
     Examples:
       hearth uninstall
       hearth uninstall --dry-run
+      hearth uninstall --profile work
+      sudo hearth uninstall --system --user alice
     """
-    outcome = installation.uninstall(dry_run=dry_run)
+    name = _profile(profile, config, system)
+    if users and not system:
+        raise click.UsageError("--user goes with --system; without it, your own units are removed.")
+    if system:
+        from hearth.host import install_system_wide
+
+        outcome = install_system_wide.uninstall(users, dry_run=dry_run)
+    else:
+        outcome = installation.uninstall(dry_run=dry_run, profile=name)
     if as_json:
         _print_json(outcome, dry_run)
         return
@@ -70,8 +132,34 @@ def uninstall(dry_run: bool, as_json: bool) -> None:
         click.echo("Nothing is installed.")
     elif outcome.manager_problem:
         click.echo(f"{outcome.manager} was not asked: {outcome.manager_problem}.")
-    typed = "you would then type there:" if dry_run else "type there:"
-    _say_commands(f"If a service manager runs elsewhere, {typed}", outcome.commands)
+    for note in outcome.notes:
+        click.echo(note)
+    there = "you would then type there:" if dry_run else "type there:"
+    _say_commands(f"If a service manager runs elsewhere, {there}", outcome.commands)
+
+
+def _profile(profile: str | None, config: str | None, system: bool) -> str:
+    """The profile whose units are meant. HEARTH_CONFIG is not asked: it names a daemon without units."""
+    profile, config = typed(profile, config)
+    if config:
+        raise click.UsageError("a daemon of a config file has no units, its bridges start it: leave out --config.")
+    if system and profile:
+        raise click.UsageError("a profile is its user's own: --system has one socket for each user.")
+    try:
+        return Places(profile or DEFAULT_PROFILE).profile
+    except ValueError as error:
+        raise click.UsageError(f"{error}.") from error
+
+
+def _say_path(outcome: Outcome, chosen: bool) -> None:
+    if outcome.search_path:
+        click.echo(f"The programs of your servers will be looked for in {outcome.search_path}")
+        if not chosen:
+            click.echo("That is this shell's PATH; install again when it has changed.")
+    for entry, reason in outcome.left_out:
+        click.echo(f"  left out: {entry or 'an empty entry'} {reason}")
+    for note in outcome.notes:
+        click.echo(note)
 
 
 def _say_files(verb: str, outcome: Outcome, names: Iterable[str]) -> None:
@@ -99,5 +187,7 @@ def _print_json(outcome: Outcome, dry_run: bool) -> None:
         "managerProblem": outcome.manager_problem,
         "commands": outcome.commands,
         "path": outcome.search_path,
+        "leftOut": [{"folder": folder, "reason": reason} for folder, reason in outcome.left_out],
+        "notes": outcome.notes,
     }
     click.echo(json.dumps(document, indent=2))

@@ -41,7 +41,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Run": {"serve": "serve", "bridge": "bridge"},
 }
 # They act on the user's whole installation, or on nothing: naming a daemon would promise what they do not do.
-WITHOUT_TARGET = frozenset({"demo", "install", "uninstall", "completion", "version"})
+WITHOUT_TARGET = frozenset({"demo", "completion", "version"})
 VERBS = {verb: module for verbs in SECTIONS.values() for verb, module in verbs.items()}
 
 

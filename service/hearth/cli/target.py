@@ -57,15 +57,19 @@ def target_options(function: Verb) -> Verb:
     return profile(config(function))
 
 
+def typed(profile: str | None, config: str | None) -> tuple[str | None, str | None]:
+    """What was given behind the verb, or else before it."""
+    if profile or config:
+        return profile, config
+    before = click.get_current_context().find_root().params
+    return before.get("profile"), before.get("config")
+
+
 def with_places(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a verb the two options, and hand it `places` in their stead."""
 
     @functools.wraps(function)
     def verb(*args: Any, profile: str | None, config: str | None, **kwargs: Any) -> Any:
-        context = click.get_current_context()
-        before = context.find_root().params
-        if not profile and not config:
-            profile, config = before.get("profile"), before.get("config")
-        return function(*args, places=choose(profile, config, os.environ), **kwargs)
+        return function(*args, places=choose(*typed(profile, config), os.environ), **kwargs)
 
     return target_options(verb)

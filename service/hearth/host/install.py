@@ -5,18 +5,40 @@ from types import ModuleType
 
 from hearth.errors import HearthError
 from hearth.host.keg import lasting
+from hearth.host.shell_path import Search, of_shell
 from hearth.host.written_files import Outcome
+from hearth.paths import DEFAULT_PROFILE
 
 
-def install(python: str = sys.executable, *, enable: bool = True, dry_run: bool = False) -> Outcome:
-    """Have the service manager hold the socket. Doing it again changes nothing. Raises HearthError."""
-    outcome: Outcome = _manager().install(lasting(python), enable=enable, dry_run=dry_run)
+def install(
+    python: str = sys.executable,
+    *,
+    enable: bool = True,
+    dry_run: bool = False,
+    profile: str = DEFAULT_PROFILE,
+    search: Search | None = None,
+) -> Outcome:
+    """Have the service manager hold the socket. Doing it again changes nothing. Raises HearthError.
+
+    `search` is the PATH to keep for the servers' programs; without it, that of the shell that this was typed in.
+    """
+    options: dict[str, object] = {"enable": enable, "dry_run": dry_run}
+    if sys.platform == "linux":
+        options |= {"profile": profile, "search": of_shell() if search is None else search}
+    elif profile != DEFAULT_PROFILE or search is not None:
+        raise HearthError("only systemd has units for profiles, and a PATH that can be chosen")
+    outcome: Outcome = _manager().install(lasting(python), **options)
     return outcome
 
 
-def uninstall(*, dry_run: bool = False) -> Outcome:
+def uninstall(*, dry_run: bool = False, profile: str = DEFAULT_PROFILE) -> Outcome:
     """Undo `install`. Doing it again changes nothing. Raises HearthError."""
-    outcome: Outcome = _manager().uninstall(dry_run=dry_run)
+    options: dict[str, object] = {"dry_run": dry_run}
+    if sys.platform == "linux":
+        options["profile"] = profile
+    elif profile != DEFAULT_PROFILE:
+        raise HearthError("only systemd has units for profiles")
+    outcome: Outcome = _manager().uninstall(**options)
     return outcome
 
 

@@ -1,82 +1,84 @@
-"""Putting the systemd user units in place and taking them away: the hands of `host.units`.
+"""Putting the user's own systemd units in place and taking them away: the hands of `host.units`.
 
-Knows nothing of how a person is told about it. `Outcome` says what was done and what is left to type.
+Knows nothing of how a person is told about it. `Outcome` says what was done and what is left to type. For units of the
+system see `host.install_system_wide`.
 """
 
 import os
 
 from hearth import paths
 from hearth.errors import HearthError
-from hearth.host import units, written_files
+from hearth.host import unit_files, units, written_files
 from hearth.host.byte_code import compile_package
-from hearth.host.systemctl import UserManager
+from hearth.host.shell_path import Search
+from hearth.host.systemctl import Manager
 from hearth.host.written_files import Outcome
 
 MANAGER = "systemd"
-ENABLED_LINK = units.of_profile(paths.DEFAULT_PROFILE).enabled_link
-COMMANDS_TO_INSTALL = ("systemctl --user daemon-reload", f"systemctl --user enable --now {units.SOCKET_UNIT}")
-COMMANDS_TO_UNINSTALL = (f"systemctl --user stop {units.SOCKET_UNIT}", "systemctl --user daemon-reload")
+# Where packages put units for all users.
+PACKAGED = "/usr/lib/systemd/user"
 
 
-def install(python: str, *, enable: bool, dry_run: bool) -> Outcome:
-    """Put the units in place and have systemd listen. Doing it again changes nothing.
+def install(python: str, *, enable: bool, dry_run: bool, profile: str, search: Search) -> Outcome:
+    """Put the units in place and have systemd listen. Doing it again changes nothing but the PATH that is kept.
 
     Raises HearthError when a file of somebody else is in the way, and when systemd refuses.
     """
-    folder = units_folder()
-    wanted = rendered_units(python)
-    plan = written_files.plan_install(wanted, written_files.read(folder, units.UNIT_NAMES))
-    if plan.foreign:
-        raise HearthError(_in_the_way(folder, plan.foreign[0]))
-    manager = UserManager(folder)
+    _refuse_unreachable(paths.Places(profile))
+    folder, ours = units_folder(), units.of_profile(profile)
+    wanted = {} if unit_files.is_packaged(PACKAGED, ours, python) else unit_files.rendered(python, ours)
+    plan, texts = unit_files.plan(folder, ours, wanted, [ours.path_drop_in], search)
+    manager = Manager(folder)
     outcome = Outcome(folder, plan, MANAGER, manager_problem=manager.problem)
+    unit_files.describe_search(outcome, search)
     if manager.problem is not None:
-        outcome.commands = list(COMMANDS_TO_INSTALL)
+        outcome.commands = [ours.systemctl("daemon-reload"), ours.systemctl("enable", "--now", ours.socket)]
     elif not enable:
-        outcome.commands = list(COMMANDS_TO_INSTALL[1:])
+        outcome.commands = [ours.systemctl("enable", "--now", ours.socket)]
     if dry_run:
         return outcome
     outcome.compiled = compile_package(python)
-    written_files.write(folder, {name: wanted[name] for name in plan.write})
+    written_files.write(folder, {name: texts[name] for name in plan.write})
+    unit_files.remove(folder, plan.remove)
     if manager.problem is None:
         manager.do("daemon-reload")
         if enable:
-            _listen(manager)
+            manager.listen(ours)
             outcome.enabled = True
+        if ours.path_drop_in in (*plan.write, *plan.remove) and manager.is_active(ours.service):
+            outcome.notes.append(
+                "The daemon that runs keeps the PATH that it was started with, until `hearth restart`."
+            )
     return outcome
 
 
-def uninstall(*, dry_run: bool) -> Outcome:
+def uninstall(*, dry_run: bool, profile: str) -> Outcome:
     """Stop listening, stop the daemon, remove the units. Doing it again changes nothing.
 
-    Raises HearthError when systemd refuses, and when a file cannot be removed.
+    The files that all profiles share go with the last of them. Raises HearthError when systemd refuses, and when a
+    file cannot be removed.
     """
-    folder = units_folder()
-    plan = written_files.plan_uninstall(written_files.read(folder, units.UNIT_NAMES))
-    manager = UserManager(folder)
+    folder, ours = units_folder(), units.of_profile(profile)
+    others = set(unit_files.matching(folder, units.of_profile("*").enabled_link)) - {ours.enabled_link}
+    shared = profile != paths.DEFAULT_PROFILE and bool(others)
+    present = written_files.read(folder, () if shared else ours.files)
+    plan = written_files.plan_uninstall({**present, **unit_files.read_paths(folder, [ours.path_drop_in])})
+    manager = Manager(folder)
     outcome = Outcome(folder, plan, MANAGER, manager_problem=manager.problem)
-    if manager.problem is not None and plan.remove:
-        outcome.commands = list(COMMANDS_TO_UNINSTALL)
-    if dry_run or not plan.remove:
+    links = unit_files.matching(folder, ours.enabled_link)
+    if manager.problem is not None and (plan.remove or links):
+        outcome.commands = [ours.systemctl("stop", ours.socket), ours.systemctl("daemon-reload")]
+    _mention_package(outcome, ours)
+    if dry_run or not (plan.remove or links):
         return outcome
     if manager.problem is None:
-        manager.do("disable", "--now", *plan.remove)
-        manager.attempt("reset-failed", *plan.remove)
-    _remove(folder, plan.remove)
+        both = [name for name, file in zip(ours[:2], ours.files, strict=True) if file not in plan.foreign]
+        manager.do("disable", "--now", *both)
+        manager.attempt("reset-failed", *both)
+    unit_files.remove(folder, (*links, *plan.remove))
     if manager.problem is None:
         manager.do("daemon-reload")
     return outcome
-
-
-def _listen(manager: UserManager) -> None:
-    # A start limit that was hit before the mending must not stand in the way after it.
-    manager.attempt("reset-failed", *units.UNIT_NAMES)
-    manager.do("enable", "--now", units.SOCKET_UNIT)
-
-
-def rendered_units(python: str) -> dict[str, str]:
-    """The text of each unit file for this interpreter."""
-    return {name: units.render(written_files.template("units", name), python) for name in units.UNIT_NAMES}
 
 
 def units_folder() -> str:
@@ -86,20 +88,21 @@ def units_folder() -> str:
     return os.path.join(base, "systemd", "user")
 
 
-def _in_the_way(folder: str, name: str) -> str:
-    path = os.path.join(folder, name)
-    if os.path.realpath(path) == os.devnull:
-        return f"{name} is masked; type `systemctl --user unmask {name}`, then `hearth install` again"
-    return f"{path} was not written by Hearth and is left as it is; move it away, then try again"
+def _mention_package(outcome: Outcome, ours: units.Units) -> None:
+    if os.path.exists(os.path.join(PACKAGED, ours.files[0])):
+        outcome.notes.append(
+            f"The units in {PACKAGED} belong to a package, and stay. `{ours.systemctl('mask', '--now', ours.socket)}`"
+            " keeps them from listening for you."
+        )
 
 
-def _remove(folder: str, names: tuple[str, ...]) -> None:
-    link = (ENABLED_LINK,) if units.SOCKET_UNIT in names else ()
-    written_files.remove(folder, (*link, *names))
-    wants = os.path.dirname(os.path.join(folder, ENABLED_LINK))
-    for emptied in (wants, folder, os.path.dirname(folder)):
-        try:
-            os.rmdir(emptied)
-        except OSError:
-            # Absent, or not empty because it holds what is not ours.
-            continue
+def _refuse_unreachable(places: paths.Places) -> None:
+    if places.system_wide:
+        raise HearthError(
+            f"the administrator of this machine has set up a socket for you, {places.socket}, and every bridge of"
+            " yours finds it: nothing need be installed"
+        )
+    if os.path.basename(places.socket) != places.key + ".sock":
+        raise HearthError(
+            f"the profile's name is so long that its socket has to be {places.socket}; take a shorter one"
+        )

@@ -1,4 +1,4 @@
-"""The systemd that runs this user's services, asked through `systemctl --user`. Knows nothing of what for."""
+"""A systemd that runs services, this user's or the system's, asked through systemctl. Knows nothing of what for."""
 
 import os
 import shlex
@@ -7,16 +7,18 @@ import subprocess
 
 from hearth import paths
 from hearth.errors import HearthError
+from hearth.host.units import Units
 
 # Stopping the socket stops the daemon first, and that may take its whole TimeoutStopSec (30 s).
 _LIMIT_SECONDS = 60
 
 
-class UserManager:
-    """The user's service manager. `problem` says why it cannot be used, or is None."""
+class Manager:
+    """A service manager. `problem` says why it cannot be used, or is None."""
 
-    def __init__(self, folder: str) -> None:
-        """`folder` is the one whose units are going to be used."""
+    def __init__(self, folder: str, scope: tuple[str, ...] = ("--user",)) -> None:
+        """`folder` is the one whose units are going to be used. `scope` stands behind systemctl: the user's, or not."""
+        self._systemctl = ["systemctl", *scope]
         # Shells behind `su` or `ssh HOST COMMAND` lack the variable although the manager runs.
         self._environment = {**os.environ, "XDG_RUNTIME_DIR": paths.runtime_dir()}
         self.problem = self._find_problem(folder)
@@ -27,13 +29,14 @@ class UserManager:
         done = self._run("show", "--property=UnitPath", "--value")
         if done.returncode:
             said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-            return f"no service manager of this user answers ({said[0]})"
+            whose = "of this user " if "--user" in self._systemctl else ""
+            return f"no service manager {whose}answers ({said[0]})"
         if os.path.realpath(folder) not in map(os.path.realpath, shlex.split(done.stdout)):
             return f"the service manager does not read {folder}: its HOME or XDG_CONFIG_HOME is another"
         return None
 
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = ["systemctl", "--user", "--no-ask-password", *arguments]
+        command = [*self._systemctl, "--no-ask-password", *arguments]
         try:
             return subprocess.run(
                 command,
@@ -52,8 +55,18 @@ class UserManager:
         done = self._run(*arguments)
         if done.returncode:
             said = done.stderr.strip() or f"exit code {done.returncode}"
-            raise HearthError(f"`systemctl --user {' '.join(arguments)}` failed: {said}")
+            raise HearthError(f"`{' '.join([*self._systemctl, *arguments])}` failed: {said}")
 
     def attempt(self, *arguments: str) -> None:
         """Run one command whose failure means that there was nothing to do."""
         self._run(*arguments)
+
+    def listen(self, units: Units) -> None:
+        """Enable a socket and start it. Raises HearthError."""
+        # A start limit that was hit before the mending must not stand in the way after it.
+        self.attempt("reset-failed", units.socket, units.service)
+        self.do("enable", "--now", units.socket)
+
+    def is_active(self, unit: str) -> bool:
+        """Whether a unit runs."""
+        return self._run("is-active", "--quiet", unit).returncode == 0

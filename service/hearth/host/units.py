@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from hearth import paths
 from hearth.errors import HearthError
+from hearth.host import written_files
 
 SOCKET_UNIT = "mcp.socket"
 SERVICE_UNIT = "mcp.service"
@@ -17,6 +18,8 @@ PROFILE_UNIT_NAMES = ("mcp@.socket", "mcp@.service")
 # For the system's own systemd, one instance for each user, by number; where the templates are, below the others.
 SYSTEM_UNIT_NAMES = ("system/mcp-user@.socket", "system/mcp-user@.service")
 PLACEHOLDER = "@PYTHON@"
+# Beside drop-ins of the user's own, and read before those that have no number.
+PATH_DROP_IN = "10-hearth-path.conf"
 
 
 class Units(NamedTuple):
@@ -33,20 +36,25 @@ class Units(NamedTuple):
         return " ".join(("systemctl", *self.scope, *arguments))
 
     @property
+    def path_drop_in(self) -> str:
+        """Where the PATH of this daemon is kept, below the folder of the units."""
+        return f"{self.service}.d/{PATH_DROP_IN}"
+
+    @property
     def enabled_link(self) -> str:
         """What `systemctl enable` makes, because of WantedBy= in the socket unit."""
         return f"sockets.target.wants/{self.socket}"
 
 
 def of_profile(profile: str) -> Units:
-    """The user's own units for a profile's daemon."""
+    """The user's own units for a profile's daemon; `*` for a pattern of all but the default one's."""
     if profile == paths.DEFAULT_PROFILE:
         return Units(SOCKET_UNIT, SERVICE_UNIT, UNIT_NAMES)
     return Units(f"mcp@{profile}.socket", f"mcp@{profile}.service", PROFILE_UNIT_NAMES)
 
 
-def of_user(uid: int) -> Units:
-    """The units of the system's systemd for one user's daemon."""
+def of_user(uid: int | str) -> Units:
+    """The units of the system's systemd for one user's daemon; `*` for a pattern of all of them."""
     names = (f"mcp-user@{uid}.socket", f"mcp-user@{uid}.service")
     return Units(*names, SYSTEM_UNIT_NAMES, scope=())
 
@@ -70,3 +78,23 @@ def exec_word(path: str) -> str:
 def render(template: str, python: str) -> str:
     """A unit file: the template with the interpreter of this installation in it."""
     return template.replace(PLACEHOLDER, exec_word(python))
+
+
+def render_path(path: str) -> str:
+    """A drop-in that gives a service this PATH. Its first line tells whether it was changed since."""
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    body = f"""\
+# Where the programs of the MCP servers are looked for: the PATH of the shell in which it was typed, because npx and uvx
+# are seldom on systemd's own. Installing again renews it, `hearth install --no-path` removes it. Once you have
+# changed anything here the file is yours: it is neither renewed nor removed any more.
+
+[Service]
+Environment="PATH={escaped}"
+"""
+    return f"# {written_files.MARK} ({paths.digest(body)}).\n{body}"
+
+
+def is_untouched(text: str) -> bool:
+    """Whether a drop-in is as `render_path` has made it, in this version or another."""
+    head, _, body = text.partition("\n")
+    return head == f"# {written_files.MARK} ({paths.digest(body)})."

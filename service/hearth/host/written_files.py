@@ -43,6 +43,10 @@ class Outcome:
     commands: list[str] = field(default_factory=list)
     # The PATH on which the servers' programs will be found, where that was written down too.
     search_path: str | None = None
+    # Folders of this shell's PATH that were not taken into it, each with the reason.
+    left_out: tuple[tuple[str, str], ...] = ()
+    # What else the person should know, in sentences.
+    notes: list[str] = field(default_factory=list)
 
 
 def plan_install(wanted: Mapping[str, str], present: Mapping[str, str | None]) -> Plan:
@@ -104,9 +108,9 @@ def read(folder: str, names: Iterable[str]) -> dict[str, str | None]:
 def write(folder: str, rendered: Mapping[str, str]) -> None:
     """Put the files in place, each whole or not at all."""
     try:
-        os.makedirs(folder, exist_ok=True)
         for name, text in rendered.items():
             path = os.path.join(folder, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
             # A crash in the middle must not leave half a file; service managers ignore a name that ends like this.
             temporary = f"{path}.{os.getpid()}.new"
             with open(temporary, "w", encoding="utf-8") as file:

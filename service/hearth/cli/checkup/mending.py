@@ -19,7 +19,7 @@ from hearth.host import install
 from hearth.host.byte_code import compile_package
 from hearth.host.folders import refusal
 from hearth.host.locks import Lock
-from hearth.host.systemctl import UserManager
+from hearth.host.systemctl import Manager
 
 
 class Work(NamedTuple):
@@ -132,7 +132,7 @@ def _compile(patient: Patient, target: str) -> None:
 
 def _prospect_of_installing(patient: Patient, target: str) -> str:
     try:
-        outcome = install.install(enable=_is_enabled(patient), dry_run=True)
+        outcome = install.install(enable=_is_enabled(patient), dry_run=True, profile=patient.places.profile)
     except HearthError as error:
         return f"install the units anew, which will not work: {error}"
     files = ", ".join(os.path.join(outcome.folder, name) for name in outcome.plan.write)
@@ -141,7 +141,7 @@ def _prospect_of_installing(patient: Patient, target: str) -> str:
 
 
 def _install(patient: Patient, target: str) -> None:
-    install.install(enable=_is_enabled(patient))
+    install.install(enable=_is_enabled(patient), profile=patient.places.profile)
 
 
 def _is_enabled(patient: Patient) -> bool:
@@ -161,10 +161,10 @@ def _start(patient: Patient, socket: str) -> None:
     manager.do("start", socket)
 
 
-def _manager() -> UserManager:
+def _manager() -> Manager:
     from hearth.host import install_systemd
 
-    manager = UserManager(install_systemd.units_folder())
+    manager = Manager(install_systemd.units_folder())
     if manager.problem:
         raise HearthError(manager.problem)
     return manager
