@@ -1,4 +1,4 @@
-"""`hearth connect --print`: what it prints is what a client runs, with a client's poor environment."""
+"""`hearth connect`: what it prints or writes is what a client runs, with a client's poor environment."""
 
 import json
 import os
@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.cli_home import Bridge, Home, scratch_home
+from e2e.cli_home import HEARTH, Bridge, Home, scratch_home
+from e2e.terminal import Terminal
 from hearth.paths import Places
 
 
@@ -86,10 +87,51 @@ def test_the_profile_stands_in_the_arguments(home: Home) -> None:
     assert entry["args"][-2:] == ["--profile", "work"]
 
 
-def test_without_print_it_says_what_to_do(home: Home) -> None:
-    done = home.run("connect")
-    assert done.returncode == 2
-    assert "--print" in done.stderr
+def write_cursor(home: Home) -> str:
+    path = os.path.join(home.home, ".cursor", "mcp.json")
+    os.mkdir(os.path.dirname(path))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(
+            '{\n\t// mine\n\t"mcpServers": {"demo": {"command": "demo", "env": {"TOKEN": "s3cret-s3cret"}}},\n}\n'
+        )
+    return path
+
+
+def content(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def test_a_client_s_entry_gives_way_to_one_that_works_and_comes_back(home: Home) -> None:
+    home.write_config('[mcpServers.demo]\ncommand = "demo"\nenv = { TOKEN = "s3cret-s3cret" }\n')
+    path = write_cursor(home)
+    former = content(path)
+    assert home.run("connect", "cursor", "--yes").returncode == 0
+    entry = json.loads(content(path).replace(b"// mine", b"").replace(b"},\n}", b"}\n}"))["mcpServers"]["demo"]
+    home.configure_demo()
+    bridge = Bridge(home, command=[entry["command"], *entry["args"]])
+    try:
+        bridge.open()
+        names = {tool["name"] for tool in bridge.ask("tools/list")["result"]["tools"]}
+        assert {"add", "count", "slow", "whoami"} == names
+    finally:
+        bridge.end()
+    done = home.run("disconnect", "--all")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert content(path) == former
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 5)])
+def test_a_person_is_shown_the_change_in_colour_and_asked(home: Home, answer: str, code: int) -> None:
+    path = write_cursor(home)
+    former = content(path)
+    shown = Terminal([HEARTH, "connect", "cursor"], home.environment)
+    shown.read_until("Change it?")
+    shown.type(f"{answer}\n")
+    assert shown.finish() == code
+    assert "\x1b[32m+" in shown.seen
+    assert "s3cret" not in shown.seen
+    assert (content(path) == former) == (answer == "n")
 
 
 def test_typed_with_options_before_the_verb_the_bridge_is_still_reached(home: Home) -> None:

@@ -16,7 +16,7 @@ FREE = {"hearth", "errors", "paths", "faults", "sids"}
 ARROWS = {
     "__main__": {"cli", "bridge"},
     "cli": {"bridge", "clients", "demo", "server", "packs", "hub", "upstreams", "mcp", "wire", "host", "config",
-            "registry", "references", "secrecy", "vault", "conversation"},
+            "registry", "references", "masking", "secrecy", "vault", "conversation"},
     "clients": {"config", "host", "mcp", "references", "secrecy"},
     "bridge": {"wire", "host"},  # of both only what is in BRIDGE_MODULES
     "demo": {"host", "conversation"},

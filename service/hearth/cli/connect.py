@@ -1,53 +1,214 @@
 """`hearth connect`."""
 
 import json
+import os
+import sys
+from typing import Any
 
 import click
 
 from hearth import config
 from hearth.bridge.options import MODES
+from hearth.cli import client_changes, client_list, client_names, ending
 from hearth.cli.entry import client_config
 from hearth.cli.target import with_places
-from hearth.errors import ConfigError
+from hearth.cli.tool_diff import styled
+from hearth.clients import finding, linking, planning, records
+from hearth.clients.kinds import KINDS, PROJECT, SCOPES, Table
+from hearth.clients.linking import Outcome
+from hearth.clients.planning import Plan
+from hearth.errors import ConfigError, HearthError, Refused
 from hearth.paths import Places
 
+_FOR_PRINT = ("servers", "name", "mode", "role", "agent_id")
 
-@click.command(short_help="Print what connects an MCP client.")
-@click.option("--print", "print_only", is_flag=True, help="Print the entry; change nothing.")
-@click.option("--server", "servers", multiple=True, metavar="NAME", help="Offer only this server, under its own name.")
-@click.option("--name", default="hearth", show_default=True, metavar="KEY", help="The entry's name in the client.")
-@click.option("--mode", type=click.Choice(MODES), help="How tools are offered; without it the config decides.")
-@click.option("--role", metavar="ROLE", help="The role that the agent claims.")
-@click.option("--agent-id", metavar="ID", help="The id that the agent claims.")
+
+@click.command(short_help="Connect MCP clients to Hearth.")
+@click.argument("clients", nargs=-1, metavar="[CLIENT]...", shell_complete=client_names.complete_client)
+@click.option("--all", "every", is_flag=True, help="Every client on this machine.")
+@click.option("--each", "way", flag_value="each", help="Replace entries that Hearth serves; add none.")
+@click.option("--one", "way", flag_value="one", help="Add one entry that offers every server; replace none.")
+@click.option("--scope", type=click.Choice(SCOPES), help="Only these files. Those of a project are touched only so.")
+@click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")
+@click.option("--yes", is_flag=True, help="Do it without asking.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON, and ask nothing.")
+@click.option("--print", "print_only", is_flag=True, help="Print an entry to paste; change nothing.")
+@click.option("--server", "servers", multiple=True, metavar="NAME", help="With --print: offer only this server.")
+@click.option("--name", metavar="KEY", help="With --print: the entry's name in the client.  [default: hearth]")
+@click.option("--mode", type=click.Choice(MODES), help="With --print: how tools are offered.")
+@click.option("--role", metavar="ROLE", help="With --print: the role that the agent claims.")
+@click.option("--agent-id", metavar="ID", help="With --print: the id that the agent claims.")
 @with_places
 def connect(
     places: Places,
+    clients: tuple[str, ...],
+    every: bool,
+    way: str | None,
+    scope: str | None,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
     print_only: bool,
-    servers: tuple[str, ...],
-    name: str,
-    mode: str | None,
-    role: str | None,
-    agent_id: str | None,
-) -> None:
-    """Print the mcpServers entry that connects an MCP client, as JSON to paste into the client's config.
+    **entry: Any,
+) -> int:
+    """Connect MCP clients to Hearth, in their own config files. Entries of servers that Hearth serves, too, give way to
+    a bridge to that server, under the same name, so that tools keep their names; a client that has none gets one
+    entry, `hearth`, that offers everything. Comments, order and every other byte stay; `hearth disconnect`
+    brings back what was there. What is about to change is shown first, without secrets.
 
-    With --server the entry offers one server under its tools' own names: a drop-in for the entry that the
-    client has now. With --mode search the agent is given three tools that find, describe and call all
-    others, however many there are; with --mode auto only where there are many. Writing into clients' files is not
-    done yet, so --print must be given.
+    Without a client it lists those that are on this machine. Files of a project (.mcp.json, .vscode/mcp.json and the
+    like) are shared with others and are touched only with --scope project.
+
+    With --print nothing is written: it prints the entry as most clients want it, as JSON. With --server that
+    offers one server under its tools' own names; with --mode search the agent is given three tools that find,
+    describe and call all others, with --mode auto only where there are many.
 
     \b
     Examples:
-      hearth connect --print
+      hearth connect
+      hearth connect claude-code cursor
+      hearth connect --all --dry-run
+      hearth connect codex --one --yes
       hearth connect --print --server github --server time
       hearth connect --print --mode search
     """
-    if not print_only:
-        raise click.UsageError("Say --print, and paste what it prints: clients' files are not written yet.")
-    _note_unknown(places, servers)
-    options = (("--mode", mode), ("--role", role), ("--agent-id", agent_id))
+    if print_only:
+        _print(places, clients, every, entry)
+        return 0
+    for name in _FOR_PRINT:
+        if entry[name]:
+            option = "--server" if name == "servers" else f"--{name.replace('_', '-')}"
+            raise click.UsageError(f"{option} goes with --print.")
+    if clients and every:
+        raise click.UsageError("Name clients, or say --all: not both.")
+    if not clients and not every:
+        return client_list.show(as_json)
+    planned, problems = _plans(places, client_names.check(clients), scope, way)
+    outcomes = _do(planned, places, problems, dry_run=True)
+    if not dry_run and any(outcome.changes for outcome in outcomes):
+        if not as_json:
+            _show(outcomes)
+            _ask(yes)
+        outcomes = _do(planned, places, problems, dry_run=False)
+    if as_json:
+        documents = [client_changes.document(outcome, "connected", dry_run) for outcome in outcomes]
+        click.echo(json.dumps({"clients": documents, "problems": problems}, indent=2, ensure_ascii=False))
+    else:
+        _report(outcomes, dry_run)
+    return _complain(problems, as_json)
+
+
+# --- what is to be done
+
+
+def _plans(places: Places, clients: list[str], scope: str | None, way: str | None) -> tuple[list[Plan], list[str]]:
+    """For each client, and what stands in the way; one broken file does not keep the others from being connected."""
+    servers = config.load(places).servers
+    planned: list[Plan] = []
+    problems: list[str] = []
+    for client in clients or KINDS:
+        tables = [table for table in finding.tables(os.getcwd(), [client]) if _is_meant(table, scope)]
+        if not tables and clients:
+            problems.append(_absent(client, scope))
+        found = {}
+        for table in tables:
+            try:
+                found[table] = finding.read(table)
+            except ConfigError as exc:
+                problems += exc.problems
+        if found:
+            planned += planning.plans(found, servers, records.imported, way)
+    return planned, problems
+
+
+def _is_meant(table: Table, scope: str | None) -> bool:
+    return table.scope == scope if scope else table.scope != PROJECT
+
+
+def _absent(client: str, scope: str | None) -> str:
+    title = client_changes.title(client)
+    if scope == PROJECT:
+        return f"{title} has no file of its own in this project"
+    if scope:
+        return f"{title} has no servers of scope {scope}"
+    return f"{title} was not found on this machine: neither its command nor a folder of its settings"
+
+
+def _do(planned: list[Plan], places: Places, problems: list[str], dry_run: bool) -> list[Outcome]:
+    outcomes = []
+    for plan in planned:
+        try:
+            outcome = linking.connect(plan.table, plan.replace, plan.whole, places, dry_run)
+            outcomes.append(outcome._replace(notes=outcome.notes + plan.notes))
+        except ConfigError as exc:
+            problems += [problem for problem in exc.problems if problem not in problems]
+        except HearthError as exc:
+            problems += [str(exc)] if str(exc) not in problems else []
+    return outcomes
+
+
+def _ask(yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise Refused(
+            "nothing was changed, as there is no terminal to ask at: say --yes to do it, or --dry-run to look"
+        )
+    if not ending.confirm("Change it?"):
+        raise Refused("nothing was changed")
+
+
+# --- what is said
+
+
+def _show(outcomes: list[Outcome]) -> None:
+    for outcome in outcomes:
+        for line in client_changes.diff(outcome):
+            click.echo(styled(line))
+
+
+def _report(outcomes: list[Outcome], dry_run: bool) -> None:
+    if dry_run:
+        _show(outcomes)
+    for outcome in outcomes:
+        title = client_changes.title(outcome.table.client)
+        for note in outcome.notes:
+            click.echo(f"{click.style('note:', fg='yellow')} {title}: {note}", err=True)
+        if outcome.table.scope == PROJECT and outcome.changes:
+            shared = "is shared with others, and has paths of this machine in it now"
+            click.echo(f"{click.style('note:', fg='yellow')} {outcome.table.path} {shared}", err=True)
+    changed = [outcome for outcome in outcomes if outcome.changes]
+    if dry_run:
+        click.echo(f"{len(changed)} of {len(outcomes)} would change." if changed else "Nothing would change.")
+        return
+    for outcome in changed:
+        names = client_changes.enumeration(change.name for change in outcome.changes)
+        where = f"{names} in {outcome.table.path}"
+        click.echo(f"{client_changes.title(outcome.table.client)} is connected: {where}.")
+    if changed:
+        clients = " ".join(dict.fromkeys(outcome.table.client for outcome in changed))
+        click.echo(f"Clients that run take it up when they are started anew. Undo: `hearth disconnect {clients}`.")
+    elif outcomes:
+        click.echo("Nothing had to be changed.")
+
+
+def _complain(problems: list[str], as_json: bool) -> int:
+    for problem in problems if not as_json else ():
+        click.echo(f"{click.style('hearth:', fg='red')} {problem}", err=True)
+    return ConfigError.exit_code if problems else 0
+
+
+# --- printing
+
+
+def _print(places: Places, clients: tuple[str, ...], every: bool, entry: dict[str, Any]) -> None:
+    if clients or every:
+        raise click.UsageError("With --print nothing is written, so no client can be named.")
+    _note_unknown(places, entry["servers"])
+    options = (("--mode", entry["mode"]), ("--role", entry["role"]), ("--agent-id", entry["agent_id"]))
     extra = [word for option, value in options if value for word in (option, value)]
-    click.echo(json.dumps(client_config(places, servers, name, extra), indent=2))
+    found = client_config(places, entry["servers"], entry["name"] or linking.WHOLE, extra)
+    click.echo(json.dumps(found, indent=2))
 
 
 def _note_unknown(places: Places, servers: tuple[str, ...]) -> None:

@@ -23,6 +23,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "add": "add",
         "remove": "remove",
         "connect": "connect",
+        "disconnect": "disconnect",
         "config": "config",
         "secret": "secret",
         "auth": "auth",
@@ -41,7 +42,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Run": {"serve": "serve", "bridge": "bridge"},
 }
 # They act on the user's whole installation, or on nothing: naming a daemon would promise what they do not do.
-WITHOUT_TARGET = frozenset({"demo", "completion", "version"})
+WITHOUT_TARGET = frozenset({"demo", "disconnect", "completion", "version"})
 VERBS = {verb: module for verbs in SECTIONS.values() for verb, module in verbs.items()}
 
 
@@ -96,7 +97,7 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
     Examples:
       hearth demo                 see what it does, in a scratch home
       hearth add time -- uvx mcp-server-time
-      hearth connect --print      what to paste into an MCP client
+      hearth connect              which MCP clients there are, and whether they are connected
       hearth status               what runs, and who is attached
     """
     if not terminal.shows_colour(os.environ):

@@ -26,52 +26,85 @@ class Undone(NamedTuple):
 
 def undone(trace: Trace, data: bytes, splices: list[Splice]) -> Undone:
     """Undo these. Raises ConfigError for a file that is broken; one that cannot be edited is left, and said."""
-    done: list[Splice] = []
-    gone: set[tuple[str, ...]] = set()
-    notes: list[str] = []
-    former = parse(trace.path, trace.original or b"").tree
-    # What was added first goes last: it may have made the table that the others are in.
-    for splice in reversed(splices):
-        current = edits.value_at(parse(trace.path, data).tree, splice.keys)
+    undoing = _Undoing(trace, data)
+    undoing.undo([splice for splice in splices if undoing.is_there(splice)])
+    is_nothing_left = trace.original is None and not parse(trace.path, undoing.data).tree
+    done = [splice for splice in splices if splice in undoing.done]
+    return Undone(None if is_nothing_left else undoing.data, done, undoing.gone, undoing.notes)
+
+
+class _Undoing:
+    """Goes through the entries of one file."""
+
+    def __init__(self, trace: Trace, data: bytes) -> None:
+        self.data = data
+        self.done: list[Splice] = []
+        self.gone: set[tuple[str, ...]] = set()
+        self.notes: list[str] = []
+        self._trace = trace
+        self._current = parse(trace.path, data).tree
+        self._former = parse(trace.path, trace.original or b"").tree
+
+    def is_there(self, splice: Splice) -> bool:
+        """Whether the entry is still what we wrote; if it is not, that is noted."""
+        current = edits.value_at(self._current, splice.keys)
         if current is None:
-            gone.add(splice.keys)
-            notes.append(f"{splice.name}: somebody has removed it")
+            self.gone.add(splice.keys)
+            self.notes.append(f"{splice.name}: somebody has removed it")
         elif not _is_ours(current, splice.entry):
-            notes.append(f"{splice.name}: somebody has changed it, so it was left; the file as it was: {trace.copy}")
+            copy = self._trace.copy
+            self.notes.append(f"{splice.name}: somebody has changed it, so it was left; the file as it was: {copy}")
         else:
+            return True
+        return False
+
+    def undo(self, splices: list[Splice]) -> None:
+        """Undo what is still ours: what was replaced in one go, where that can be done, then the rest one by one."""
+        replaced = [splice for splice in splices if self._is_as_written(splice)]
+        for keys in dict.fromkeys(splice.table.keys for splice in replaced):
+            self._bring_back([splice for splice in replaced if splice.table.keys == keys])
+        # What was added first goes last: it may have made the table that the others are in.
+        for splice in reversed([splice for splice in splices if splice not in self.done]):
             try:
-                data = _without(trace.path, data, splice, current, edits.value_at(former, splice.keys))
-                done.append(splice)
+                self.data = self._without(splice)
+                self.done.append(splice)
             except ConfigError as exc:
-                notes.append(f"{splice.name}: {exc}; the file as it was: {trace.copy}")
-    is_nothing_left = trace.original is None and not parse(trace.path, data).tree
-    return Undone(None if is_nothing_left else data, done[::-1], gone, notes[::-1])
+                self.notes.append(f"{splice.name}: {exc}; the file as it was: {self._trace.copy}")
+
+    def _is_as_written(self, splice: Splice) -> bool:
+        return splice.was is not None and splice.at == splice.keys and not self._told(splice)
+
+    def _told(self, splice: Splice) -> dict[str, Any]:
+        """What a person has told the client about the bridge meanwhile."""
+        current = edits.value_at(self._current, splice.keys)
+        return {key: value for key, value in current.items() if key in KEPT and value != splice.entry.get(key)}
+
+    def _bring_back(self, splices: list[Splice]) -> None:
+        texts = {splice.name: splice.was or "" for splice in splices}
+        former = {splice.name: edits.value_at(self._former, splice.keys) for splice in splices}
+        try:
+            self.data = edits.rewritten(self._trace.path, self.data, splices[0].table.keys, texts, former)
+            self.done += splices
+        except ConfigError:
+            # The client has written its tables in another way since: then one by one, by what they mean.
+            return
+
+    def _without(self, splice: Splice) -> bytes:
+        former = edits.value_at(self._former, splice.keys)
+        if splice.was is None or not isinstance(former, dict):
+            return _taken(self._trace.path, self.data, splice)
+        # What was said of the bridge is as right for the server itself.
+        entry = {**former, **self._told(splice)}
+        return edits.put(self._trace.path, self.data, splice.table.keys, {splice.name: entry})
 
 
 def _is_ours(current: Any, entry: dict[str, Any]) -> bool:
     """Whether it still starts what we wrote, whatever else the client keeps in it."""
-    if current == entry:
-        return True
-    return isinstance(current, dict) and _meaning(current) == _meaning(entry)
+    return isinstance(current, dict) and (current == entry or _meaning(current) == _meaning(entry))
 
 
 def _meaning(entry: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if key not in _ADDED and value not in _EMPTY}
-
-
-def _without(path: str, data: bytes, splice: Splice, current: Any, former: Any) -> bytes:
-    if splice.was is None or former is None:
-        return _taken(path, data, splice)
-    keys, name = splice.table.keys, splice.name
-    changed = {key: value for key, value in current.items() if key in KEPT and value != splice.entry.get(key)}
-    if changed and isinstance(former, dict):
-        # What the person told the client meanwhile is as right for the server itself.
-        return edits.put(path, data, keys, {name: {**former, **changed}})
-    try:
-        return edits.rewritten(path, data, keys, {name: splice.was}, {name: former})
-    except ConfigError:
-        # The client has written its tables in another way since.
-        return edits.put(path, data, keys, {name: former})
 
 
 def _taken(path: str, data: bytes, splice: Splice) -> bytes:

@@ -1,0 +1,83 @@
+"""`hearth disconnect`."""
+
+import json
+
+import click
+
+from hearth.cli import client_changes, client_names
+from hearth.cli.tool_diff import styled
+from hearth.clients import linking
+from hearth.clients.kinds import KINDS
+from hearth.clients.linking import Outcome
+from hearth.errors import ConfigError, HearthError
+
+
+@click.command(short_help="Bring MCP clients' files back.")
+@click.argument("clients", nargs=-1, metavar="[CLIENT]...", shell_complete=client_names.complete_client)
+@click.option("--all", "every", is_flag=True, help="Every client that is connected.")
+@click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
+def disconnect(clients: tuple[str, ...], every: bool, dry_run: bool, as_json: bool) -> int:
+    """Undo `hearth connect`: a client's file becomes what it was, byte for byte. If the client has saved it since,
+    only Hearth's entries give way to what was there before, and the rest stays. An entry that somebody has changed
+    meanwhile is left, and said. A file that was made for it is removed.
+
+    Servers that were imported stay in Hearth's config.
+
+    \b
+    Examples:
+      hearth disconnect cursor
+      hearth disconnect --all --dry-run
+      hearth disconnect --all
+    """
+    names = client_names.check(clients)
+    connected = linking.connected()
+    if bool(names) == every:
+        known = client_changes.enumeration(dict.fromkeys(each.client for each in connected)) if connected else "none"
+        raise click.UsageError(f"Name clients, or say --all. Connected: {known}.")
+    outcomes: list[Outcome] = []
+    problems: list[str] = []
+    for table in connected:
+        if every or table.client in names:
+            try:
+                outcomes.append(linking.disconnect(table, dry_run))
+            except ConfigError as exc:
+                problems += exc.problems
+            except HearthError as exc:
+                problems.append(str(exc))
+    if as_json:
+        documents = [client_changes.document(outcome, "disconnected", dry_run) for outcome in outcomes]
+        click.echo(json.dumps({"clients": documents, "problems": problems}, indent=2, ensure_ascii=False))
+    else:
+        _report(outcomes, dry_run)
+        _say_unconnected(names, [table.client for table in connected])
+        for problem in problems:
+            click.echo(f"{click.style('hearth:', fg='red')} {problem}", err=True)
+    return ConfigError.exit_code if problems else 0
+
+
+def _report(outcomes: list[Outcome], dry_run: bool) -> None:
+    for outcome in outcomes:
+        for line in client_changes.diff(outcome) if dry_run else ():
+            click.echo(styled(line))
+        title = client_changes.title(outcome.table.client)
+        for note in outcome.notes:
+            click.echo(f"{click.style('note:', fg='yellow')} {title}: {note}", err=True)
+        if outcome.changes and not dry_run:
+            click.echo(f"{title} is disconnected: {_deed(outcome)}.")
+    if not outcomes:
+        click.echo("Nothing had to be undone.")
+
+
+def _deed(outcome: Outcome) -> str:
+    if outcome.is_removed:
+        return f"{outcome.table.path} was made for it, and is removed"
+    names = client_changes.enumeration(change.name for change in outcome.changes)
+    exactly = ", every byte as it was" if outcome.is_exact else ""
+    return f"{names} in {outcome.table.path}{exactly}"
+
+
+def _say_unconnected(names: list[str], connected: list[str]) -> None:
+    for name in names:
+        if name not in connected:
+            click.echo(f"{KINDS[name].title} is not connected.")
