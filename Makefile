@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test thorough slow real wheel setup-test matrix coverage lint bench fuzz chaos test-windows clean
+.PHONY: install demo test thorough slow real wheel setup-test matrix conformance coverage lint bench fuzz chaos test-windows clean
 
 install: $(STAMP)
 
@@ -49,6 +49,10 @@ setup-test: $(STAMP) wheel
 matrix: $(STAMP)
 	HEARTH_WRITE_MATRIX=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests/conformance/test_matrix.py
 
+# MCP's own suite, installed below .official, against HTTP on the socket. WRITE=--write writes docs/conformance.md anew.
+conformance: $(STAMP)
+	PYTHONPATH=tests $(BIN)/python -m official.run $(WRITE)
+
 # Branch coverage, daemons included; the bridge runs without site-packages and is counted by its unit tests only.
 coverage: $(STAMP)
 	mkdir -p .coverage
@@ -78,4 +82,4 @@ test-windows: $(STAMP)
 	$(BIN)/python tests/windows/run.py $(PYTEST_ARGS)
 
 clean:
-	rm -rf $(VENV) .real .fresh .wine .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build
+	rm -rf $(VENV) .real .official .fresh .wine .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build
