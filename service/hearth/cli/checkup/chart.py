@@ -20,6 +20,7 @@ DEEDS: dict[Deed, str] = {
     "compile": "writes the byte code",
     "install": "`hearth install`, on units that are Hearth's own",
     "reload": "`systemctl --user daemon-reload`",
+    "repoint": "writes the bridge of this installation in its place",
     "start": "`daemon-reload`, `reset-failed`, and starts the socket unit",
 }
 
@@ -98,5 +99,13 @@ CHECKS: dict[str, Check] = {
     "daemon.config": Check("the daemon refused the new config and goes on with the former one"),
     "daemon.version": Check("the daemon is of another version than what is installed"),
     "daemon.path": Check("the daemon was started with another PATH than its next start will have"),
+    "clients.bridges": Check("how many entries of each client lead to Hearth"),
+    "clients.broken": Check("a client's file cannot be read"),
+    "clients.record": Check("what is kept of a client's connection cannot be read"),
+    "clients.bridge": Check("an entry starts a bridge whose interpreter or file is gone", "repoint"),
+    "clients.server": Check("an entry leads to a server that Hearth does not have"),
+    "clients.own": Check("an entry runs a server of its own that Hearth has, too"),
+    "clients.twice": Check("two entries of a file lead to the same server"),
+    "clients.leftover": Check("a connection is on record whose file or entry is gone"),
     "doctor.unfinished": Check("a look did not come to an end: a file system or a program hangs"),
 }  # fmt: skip

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from hearth import registry
+from hearth.cli.checkup import bridge_entries
 from hearth.cli.checkup.patient import Patient
 from hearth.cli.checkup.socket_file import is_listened_to
 from hearth.cli.findings import Deed, Finding, Mend, mends
@@ -183,5 +184,9 @@ WORKS: dict[Deed, Work] = {
     "install": Work(_prospect_of_installing, _install),
     "reload": Work(lambda _, target: "have systemd read the unit files again", _reload),
     "start": Work(_start_prospect, _start),
+    "repoint": Work(
+        lambda _, entry: bridge_entries.prospect(entry),
+        lambda patient, entry: bridge_entries.repoint(entry, patient.places),
+    ),
 }
 _ORDER = tuple(WORKS)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from hearth.cli import holder
 from hearth.cli.checkup import (
+    clients,
     configuration,
     daemon,
     environment,
@@ -56,6 +57,7 @@ GROUPS = (
     _UNITS,
     _group("socket", socket_file.look, socket_file.judge),
     _group("daemon", daemon.look, daemon.judge),
+    _group("clients", clients.look, clients.judge),
 )
 
 
