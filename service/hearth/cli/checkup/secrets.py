@@ -17,8 +17,10 @@ from hearth.errors import VaultError
 from hearth.paths import state_dir
 from hearth.vault import Vault
 
-# The folders of the state that are made private when they are made, and what lies in the first is secret itself.
-_PRIVATE = ("vault", "oauth", "catalogue", "learned", "pins")
+# The folders of the state that are made private when they are made.
+_PRIVATE = ("vault", "clients", "oauth", "catalogue", "learned", "pins")
+# Of these the files, too: secrets, and clients' files as they were, which may have some.
+_SECRET = ("vault", "clients")
 # Of a file, or of a folder's entries: what is left for others.
 _OTHERS = 0o077
 # Python and the keyring's package take a quarter of a second to load; nobody is waited for.
@@ -100,7 +102,7 @@ def _lstat(path: str) -> os.stat_result | None:
 
 
 def _open() -> Iterator[tuple[str, int]]:
-    """The state's private folders, and the vault's files, that others may enter or read, with their modes."""
+    """The state's private folders, and the files of some, that others may enter or read, with their modes."""
     for name in _PRIVATE:
         folder = os.path.join(state_dir(), name)
         found = _lstat(folder)
@@ -108,7 +110,7 @@ def _open() -> Iterator[tuple[str, int]]:
             continue
         if found.st_mode & _OTHERS:
             yield folder, found.st_mode
-        if name == "vault":
+        if name in _SECRET:
             yield from _open_files(folder)
 
 
@@ -144,6 +146,8 @@ def _vault(specs: Sequence[config.ServerSpec]) -> tuple[str, str]:
     """What is wrong with the vault's indexes, and with a keyring that holds what a server refers to."""
     wanted = {name for spec in specs for name in references.secret_names(spec)}
     vault = Vault("secrets")
+    if not os.path.isdir(os.path.join(state_dir(), "vault")):
+        return "", ""
     try:
         known = vault.entries()
         Vault("oauth").entries()

@@ -1,0 +1,312 @@
+"""Faults for `hearth doctor`, each put into a scratch home for real: files, modes, sockets, processes."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Bridge, Home
+from hearth.host import processes
+from hearth.host.folders import make_private
+
+SERVER = '[mcpServers.demo]\ncommand = "{python}"\nargs = ["-I", "-m", "hearth.demo.server"]\n'
+CLAUDE = "Claude Code"
+# Puts a bridge of an installation that was removed into a client's file, as `hearth connect` did while it was there.
+CONNECT = """
+import sys
+sys.executable = "/gone/venv/bin/python"
+from hearth.clients import finding, linking
+from hearth.paths import Places
+(table,) = finding.tables({folder!r}, ["claude-code"])
+linking.connect(table, {replace!r}, {whole!r}, Places())
+"""
+
+
+class Ward:
+    """A home with one server in its config and nothing wrong, to put a fault into."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self.environment: dict[str, str] = {}
+        # What stands before the command, to run it under other limits.
+        self.before: list[str] = []
+        self.ended: list[Callable[[], object]] = []
+        home.write_config(f"idle_timeout = 0\n{SERVER.format(python=sys.executable)}")
+
+    def path(self, *parts: str) -> str:
+        """A file in the home."""
+        return os.path.join(self.home.home, *parts)
+
+    @property
+    def state(self) -> str:
+        """Where what is remembered lies."""
+        return self.path(".local", "state", "hearth")
+
+    def write(self, path: str, text: str, mode: int = 0o600) -> str:
+        """A file, with the folders that it needs."""
+        make_private(os.path.dirname(path))
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(path, mode)
+        return path
+
+    def add_server(self, text: str) -> None:
+        """One more server."""
+        with open(self.path(".config", "hearth", "config.toml"), "a", encoding="utf-8") as file:
+            file.write(text)
+
+    def make_folders(self) -> None:
+        """The runtime folders, as a daemon makes them."""
+        for folder in (os.path.dirname(self.home.socket), os.path.dirname(self.home.registry)):
+            make_private(folder)
+
+    def light(self) -> int:
+        """A daemon that runs, and its pid."""
+        bridge = Bridge(self.home)
+        self.ended.append(bridge.end)
+        bridge.open()
+        bridge.ask("tools/list")
+        pid: int = self.home.json("status", "--json")["pid"]
+        return pid
+
+    def listen(self, mode: int) -> socket.socket:
+        """The socket, held as a service manager holds it."""
+        self.make_folders()
+        held = socket.socket(socket.AF_UNIX)
+        self.ended.append(held.close)
+        held.bind(self.home.socket)
+        os.chmod(self.home.socket, mode)
+        held.listen()
+        return held
+
+    def registry(self, **changes: object) -> None:
+        """The registry's entry, written or changed."""
+        self.make_folders()
+        entry: dict[str, object] = {
+            "daemonId": "x", "endpoint": self.home.socket, "pid": 1, "startTime": 1, "startedAt": 1.0,
+            "version": "0.1.0", "protocol": 1, "configHash": "",
+        }  # fmt: skip
+        if os.path.exists(self.home.registry):
+            with open(self.home.registry, encoding="utf-8") as file:
+                entry = json.load(file)
+        self.write(self.home.registry, json.dumps(entry | changes))
+
+    def claude(self, servers: Mapping[str, object]) -> str:
+        """Claude Code's file, with these servers."""
+        return self.write(self.path(".claude.json"), json.dumps({"mcpServers": servers}))
+
+    def connect_from_elsewhere(self, replace: Mapping[str, str], whole: bool = False) -> None:
+        """What an installation that has gone since wrote into it."""
+        code = CONNECT.format(folder=self.home.home, replace=dict(replace), whole=whole)
+        subprocess.run([sys.executable, "-c", code], env=self.home.environment, check=True, timeout=PATIENCE_SECONDS)
+
+    def doctor(self, *words: str) -> tuple[int, dict[str, Any]]:
+        """`hearth doctor --json`: exit code and document."""
+        done = subprocess.run(
+            [*self.before, HEARTH, "doctor", "--json", *words],
+            env=self.home.environment | self.environment,
+            cwd=self.home.home,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        assert done.stderr == "", done.stderr
+        return done.returncode, json.loads(done.stdout)
+
+    def close(self) -> None:
+        """End what a fault has started."""
+        for end in self.ended:
+            end()
+
+
+class Fault(NamedTuple):
+    """A fault: what doctor must call it, what it must say to do, and whether `--fix` mends it."""
+
+    id: str
+    seed: Callable[[Ward], object]
+    fix: str
+    mended: bool = False
+    # What has to be found with it, being the same fault seen from elsewhere.
+    also: frozenset[str] = frozenset()
+
+
+def killed_daemon(ward: Ward) -> None:
+    pid = ward.light()
+    ward.close()
+    os.kill(pid, signal.SIGKILL)
+    assert processes.wait_gone(pid, processes.start_time(pid) or processes.UNKNOWN_START_TIME, PATIENCE_SECONDS)
+    os.unlink(ward.home.socket)
+
+
+def left_over_socket(ward: Ward) -> None:
+    ward.listen(0o600).close()
+
+
+def secret_in_an_open_config(ward: Ward) -> None:
+    ward.add_server(f'[mcpServers.far]\ncommand = "{sys.executable}"\nenv = {{ API_TOKEN = "s3cr3t-value" }}\n')
+    for folder in (ward.home.folder, ward.home.home, ward.path(".config"), ward.path(".config", "hearth")):
+        os.chmod(folder, 0o755)
+    os.chmod(ward.path(".config", "hearth", "config.toml"), 0o644)
+
+
+def open_vault(ward: Ward) -> None:
+    done = subprocess.run(
+        [HEARTH, "secret", "set", "github"],
+        env={**ward.home.environment, "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"},
+        input="s3cr3t-value\n",
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    os.chmod(os.path.join(ward.state, "vault", "secrets.values.json"), 0o644)
+
+
+def failing_server(ward: Ward) -> None:
+    ward.add_server('[mcpServers.bad]\ncommand = "false"\n')
+    ward.light()
+
+
+def file_of_the_future(ward: Ward) -> None:
+    path = ward.write(os.path.join(ward.state, "logs", "mcp.log"), "")
+    os.utime(os.path.dirname(path), (time.time() + 400 * 86400,) * 2)
+
+
+def uncompiled_bridge(ward: Ward) -> None:
+    import importlib.util
+
+    from hearth.bridge import ledger
+
+    os.unlink(importlib.util.cache_from_source(str(ledger.__file__)))
+
+
+def another_hearth(ward: Ward) -> None:
+    script = ward.write(ward.path("bin", "hearth"), "#!/usr/bin/python3\n", 0o755)
+    ward.environment["PATH"] = f"{os.path.dirname(script)}:{os.environ['PATH']}"
+
+
+def silent_systemctl(ward: Ward) -> None:
+    ward.write(os.path.join(ward.home.runtime, "systemd", "private"), "")
+    program = ward.write(ward.path("bin", "systemctl"), "#!/bin/sh\nexec sleep 60\n", 0o755)
+    ward.environment["PATH"] = f"{os.path.dirname(program)}:{os.environ['PATH']}"
+
+
+def long_runtime_folder(ward: Ward) -> None:
+    ward.environment["XDG_RUNTIME_DIR"] = os.path.join(ward.home.folder, "a" * 100)
+
+
+def few_open_files(ward: Ward) -> None:
+    ward.before = ["sh", "-c", 'ulimit -n 128; exec "$0" "$@"']
+
+
+def keyring_out_of_reach(ward: Ward) -> None:
+    entry = {"changedAt": 1.0, "backend": "keyring.backends.SecretService.Keyring"}
+    index = {"version": 1, "entries": {"github": entry}}
+    ward.write(os.path.join(ward.state, "vault", "secrets.json"), json.dumps(index))
+    ward.add_server(f'[mcpServers.far]\ncommand = "{sys.executable}"\nenv = {{ TOKEN = "${{keyring:github}}" }}\n')
+
+
+def stand_in_of_fnm(ward: Ward) -> None:
+    program = ward.write(ward.path("fnm_multishells", "123_456", "bin", "npx"), "#!/bin/sh\n", 0o755)
+    ward.environment["PATH"] = f"{os.path.dirname(program)}:{os.environ['PATH']}"
+    ward.add_server('[mcpServers.far]\ncommand = "npx"\n')
+
+
+def moved_bridge(ward: Ward) -> None:
+    ward.claude({"demo": {"command": "x"}})
+    ward.connect_from_elsewhere({"demo": "demo"})
+
+
+def removed_file_of_a_client(ward: Ward) -> None:
+    moved_bridge(ward)
+    os.unlink(ward.path(".claude.json"))
+
+
+def bridge_entry(*words: str) -> dict[str, object]:
+    from hearth.clients.commands import bridge_file
+
+    return {"command": sys.executable, "args": ["-I", "-S", bridge_file(), *words]}
+
+
+def config_line(text: str) -> Callable[[Ward], object]:
+    return lambda ward: ward.add_server(text)
+
+
+FAULTS = [
+    Fault("config.broken", config_line("isolaton = 1\n"), "hearth config check"),
+    Fault("config.missing", lambda ward: os.unlink(ward.path(".config", "hearth", "config.toml")), "hearth add"),
+    Fault("servers.program", config_line('[mcpServers.far]\ncommand = "no-such-program"\n'), "Install it"),
+    Fault("servers.reference", config_line('[mcpServers.far]\nurl = "http://[::1]/${NOWHERE}"\n'), "Do as it says"),
+    Fault("servers.folder", config_line('[mcpServers.far]\ncommand = "sh"\ncwd = "/no/such/folder"\n'), "cwd"),
+    Fault("servers.file", config_line('[mcpServers.far]\ncommand = "node"\nargs = ["/no/such.js"]\n'), "args"),
+    Fault("servers.failed", failing_server, "hearth restart bad"),
+    Fault("servers.shim", stand_in_of_fnm, "fnm exec --using=default which npx"),
+    Fault("secrets.config", secret_in_an_open_config, "chmod 600", mended=True),
+    Fault("secrets.open", open_vault, "chmod 600", mended=True),
+    Fault(
+        "secrets.damaged",
+        lambda ward: ward.write(os.path.join(ward.state, "vault", "secrets.json"), "{"),
+        "hearth secret set",
+    ),
+    Fault("secrets.keyring", keyring_out_of_reach, "hearth secret set"),
+    Fault(
+        "network.loopback",
+        lambda ward: (
+            ward.add_server('[mcpServers.far]\nurl = "http://127.0.0.1:9/mcp"\n'),
+            ward.environment.update(HTTP_PROXY="http://proxy.invalid:3128"),
+        ),
+        "NO_PROXY=localhost,127.0.0.1",
+    ),
+    Fault("environment.variable", lambda ward: ward.environment.update(HEARTH_IDLE_TIMEOUT="5"), "unset"),
+    Fault("environment.clock", file_of_the_future, "Set the clock"),
+    Fault("environment.open_files", few_open_files, "ulimit -n"),
+    Fault("installation.byte_code", uncompiled_bridge, "-m compileall", mended=True),
+    Fault("installation.other", another_hearth, "Remove one of the two"),
+    Fault("folders.runtime", lambda ward: ward.write(os.path.dirname(ward.home.socket), ""), "Move it away"),
+    Fault(
+        "folders.open",
+        lambda ward: (ward.make_folders(), os.chmod(os.path.dirname(ward.home.registry), 0o755)),
+        "chmod 700",
+        mended=True,
+    ),
+    Fault("folders.state", lambda ward: ward.write(ward.path(".local", "state"), ""), "Make"),
+    Fault("units.silent", silent_systemctl, "systemctl --user status"),
+    Fault("socket.kind", lambda ward: (ward.make_folders(), ward.write(ward.home.socket, "")), "Move it away"),
+    Fault("socket.dead", left_over_socket, "The next start replaces it", mended=True),
+    Fault("socket.open", lambda ward: ward.listen(0o666), "chmod 600", mended=True),
+    Fault("socket.gone", lambda ward: (ward.light(), os.unlink(ward.home.socket)), "kill"),
+    Fault("socket.path", long_runtime_folder, "shorter"),
+    Fault("daemon.stale", killed_daemon, "The next start writes it anew", mended=True),
+    Fault(
+        "daemon.reused",
+        lambda ward: ward.registry(pid=os.getpid()),
+        "The next start writes it anew",
+        mended=True,
+    ),
+    Fault("daemon.registry", lambda ward: ward.write(ward.home.registry, "{"), "rm ", mended=True),
+    Fault("daemon.version", lambda ward: (ward.light(), ward.registry(version="0.0.1")), "hearth restart"),
+    Fault("clients.broken", lambda ward: ward.write(ward.path(".claude.json"), "{"), "Mend the file"),
+    Fault("clients.bridge", moved_bridge, "hearth connect claude-code", mended=True),
+    Fault("clients.server", lambda ward: ward.claude({"a": bridge_entry("--server", "no-such")}), "hearth add no-such"),
+    Fault(
+        "clients.own",
+        lambda ward: ward.claude(
+            {"a": {"command": sys.executable, "args": ["-I", "-m", "hearth.demo.server"], "type": "stdio"}}
+        ),
+        "hearth connect claude-code",
+    ),
+    Fault(
+        "clients.twice",
+        lambda ward: ward.claude({"a": bridge_entry(), "b": bridge_entry("--server", "demo")}),
+        "Remove one of the two",
+    ),
+    Fault("clients.leftover", removed_file_of_a_client, "hearth disconnect claude-code"),
+]
