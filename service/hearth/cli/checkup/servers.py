@@ -4,6 +4,7 @@ variables and on the PATH that the *service* has. Starts none of them.
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -13,7 +14,8 @@ from hearth.cli.checkup import shims
 from hearth.cli.checkup.patient import Patient
 from hearth.cli.findings import Finding, Mend
 from hearth.errors import ConfigError
-from hearth.paths import home_dir
+from hearth.host import install_systemd, shell_path, unit_files, units
+from hearth.paths import Places, home_dir
 from hearth.secrecy import masked_url
 
 # Programs that are started with a file of theirs as the first argument.
@@ -40,6 +42,8 @@ class Server(NamedTuple):
     # Where the service finds its program, and where this shell does.
     found: str = ""
     found_here: str = ""
+    # Whether `hearth install` would have the service find it there: not in a folder that is gone tomorrow.
+    findable: bool = False
     # A folder, and a file among its arguments, that are not there.
     missing_folder: str = ""
     missing_file: str = ""
@@ -60,7 +64,7 @@ def look(patient: Patient) -> Facts:
     surroundings = patient.surroundings()
     has_service = surroundings.whose == "the service"
     return Facts(
-        [_look_at(spec, surroundings.values, patient.environ) for spec in patient.servers()],
+        [_look_at(spec, surroundings.values, patient) for spec in patient.servers()],
         surroundings.whose,
         has_service,
         surroundings.values,
@@ -68,7 +72,8 @@ def look(patient: Patient) -> Facts:
     )
 
 
-def _look_at(spec: config.ServerSpec, service: Mapping[str, str], shell: Mapping[str, str]) -> Server:
+def _look_at(spec: config.ServerSpec, service: Mapping[str, str], patient: Patient) -> Server:
+    shell, places = patient.environ, patient.places
     url = masked_url(spec.url or "")
     server = Server(spec.name, spec.command or "", url)
     try:
@@ -79,13 +84,23 @@ def _look_at(spec: config.ServerSpec, service: Mapping[str, str], shell: Mapping
         return server
     path = references.child_environment(resolved, service)["PATH"]
     here = references.child_environment(resolved, shell)["PATH"]
+    kept = shell_path.of_shell(here).path
     folder = resolved.cwd if resolved.cwd and not os.path.isdir(resolved.cwd) else ""
     return server._replace(
         found=shutil.which(resolved.command, path=path) or "",
         found_here=shutil.which(resolved.command, path=here) or "",
+        findable=shutil.which(resolved.command, path=kept) is not None and not _is_kept_by_hand(places),
         missing_folder=folder,
         missing_file=missing_file(resolved),
     )
+
+
+def _is_kept_by_hand(places: Places) -> bool:
+    """Whether somebody has changed the PATH that `hearth install` keeps: then it is left as it is."""
+    if sys.platform != "linux" or places.config:
+        return False
+    drop_in = units.of_profile(places.profile).path_drop_in
+    return unit_files.read_paths(install_systemd.units_folder(), [drop_in]).get(drop_in) == ""
 
 
 def missing_file(spec: config.ServerSpec) -> str:
@@ -131,7 +146,9 @@ def _unfound(server: Server, facts: Facts) -> Finding:
         folder = os.path.dirname(server.found_here)
         message = f"{name}: {written} is found by this shell, in {folder}, and not by the service: its PATH lacks that"
         fix = "`hearth install` gives the service the PATH of this shell; or write the program's whole path."
-        return Finding("servers.path", "broken", message, fix, name, Mend("install"))
+        if not server.findable:
+            fix = f"Write the program's whole path into the config: {folder} is not kept by `hearth install`."
+        return Finding("servers.path", "broken", message, fix, name, Mend("install") if server.findable else None)
     where = f"the PATH of {facts.whose}" if facts.whose != "this shell" else "PATH"
     fix = " ".join(filter(None, [_WHERE_FROM.get(written, ""), holder.ADVICE_ON_PATH]))
     if os.path.sep in written:

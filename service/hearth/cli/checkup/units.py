@@ -8,6 +8,7 @@ from hearth.cli.checkup.manager import Properties, Sight
 from hearth.cli.checkup.patient import Patient
 from hearth.cli.checkup.unit_files import UnitFile
 from hearth.cli.findings import Finding, Mend, State
+from hearth.host.units import PATH_DROP_IN
 
 _MANAGER = "units.manager"
 _STATE = "units.state"
@@ -136,7 +137,8 @@ def _drop_ins(name: str, facts: Facts) -> list[Finding]:
         message = f"a drop-in ({socket['DropInPaths']}) has systemd listen on {listen}, and not on {facts.socket_path}"
         fix = f"{facts.seen.systemctl} edit {socket.get('Id')}: add a ListenStream= instead of replacing it"
         findings.append(Finding("units.drop_in", "broken", message, fix, str(socket.get("Id"))))
-    where = service.get("DropInPaths", "")
+    # The one that `hearth install` keeps a PATH in is none of them.
+    where = " ".join(path for path in service.get("DropInPaths", "").split() if not path.endswith(PATH_DROP_IN))
     if not where:
         return findings
     fix = f"Look at it, then mend or remove it: {facts.seen.systemctl} edit {name}"
