@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test thorough slow real wheel setup-test matrix conformance coverage lint bench fuzz chaos test-windows clean
+.PHONY: install demo test thorough slow real wheel setup-test matrix conformance coverage lint bench fuzz chaos test-windows clean deb deb-test
 
 install: $(STAMP)
 
@@ -44,6 +44,14 @@ wheel: $(STAMP)
 setup-test: $(STAMP) wheel
 	$(BIN)/python tests/fresh/layers.py
 	$(BIN)/python -m pytest -m real $(PYTEST_ARGS) tests/fresh
+
+# The Debian package, in dist/; lintian has to be content with it.
+deb:
+	packaging/deb/build.sh
+
+# Its life on real systemd, autopkgtest and piuparts. Needs root.
+deb-test: $(STAMP) deb
+	$(BIN)/python -m pytest -m deb $(PYTEST_ARGS) tests/deb
 
 # Writes docs/matrix.md anew; `make test` fails when it finds anything else.
 matrix: $(STAMP)

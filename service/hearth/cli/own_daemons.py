@@ -16,7 +16,9 @@ from hearth.errors import Unreachable
 
 def running() -> Iterator[tuple[str, Lit]]:
     """What each is called (its profile, or the hash of its config's path), and where it is."""
-    for key in _keys(os.path.join(paths.runtime_dir(), "mcp")):
+    # The default one may be where the system's systemd has put it, whatever else there is.
+    keys = {paths.DEFAULT_PROFILE, *_keys(os.path.join(paths.runtime_dir(), "mcp"))}
+    for key in sorted(keys):
         try:
             # A config's hash names the same folder and socket as its path does.
             lit = liveness.find(paths.Places(key))
@@ -28,7 +30,7 @@ def running() -> Iterator[tuple[str, Lit]]:
 
 def _keys(folder: str) -> list[str]:
     try:
-        return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
+        return [entry.name for entry in os.scandir(folder) if entry.is_dir()]
     except OSError:
         return []
 

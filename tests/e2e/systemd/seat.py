@@ -92,7 +92,10 @@ class Seat:
 
     def bridge(self, *arguments: str, environment: Mapping[str, str] | None = None) -> Client:
         """Start a bridge as a client's config does; it is ended with the seat if not before."""
-        command = [*self.installation.bridge, *arguments]
+        return self.client(*self.installation.bridge, *arguments, environment=environment)
+
+    def client(self, *command: str, environment: Mapping[str, str] | None = None) -> Client:
+        """Start a command that speaks MCP on its pipes; it is ended with the seat if not before."""
         process = self.machine.start(*command, user=self.user, environment=environment, stderr=self.bridge_stderr)
         client = Client(process)
         self._clients.append(client)

@@ -1,0 +1,47 @@
+"""Fixtures: the package as `make deb` left it, and a later version of it."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deb import package
+from process.requirements import needs
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything here needs the package built first, for which `make test` has no time."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("deb")
+
+
+@pytest.fixture(scope="session")
+def built() -> Path:
+    """The package."""
+    found = package.find()
+    needs(found, "a package in dist/: `make deb` builds it")
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="session")
+def unpacked(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its files."""
+    folder = tmp_path_factory.mktemp("unpacked") / "root"
+    package.unpack(built, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def later(built: Path) -> Iterator[Path]:
+    """The same as a later version."""
+    # Beside the built one: a booted system has a /tmp of its own.
+    folder = Path(tempfile.mkdtemp(prefix="later-", dir=built.parent))
+    try:
+        yield package.later(built, "99.0.0", folder)
+    finally:
+        shutil.rmtree(folder)

@@ -1,0 +1,162 @@
+"""The life of the package on real systemd: installed, used, upgraded under an attached bridge, removed, purged."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hearth
+from deb import package
+from deb.host import POLICY, Host, connected_bridge, fill
+from e2e.systemd.installation import make_folder
+from e2e.systemd.machine import Machine, missing_requirement, until
+from e2e.systemd.seat import SOCKET
+from process.requirements import needs
+
+# Below the time that the calls of the tests are held: an ordinary restart would cut them off.
+DRAIN = "drain_timeout = 0.2"
+LINK = "/etc/systemd/user/sockets.target.wants/mcp.socket"
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    reason = missing_requirement()
+    needs(reason is None, str(reason))
+    folder = make_folder()
+    try:
+        fill(folder)
+        with Machine(folder_to_remove=str(folder)) as machine:
+            host = Host(machine, folder)
+            try:
+                yield host
+            finally:
+                host.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_it_is_installed_used_upgraded_with_a_call_in_flight_removed_and_purged(
+    host: Host, built: Path, later: Path
+) -> None:
+    ann = host.seat("ann")
+    before = host.files()
+
+    host.dpkg("--install", built)
+    # Her manager was running; she has typed nothing.
+    assert (ann.state(SOCKET), ann.state()) == ("active", "inactive")
+    assert ann.show("FragmentPath", SOCKET) == "/usr/lib/systemd/user/mcp.socket"
+
+    ann.configure(DRAIN)
+    bridge = connected_bridge(ann)
+    assert bridge.call("desk__echo", text="hello") == "hello"
+    status = ann.status()
+    assert (status["activation"], status["version"]) == ("systemd", hearth.__version__)
+    assert status["executable"] == package.PYTHON
+    pid = status["pid"]
+
+    # Not read-only: a call that is sent twice would be refused.
+    started, release = f"{ann.user.home}/started", f"{ann.user.home}/release"
+    held = bridge.send_call("desk__hold", started=started, release=release)
+    until(lambda: ann.run("test", "-e", started).returncode == 0, "the call has begun")
+    host.dpkg("--install", later)
+    assert ann.status()["pid"] == pid
+    ann.check("touch", release)
+    assert bridge.answer(held)["content"][0]["text"] == "released"
+    until(lambda: ann.status()["version"] == package.field(later, "Version"), "the new version runs")
+    assert ann.status()["pid"] != pid
+    assert bridge.call("desk__echo", text="again") == "again"
+    assert bridge.is_alive
+    assert (ann.state(SOCKET), ann.state()) == ("active", "active")
+
+    # Somebody who comes later has the socket by the preset.
+    ben = host.seat("ben")
+    assert (ben.state(SOCKET), ben.state()) == ("active", "inactive")
+
+    served = ann.status()["pid"]
+    host.dpkg("--remove", package.NAME)
+    assert not host.is_installed()
+    for seat in (ann, ben):
+        assert seat.show("LoadState", SOCKET) == "not-found"
+        assert seat.run("test", "-e", seat.socket).returncode == 1
+    assert host.machine.run("test", "-e", f"/proc/{served}").returncode == 1
+    assert ann.processes("hearth.server") == []
+
+    host.dpkg("--purge", package.NAME)
+    assert host.left_behind(before) == set()
+    # What is the user's own stays.
+    ann.check("test", "-s", ann.config_path)
+
+
+def test_bridges_and_daemons_of_every_kind_outlive_an_upgrade(host: Host, built: Path, later: Path) -> None:
+    host.dpkg("--install", built)
+    ann = host.seat("ann")
+    ann.configure(DRAIN)
+    ann.write(f"{ann.user.home}/other.toml", "idle_timeout = 60\n")
+    ann.write(f"{ann.user.home}/.config/hearth/profiles/work/config.toml", "idle_timeout = 60\n")
+
+    def status(words: list[str]) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(ann.check(ann.installation.hearth, "status", "--json", *words))
+        return document
+
+    # By the socket of a profile; by nobody but the bridge.
+    kinds = {"systemd": ["--profile", "work"], "self": ["--config", f"{ann.user.home}/other.toml"]}
+    bridges = {kind: ann.bridge(*words) for kind, words in kinds.items()}
+    for kind, bridge in bridges.items():
+        bridge.initialize()
+        assert status(kinds[kind])["activation"] == kind
+    host.dpkg("--install", later)
+    version = package.field(later, "Version")
+    for kind, bridge in bridges.items():
+        until(lambda kind=kind: status(kinds[kind])["version"] == version, f"the new version serves {kinds[kind]}")
+        bridge.request("ping")
+        assert bridge.is_alive
+    assert ann.state("mcp@work.service") == "active"
+    host.dpkg("--remove", package.NAME)
+    assert ann.processes("hearth.server") == []
+
+
+def test_who_has_switched_it_off_is_left_alone(host: Host, built: Path, later: Path) -> None:
+    eve, tom = host.seat("eve"), host.seat("tom")
+    eve.systemctl("mask", SOCKET)
+    # Units of her own, of another installation, with the same name.
+    tom.write(f"{tom.user.home}/.config/systemd/user/{SOCKET}", "[Socket]\nListenStream=%t/tom.sock\n")
+    tom.write(f"{tom.user.home}/.config/systemd/user/mcp.service", "[Service]\nExecStart=/bin/sleep 600\n")
+    tom.systemctl("daemon-reload")
+    tom.systemctl("start", SOCKET, "mcp.service")
+    host.dpkg("--install", built)
+    assert eve.state(SOCKET) == "inactive"
+    own = tom.show("MainPID")
+    host.dpkg("--install", later)
+    assert eve.state(SOCKET) == "inactive"
+    host.dpkg("--remove", package.NAME)
+    assert (tom.state(SOCKET), tom.show("MainPID")) == ("active", own)
+
+
+def test_an_administrator_decides_for_everybody_by_a_preset_and_later_by_hand(
+    host: Host, built: Path, later: Path
+) -> None:
+    host.machine.check("mkdir", "-p", "/etc/systemd/user-preset")
+    host.machine.check("sh", "-c", "echo 'disable mcp.socket' >/etc/systemd/user-preset/50-local.preset")
+    host.dpkg("--install", built)
+    assert host.machine.run("test", "-L", LINK).returncode == 1
+    ann = host.seat("ann")
+    assert ann.state(SOCKET) == "inactive"
+    # An upgrade does not ask the presets again, and does not enable what is disabled.
+    host.machine.check("rm", "/etc/systemd/user-preset/50-local.preset")
+    host.dpkg("--install", later)
+    assert host.machine.run("test", "-L", LINK).returncode == 1
+    assert ann.state(SOCKET) == "inactive"
+    host.machine.check("systemctl", "--global", "enable", SOCKET)
+    host.dpkg("--purge", package.NAME)
+    assert host.machine.run("test", "-L", LINK).returncode == 1
+
+
+def test_packages_can_be_told_to_start_nothing(host: Host, built: Path) -> None:
+    ann = host.seat("ann")
+    host.machine.check("sh", "-c", f"printf '#!/bin/sh\\nexit 101\\n' >{POLICY}")
+    host.machine.check("chmod", "+x", POLICY)
+    host.dpkg("--install", built)
+    assert (ann.show("LoadState", SOCKET), ann.state(SOCKET)) == ("loaded", "inactive")
