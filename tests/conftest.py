@@ -25,7 +25,14 @@ THOROUGH = {
         "test_supervised_",
         "test_wicked_",
     ),
-    "e2e": ("test_cli_demo", "test_doctor_", "test_systemd_orphans", "test_systemd_trouble", "test_systemd_units"),
+    "e2e": (
+        "test_cli_demo",
+        "test_doctor_",
+        "test_setup_",
+        "test_systemd_orphans",
+        "test_systemd_trouble",
+        "test_systemd_units",
+    ),
 }
 
 

@@ -1,8 +1,10 @@
 """`hearth import` as typed, with files as clients have them."""
 
+import functools
 import json
 import os
 import stat
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -109,6 +111,19 @@ def test_servers_of_all_clients_come_together_without_their_secrets(home: Home) 
     assert config(home) == text
 
 
+def test_a_projects_file_is_read_only_when_asked_for(home: Home) -> None:
+    os.makedirs(os.path.join(home.home, ".claude"))
+    path = write(home, "shop/.mcp.json", {"mcpServers": {"shop": {"command": "./serve"}}})
+    command = [HEARTH, "import", "--dry-run"]
+    run = functools.partial(
+        subprocess.run, env=home.environment, cwd=os.path.dirname(path), capture_output=True, text=True, timeout=30
+    )
+    assert "shop/.mcp.json is this project's" in run(command).stdout
+    taken = run([*command, "--scope", "project", "--json"])
+    (server,) = json.loads(taken.stdout)["servers"]
+    assert server["entry"] == {"command": "./serve", "cwd": os.path.dirname(path), "isolation": "workspace"}
+
+
 def test_a_dry_run_and_a_refusal_change_nothing(home: Home) -> None:
     write(home, ".claude.json", CLAUDE)
     before = sorted(os.listdir(home.home))
@@ -165,7 +180,7 @@ def test_what_an_editor_asks_for_is_asked_here(home: Home) -> None:
     assert "${input:api-key} is asked for by VS Code" in left.stdout
     terminal = Terminal([HEARTH, "import"], home.environment)
     terminal.read_until("Import them? [Y/n]: ")
-    assert "Region" not in terminal.seen
+    assert "To be asked for: Region, Key of the shop." in terminal.seen
     terminal.type("\n")
     terminal.read_until("Region (eu, us) [eu]: ")
     terminal.type("us\n")

@@ -6,7 +6,7 @@ servers of any other. The bridge lights the daemon, and says in its answers what
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -37,15 +37,22 @@ class CallError(UpstreamError):
 
 
 class Caller:
-    """One session with one server."""
+    """One session with one server, by a bridge of its own or by the command of one."""
 
-    def __init__(self, places: Places, server: str, answer: Question, progress: Progress) -> None:
+    def __init__(
+        self,
+        places: Places,
+        server: str,
+        answer: Question,
+        progress: Progress,
+        command: Sequence[str] = (),
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
         self._server = server
         self._answer = answer
         self._progress = progress
-        self._conversation = Conversation(
-            f"the bridge to {server}", bridge_command(places, ["--server", server, "--mode", "full"]), os.environ
-        )
+        command = command or bridge_command(places, ["--server", server, "--mode", "full"])
+        self._conversation = Conversation(f"the bridge to {server}", command, environ)
 
     def __enter__(self) -> "Caller":
         try:

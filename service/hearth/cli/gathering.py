@@ -28,7 +28,7 @@ _OWN_KEYS = {"httpUrl": "gemini", "serverUrl": "windsurf"}
 
 
 class Gathered(NamedTuple):
-    """What was found. `problems` are sentences on files that could not be read."""
+    """What was found. `problems` are sentences on files that could not be read, whose tables are left out."""
 
     tables: list[Table]
     found: list[Found]
@@ -40,16 +40,22 @@ class Gathered(NamedTuple):
 
 
 def gather(clients: Iterable[str], scopes: Iterable[str]) -> Gathered:
-    """The tables of these clients, all of them without any, and the entries of those that can be read."""
+    """The tables of these clients, of all without any, and their entries.
+
+    A file that cannot be read is among the problems; ConfigError if there is nothing else.
+    """
     chosen = tuple(clients) or tuple(KINDS)
     wanted = chosen_scopes(scopes)
-    tables = [table for table in finding.tables(os.getcwd(), chosen) if table.scope in wanted]
-    gathered = Gathered(tables, [], [])
-    for table in tables:
+    gathered = Gathered([], [], [])
+    for table in finding.tables(os.getcwd(), chosen):
         try:
-            gathered.found.extend(finding.read(table))
+            if table.scope in wanted:
+                gathered.found.extend(finding.read(table))
+                gathered.tables.append(table)
         except ConfigError as exc:
             gathered.problems.extend(problem for problem in exc.problems if problem not in gathered.problems)
+    if gathered.problems and not gathered.tables:
+        raise ConfigError(gathered.problems)
     return gathered
 
 
@@ -59,9 +65,19 @@ def chosen_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
     return SCOPES if ALL in given else given
 
 
-def of_projects(clients: Iterable[str]) -> list[Table]:
-    """The tables of the project that this folder belongs to."""
-    return [table for table in finding.tables(os.getcwd(), tuple(clients) or tuple(KINDS)) if table.scope == PROJECT]
+def left_out(clients: Iterable[str], scopes: Iterable[str]) -> list[str]:
+    """The files of this folder's project that have servers, where those were not asked for."""
+    if PROJECT in chosen_scopes(scopes):
+        return []
+    tables = finding.tables(os.getcwd(), tuple(clients) or tuple(KINDS))
+    return [table.path for table in tables if table.scope == PROJECT and _has_servers(table)]
+
+
+def _has_servers(table: Table) -> bool:
+    try:
+        return any(found.bridge_to is None for found in finding.read(table))
+    except ConfigError:
+        return False
 
 
 def gather_file(path: str) -> Gathered:

@@ -2,11 +2,12 @@
 
 import json
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from hearth.cli import gathering, import_lines, importation, literal_secrets, terminal
+from hearth.cli import client_names, gathering, import_lines, importation, literal_secrets, table, terminal
 from hearth.cli.answers import Answers, at_terminal
 from hearth.cli.gathering import ALL, Gathered
 from hearth.cli.spinner import Spinner
@@ -16,7 +17,7 @@ from hearth.clients.kinds import KINDS, SCOPES
 from hearth.errors import Refused
 from hearth.paths import Places
 
-_WAITING = "looking at your clients; a keyring may want to be unlocked"
+WAITING = "looking at your clients; a keyring may want to be unlocked"
 
 
 def client_options(function: Any) -> Any:
@@ -37,7 +38,7 @@ def client_options(function: Any) -> Any:
 
 
 @click.command("import", short_help="Take over the servers of your MCP clients.")
-@click.argument("targets", nargs=-1, metavar="[CLIENT | FILE]...")
+@click.argument("targets", nargs=-1, metavar="[CLIENT | FILE]...", shell_complete=client_names.complete_client)
 @client_options
 @click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing, ask nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
@@ -70,10 +71,13 @@ def import_(
     named, files = gathering.split_targets(targets)
     found = _gather([*clients, *named], files, scopes)
     can_ask = literal_secrets.can_ask() and not yes and not as_json and not dry_run
-    with Spinner(_WAITING):
-        made = importation.plan(places, found.found, Answers(None, is_later=can_ask or dry_run), disabled)
+    answers = Answers(None, is_later=can_ask or dry_run)
+    with Spinner(WAITING):
+        made = importation.plan(places, found.found, answers, disabled)
     if not as_json:
         show(made, found, places)
+        if not files:
+            say_more([*clients, *named], scopes, answers)
     if dry_run or not made.links():
         _finish(made, None, places, as_json)
         return
@@ -106,6 +110,14 @@ def show(made: Plan, found: Gathered, places: Places) -> None:
         click.echo(f"{click.style('note:', fg='yellow')} {problem}; its servers are left out", err=True)
     lines = import_lines.plan_lines(made, places.config_file(), terminal.width())
     click.echo("\n".join(lines) or nothing_found(found))
+
+
+def say_more(clients: Sequence[str], scopes: Sequence[str], answers: Answers) -> None:
+    """Say what will be asked for, and what was not looked at."""
+    if answers.pending:
+        click.echo(f"To be asked for: {', '.join(table.clean(each.description) for each in answers.pending)}.")
+    for path in gathering.left_out(clients, scopes):
+        click.echo(f"{path} is this project's, and others': left out without --scope project.")
 
 
 def nothing_found(found: Gathered) -> str:

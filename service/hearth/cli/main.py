@@ -17,6 +17,7 @@ from hearth.cli.target import target_options
 SECTIONS: dict[str, dict[str, str]] = {
     "Try it": {"demo": "demo"},
     "Set up": {
+        "setup": "setup",
         "import": "import_",
         "install": "install",
         "uninstall": "install",
@@ -96,6 +97,7 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
     \b
     Examples:
       hearth demo                 see what it does, in a scratch home
+      hearth setup                have your MCP clients use it
       hearth add time -- uvx mcp-server-time
       hearth connect              which MCP clients there are, and whether they are connected
       hearth status               what runs, and who is attached

@@ -10,6 +10,14 @@ from hearth.clients.kinds import Table
 SERVER_CHARACTERS = 40
 SECRET_CHARACTERS = 80
 
+# Words that say that something is secret, and not whose.
+_GENERIC = frozenset(
+    {
+        *("access", "api", "apikey", "auth", "authorization", "bearer", "client", "cookie", "credential", "header"),
+        *("id", "jwt", "key", "oauth", "pass", "passphrase", "password", "passwd", "pat", "personal", "private", "pwd"),
+        *("refresh", "secret", "session", "token", "url", "user", "x"),
+    }
+)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -23,7 +31,9 @@ def of_server(name: str, table: Table, is_free: Callable[[str], bool]) -> str:
 def of_secret(server: str, hint: str, is_free: Callable[[str], bool]) -> str:
     """What a secret of that server is called: `github-token`, not `github-github-token`."""
     words = [word for word in re.split(r"[^a-z0-9]+", _CAMEL.sub("_", hint).lower()) if word] or ["secret"]
-    if words[0] not in re.split(r"[^a-z0-9]+", server.lower()):
+    if words[0] == "x" and words[1:]:
+        del words[0]  # of a header that somebody made up
+    if _GENERIC.issuperset(words):
         words.insert(0, server.lower())
     name = "-".join(words)[:SECRET_CHARACTERS].strip("-")
     # A secret's name begins with a letter.

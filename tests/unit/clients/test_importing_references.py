@@ -42,8 +42,8 @@ def test_a_variable_of_the_shell_is_resolved_as_each_client_writes_it(client: st
 @pytest.mark.parametrize("client", ["claude-code", "gemini"])
 def test_a_variable_that_is_a_secret_is_stored(client: str) -> None:
     made = plan(found("git", {"command": "uvx", "env": {"A": "x ${MY_TOKEN}"}}, client), MY_TOKEN="hunter2000")
-    assert entry(made)["env"] == {"A": "x ${keyring:git-my-token}"}
-    assert {name: each.value for name, each in made.secrets.items()} == {"git-my-token": "hunter2000"}
+    assert entry(made)["env"] == {"A": "x ${keyring:my-token}"}
+    assert {name: each.value for name, each in made.secrets.items()} == {"my-token": "hunter2000"}
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_an_empty_variable_gives_way_to_its_default() -> None:
 
 def test_a_default_that_is_a_secret_is_stored() -> None:
     made = plan(found("x", {"command": "uvx", "env": {"A": "${MY_TOKEN:-hunter2000}"}}))
-    assert entry(made)["env"] == {"A": "${keyring:x-my-token}"}
+    assert entry(made)["env"] == {"A": "${keyring:my-token}"}
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_file_is_read_when_the_server_starts() -> None:
 def test_codex_hands_on_variables_that_are_set() -> None:
     raw = {"command": "uvx", "env_vars": ["REGION", {"name": "MY_TOKEN"}, "GONE"], "env": {"B": "${REGION}"}}
     made = plan(found("x", raw, "codex"), REGION="eu", MY_TOKEN="hunter2000")
-    assert entry(made)["env"] == {"B": "$${REGION}", "REGION": "eu", "MY_TOKEN": "${keyring:x-my-token}"}
+    assert entry(made)["env"] == {"B": "$${REGION}", "REGION": "eu", "MY_TOKEN": "${keyring:my-token}"}
     assert made.servers[0].notes == ["GONE is handed on by the client and is not set in this shell: it is left out"]
 
 
@@ -138,7 +138,7 @@ def test_codex_sends_the_value_of_a_variable() -> None:
     assert entry(made)["headers"] == {
         "X-A": "$${B}",
         "X-Region": "eu",
-        "Authorization": "Bearer ${keyring:x-my-token}",
+        "Authorization": "Bearer ${keyring:my-token}",
     }
     unset = plan(found("x", raw, "codex"), REGION="eu")
     assert entry(unset)["headers"]["Authorization"] == "Bearer ${MY_TOKEN}"

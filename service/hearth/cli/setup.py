@@ -1,0 +1,182 @@
+"""`hearth setup`."""
+
+import json
+import shlex
+from typing import NamedTuple
+
+import click
+
+from hearth.cli import gathering, import_, importation, literal_secrets, setup_lines, setup_plan, terminal, trial
+from hearth.cli.answers import Answers, at_terminal
+from hearth.cli.import_ import client_options
+from hearth.cli.setup_plan import Setup
+from hearth.cli.spinner import Spinner
+from hearth.cli.target import with_places
+from hearth.cli.trial import Trial
+from hearth.errors import HearthError, Refused
+from hearth.paths import Places, home_dir
+
+_UNFINISHED = 1
+
+
+class _Wishes(NamedTuple):
+    """What was typed."""
+
+    clients: tuple[str, ...]
+    scopes: tuple[str, ...]
+    disabled: bool
+    one: bool
+    service: bool
+
+
+@click.command(short_help="Set everything up in one go.")
+@client_options
+@click.option("--one", is_flag=True, help="Give each client one entry that offers every server; replace none.")
+@click.option("--no-service", is_flag=True, help="Leave the service manager alone; the first bridge starts the daemon.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing, ask nothing.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was found and done as JSON; asks nothing.")
+@with_places
+def setup(
+    places: Places,
+    clients: tuple[str, ...],
+    scopes: tuple[str, ...],
+    disabled: bool,
+    one: bool,
+    no_service: bool,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Set everything up: find the MCP clients on this machine, take over their servers (`hearth import`), have the
+    service manager hold the socket (`hearth install`), point the clients at Hearth (`hearth connect`), and try each
+    server as a client would. What is about to be done is shown first, and asked for once.
+
+    Doing it again changes nothing, or does what is left. Exits with 1 when a step could not be done; a server that does
+    not work is named, and is not one. `hearth disconnect --all` brings every client's file back, byte for byte.
+
+    \b
+    Examples:
+      hearth setup --dry-run
+      hearth setup
+      hearth setup --client claude-code --client codex --yes
+    """
+    wishes = _Wishes(clients, scopes, disabled, one, not no_service)
+    can_ask = literal_secrets.can_ask() and not yes and not as_json and not dry_run
+    answers = Answers(None, is_later=can_ask or dry_run)
+    with Spinner(import_.WAITING):
+        planned = _planned(places, wishes, answers)
+    if not planned.gathered.tables:
+        _report_nothing(planned, places, as_json)
+        return 0
+    if not as_json:
+        _show(planned, places)
+        import_.say_more(clients, scopes, answers)
+    if dry_run:
+        if as_json:
+            _print(planned, places, [], [], done=False)
+        return 0
+    if not planned.is_done():
+        planned = _asked(places, wishes, planned, can_ask, yes)
+    elif not as_json:
+        click.echo("Nothing is left to do.")
+    return _do(places, wishes, planned, as_json)
+
+
+def _planned(places: Places, wishes: _Wishes, answers: Answers) -> Setup:
+    gathered = gathering.gather(wishes.clients, wishes.scopes)
+    imports = importation.plan(places, gathered.found, answers, wishes.disabled)
+    service = setup_plan.service(places, wishes.service, dry_run=True)
+    return Setup(gathered, imports, service, setup_plan.links(places, gathered, imports, wishes.one))
+
+
+def _asked(places: Places, wishes: _Wishes, planned: Setup, can_ask: bool, yes: bool) -> Setup:
+    """The plan that the person agreed to, with the answers to what had to be asked. Raises Refused, click.Abort."""
+    if can_ask:
+        click.confirm("Do it?", default=True, abort=True, err=True)
+        return _planned(places, wishes, Answers(at_terminal))
+    if not yes:
+        raise Refused("there is no terminal to ask at, and nothing was done: say --yes to do it")
+    return planned
+
+
+def _do(places: Places, wishes: _Wishes, planned: Setup, as_json: bool) -> int:
+    problems = list(planned.gathered.problems)
+    with Spinner("storing secrets and writing the config"):
+        # If it fails nothing is done: what comes after it would lead clients to servers that are not there.
+        done = setup_plan.import_servers(places, planned.imports)
+    if done.changed and not as_json:
+        click.echo(f"Servers: {len(planned.imports.servers)} added to {done.changed.path}. {done.daemon}")
+    try:
+        with Spinner("asking the service manager"):
+            service = setup_plan.service(places, wishes.service, dry_run=False)
+    except HearthError as exc:
+        service = setup_plan.Service(None, str(exc))
+        problems.append(f"the service could not be set up: {exc}; `hearth install` tries it again")
+    links = setup_plan.connect(places, planned.links)
+    problems += links.problems
+    finished = planned._replace(service=service, links=links)
+    trials = _tried(places, finished)
+    if as_json:
+        _print(finished, places, trials, problems, done=not problems)
+    else:
+        _report(finished, places, trials, problems)
+    return _UNFINISHED if problems else 0
+
+
+def _tried(places: Places, finished: Setup) -> list[Trial]:
+    names = dict.fromkeys(name for found, name in finished.imports.links() if not found.disabled)
+    names |= dict.fromkeys(each.bridge_to for each in finished.imports.bridges if each.bridge_to)
+    known = setup_plan.enabled(places)
+    commands = setup_plan.commands(places, finished.gathered.tables, [name for name in names if name in known])
+    with Spinner("trying the servers") as spinner:
+        return trial.try_all(places, commands, spinner.tell)
+
+
+# --- what is said
+
+
+def _show(planned: Setup, places: Places) -> None:
+    for problem in planned.gathered.problems:
+        click.echo(f"{click.style('note:', fg='yellow')} {problem}; it is left out", err=True)
+    click.echo("\n".join(setup_lines.plan_lines(planned, places, home_dir(), terminal.width())))
+    if not planned.gathered.found:
+        click.echo(f"{import_.nothing_found(planned.gathered)} `hearth add NAME -- COMMAND` adds one.")
+
+
+def _report_nothing(planned: Setup, places: Places, as_json: bool) -> None:
+    if as_json:
+        _print(planned, places, [], [], done=False)
+    else:
+        click.echo(import_.nothing_found(planned.gathered))
+
+
+def _report(finished: Setup, places: Places, trials: list[Trial], problems: list[str]) -> None:
+    for outcome in finished.links.changed:
+        names = ", ".join(change.name for change in outcome.changes)
+        click.echo(f"{gathering.title(outcome.table.client)} is connected: {names} in {outcome.table.path}.")
+    units = finished.service.units
+    if units and units.enabled:
+        click.echo(f"{units.manager} listens on {places.socket} and starts the daemon with the first connection.")
+    click.echo("\n".join(setup_lines.trial_lines(trials, terminal.width())))
+    for problem in problems:
+        click.echo(f"{click.style('hearth:', fg='red')} {problem}", err=True)
+    if problems:
+        click.echo("Not everything could be done; `hearth setup` again does what is left.", err=True)
+    _say_undo(finished, places)
+
+
+def _say_undo(finished: Setup, places: Places) -> None:
+    if finished.links.changed:
+        click.echo("Clients that run take it up when they are started anew.")
+    words = ["hearth disconnect --all"]
+    if finished.service.units:
+        words.append(shlex.join(["hearth", "uninstall", *places.arguments()]))
+    if finished.imports.servers:
+        words.append(shlex.join(["hearth", "remove", "NAME", *places.arguments()]))
+    click.echo(f"Undo: {', '.join(f'`{word}`' for word in words)}.")
+
+
+def _print(found: Setup, places: Places, trials: list[Trial], problems: list[str], done: bool) -> None:
+    document = setup_lines.as_document(found, places, trials, problems, done)
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))

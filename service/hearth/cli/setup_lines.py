@@ -1,0 +1,107 @@
+"""What `hearth setup` is about to do and has done, as text for people and as a document for programs. Pure."""
+
+from typing import Any
+
+from hearth.cli import import_lines, table
+from hearth.cli.gathering import title
+from hearth.cli.holder import ADVICE_ON_PATH
+from hearth.cli.setup_plan import Links, Service, Setup, is_new, short
+from hearth.cli.trial import Trial
+from hearth.clients.linking import Outcome
+from hearth.paths import Places
+
+_INDENT = "  "
+
+
+def plan_lines(setup: Setup, places: Places, home: str, width: int) -> list[str]:
+    """The whole plan."""
+    clients = ", ".join(title(client) for client in setup.gathered.clients())
+    return [
+        f"Clients: {clients}",
+        *import_lines.plan_lines(setup.imports, short(places.config_file(), home), width),
+        *_files(setup.links, home),
+        *_service(setup.service, home),
+    ]
+
+
+def _files(links: Links, home: str) -> list[str]:
+    changed = [f"{_INDENT}{short(each.table.path, home)}: {_change(each)}" for each in links.changed]
+    problems = [f"{_INDENT}{table.clean(problem)}" for problem in links.problems]
+    return [
+        *(["Files of clients to be changed, with a way back:", *map(table.clean, changed)] if changed else []),
+        *(["Not to be connected:", *problems] if problems else []),
+    ]
+
+
+def _change(outcome: Outcome) -> str:
+    replaced = [change.name for change in outcome.changes if change.was is not None]
+    added = [change.name for change in outcome.changes if change.was is None]
+    where = f" in {outcome.table.folder}" if outcome.table.folder else ""
+    said = [f"{', '.join(replaced)}{where} through Hearth"] if replaced else []
+    said += [f"{', '.join(added)} added, which offers every server"] if added else []
+    return "; ".join(said)
+
+
+def _service(service: Service, home: str) -> list[str]:
+    units = service.units
+    if units is None:
+        return [f"Service: {service.reason}."]
+    if not is_new(units):
+        return [f"Service: {units.manager} holds the socket; nothing changes."]
+    names = ", ".join(units.plan.write or units.plan.remove)
+    lines = [f"Service: {units.manager} is to hold the socket: {names} in {short(units.folder, home)}."]
+    if units.search_path:
+        lines.append(f"{_INDENT}The servers' programs are looked for in this shell's PATH, which is kept.")
+    lines += [f"{_INDENT}Not in {folder}: {reason}." for folder, reason in units.left_out]
+    return lines
+
+
+def trial_lines(trials: list[Trial], width: int) -> list[str]:
+    """What came of trying the servers, those that failed last and with what to do."""
+    if not trials:
+        return []
+    rows = [(each.server, f"{each.tools} tool{'' if each.tools == 1 else 's'}") for each in trials if not each.problem]
+    lines = ["Tried as a client would:"]
+    lines += [_INDENT + line for line in table.columns(("", ""), rows, width)[1:]] if rows else []
+    for each in trials:
+        if each.problem:
+            lines.append(f"{_INDENT}{each.server}: {table.clean(each.problem)}")
+            lines += [f"{_INDENT * 2}{advice}" for advice in _advice(each)]
+    return lines
+
+
+def _advice(failed: Trial) -> list[str]:
+    problem = str(failed.problem)
+    if "hearth " in problem:
+        return []  # it says itself what to type
+    if "PATH" in problem:
+        return [f"{ADVICE_ON_PATH} Then `hearth setup` again."]
+    return [f"`hearth logs {failed.server}` has what it said; `hearth call {failed.server}` tries it again."]
+
+
+def as_document(setup: Setup, places: Places, trials: list[Trial], problems: list[str], done: bool) -> dict[str, Any]:
+    """Everything for programs."""
+    units = setup.service.units
+    return {
+        "done": done,
+        "clients": setup.gathered.clients(),
+        "import": import_lines.as_document(setup.imports, places.config_file()),
+        "service": {
+            "manager": units.manager if units else None,
+            "folder": units.folder if units else None,
+            "written": list(units.plan.write) if units else [],
+            "reason": setup.service.reason,
+        },
+        "files": [
+            {
+                "client": each.table.client,
+                "path": each.table.path,
+                "keys": list(each.table.keys),
+                "replaced": [change.name for change in each.changes if change.was is not None],
+                "added": [change.name for change in each.changes if change.was is None],
+            }
+            for each in setup.links.changed
+        ],
+        "trials": [each._asdict() for each in trials],
+        "problems": problems,
+    }

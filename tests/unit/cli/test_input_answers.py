@@ -1,0 +1,64 @@
+"""What VS Code's inputs are answered with."""
+
+from pathlib import Path
+
+import pytest
+
+from hearth.cli.answers import Answers
+from hearth.clients.kinds import Table
+from hearth.clients.placeholders import Unusable
+from hearth.clients.texts import Kept, Secret
+
+INPUTS = """{"inputs": [
+    {"type": "promptString", "id": "pw", "password": true},
+    {"type": "promptString", "id": "region", "default": "eu"},
+    {"type": "promptString", "id": "api-token"},
+    {"type": "command", "id": "branch", "command": "git.branch"}
+]}"""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    path = tmp_path / "mcp.json"
+    path.write_text(INPUTS)
+    return Table("vscode", str(path), ("servers",), "user", None)
+
+
+def test_each_question_is_put_once(table: Table) -> None:
+    asked = []
+
+    def ask(question: object) -> str:
+        asked.append(question)
+        return "hunter2000"
+
+    answers = Answers(ask)
+    assert answers(table, "pw") == answers(table, "pw") == Secret("hunter2000", "pw")
+    assert answers(table, "api-token") == Secret("hunter2000", "api-token")
+    assert answers(table, "region") == "hunter2000"
+    assert len(asked) == 3
+
+
+def test_with_nobody_to_ask_the_default_counts_and_what_has_none_stays(table: Table) -> None:
+    answers = Answers(None)
+    assert answers(table, "region") == "eu"
+    with pytest.raises(Unusable, match="asked for by VS Code"):
+        answers(table, "pw")
+
+
+@pytest.mark.parametrize("name", ["branch", "unknown"])
+def test_what_nobody_here_can_answer_stays_whoever_there_is_to_ask(table: Table, name: str) -> None:
+    with pytest.raises(Unusable, match=name):
+        Answers(lambda _: "x")(table, name)
+
+
+def test_for_a_plan_it_is_asked_later(table: Table) -> None:
+    answers = Answers(None, is_later=True)
+    assert answers(table, "pw") == Kept("${input:pw}")
+    answers(table, "pw")
+    assert [each.name for each in answers.pending] == ["pw"]
+
+
+def test_a_file_that_is_broken_meanwhile_keeps_the_entry_where_it_is(table: Table) -> None:
+    Path(table.path).write_text("{")
+    with pytest.raises(Unusable):
+        Answers(None)(table, "pw")

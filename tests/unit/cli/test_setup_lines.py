@@ -1,0 +1,88 @@
+"""What is said of a setup."""
+
+import pytest
+
+from hearth.cli import gathering, setup_lines, trial
+from hearth.cli.gathering import Gathered
+from hearth.cli.setup_plan import Links, Service, Setup
+from hearth.cli.trial import Trial
+from hearth.clients.linking import Change, Outcome
+from hearth.host.written_files import Outcome as Units
+from hearth.host.written_files import Plan as UnitPlan
+from hearth.paths import Places
+from unit.clients.imports import Shell, found, table
+
+HOME = "/home/me"
+TIME = found("time", {"command": "uvx", "args": ["mcp-server-time"]})
+
+
+def setup(service: Service, *outcomes: Outcome, problems: tuple[str, ...] = ()) -> Setup:
+    links = Links([], list(outcomes), list(problems))
+    return Setup(Gathered([TIME.table, table("gemini")], [TIME], []), Shell().plan(TIME), service, links)
+
+
+def lines(planned: Setup) -> list[str]:
+    return setup_lines.plan_lines(planned, Places(), HOME, 200)
+
+
+def test_the_plan_names_clients_servers_files_and_units() -> None:
+    replaced = Outcome(TIME.table, [Change("time", "{}", "{}", {}, {})], [])
+    added = Outcome(table("gemini"), [Change("hearth", None, "{}", None, {})], [])
+    unchanged = Outcome(table("codex"), [], [])
+    units = Units(f"{HOME}/.config/systemd/user", UnitPlan(write=("mcp.socket", "mcp.service")), "systemd")
+    said = lines(setup(Service(units), replaced, added, unchanged, problems=("x.json: is broken",)))
+    assert said[0] == "Clients: Claude Code, Gemini CLI"
+    assert "  ~/.claude-code.json: time through Hearth" in said
+    assert "  ~/.gemini.json: hearth added, which offers every server" in said
+    assert "Service: systemd is to hold the socket: mcp.socket, mcp.service in ~/.config/systemd/user." in said
+    assert said[said.index("Not to be connected:") + 1] == "  x.json: is broken"
+    assert not any("codex" in line for line in said)
+
+
+def test_a_service_that_is_there_or_left_out_is_said() -> None:
+    there = Units("/units", UnitPlan(keep=("mcp.socket",)), "systemd")
+    assert lines(setup(Service(there)))[-1] == "Service: systemd holds the socket; nothing changes."
+    assert lines(setup(Service(None, "left out, as you said")))[-1] == "Service: left out, as you said."
+
+
+def test_nothing_is_left_to_do_only_when_nothing_would_change() -> None:
+    there = Service(Units("/units", UnitPlan(keep=("mcp.socket",)), "systemd"))
+    shell = Shell()
+    shell.adopt(shell.plan(TIME))
+    done = setup(there)._replace(imports=shell.plan(TIME))
+    assert done.is_done()
+    assert not setup(there).is_done()
+    assert not done._replace(service=Service(Units("/units", UnitPlan(write=("mcp.socket",)), "systemd"))).is_done()
+    changed = Outcome(TIME.table, [Change("time", "{}", "{}", {}, {})], [])
+    assert not done._replace(links=Links([], [changed], [])).is_done()
+
+
+def test_a_server_that_failed_is_said_with_what_to_do() -> None:
+    said = setup_lines.trial_lines(
+        [
+            Trial("time", 1),
+            Trial("a", None, "its command 'x' was not found on the daemon's PATH"),
+            Trial("b", None, "!"),
+        ],
+        200,
+    )
+    assert said[:2] == ["Tried as a client would:", "  time  1 tool"]
+    assert said[2].startswith("  a: its command")
+    assert "`hearth setup` again" in said[3]
+    assert "`hearth logs b`" in said[5]
+    wants = Trial("c", None, "log in first: `hearth auth login c`")
+    assert setup_lines.trial_lines([wants], 200)[1:] == ["  c: log in first: `hearth auth login c`"]
+    assert setup_lines.trial_lines([], 200) == []
+
+
+def test_a_trial_has_only_what_clients_hand_on() -> None:
+    environ = {"HOME": "/h", "PATH": "/p", "XDG_RUNTIME_DIR": "/r", "GITHUB_TOKEN": "x", "HEARTH_CONFIG": "/c"}
+    assert trial.environment(environ) == {"HOME": "/h", "PATH": "/p", "XDG_RUNTIME_DIR": "/r"}
+
+
+@pytest.mark.parametrize(
+    ("scopes", "chosen"),
+    [((), ("user", "local")), (("project",), ("project",)), (("user", "all"), ("user", "local", "project"))],
+)
+def test_a_projects_files_are_taken_only_when_asked_for(scopes: tuple[str, ...], chosen: tuple[str, ...]) -> None:
+    assert gathering.chosen_scopes(scopes) == chosen
