@@ -7,6 +7,8 @@ import signal
 import pytest
 
 from e2e.conftest import missing
+from e2e.systemd.client import RpcError
+from e2e.systemd.machine import until
 from e2e.systemd.seat import SERVICE, Seat
 
 pytestmark = [pytest.mark.systemd, pytest.mark.root, pytest.mark.timeout(300)]
@@ -74,14 +76,45 @@ def test_what_a_server_left_running_ends_with_the_daemon(seat: Seat) -> None:
 
 
 def test_systemctl_status_shows_what_the_daemon_does(seat: Seat) -> None:
-    seat.attached_bridge()
-    assert seat.show("StatusText")
-    assert f'Status: "{seat.show("StatusText")}"' in seat.systemctl("status", "--no-pager", "mcp")
+    broken = '[mcpServers.broken]\ncommand = "/nowhere/at-all"\n'
+    seat.configure(broken)
+    client, second = seat.attached_bridge(), seat.bridge()
+    second.initialize()
+    started, release = f"{seat.user.home}/started", f"{seat.user.home}/release"
+    call = client.send_call("desk__hold", started=started, release=release)
+    with pytest.raises(RpcError):
+        second.call("broken__any")
+    said = "2 sessions, 2 servers (1 running, 1 failing: broken), {}"
+    until(lambda: seat.show("StatusText") == said.format("1 call"), "the call is counted")
+    assert f'Status: "{said.format("1 call")}"' in seat.systemctl("status", "--no-pager", "mcp")
+    seat.check("touch", release)
+    client.answer(call)
+    until(lambda: seat.show("StatusText") == said.format("0 calls"), "its end is noticed")
+    second.close()
+    until(lambda: seat.show("StatusText").startswith("1 session,"), "the session's end is noticed")
 
 
 def test_the_journal_has_the_daemons_lines_under_its_own_name_with_level_and_fields(seat: Seat) -> None:
+    client = seat.attached_bridge()
+    session = seat.status()["sessions"][0]["id"]
+    client.close()
+    until(lambda: seat.journal(f"HEARTH_SESSION={session}")[1:], "its end is logged")
+    (line,) = [line for line in seat.journal("HEARTH_SERVER=desk") if "ready" in str(line["MESSAGE"])]
+    assert line["SYSLOG_IDENTIFIER"] == "hearth"
+    assert (line["PRIORITY"], line["HEARTH_PROFILE"], line["HEARTH_ERA"]) == ("6", "mcp", "legacy")
+    assert (line["_TRANSPORT"], line["LOGGER"]) == ("journal", "hearth.upstreams.instance")
+    assert line["CODE_FILE"].endswith("hearth/upstreams/instance.py")
+    assert line["CODE_LINE"].isdigit() and line["CODE_FUNC"]
+    # journalctl --user -u mcp goes by this.
+    assert line["_SYSTEMD_USER_UNIT"] == SERVICE
+    begun, ended = seat.journal(f"HEARTH_SESSION={session}")
+    assert ("begins" in begun["MESSAGE"], "ends" in ended["MESSAGE"]) == (True, True)
+
+
+def test_a_stderr_that_a_drop_in_leads_elsewhere_gets_the_log_with_levels_as_prefixes(seat: Seat) -> None:
+    path = f"{seat.user.home}/stderr"
+    seat.add_drop_in(f"[Service]\nStandardError=file:{path}\n")
     seat.attached_bridge()
-    lines = [line for line in seat.journal("SYSLOG_IDENTIFIER=hearth") if "desk" in str(line["MESSAGE"])]
-    assert lines
-    assert {line["PRIORITY"] for line in lines} <= {"4", "5", "6"}
-    assert any("upstream=desk" in str(line["MESSAGE"]) or line.get("UPSTREAM") == "desk" for line in lines)
+    said = seat.check("cat", path).splitlines()
+    assert any(line.startswith("<6>hearth.upstreams.instance: ready") and "upstream=desk" in line for line in said)
+    assert seat.journal("LOGGER=hearth.upstreams.instance") == []

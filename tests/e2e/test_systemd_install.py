@@ -133,7 +133,7 @@ def test_a_change_of_the_file_is_taken_up_by_itself(seat: Seat) -> None:
     assert seat.show("MainPID") == before
 
 
-def test_a_reload_with_a_bad_config_fails_and_the_old_one_stays(seat: Seat) -> None:
+def test_a_reload_with_a_bad_config_fails_says_why_and_the_old_one_stays(seat: Seat) -> None:
     client = seat.attached_bridge()
     before = seat.show("MainPID")
     seat.write(seat.config_path, "idle_timeot = 3\n")
@@ -141,4 +141,11 @@ def test_a_reload_with_a_bad_config_fails_and_the_old_one_stays(seat: Seat) -> N
     assert seat.state() == "active"
     assert seat.show("MainPID") == before
     assert client.call("desk__echo", text="old") == "old"
-    assert any("idle_timeout" in str(line["MESSAGE"]) for line in seat.journal())
+    # In the journal, as what `hearth reload` says and as what the daemon does, and in the line of `systemctl status`.
+    assert len([line for line in seat.journal() if "idle_timeout" in str(line["MESSAGE"])]) >= 2
+    until(lambda: "the config was not reloaded" in seat.show("StatusText"), "the line says so")
+    assert "idle_timeout" in seat.show("StatusText")
+    seat.configure()
+    seat.systemctl("reload", SERVICE)
+    assert seat.state() == "active"
+    until(lambda: "not reloaded" not in seat.show("StatusText"), "and no longer when it is mended")

@@ -166,11 +166,11 @@ def test_the_manager_hears_of_readiness_status_reload_watchdog_and_the_end(scrat
     daemon = scratch.start(NOTIFY_SOCKET=str(scratch.home / "notify"), WATCHDOG_USEC="200000")
     try:
         manager.hears("READY=1")
-        manager.hears("STATUS=0 sessions, 0 of 1 servers running")
+        manager.hears("STATUS=0 sessions, 1 server, 0 calls")
         manager.hears("WATCHDOG=1")
         with scratch.lines() as client:
             client.call("echo__echo", text="x")
-            manager.hears("STATUS=1 sessions, 1 of 1 servers running")
+            manager.hears("STATUS=1 session, 1 server (1 running), 0 calls")
         manager.heard.clear()
         daemon.signal(signal.SIGHUP)
         manager.hears("RELOADING=1")

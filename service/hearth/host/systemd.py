@@ -59,6 +59,11 @@ class Notifier:
         # Half the interval, as sd_watchdog_enabled(3) advises; None when nobody watches.
         self.watchdog_seconds = int(interval) / 2_000_000 if interval.isdigit() and mine else None
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether there is a service manager that wants to know."""
+        return bool(self._address)
+
     def _send(self, message: str) -> None:
         if sys.platform == "win32" or not self._address:
             return
@@ -72,11 +77,11 @@ class Notifier:
 
     def ready(self, status: str) -> None:
         """Serving."""
-        self._send(f"READY=1\nSTATUS={status}")
+        self._send(f"READY=1\nSTATUS={_line(status)}")
 
     def status(self, status: str) -> None:
         """One line for `systemctl status`."""
-        self._send(f"STATUS={status}")
+        self._send(f"STATUS={_line(status)}")
 
     def reloading(self) -> None:
         """Reading the configuration again; `ready` follows."""
@@ -84,8 +89,13 @@ class Notifier:
 
     def stopping(self, status: str, seconds: float) -> None:
         """On the way out, which may take so long, whatever TimeoutStopSec says."""
-        self._send(f"STOPPING=1\nSTATUS={status}\nEXTEND_TIMEOUT_USEC={int(seconds * 1_000_000)}")
+        self._send(f"STOPPING=1\nSTATUS={_line(status)}\nEXTEND_TIMEOUT_USEC={int(seconds * 1_000_000)}")
 
     def watchdog(self) -> None:
         """Still turning."""
         self._send("WATCHDOG=1")
+
+
+def _line(text: str) -> str:
+    """What stands behind another line break would be read as a setting of its own."""
+    return " ".join(text.split("\n"))

@@ -14,14 +14,21 @@ INTERVAL_SECONDS = 0.5
 
 
 class Deadlines:
-    """Looks at the calls in flight, and at nothing while there are none. `leaving`: instances that take no new ones."""
+    """Looks at the calls in flight, and at nothing while there are none. `leaving`: instances that take no new ones.
+
+    `looked` is called with each look, the last of which is after the last call.
+    """
 
     def __init__(
-        self, servers: Callable[[], Iterable[Server]], leaving: Callable[[], Iterable[Instance]] = tuple
+        self,
+        servers: Callable[[], Iterable[Server]],
+        leaving: Callable[[], Iterable[Instance]] = tuple,
+        looked: Callable[[], None] = lambda: None,
     ) -> None:
         self.armed = False
         self._servers = servers
         self._leaving = leaving
+        self._looked = looked
 
     def arm(self) -> None:
         """A call was sent."""
@@ -39,6 +46,7 @@ class Deadlines:
             self._check_queue(now, instance)
         if not self.armed and any(instance.in_flight or instance.queue for instance in instances):
             self.arm()
+        self._looked()
 
     def _check_queue(self, now: float, instance: Instance) -> None:
         limit = instance.spec.call_timeout

@@ -2,12 +2,14 @@
 
 import asyncio
 import functools
+import logging
 import os
+from collections.abc import Callable
 
 from hearth import __version__
 from hearth.config import Config
 from hearth.errors import HearthError, Refused
-from hearth.hub import batches, consent
+from hearth.hub import batches, consent, summary
 from hearth.hub.binding import Binding
 from hearth.hub.deadlines import Deadlines
 from hearth.hub.forwarding import Forwarding
@@ -31,8 +33,11 @@ from hearth.upstreams.learned import Learned
 from hearth.upstreams.pins import Pins
 from hearth.upstreams.process import EOF_GRACE_SECONDS, TERM_GRACE_SECONDS
 from hearth.upstreams.server import Server
+from hearth.upstreams.supervision import READY
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
+
+log = logging.getLogger(__name__)
 
 # The longest that ending a server takes: it is asked, then told, then killed.
 SERVERS_STOP_SECONDS = EOF_GRACE_SECONDS + TERM_GRACE_SECONDS
@@ -68,7 +73,9 @@ class Hub:
         levels = Levels()
         self._parking = Parking(lambda: self.config.parked_timeout, lambda: self.config.parked_limit, levels.attached)
         self._binding = Binding(self._questions, levels)
-        deadlines = Deadlines(self.servers.values, lambda: self._retiring)
+        # Called when something of what `summary` says may have changed; for calls every now and then.
+        self.news: Callable[[], None] = lambda: None
+        deadlines = Deadlines(self.servers.values, lambda: self._retiring, self._tell_news)
         self._forwarding = Forwarding(
             self._catalogue, self._binding, levels, deadlines, self.servers.get, identity.info
         )
@@ -129,6 +136,8 @@ class Hub:
         session.asked_mode = mode
         session.mode = mode or self.config.mode
         self.sessions.add(session)
+        log.info("a session begins, over %s", wire, extra={"session": session.id})
+        self.news()
         return session
 
     def close_session(self, session: Session) -> None:
@@ -142,6 +151,8 @@ class Hub:
         self._parking.session_left(session)
         self._binding.unbind(session)
         session.listens.clear()
+        log.info("the session ends", extra={"session": session.id})
+        self.news()
 
     async def consent(self, asker: Session, act: str) -> None:
         """Whether that session may stop or reload the daemon. Raises Refused."""
@@ -256,6 +267,7 @@ class Hub:
             server.offered(instance)
             self._catalogue.changed()
             self._announce()
+        self.news()
 
     def noticed(self, instance: Instance, connection: Connection, message: json.Message, cause: int | None) -> None:
         """A server tells something."""
@@ -273,10 +285,14 @@ class Hub:
         """A server's process is gone."""
         self._relay.ended(connection)
         self._parking.server_ended()
+        self.news()
 
     def owes(self, connection: Connection) -> bool:
         """Whether a server waits for an answer."""
         return self._relay.owes(connection)
+
+    def _tell_news(self) -> None:
+        self.news()
 
     # --- what is going on
 
@@ -293,8 +309,9 @@ class Hub:
 
     def summary(self) -> str:
         """One line for `systemctl status`."""
-        running = sum(bool(server.pids) for server in self.servers.values())
-        return f"{len(self.sessions)} sessions, {running} of {len(self.servers)} servers running"
+        states = {name: server.state for name, server in self.servers.items()}
+        running = sum(bool(server.pids) or states[name] == READY for name, server in self.servers.items())
+        return summary.line(len(self.sessions), states, running, self.in_flight)
 
     def input_schema(self, session: Session, tool: str) -> RawBytes | None:
         """What a tool that the session sees takes; None for one that it does not, or not yet."""

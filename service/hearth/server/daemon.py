@@ -25,6 +25,7 @@ from hearth.server.claim import Claim
 from hearth.server.config_file import ConfigFile
 from hearth.server.entry import Start
 from hearth.server.reception import Reception
+from hearth.server.status_line import StatusLine
 from hearth.server.steward import Wire
 
 log = logging.getLogger(__name__)
@@ -48,7 +49,8 @@ def run(start: Start) -> int:
     try:
         _calm_collector()
         settings = config.load(start.places)
-        logs.set_up(start.places.log, settings.log_level, journal=start.activation == "systemd")
+        journal = start.activation == "systemd"
+        logs.set_up(start.places.log, settings.log_level, journal=journal, profile=start.places.key)
         if start.nursery:
             start.nursery.put_to_use()
         FILES.keep_in(start.places.server_log)
@@ -91,7 +93,6 @@ class Daemon:
         self._ending: tuple[str, bool] | None = None
         self._told_to_end = 0.0
         self._waiting_for_quiet = False
-        self._said = ""
         self._ticking: asyncio.TimerHandle | None = None
         self._hurry = asyncio.Event()
 
@@ -114,6 +115,8 @@ class Daemon:
         self._ended = asyncio.Event()
         places = self._places
         self.hub = Hub(self._settings, places.learned, catalogue=places.catalogue, pins=places.pins)
+        self._status_line = StatusLine(self._notifier, self._summary)
+        self.hub.news = self._status_line.news
         self._reception = Reception(self, self._listener)
         self._config_file = ConfigFile(self._settings.path, self._start.config_seen, self._reload_by_itself)
         # Before the registry says that it runs: whoever reads that may send a signal at once.
@@ -140,7 +143,7 @@ class Daemon:
         )
         for warning in self._settings.warnings:
             log.warning("%s", warning)
-        self._notifier.ready(self.hub.summary())
+        self._status_line.ready()
         self._start.report("ok")
 
     # --- signals
@@ -175,12 +178,11 @@ class Daemon:
         self.go_out(reason, reconnect)
 
     def _reload_by_signal(self) -> None:
-        self._notifier.reloading()
         try:
             log.info("%s", self.reload())
         except ConfigError:
+            # Said in the log and in the status; the old one stays.
             pass
-        self._notifier.ready(self.hub.summary())
 
     # --- the steward of the connections
 
@@ -206,6 +208,13 @@ class Daemon:
 
     def reload(self) -> str:
         """Read the config again. Raises ConfigError, and the old one stays."""
+        self._notifier.reloading()
+        try:
+            return self._reload()
+        finally:
+            self._status_line.ready()
+
+    def _reload(self) -> str:
         self._config_file.about_to_be_read()
         try:
             settings = config.load(self._places)
@@ -279,17 +288,15 @@ class Daemon:
         self._notice_silence()
         self._notice_replacement()
         self._consider_idleness()
-        self._say_status()
+        self._status_line.news()
         period = self._settings.heartbeat_interval
         if self._settings.idle_timeout:
             period = min(period, max(self._settings.idle_timeout / 4, 0.05))
         self._ticking = self._loop.call_later(period, self._tick)
 
-    def _say_status(self) -> None:
-        summary = self.hub.summary()
-        if summary != self._said:
-            self._said = summary
-            self._notifier.status(summary)
+    def _summary(self) -> str:
+        trouble = f"; the config was not reloaded: {self._config_error}" if self._config_error else ""
+        return f"{self.hub.summary()}{trouble}"
 
     def _pat_watchdog(self) -> None:
         if self._notifier.watchdog_seconds:
@@ -331,6 +338,7 @@ class Daemon:
         assert self._ending is not None
         reason, reconnect = self._ending
         log.info("going out: %s", reason)
+        self._status_line.close()
         self._notifier.stopping(f"going out: {reason}", self._settings.drain_timeout + STOP_SECONDS)
         self._reception.drain(reconnect, reason)
         await self._drain()

@@ -8,6 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from hearth.host.journal import Journal, is_behind_stderr
 from hearth.masking import everywhere
 
 if TYPE_CHECKING:
@@ -15,15 +16,18 @@ if TYPE_CHECKING:
 
 ROTATE_BYTES = 2 * 1024 * 1024
 ROTATE_COUNT = 3
-# Fields that records may carry besides the message; each becomes KEY=value.
-FIELDS = ("upstream", "session", "era")
+# Fields that records may carry besides the message: each becomes key=value in a text, and this in the journal.
+JOURNAL_FIELDS = {"upstream": "HEARTH_SERVER", "session": "HEARTH_SESSION", "era": "HEARTH_ERA"}
+# The journal's numbers are syslog's.
+_PRIORITIES = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
+_DEBUG = 7
 
 
 class _Fields(logging.Formatter):
     """The message, then its fields as key=value; whatever it is about, without any server's secrets."""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = " ".join(f"{name}={getattr(record, name)}" for name in FIELDS if hasattr(record, name))
+        fields = " ".join(f"{name}={getattr(record, name)}" for name in JOURNAL_FIELDS if hasattr(record, name))
         text = super().format(record)
         return everywhere(f"{text} [{fields}]" if fields else text)
 
@@ -34,36 +38,66 @@ class _Fields(logging.Formatter):
 
 
 class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]
-    """For journald without systemd-python: sd-daemon(3) reads the level from a prefix."""
-
-    _PREFIX = ((logging.ERROR, "<3>"), (logging.WARNING, "<4>"), (logging.INFO, "<6>"))
+    """For whoever reads stderr in the journal's stead: sd-daemon(3) has the level in a prefix."""
 
     def format(self, record: logging.LogRecord) -> str:
-        prefix = next((text for level, text in self._PREFIX if record.levelno >= level), "<7>")
-        return prefix + super().format(record).replace("\n", " ⏎ ")
+        return f"<{_priority(record)}>" + super().format(record).replace("\n", " ⏎ ")
 
 
-def _journal() -> logging.Handler:
-    try:
-        from systemd.journal import JournalHandler
-    except ImportError:
-        handler: logging.Handler = _Stderr()
-        handler.setFormatter(_Fields("%(name)s: %(message)s"))
-        return handler
+def _priority(record: logging.LogRecord) -> int:
+    """syslog(3)'s number for a level."""
+    return next((number for level, number in _PRIORITIES if record.levelno >= level), _DEBUG)
 
-    class MaskedJournal(JournalHandler):  # type: ignore[misc]
-        """The journal has the message and a traceback in fields of their own."""
 
-        def emit(self, record: logging.LogRecord) -> None:
-            # Others may be given the same record.
-            record = logging.makeLogRecord(record.__dict__)
-            record.msg, record.args = everywhere(record.getMessage()), None
-            if record.exc_info:
-                text = logging.Formatter().formatException(record.exc_info)
-                record.msg, record.exc_info, record.exc_text = f"{record.msg}\n{everywhere(text)}", None, None
-            super().emit(record)
+class _Journal(logging.Handler):
+    """The journal, with fields. What it does not take goes to stderr."""
 
-    return MaskedJournal(SYSLOG_IDENTIFIER="hearth")
+    def __init__(self, journal: Journal, profile: str) -> None:
+        super().__init__()
+        self._journal = journal
+        self._constant = {"SYSLOG_IDENTIFIER": "hearth", "HEARTH_PROFILE": profile}
+        self._stderr = _stderr()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            taken = self._journal.send(self._fields(record))
+        except Exception:
+            self.handleError(record)
+        else:
+            if not taken:
+                self._stderr.handle(record)
+
+    def _fields(self, record: logging.LogRecord) -> dict[str, str]:
+        named = {key: getattr(record, name) for name, key in JOURNAL_FIELDS.items() if hasattr(record, name)}
+        return {
+            "MESSAGE": self.format(record),
+            "PRIORITY": str(_priority(record)),
+            **self._constant,
+            **{key: everywhere(str(value)) for key, value in named.items()},
+            "LOGGER": record.name,
+            "CODE_FILE": record.pathname,
+            "CODE_LINE": str(record.lineno),
+            "CODE_FUNC": record.funcName or "",
+        }
+
+    def close(self) -> None:
+        self._journal.close()
+        super().close()
+
+
+def _journal(profile: str) -> logging.Handler:
+    if not is_behind_stderr():
+        return _stderr()
+    handler = _Journal(Journal(), profile)
+    # The rest is in fields of their own; what a record is about is in its text as well, for people.
+    handler.setFormatter(_Fields("%(message)s"))
+    return handler
+
+
+def _stderr() -> logging.Handler:
+    handler = _Stderr()
+    handler.setFormatter(_Fields("%(name)s: %(message)s"))
+    return handler
 
 
 def _file(path: str) -> logging.Handler:
@@ -102,7 +136,7 @@ def _file(path: str) -> logging.Handler:
     return handler
 
 
-def set_up(path: str, level: str, journal: bool) -> None:
+def set_up(path: str, level: str, journal: bool, profile: str) -> None:
     """Send the daemon's log to its place. In a terminal it is shown there as well."""
     logging.raiseExceptions = False  # a full disk must not fill stderr, which may be the same disk
     root = logging.getLogger()
@@ -110,7 +144,7 @@ def set_up(path: str, level: str, journal: bool) -> None:
     for handler in list(root.handlers):
         root.removeHandler(handler)
         handler.close()
-    root.addHandler(_journal() if journal else _file(path))
+    root.addHandler(_journal(profile) if journal else _file(path))
     if not journal and sys.stderr is not None and sys.stderr.isatty():
         console = logging.StreamHandler()
         console.setFormatter(_Fields("%(levelname)s %(name)s: %(message)s"))

@@ -3,13 +3,15 @@
 import logging
 import os
 import shutil
+import socket
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from hearth.host import journal as journal_protocol
 from hearth.masking import Mask
 from hearth.server import logs
 
@@ -68,26 +70,125 @@ def test_no_record_shows_a_secret_that_a_server_was_given(tmp_path: Path) -> Non
     assert held(secret) == "***"
 
 
-def test_the_journal_gets_neither_a_secret_nor_a_traceback_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def journal(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """A socket in the journal's place, and a stderr that systemd would have led there."""
+    if sys.platform != "linux":
+        pytest.skip("the journal is Linux's")
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.bind(f"{folder}/socket")
+        sock.settimeout(10)
+        monkeypatch.setattr(journal_protocol.Journal.__init__, "__defaults__", (f"{folder}/socket",))
+        found = os.fstat(2)
+        monkeypatch.setenv("JOURNAL_STREAM", f"{found.st_dev}:{found.st_ino}")
+        yield sock
+
+
+def plain(message: str) -> logging.LogRecord:
+    return logging.LogRecord("hearth", logging.INFO, "", 0, message, (), None)
+
+
+def received(journal: socket.socket) -> dict[str, str]:
+    """The fields of one datagram, read as journald does."""
+    data, fields = journal.recv(1 << 20), {}
+    while data:
+        line, _, rest = data.partition(b"\n")
+        name, plain, value = line.partition(b"=")
+        if not plain:
+            size = int.from_bytes(rest[:8], "little")
+            value, rest = rest[8 : 8 + size], rest[8 + size :].removeprefix(b"\n")
+        fields[name.decode()] = value.decode()
+        data = rest
+    return fields
+
+
+def test_the_journal_gets_each_record_with_fields(journal: socket.socket) -> None:
+    handler = logs._journal("work")
+    record = logging.LogRecord("hearth.x", logging.WARNING, "/x.py", 7, "of %s", ("it",), None, "emit")
+    record.upstream, record.session, record.era = "github", "ab12", "modern"
+    handler.emit(record)
+    handler.emit(logging.LogRecord("hearth.x", logging.DEBUG, "/x.py", 8, "two\nlines", (), None))
+    handler.close()
+    assert received(journal) == {
+        "MESSAGE": "of it [upstream=github session=ab12 era=modern]",
+        "PRIORITY": "4",
+        "SYSLOG_IDENTIFIER": "hearth",
+        "HEARTH_PROFILE": "work",
+        "HEARTH_SERVER": "github",
+        "HEARTH_SESSION": "ab12",
+        "HEARTH_ERA": "modern",
+        "LOGGER": "hearth.x",
+        "CODE_FILE": "/x.py",
+        "CODE_LINE": "7",
+        "CODE_FUNC": "emit",
+    }
+    second = received(journal)
+    assert (second["MESSAGE"], second["PRIORITY"]) == ("two\nlines", "7")
+    assert "HEARTH_SERVER" not in second
+
+
+def test_the_journal_gets_neither_a_secret_nor_a_traceback_with_one(journal: socket.socket) -> None:
     secret = "s3cret-value-0123"
     held = Mask([secret])
-    taken: list[logging.LogRecord] = []
-
-    class JournalHandler(logging.Handler):
-        """In place of systemd-python's, which makes fields of a record's message, arguments and traceback."""
-
-        def __init__(self, **fields: str) -> None:
-            super().__init__()
-
-        def emit(self, record: logging.LogRecord) -> None:
-            taken.append(record)
-
-    journal = ModuleType("systemd.journal")
-    journal.JournalHandler = JournalHandler  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "systemd", ModuleType("systemd"))
-    monkeypatch.setitem(sys.modules, "systemd.journal", journal)
     problem = (ValueError, ValueError(secret), None)
-    logs._journal().emit(logging.LogRecord("hearth", logging.ERROR, "", 0, "of %s", (secret,), problem))
-    (record,) = taken
-    assert record.getMessage() == "of ***\nValueError: ***"
-    assert secret not in repr(vars(record)) and held(secret) == "***"
+    record = logging.LogRecord("hearth", logging.ERROR, "", 0, "of %s", (secret,), problem)
+    record.upstream = secret
+    handler = logs._journal("mcp")
+    handler.emit(record)
+    handler.close()
+    fields = received(journal)
+    assert fields["MESSAGE"] == "of ***\nValueError: *** [upstream=***]"
+    assert secret not in repr(fields) and held(secret) == "***"
+
+
+def test_what_is_too_long_for_a_datagram_is_cut(journal: socket.socket) -> None:
+    handler = logs._journal("mcp")
+    handler.emit(plain("x" * (1 << 20)))
+    handler.close()
+    assert len(received(journal)["MESSAGE"]) == journal_protocol.VALUE_LIMIT_BYTES
+
+
+def test_a_journal_that_does_not_read_costs_records_and_no_time_and_their_number_is_told(
+    journal: socket.socket,
+) -> None:
+    found = journal_protocol.Journal()
+    sent = 0
+    # Nobody reads: the queue is full after some records.
+    while found._lost < 3:
+        assert found.send({"MESSAGE": str(sent)})
+        sent += 1
+    for _ in range(sent - 3):
+        assert "HEARTH_LOST" not in received(journal)
+    found.send({"MESSAGE": "again"})
+    assert received(journal) == {"MESSAGE": "again", "HEARTH_LOST": "3"}
+    found.send({"MESSAGE": "and again"})
+    assert received(journal) == {"MESSAGE": "and again"}
+    found.close()
+
+
+def test_where_the_journal_is_gone_the_record_goes_to_stderr_and_later_ones_to_its_successor(
+    journal: socket.socket, capsys: pytest.CaptureFixture[str]
+) -> None:
+    handler = logs._journal("mcp")
+    path = journal.getsockname()
+    journal.close()
+    os.unlink(path)
+    handler.emit(plain("alone"))
+    assert capsys.readouterr().err == "<6>hearth: alone\n"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as successor:
+        successor.bind(path)
+        successor.settimeout(10)
+        handler.emit(plain("back"))
+        assert received(successor)["MESSAGE"] == "back"
+    handler.close()
+
+
+def test_a_stderr_that_does_not_lead_to_the_journal_gets_levels_as_prefixes(
+    journal: socket.socket, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JOURNAL_STREAM", "1:2")
+    handler = logs._journal("mcp")
+    for level in (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG):
+        handler.emit(logging.makeLogRecord({"name": "hearth", "levelno": level, "msg": "a\nb", "upstream": "s"}))
+    handler.close()
+    assert capsys.readouterr().err.splitlines() == [f"<{n}>hearth: a ⏎ b [upstream=s]" for n in (3, 4, 6, 7)]
