@@ -7,6 +7,7 @@ thread. Knows JSON-RPC, and nothing of methods, eras or Hearth.
 import json
 import queue
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -31,7 +32,8 @@ class Conversation:
         self._ids = 0
         self._arrived: queue.SimpleQueue[tuple[float, Message] | None] = queue.SimpleQueue()
         self.started = time.monotonic()
-        # A session of its own: Ctrl-C at the terminal is for this process, which then ends the child itself.
+        # A session, or on Windows a group, of its own: Ctrl-C at the terminal is for this process, which then ends the
+        # child itself.
         self.process = subprocess.Popen(
             command,
             env=dict(environment),
@@ -39,6 +41,7 @@ class Conversation:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            creationflags=subprocess.CREATE_NEW_PROCESS_GROUP if sys.platform == "win32" else 0,
         )
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -88,12 +91,13 @@ class Conversation:
 
     def _read(self) -> None:
         assert self.process.stdout
-        for line in self.process.stdout:
-            try:
-                message = json.loads(line)
-            except ValueError:
-                # Some servers print what is no message; clients pass over it.
-                continue
-            if isinstance(message, dict):
-                self._arrived.put((time.monotonic(), message))
+        with self.process.stdout as lines:
+            for line in lines:
+                try:
+                    message = json.loads(line)
+                except ValueError:
+                    # Some servers print what is no message; clients pass over it.
+                    continue
+                if isinstance(message, dict):
+                    self._arrived.put((time.monotonic(), message))
         self._arrived.put(None)

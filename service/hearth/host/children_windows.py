@@ -54,6 +54,7 @@ if sys.platform == "win32":
     def spawn(name: str, argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> Child:
         """Start a server's program on three pipes, in a job of its own. Raises UpstreamError with the reason."""
         try:
+            environment = command_lines.folded(environment)
             return _spawn(_line(argv, environment, cwd), environment, cwd)
         except (OSError, ValueError) as exc:
             raise UpstreamError(f"its command {argv[0]!r} could not be started: {exc}") from exc
@@ -71,7 +72,7 @@ if sys.platform == "win32":
     def _spawn(line: str, environment: Mapping[str, str], cwd: str) -> Child:
         pipe = subprocess.PIPE
         process: windows_utils.Popen[bytes] = windows_utils.Popen(
-            line, stdin=pipe, stdout=pipe, stderr=pipe, env=dict(environment), cwd=cwd, creationflags=_FLAGS
+            line, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, cwd=cwd, creationflags=_FLAGS
         )
         try:
             job = jobs.confine(jobs.handle_of(process))

@@ -5,23 +5,35 @@ which it reads as its own language; so each argument is quoted such that it arri
 """
 
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 
 # What cmd.exe runs; everything else is run by the system itself.
 SCRIPT_ENDINGS = (".bat", ".cmd")
+# Where the environment does not say.
+_USUAL_ENDINGS = ".COM;.EXE;.BAT;.CMD"
 # What cmd.exe takes for nothing else than itself. (A caret inside quotes is one of them, outside it is not.)
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789#$*+-./:?@\\_")
 # An expression that is empty, inside the percent signs that cmd.exe would else pair with the next one.
 _PERCENT = "%%cd:~,%"
 
 
+def folded(environment: Mapping[str, str]) -> dict[str, str]:
+    """The same environment where capitals make no difference; of two names that are one, the latter's value."""
+    return {name.upper(): value for name, value in environment.items()}
+
+
 def find(program: str, environment: Mapping[str, str], cwd: str) -> str | None:
-    """The file of a program, by the PATH and the PATHEXT of its environment; None if there is none."""
-    if os.path.dirname(program):
-        return shutil.which(os.path.join(cwd, program))
-    return shutil.which(program, path=environment.get("PATH", ""))
+    """The file of a program, by the PATH and the PATHEXT of its environment; None if there is none.
+
+    Unlike shutil.which it does not look into the daemon's own folder first, and completes a path as well.
+    """
+    endings = [ending for ending in environment.get("PATHEXT", _USUAL_ENDINGS).split(";") if ending]
+    if program.lower().endswith(tuple(ending.lower() for ending in endings)):
+        endings = [""]
+    folders = [cwd] if os.path.dirname(program) else environment.get("PATH", "").split(os.pathsep)
+    files = (os.path.join(folder, program + ending) for folder in folders if folder for ending in endings)
+    return next(filter(os.path.isfile, files), None)
 
 
 def line(program: str, arguments: Sequence[str], shell: str) -> str:

@@ -1,12 +1,39 @@
 """Commands as Windows wants them. What a script really gets is tested by a Windows Python."""
 
+import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from hearth.host import command_lines
 
 SHELL = r"C:\Windows\System32\cmd.exe"
+
+
+def test_a_program_is_found_by_the_path_of_its_environment_and_with_an_ending(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+    for file in (first / "npx", second / "npx.cmd", second / "npx.exe"):
+        file.touch()
+    environment = {"PATH": os.pathsep.join(["", str(first), str(second)]), "PATHEXT": ".exe;.cmd"}
+    assert command_lines.find("npx", environment, "/") == str(second / "npx.exe")
+    assert command_lines.find("npx.cmd", environment, "/") == str(second / "npx.cmd")
+    assert command_lines.find("npx", {**environment, "PATHEXT": ".cmd"}, "/") == str(second / "npx.cmd")
+    assert command_lines.find("npy", environment, "/") is None
+
+
+def test_a_path_is_completed_too_and_is_relative_to_the_folder_of_the_server(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "it.cmd").touch()
+    found = command_lines.find(os.path.join("bin", "it"), {"PATHEXT": ".cmd"}, str(tmp_path))
+    assert found == str(tmp_path / "bin" / "it.cmd")
+    assert command_lines.find(str(tmp_path / "bin" / "it.cmd"), {"PATHEXT": ".cmd"}, "/") == found
+
+
+def test_of_two_names_that_are_one_on_windows_the_latter_counts() -> None:
+    assert command_lines.folded({"PATH": "daemon's", "Path": "config's"}) == {"PATH": "config's"}
 
 
 def test_a_program_is_run_by_the_system_itself() -> None:

@@ -1,0 +1,110 @@
+"""A daemon of its own for a test on Windows, with real bridges, and nothing of it left afterwards."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hearth import registry
+from hearth.cli.control import Control
+from hearth.cli.entry import bridge_command
+from hearth.demo.client import Client
+from hearth.host import processes
+from hearth.paths import Places
+
+# A start of Python takes seconds here, more when the machine is busy.
+LIMIT_SECONDS = 60.0
+LOOK_SECONDS = 0.02
+UPSTREAMS = Path(__file__).parent.parent / "process" / "upstreams"
+DEMO = [sys.executable, "-I", "-m", "hearth.demo.server"]
+ECHO = [sys.executable, "-I", "-S", str(UPSTREAMS / "echo_server.py")]
+
+Found = TypeVar("Found")
+
+
+def wait_for(look: Callable[[], Found], what: str) -> Found:
+    """Look until something is seen, bounded."""
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"{what} was waited for {LIMIT_SECONDS:g} s"
+        time.sleep(LOOK_SECONDS)
+    return found
+
+
+def is_gone(pid: int) -> bool:
+    """Whether nobody runs under that number any longer."""
+    return not processes.is_alive(pid, processes.UNKNOWN_START_TIME)
+
+
+class House:
+    """One config file, the daemon that is named by it, and its clients."""
+
+    def __init__(self, folder: Path) -> None:
+        self.config = folder / "config.toml"
+        self._clients: list[Client] = []
+        self._pids: set[int] = set()
+        self.write()
+        self.places = Places(config=str(self.config))
+
+    def write(self, idle_timeout: float = 0, **servers: list[str]) -> None:
+        """The config: each server by its command, shared."""
+        lines = [f"idle_timeout = {idle_timeout:g}"]
+        for name, command in servers.items():
+            quoted = ", ".join(json.dumps(word, ensure_ascii=False) for word in command[1:])
+            lines += [f"[mcpServers.{name}]", f"command = {json.dumps(command[0])}", f"args = [{quoted}]"]
+            lines += ['isolation = "shared"']
+        self.config.write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+    def client(self, name: str = "an agent", *extra: str) -> Client:
+        """A client behind a bridge that was started as its config would say."""
+        client = Client(name, bridge_command(self.places, extra), os.environ, modern=False)
+        self._clients.append(client)
+        client.first_answer()
+        return client
+
+    def entry(self) -> registry.Entry | None:
+        """Who is the daemon, if one lives."""
+        entry = registry.read(self.places)
+        if entry is None or not registry.is_alive(entry):
+            return None
+        self._pids.add(entry.pid)
+        return entry
+
+    def pid(self) -> int:
+        """The daemon's pid; there has to be one."""
+        entry = wait_for(self.entry, "a daemon")
+        assert entry
+        return entry.pid
+
+    def status(self) -> dict[str, Any]:
+        """The daemon's own word."""
+        with Control(self.places.socket, self.pid()) as control:
+            return control.status()
+
+    def kill(self) -> int:
+        """End the daemon as the Task Manager would; its pid."""
+        pid = self.pid()
+        processes.send_signal(pid, processes.UNKNOWN_START_TIME, 9)
+        assert processes.wait_gone(pid, processes.UNKNOWN_START_TIME, LIMIT_SECONDS)
+        return pid
+
+    def leave(self) -> None:
+        """Have every client leave."""
+        clients, self._clients = self._clients, []
+        for client in clients:
+            client.hang_up()
+        for client in clients:
+            client.leave()
+
+    def clear(self) -> None:
+        """End everything."""
+        for client in self._clients:
+            client.process.kill()
+            client.process.wait()
+            client.hang_up()
+        self.entry()
+        for pid in self._pids:
+            processes.send_signal(pid, processes.UNKNOWN_START_TIME, 9)
