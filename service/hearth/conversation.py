@@ -16,6 +16,10 @@ from typing import Any
 from hearth.errors import HearthError
 
 LEAVE_SECONDS = 10.0
+if sys.platform == "win32":
+    _OWN_GROUP = subprocess.CREATE_NEW_PROCESS_GROUP
+else:
+    _OWN_GROUP = 0
 
 Message = dict[str, Any]
 
@@ -41,7 +45,7 @@ class Conversation:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            creationflags=subprocess.CREATE_NEW_PROCESS_GROUP if sys.platform == "win32" else 0,
+            creationflags=_OWN_GROUP,
         )
         threading.Thread(target=self._read, daemon=True).start()
 

@@ -8,7 +8,7 @@ not hide. Knows nothing of sockets: whether the endpoint answers is for the call
 import os
 import sys
 
-from hearth.host import processes
+from hearth.host import private_files, processes
 from hearth.host.folders import make_private, refusal
 from hearth.host.locks import Lock
 from hearth.paths import Places
@@ -77,7 +77,7 @@ def write(places: Places, entry: Entry) -> None:
     temporary = f"{places.registry}.{os.getpid()}"
     try:
         _write_file(temporary, json.dumps(document, indent=2).encode() + b"\n")
-        os.replace(temporary, places.registry)
+        private_files.replace(temporary, places.registry)
     except OSError as exc:
         _unlink(temporary)
         raise refusal("write", places.registry, exc) from exc
@@ -120,7 +120,7 @@ def _open_without_waiting(path: str, flags: int) -> int:
 
 def _write_file(path: str, data: bytes) -> None:
     # Not followed: what lies there under this name can only be a leftover, or a trap.
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags, 0o600)
     try:
         os.write(descriptor, data)  # a few hundred bytes: whole, or an error

@@ -125,7 +125,7 @@ class Control:
         except TimeoutError as exc:
             raise Unreachable(
                 f"the daemon at {self.endpoint} did not answer {kind} within {seconds:g} s: it hangs or is"
-                f" stopped; {_last_resort(self.pid)}; `hearth logs` may say why"
+                f" stopped; {last_resort(self.pid)}; `hearth logs` may say why"
             ) from exc
         except OSError as exc:
             raise Unreachable(f"the daemon at {self.endpoint} closed the connection: {exc.strerror}") from exc
@@ -161,7 +161,8 @@ class Control:
         )
 
 
-def _last_resort(pid: int) -> str:
+def last_resort(pid: int) -> str:
+    """What to do about a daemon that does not go, as a phrase."""
     command = f"taskkill /f /pid {pid}" if sys.platform == "win32" else f"kill -9 {pid}"
     return f"`{command}` ends it (bridges survive that)"
 
@@ -183,5 +184,5 @@ def _connect(endpoint: str, pid: int) -> Stream:
 def _no_connection(endpoint: str, pid: int, exc: OSError) -> Unreachable:
     return Unreachable(
         f"the daemon at {endpoint} takes no connection ({exc.strerror or exc}); `hearth doctor` looks for the"
-        f" cause, {_last_resort(pid)}"
+        f" cause, {last_resort(pid)}"
     )

@@ -27,11 +27,13 @@ def demo(agents: int, as_json: bool) -> int:
     from hearth.cli import demo_report, terminal
     from hearth.cli.entry import bridge_command
     from hearth.demo.run import run
+    from hearth.demo.scratch import PROFILE
     from hearth.demo.stage import Commands
 
-    status = [sys.executable, "-I", "-m", "hearth", "status", "--json"]
+    places = Places(PROFILE)
+    status = [sys.executable, "-I", "-m", "hearth", "status", "--json", *places.arguments()]
     with Spinner("preparing a scratch home") as spinner:
-        report = run(Commands(bridge_command(Places()), status), agents, spinner.tell)
+        report = run(Commands(bridge_command(places), status), agents, spinner.tell)
     if as_json:
         click.echo(json.dumps(report.as_document(), indent=2))
     else:

@@ -6,7 +6,7 @@ import time
 import click
 
 from hearth.cli import describe, terminal
-from hearth.cli.control import Control
+from hearth.cli.control import Control, last_resort
 from hearth.cli.liveness import Lit
 from hearth.cli.spinner import Spinner
 from hearth.errors import Refused, Unreachable
@@ -69,6 +69,6 @@ def end(control: Control, lit: Lit, restart: bool, seconds: float) -> str:
     if not gone:
         raise Unreachable(
             f"pid {lit.pid} is still there after {seconds:g} s; it may be finishing calls: look again with"
-            f" `hearth status`, or end it with `kill -9 {lit.pid}` (bridges survive that)"
+            f" `hearth status`; {last_resort(lit.pid)}"
         )
     return message

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from hearth.errors import HearthError
+from hearth.host import open_files
 
 BLOCK_BYTES = 64 * 1024
 # Nothing portable wakes us when a file grows; a quarter of a second reads as at once.
@@ -31,7 +32,7 @@ def show(path: str, following: bool, lines: int) -> None:
 def _open(path: str, wait: bool) -> BinaryIO:
     while True:
         try:
-            return open(path, "rb")
+            return open(path, "rb", opener=open_files.open_to_read)
         except FileNotFoundError as exc:
             if not wait:
                 raise HearthError(f"{path} is gone") from exc

@@ -1,19 +1,15 @@
 """The whole demo, from an empty scratch home to an empty one."""
 
 import os
-import sys
 from collections.abc import Callable
 
 from hearth.demo.report import Report
 from hearth.demo.scratch import scratch_home
 from hearth.demo.stage import IDLE_PATIENCE_SECONDS, Commands, Stage
-from hearth.errors import HearthError
 
 
 def run(commands: Commands, agents: int, tell: Callable[[str], None]) -> Report:
     """Run every act; `tell` hears what is going on. Raises HearthError when something did not work."""
-    if sys.platform == "win32":
-        raise HearthError("the demo does not run on Windows yet: there is no daemon there to show")
     with scratch_home() as scratch:
         stage = Stage(scratch, commands, agents)
         names = " and ".join(stage.servers)

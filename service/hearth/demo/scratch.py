@@ -17,7 +17,9 @@ from types import FrameType
 # prctl(2): PR_SET_CHILD_SUBREAPER. A daemon forks itself away; this brings it back to be reaped.
 _SET_CHILD_SUBREAPER = 36
 # What a client hands to an MCP server; nothing of the user's own XDG_* must leak into the scratch home.
-_KEPT_VARIABLES = ("LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
+_KEPT_VARIABLES: tuple[str, ...] = ("LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
+if sys.platform == "win32":
+    _KEPT_VARIABLES += ("COMSPEC", "PATHEXT", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "WINDIR")
 # SIGKILL is not discussed; this bounds a machine that is too busy to bury its dead.
 CLEAN_UP_SECONDS = 10.0
 # Long for a process that has already been killed, short where a shell left a child of its own to us.
@@ -31,6 +33,17 @@ _ENDING_SIGNALS = [
 ]
 
 
+# A pipe's name does not depend on the home: there, the demo has a profile that no daemon of the user's has.
+PROFILE = f"demo-{os.getpid()}" if sys.platform == "win32" else ""
+_CONFIG_FOLDER = os.path.join("hearth", "profiles", PROFILE) if PROFILE else os.path.join(".config", "hearth")
+
+
+def _own_variables(folder: str, home: str) -> dict[str, str]:
+    if sys.platform == "win32":
+        return {"USERPROFILE": home, "APPDATA": home, "LOCALAPPDATA": home}
+    return {"HOME": home, "XDG_RUNTIME_DIR": os.path.join(folder, "run")}
+
+
 class Scratch:
     """The folder, and what belongs to it."""
 
@@ -38,17 +51,14 @@ class Scratch:
         self.folder = folder
         self.home = os.path.join(folder, "home")
         kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-        self.environment = {**kept, "HOME": self.home, "XDG_RUNTIME_DIR": os.path.join(folder, "run")}
-        for name in (
-            self.home,
-            self.environment["XDG_RUNTIME_DIR"],
-            os.path.join(self.home, ".config", "hearth"),
-        ):
+        self.environment = {**kept, **_own_variables(folder, self.home)}
+        self._config = os.path.join(self.home, _CONFIG_FOLDER)
+        for name in (self.home, os.path.join(folder, "run"), self._config):
             os.makedirs(name, mode=0o700)
 
     def write_config(self, text: str) -> None:
         """Write the config that a daemon in this home reads."""
-        with open(os.path.join(self.home, ".config", "hearth", "config.toml"), "w", encoding="utf-8") as file:
+        with open(os.path.join(self._config, "config.toml"), "w", encoding="utf-8") as file:
             file.write(text)
 
     def processes(self) -> list[int]:

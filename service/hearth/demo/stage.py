@@ -5,8 +5,6 @@ Uses Hearth as a stranger would: bridges that are started as a client starts the
 
 import importlib.util
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -30,6 +28,8 @@ SAMPLES_APART = 1
 # Long enough that every agent's call is surely running when the daemon is killed.
 SLOW_SECONDS = 1.0
 STATUS_SECONDS = 30.0
+# SIGKILL, which is what any signal comes to on Windows.
+KILL = 9
 
 
 class Commands(NamedTuple):
@@ -119,8 +119,7 @@ class Stage:
         calls = [(client, client.call("slow", True, seconds=SLOW_SECONDS, steps=10)) for client in self._clients]
         for client, call in calls:
             client.wait_for_progress(call)
-        if sys.platform != "win32":
-            os.kill(pid, signal.SIGKILL)
+        processes.send_signal(pid, processes.UNKNOWN_START_TIME, KILL)
         killed = time.monotonic()
         answered = sum(_is_answered(client, call) for client, call in calls)
         seconds = time.monotonic() - killed

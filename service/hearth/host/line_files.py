@@ -26,7 +26,10 @@ QUEUE_BYTES = 4 * 1024 * 1024
 RETRY_SECONDS = 30.0
 # At the daemon's end: a disk that hangs must not hold it.
 CLOSE_SECONDS = 2.0
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+# Some of them are one system's only.
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND
+for _name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
+    _FLAGS |= getattr(os, _name, 0)
 
 
 class LineFiles:

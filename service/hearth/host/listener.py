@@ -108,6 +108,11 @@ def _identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+def is_there(path: str) -> bool:
+    """Whether there is something to connect to; connecting may fail all the same."""
+    return os.path.lexists(path)
+
+
 def inherit(path: str) -> Listener | None:
     """The listener that was handed to this process, by the service manager or by its own former self.
 

@@ -3,8 +3,8 @@
 import sys
 
 if sys.platform == "win32":
-    from hearth.host.pipes import Listener, bind, inherit
+    from hearth.host.pipes import Listener, bind, inherit, is_there
 else:
-    from hearth.host.listener import Listener, bind, inherit
+    from hearth.host.listener import Listener, bind, inherit, is_there
 
-__all__ = ["Listener", "bind", "inherit"]
+__all__ = ["Listener", "bind", "inherit", "is_there"]

@@ -192,6 +192,14 @@ if sys.platform == "win32":
             return False
         return True
 
+    def is_there(path: str) -> bool:
+        """Whether somebody has made a pipe of that name. Opens none, as a look at its file would."""
+        try:
+            _winapi.WaitNamedPipe(path, 1)
+        except OSError as exc:
+            return exc.winerror == _winapi.ERROR_SEM_TIMEOUT
+        return True
+
     def inherit(path: str) -> Listener | None:
         """Nothing hands a listening pipe over."""
         return None

@@ -7,6 +7,11 @@ which may take the loop's time: whoever reads such a file takes one that makes n
 import os
 import stat
 import sys
+import time
+
+# Whoever reads such a file has done so within moments; a virus scanner takes a little longer.
+OPEN_ELSEWHERE_SECONDS = 0.5
+_LOOK_SECONDS = 0.005
 
 
 def read(path: str, limit: int) -> bytes:
@@ -39,10 +44,30 @@ def write(path: str, data: bytes, durable: bool = False) -> None:
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        os.replace(temporary, path)
+        replace(temporary, path)
     except OSError:
         remove(temporary)
         raise
+
+
+def replace(source: str, target: str) -> None:
+    """Put a file in the place of another, which somebody may be reading. Raises OSError."""
+    if sys.platform == "win32":
+        _replace_patiently(source, target)
+    else:
+        os.replace(source, target)
+
+
+def _replace_patiently(source: str, target: str) -> None:
+    # Windows refuses it for as long as anybody has the file open.
+    deadline = time.monotonic() + OPEN_ELSEWHERE_SECONDS
+    while True:
+        try:
+            return os.replace(source, target)
+        except PermissionError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_LOOK_SECONDS)
 
 
 def remove(path: str) -> None:

@@ -121,6 +121,13 @@ def _file(path: str) -> logging.Handler:
                 former.close()
             os.makedirs(os.path.dirname(self.baseFilename), mode=0o700, exist_ok=True)
 
+        def rotate(self, source: str, dest: str) -> None:
+            try:
+                super().rotate(source, dest)
+            except PermissionError:
+                # On Windows, somebody has it open in a way that keeps it where it is: it grows, and loses nothing.
+                pass
+
         def _open(self) -> "TextIOWrapper":
             file = super()._open()
             os.chmod(self.baseFilename, 0o600)
@@ -128,7 +135,9 @@ def _file(path: str) -> logging.Handler:
 
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        handler: logging.Handler = PrivateFile(path, maxBytes=ROTATE_BYTES, backupCount=ROTATE_COUNT)
+        handler: logging.Handler = PrivateFile(
+            path, maxBytes=ROTATE_BYTES, backupCount=ROTATE_COUNT, encoding="utf-8", errors="backslashreplace"
+        )
     except OSError:
         # A log that cannot be written is no reason not to serve.
         handler = logging.StreamHandler()

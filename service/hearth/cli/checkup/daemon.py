@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import hearth
 from hearth import registry
 from hearth.cli.checkup.patient import Patient, environment_of
+from hearth.cli.control import last_resort
 from hearth.cli.findings import Finding, Mend
 from hearth.cli.table import clean
 from hearth.host import processes
@@ -94,7 +95,7 @@ def _stale(facts: Facts, entry: registry.Entry) -> Finding:
 
 
 def _silent(pid: int, reason: str) -> Finding:
-    fix = f"kill -9 {pid} ends it; bridges survive that and light a new one. `hearth logs` may say why."
+    fix = f"{last_resort(pid)}, and the next call lights a new one. `hearth logs` may say why."
     return Finding("daemon.silent", "broken", f"pid {pid} runs and does not answer: {reason}", fix)
 
 

@@ -13,6 +13,7 @@ from hearth.cli import holder
 from hearth.cli.checkup import manager
 from hearth.cli.control import Control
 from hearth.errors import Unreachable
+from hearth.host import listening
 from hearth.paths import Places
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Patient:
 
     def _ask(self) -> Word:
         living = self.living()
-        if living is None or not os.path.lexists(self.places.socket):
+        if living is None or not listening.is_there(self.places.socket):
             return Word({})
         try:
             with Control(self.places.socket, living.pid) as control:

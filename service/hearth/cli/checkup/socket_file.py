@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from hearth import paths
 from hearth.cli.checkup.patient import Patient, me
+from hearth.cli.control import last_resort
 from hearth.cli.findings import Finding, Mend
+from hearth.host import listening
 
 _FILE = "socket.file"
 
@@ -32,17 +34,15 @@ class Facts(NamedTuple):
     unit_name: str
     systemctl: str
     me: int
+    # On Windows: whether there is a pipe of that name, which is no file. None elsewhere.
+    pipe: bool | None = None
 
 
 def look(patient: Patient) -> Facts:
     """The file, the kernel's table and who would have made it."""
     places, living, seen = patient.places, patient.living(), patient.manager()
-    try:
-        found, error = os.lstat(places.socket), ""
-    except (FileNotFoundError, NotADirectoryError):
-        found, error = None, ""
-    except OSError as exc:
-        found, error = None, exc.strerror or str(exc)
+    pipe = listening.is_there(places.socket) if sys.platform == "win32" else None
+    found, error = _lstat(places.socket) if pipe is None else (None, "")
     name = f"{places.key}.sock"
     fits = os.path.basename(places.socket) == name
     installed = seen.socket.get("LoadState") == "loaded"
@@ -58,13 +58,37 @@ def look(patient: Patient) -> Facts:
         unit_name=seen.socket.get("Id", ""),
         systemctl=seen.systemctl,
         me=me(),
+        pipe=pipe,
     )
+
+
+def _lstat(path: str) -> tuple[os.stat_result | None, str]:
+    try:
+        return os.lstat(path), ""
+    except (FileNotFoundError, NotADirectoryError):
+        return None, ""
+    except OSError as exc:
+        return None, exc.strerror or str(exc)
 
 
 def judge(facts: Facts) -> list[Finding]:
     """What to say of it."""
+    if facts.pipe is not None:
+        return [_pipe(facts, facts.pipe)]
     findings = [finding for finding in (_length(facts), _beside(facts)) if finding]
     return [*findings, _file(facts)]
+
+
+def _pipe(facts: Facts, is_there: bool) -> Finding:
+    if is_there and not facts.pid:
+        message = f"{facts.path} was made by a program that is not known as Hearth's daemon"
+        return Finding("socket.owner", "broken", message, "Find out which, and end it: bridges trust only your own.")
+    if facts.pid and not is_there:
+        message = f"{facts.path} is gone, so nobody reaches the daemon that runs as pid {facts.pid}"
+        return Finding(
+            "socket.gone", "broken", message, f"{last_resort(facts.pid)}, and the next call lights a new one."
+        )
+    return Finding(_FILE, "ok", facts.path if is_there else f"{facts.path} is not there: the first bridge makes it")
 
 
 def _file(facts: Facts) -> Finding:

@@ -1,0 +1,295 @@
+"""The daemon's pipe by itself: what Windows is asked for, who is at its ends, and what becomes of waiting clients.
+
+Wine sets and tells descriptors and does not enforce them, nor the first instance; so it is the request that is seen.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import pytest
+import win32security
+from house import LIMIT_SECONDS
+
+from hearth import paths, sids
+from hearth.errors import AlreadyRunning
+from hearth.host import connections, pipe_streams, pipes
+from hearth.host.locks import Lock
+from hearth.host.peers import Peer
+
+Found = TypeVar("Found")
+STRANGER = "S-1-5-21-9-9-9-9999"
+# What a client is given to read, more than a pipe's buffers hold.
+MUCH_BYTES = 1 << 20
+
+
+@pytest.fixture
+def name() -> str:
+    return paths.pipe_name(sids.own(), f"test-{threading.get_native_id()}")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[object, ...]]]:
+    """What CreateNamedPipe is called with."""
+    calls: list[tuple[object, ...]] = []
+    create = pipes._winapi.CreateNamedPipe
+
+    def noted(*arguments: object) -> int:
+        calls.append(arguments)
+        return int(create(*arguments))
+
+    monkeypatch.setattr(pipes._winapi, "CreateNamedPipe", noted)
+    yield calls
+
+
+def apart(work: Callable[[], Found]) -> "asyncio.Future[Found]":
+    """The same in a thread: what a client does blocks."""
+    return asyncio.get_running_loop().run_in_executor(None, work)
+
+
+async def accepted(listener: pipes.Listener) -> pipes.Connection:
+    """The next client."""
+    came = asyncio.Event()
+    listener.poll(came.set)
+    async with asyncio.timeout(LIMIT_SECONDS):
+        while not (connection := listener.accept()):
+            await came.wait()
+            came.clear()
+    return connection
+
+
+def test_only_the_first_instance_has_to_be_the_first_and_all_are_private_and_local(
+    name: str, asked: list[tuple[object, ...]]
+) -> None:
+    async def listen() -> None:
+        listener = pipes.bind(name)
+        listener.poll(lambda: None)
+        listener.retire()
+
+    asyncio.run(listen())
+    assert len(asked) == pipes.LISTENING_INSTANCES
+    assert {call[0] for call in asked} == {name}
+    assert [call[1] for call in asked] == [pipes.open_mode(True)] + [pipes.open_mode(False)] * (len(asked) - 1)
+    assert {call[2] for call in asked} == {pipes.PIPE_MODE}
+    attributes = {call[7] for call in asked}
+    assert len(attributes) == 1
+    assert 0 not in attributes
+
+
+def test_the_pipe_is_its_owners_and_nobody_else_is_in_its_list(name: str) -> None:
+    listener = pipes.bind(name)
+    try:
+        (pipe,) = listener._listening
+        wanted = win32security.OWNER_SECURITY_INFORMATION | win32security.DACL_SECURITY_INFORMATION
+        found = win32security.GetSecurityInfo(pipe.fileno(), win32security.SE_KERNEL_OBJECT, wanted)
+        entries = found.GetSecurityDescriptorDacl()
+        named = [win32security.ConvertSidToStringSid(entries.GetAce(at)[2]) for at in range(entries.GetAceCount())]
+        owner = win32security.ConvertSidToStringSid(found.GetSecurityDescriptorOwner())
+    finally:
+        listener.retire()
+    assert (named, owner) == ([sids.own()], sids.own())
+
+
+def test_a_name_that_is_taken_is_refused_and_said(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> int:
+        raise PermissionError(13, "Access is denied", name, 5)
+
+    monkeypatch.setattr(pipes._winapi, "CreateNamedPipe", refuse)
+    with pytest.raises(AlreadyRunning, match="another program has made"):
+        pipes.bind(name)
+
+
+def test_who_connects_is_known_by_pid_and_sid_and_a_stranger_is_turned_away(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def meet() -> tuple[Peer | None, str | None, str | None, bytes]:
+        listener = pipes.bind(name)
+        client = apart(lambda: pipe_streams.connect(name))
+        connection = await accepted(listener)
+        peer = connections.peer_of(connection)
+        welcome = connections.refusal(peer, (), ())
+        monkeypatch.setattr(sids, "own", lambda: STRANGER)
+        unwelcome = connections.refusal(peer, (), ())
+        monkeypatch.undo()
+        stream = await client
+        connections.dismiss(connection, b"not you")
+        said = await apart(lambda: stream.recv(100) + stream.recv(100))
+        stream.close()
+        listener.retire()
+        return peer, welcome, unwelcome, said
+
+    peer, welcome, unwelcome, said = asyncio.run(meet())
+    assert peer
+    assert (peer.pid, peer.sid) == (os.getpid(), sids.own())
+    assert welcome is None
+    assert unwelcome == f"{sids.own()} may not use the daemon of {STRANGER}"
+    assert said == b"not you"
+
+
+def test_a_pipe_that_another_user_has_made_is_not_spoken_to(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    listener = pipes.bind(name)
+    monkeypatch.setattr(sids, "owner", lambda handle: STRANGER)
+    try:
+        with pytest.raises(PermissionError, match="belongs to another user"):
+            pipe_streams.connect(name)
+    finally:
+        listener.retire()
+
+
+def test_the_other_end_of_a_process_is_known(name: str) -> None:
+    assert sids.of_process(os.getpid()) == sids.own()
+    assert sids.of_process(0xFFFF_FFF0) == sids.NOBODY
+
+
+def test_who_comes_while_nobody_polls_is_found_by_one_more_look(name: str) -> None:
+    async def come_late() -> tuple[bool, bool]:
+        listener = pipes.bind(name)
+        listener.poll(lambda: None)
+        listener.rest()
+        nobody = listener.accept() is None
+        stream = await apart(lambda: pipe_streams.connect(name))
+        connection = listener.accept()
+        somebody = connection is not None
+        if connection:
+            connection.close()
+        stream.close()
+        listener.retire()
+        return nobody, somebody
+
+    assert asyncio.run(come_late()) == (True, True)
+
+
+def test_nobody_is_there_once_the_listener_is_retired(name: str) -> None:
+    listener = pipes.bind(name)
+    assert pipes.is_there(name)
+    listener.retire()
+    assert not pipes.is_there(name)
+    with pytest.raises(FileNotFoundError):
+        pipe_streams.connect(name)
+
+
+def test_a_full_house_is_waited_for_and_then_said(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipe_streams, "BUSY_SECONDS", 0.1)
+    listener = pipes.bind(name)
+    first = pipe_streams.connect(name)
+    try:
+        with pytest.raises(BlockingIOError, match="too many wait"):
+            pipe_streams.connect(name)
+    finally:
+        first.close()
+        listener.retire()
+
+
+def test_a_client_reads_and_writes_at_once_and_gives_up_neither_for_a_timeout(name: str) -> None:
+    """Both sides write more than the pipe holds before either reads: with one direction at a time they would hang."""
+    data = bytes(range(256)) * (MUCH_BYTES // 256)
+
+    class Mirror(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            assert isinstance(transport, asyncio.Transport)
+            self.transport, self.received = transport, 0
+            transport.write(data)
+
+        def data_received(self, chunk: bytes) -> None:
+            self.received += len(chunk)
+            if self.received == len(data):
+                self.transport.write(b"!")
+                self.transport.close()
+
+    def talk() -> tuple[bytes, bool]:
+        stream = pipe_streams.connect(name)
+        writer = threading.Thread(target=stream.sendall, args=(data,))
+        writer.start()
+        received, ended = b"", False
+        while not ended:
+            chunk = stream.recv(1 << 16)
+            received, ended = received + chunk, not chunk
+        writer.join(LIMIT_SECONDS)
+        stream.close()
+        return received, not writer.is_alive()
+
+    async def meet() -> tuple[bytes, bool]:
+        listener = pipes.bind(name)
+        client = apart(talk)
+        await connections.attach(await accepted(listener), Mirror())
+        found = await client
+        listener.retire()
+        return found
+
+    assert asyncio.run(meet()) == (data + b"!", True)
+
+
+def test_silence_is_told_and_what_comes_later_is_still_read(name: str) -> None:
+    async def meet() -> tuple[bytes, int]:
+        listener = pipes.bind(name)
+        client = apart(lambda: pipe_streams.connect(name))
+        connection = await accepted(listener)
+        stream = await client
+        stream.settimeout(0.01)
+        silences = 0
+        for _ in range(3):
+            with pytest.raises(BlockingIOError):
+                await apart(lambda: stream.recv(10))
+            silences += 1
+        connections.dismiss(connection, b"late")
+        stream.settimeout(LIMIT_SECONDS)
+        said = await apart(lambda: stream.recv(10))
+        stream.close()
+        listener.retire()
+        return said, silences
+
+    assert asyncio.run(meet()) == (b"late", 3)
+
+
+def test_hanging_up_frees_whoever_waits_for_a_daemon_that_does_nothing(name: str) -> None:
+    listener = pipes.bind(name)
+    stream = pipe_streams.connect(name)
+    ended = {"read": threading.Event(), "write": threading.Event()}
+
+    def wait(what: str, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except OSError:
+            ended[what].set()
+
+    for what, work in (("read", lambda: stream.recv(10)), ("write", lambda: stream.sendall(bytes(MUCH_BYTES)))):
+        threading.Thread(target=wait, args=(what, work), daemon=True).start()
+    assert not ended["write"].wait(0.2)
+    stream.hang_up()
+    assert ended["read"].wait(LIMIT_SECONDS)
+    assert ended["write"].wait(LIMIT_SECONDS)
+    stream.close()
+    listener.retire()
+
+
+def test_bytes_that_must_not_wait_do_not_and_do_not_pile_up(name: str) -> None:
+    listener = pipes.bind(name)
+    stream = pipe_streams.connect(name)
+    try:
+        with pytest.raises(BlockingIOError):
+            for _ in range(100):
+                stream.send_now(bytes(pipes.BUFFER_BYTES))
+    finally:
+        stream.close()
+        listener.retire()
+
+
+def test_a_lock_keeps_another_process_out_until_its_holder_is_gone(tmp_path: object) -> None:
+    path = f"{tmp_path}\\folder\\it.lock"
+    code = f"from hearth.host.locks import Lock; print(Lock({path!r}).acquire(blocking=False))"
+
+    def other() -> str:
+        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+    lock, second = Lock(path), Lock(path)
+    assert lock.acquire()
+    assert not second.acquire(blocking=False)
+    assert other() == "False"
+    lock.release()
+    assert second.acquire(blocking=False)
+    second.release()
+    assert other() == "True"
