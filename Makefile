@@ -45,9 +45,12 @@ setup-test: $(STAMP) wheel
 	$(BIN)/python tests/fresh/layers.py
 	$(BIN)/python -m pytest -m real $(PYTEST_ARGS) tests/fresh
 
-# The Debian package, in dist/; lintian has to be content with it.
-deb:
+# The Debian package, in dist/; lintian has to be content with it. Built anew when something in it has changed.
+deb: dist/.deb
+
+dist/.deb: $(wildcard $(shell git ls-files debian docs launchd packaging service units '*.md' LICENSE pyproject.toml))
 	packaging/deb/build.sh
+	touch $@
 
 # Its life on real systemd, autopkgtest and piuparts. Needs root.
 deb-test: $(STAMP) deb

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from deb import package
+from deb.host import Host, fill
+from e2e.systemd.installation import make_folder
+from e2e.systemd.machine import Machine, missing_requirement
 from process.requirements import needs
 
 
@@ -45,3 +48,21 @@ def later(built: Path) -> Iterator[Path]:
         yield package.later(built, "99.0.0", folder)
     finally:
         shutil.rmtree(folder)
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    """A booted system without the package."""
+    reason = missing_requirement()
+    needs(reason is None, str(reason))
+    folder = make_folder()
+    try:
+        fill(folder)
+        with Machine(folder_to_remove=str(folder)) as machine:
+            host = Host(machine, folder)
+            try:
+                yield host
+            finally:
+                host.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

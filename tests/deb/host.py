@@ -40,6 +40,8 @@ POLICY = "/usr/sbin/policy-rc.d"
 def fill(folder: Path) -> None:
     """Put in place, before the boot, what the tests need inside."""
     shutil.copytree(SERVERS, folder / "servers")
+    # What autopkgtest reads; it would copy the whole checkout, with all that was made in it.
+    shutil.copytree(package.REPOSITORY / "debian", folder / "source" / "debian")
     package.run("chmod", "-R", "go+rX", folder)
 
 
@@ -63,6 +65,7 @@ class Host:
     def __init__(self, machine: Machine, folder: Path) -> None:
         self.machine = machine
         self.installation = Packaged(folder)
+        self.source = folder / "source"
         self._seats: list[Seat] = []
         # Images of containers say that nothing is to be started.
         machine.check("rm", "-f", POLICY)
@@ -71,9 +74,9 @@ class Host:
         """dpkg, which must succeed."""
         return self.machine.check("dpkg", *map(str, arguments))
 
-    def seat(self, name: str) -> Seat:
-        """A new user whose service manager runs."""
-        seat = Seat(self.machine, self.machine.add_user(name, linger=True), self.installation)
+    def seat(self, name: str, *, linger: bool = True) -> Seat:
+        """A new user; a lingering one has a service manager, which runs."""
+        seat = Seat(self.machine, self.machine.add_user(name, linger=linger), self.installation)
         self._seats.append(seat)
         return seat
 

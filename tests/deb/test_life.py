@@ -1,41 +1,18 @@
 """The life of the package on real systemd: installed, used, upgraded under an attached bridge, removed, purged."""
 
 import json
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import hearth
 from deb import package
-from deb.host import POLICY, Host, connected_bridge, fill
-from e2e.systemd.installation import make_folder
-from e2e.systemd.machine import Machine, missing_requirement, until
+from deb.host import POLICY, Host, connected_bridge
+from e2e.systemd.machine import until
 from e2e.systemd.seat import SOCKET
-from process.requirements import needs
 
 # Below the time that the calls of the tests are held: an ordinary restart would cut them off.
 DRAIN = "drain_timeout = 0.2"
 LINK = "/etc/systemd/user/sockets.target.wants/mcp.socket"
-
-
-@pytest.fixture
-def host() -> Iterator[Host]:
-    reason = missing_requirement()
-    needs(reason is None, str(reason))
-    folder = make_folder()
-    try:
-        fill(folder)
-        with Machine(folder_to_remove=str(folder)) as machine:
-            host = Host(machine, folder)
-            try:
-                yield host
-            finally:
-                host.close()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_it_is_installed_used_upgraded_with_a_call_in_flight_removed_and_purged(
@@ -88,6 +65,41 @@ def test_it_is_installed_used_upgraded_with_a_call_in_flight_removed_and_purged(
     assert host.left_behind(before) == set()
     # What is the user's own stays.
     ann.check("test", "-s", ann.config_path)
+
+
+def test_hearth_install_writes_no_units_of_its_own_and_root_may_type_it_too(host: Host, built: Path) -> None:
+    host.dpkg("--install", built)
+    ann = host.seat("ann")
+    ann.systemctl("stop", SOCKET)
+    done = ann.hearth("install", "--json")
+    assert done.returncode == 0, done.stderr
+    outcome = json.loads(done.stdout)
+    assert (outcome["enabled"], outcome["compiled"]) == (True, True)
+    assert [name for name in outcome["written"] if not name.endswith(".conf")] == []
+    assert ann.state(SOCKET) == "active"
+    assert ann.show("FragmentPath", SOCKET) == "/usr/lib/systemd/user/mcp.socket"
+    assert ann.run("test", "-e", f"{ann.user.home}/.config/systemd/user/{SOCKET}").returncode == 1
+    assert ann.hearth("uninstall").returncode == 0
+    # Of a user without a manager here; nothing that dpkg put in place is changed by it.
+    host.machine.run("/usr/bin/hearth", "install", environment={"HOME": "/root", "PATH": "/usr/bin:/bin"})
+    assert host.dpkg("--verify", package.NAME) == ""
+
+
+def test_users_of_a_shared_host_keep_their_daemons_over_an_upgrade(host: Host, built: Path, later: Path) -> None:
+    host.dpkg("--install", built)
+    sue = host.seat("sue", linger=False)
+    host.machine.check("systemctl", "enable", "--now", f"mcp-user@{sue.user.uid}.socket")
+    bridge = sue.bridge(environment=sue.user.client_environment)
+    bridge.initialize()
+    status = sue.status()
+    assert (status["activation"], status["endpoint"]) == ("systemd", f"/run/mcp/{sue.user.uid}.sock")
+    host.dpkg("--install", later)
+    until(lambda: sue.status()["version"] == package.field(later, "Version"), "the new version runs")
+    bridge.request("ping")
+    assert sue.status()["pid"] != status["pid"]
+    host.dpkg("--purge", package.NAME)
+    assert sue.processes("hearth.server") == []
+    assert host.machine.check("find", "/etc/systemd/system", "-name", "mcp-user@*") == ""
 
 
 def test_bridges_and_daemons_of_every_kind_outlive_an_upgrade(host: Host, built: Path, later: Path) -> None:

@@ -16,6 +16,10 @@ except ImportError:
 if found is None:
     sys.exit({_NOT_FOUND})
 import compileall, hearth, os
+from importlib.metadata import distribution
+# A package manager's files are its own, and came with their byte code.
+if (distribution("mcp-hearth").read_text("INSTALLER") or "").strip() == "dpkg":
+    sys.exit(0)
 sys.exit(0 if compileall.compile_dir(os.path.dirname(hearth.__file__), quiet=2) else {_NOT_WRITABLE})
 """
 
