@@ -253,6 +253,15 @@ def test_another_profile_is_set_up_beside_the_first(clients: Machine) -> None:
     assert os.path.exists(os.path.join(clients.home, ".config", "hearth", "profiles", "work", "config.toml"))
 
 
+def test_a_clients_file_that_is_hearths_own_config_is_left_alone(clients: Machine) -> None:
+    path = os.path.join(clients.home, ".claude.json")
+    document = clients.json("setup", "--yes", "--config", path, "--json")
+    assert [each["path"] for each in document["files"]] != []
+    assert path not in [each["path"] for each in document["files"]]
+    assert read(path).startswith(CLAUDE[:60].encode())
+    assert b"hearth/bridge" not in read(path)
+
+
 def test_with_no_client_it_says_which_were_looked_for(machine: Machine) -> None:
     done = machine.run("setup", PATH="/nowhere")
     assert done.returncode == 0

@@ -39,17 +39,18 @@ class Gathered(NamedTuple):
         return list(dict.fromkeys(table.client for table in self.tables))
 
 
-def gather(clients: Iterable[str], scopes: Iterable[str]) -> Gathered:
+def gather(clients: Iterable[str], scopes: Iterable[str], own: str) -> Gathered:
     """The tables of these clients, of all without any, and their entries.
 
-    A file that cannot be read is among the problems; ConfigError if there is nothing else.
+    A file that cannot be read is among the problems; ConfigError if there is nothing else. `own` is Hearth's config,
+    which may be a client's file: its servers are Hearth's already, and must not become bridges to themselves.
     """
     chosen = tuple(clients) or tuple(KINDS)
     wanted = chosen_scopes(scopes)
     gathered = Gathered([], [], [])
     for table in finding.tables(os.getcwd(), chosen):
         try:
-            if table.scope in wanted:
+            if table.scope in wanted and os.path.realpath(table.path) != os.path.realpath(own):
                 gathered.found.extend(finding.read(table))
                 gathered.tables.append(table)
         except ConfigError as exc:

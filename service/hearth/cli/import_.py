@@ -69,7 +69,7 @@ def import_(
       hearth import --scope project       the servers of this folder's project
     """
     named, files = gathering.split_targets(targets)
-    found = _gather([*clients, *named], files, scopes)
+    found = _gather([*clients, *named], files, scopes, places.config_file())
     can_ask = literal_secrets.can_ask() and not yes and not as_json and not dry_run
     answers = Answers(None, is_later=can_ask or dry_run)
     with Spinner(WAITING):
@@ -91,12 +91,12 @@ def import_(
     _finish(made, done, places, as_json)
 
 
-def _gather(clients: list[str], files: list[str], scopes: tuple[str, ...]) -> Gathered:
+def _gather(clients: list[str], files: list[str], scopes: tuple[str, ...], own: str) -> Gathered:
     if not files:
-        return gathering.gather(clients, scopes)
+        return gathering.gather(clients, scopes, own)
     parts = [gathering.gather_file(path) for path in files]
     if clients:
-        parts.append(gathering.gather(clients, scopes))
+        parts.append(gathering.gather(clients, scopes, own))
     return Gathered(
         [table for part in parts for table in part.tables],
         [found for part in parts for found in part.found],

@@ -84,7 +84,7 @@ def setup(
 
 
 def _planned(places: Places, wishes: _Wishes, answers: Answers) -> Setup:
-    gathered = gathering.gather(wishes.clients, wishes.scopes)
+    gathered = gathering.gather(wishes.clients, wishes.scopes, places.config_file())
     imports = importation.plan(places, gathered.found, answers, wishes.disabled)
     service = setup_plan.service(places, wishes.service, dry_run=True)
     return Setup(gathered, imports, service, setup_plan.links(places, gathered, imports, wishes.one))

@@ -3,6 +3,7 @@
 Pure but for what it is given to look with.
 """
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from hearth.clients.placeholders import ANY, SYNTAXES, VARIABLES, Reader, Surrou
 from hearth.clients.texts import Kept, Text, plain, written
 from hearth.config.model import ServerSpec
 from hearth.mcp import isolation
+from hearth.mcp.packages import base
 
 # The variables in a file that an entry names, or a sentence on why there are none.
 EnvFile = Callable[[str], Mapping[str, str] | str]
@@ -32,6 +34,11 @@ _TIMEOUTS: dict[str, dict[str, tuple[str, float]]] = {
     "cline": {"timeout": ("call_timeout", 1)},
     "opencode": {"timeout": ("start_timeout", 1000)},
 }
+# By these a client makes what a server wants to see; without it the server would refuse.
+_ESSENTIAL = ("headersHelper", "authProviderType", "auth")
+# Programs that take a variable's name and hand its value on, and the options for it.
+_CONTAINERS = ("docker", "podman", "nerdctl")
+_HANDING_ON = ("-e", "--env")
 _ABSOLUTE = re.compile(r"[/~\\]|[A-Za-z]:[/\\]")
 
 
@@ -73,6 +80,9 @@ class _Drafting:
         entry = self._found.entry
         if not entry.get("command") and not entry.get("url"):
             raise Unusable("; ".join(self._found.notes) or "has neither a command nor a url")
+        for key in _ESSENTIAL:
+            if self._found.raw.get(key):
+                raise Unusable(f"needs its {key!r}, which only the client knows how to use")
         parts = self._of_command(entry) if entry.get("command") else self._of_url(entry)
         mode, reason = _isolation(parts, self._found.table.folder is not None)
         notes = [*self._notes, *self._reader.notes, *map(_unset, dict.fromkeys(self._reader.unset))]
@@ -114,7 +124,7 @@ class _Drafting:
 
     def _variables(self, entry: Mapping[str, Any]) -> dict[str, Text]:
         handed_on = _names(self._found.raw.get("env_vars")) if self._found.table.client == "codex" else set()
-        found = {**self._of_file()}
+        found = {**self._of_container(entry), **self._of_file()}
         for name, value in (entry.get("env") or {}).items():
             if value is None:
                 self._notes.append(f"the variable {name} has no value, and is left out")
@@ -122,6 +132,18 @@ class _Drafting:
                 self._hand_on(found, name)
             else:
                 found[name] = self._text(value, f"env.{name}")
+        return found
+
+    def _of_container(self, entry: Mapping[str, Any]) -> dict[str, Text]:
+        """What `docker run -e NAME` takes from its environment: the client's own, which is that of a shell."""
+        if self._found.table.client == "codex" or base(str(entry["command"])) not in _CONTAINERS:
+            return {}
+        args = entry.get("args") or []
+        named = [word for option, word in itertools.pairwise(args) if option in _HANDING_ON and isinstance(word, str)]
+        found: dict[str, Text] = {}
+        for name in named:
+            if "=" not in name and name not in (entry.get("env") or {}):
+                self._hand_on(found, name)
         return found
 
     def _hand_on(self, found: dict[str, Text], name: str) -> None:

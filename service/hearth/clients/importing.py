@@ -153,7 +153,10 @@ class _Planning:
     def _notes_on_match(self, name: str, differs: bool) -> list[str]:
         notes = []
         if differs:
-            notes.append("was imported before and is not the same any more; what Hearth has stays")
+            notes.append(
+                f"was imported before and is not the same any more; what Hearth has stays (`hearth remove {name}` first"
+                " takes what the client has)"
+            )
         if self._known.servers[name].disabled:
             notes.append("is disabled in Hearth's config")
         return notes

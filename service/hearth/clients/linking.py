@@ -4,6 +4,7 @@ A file that is as we left it gets its former bytes again. In one that the client
 to what was there before, one by one, and the rest stays. Nothing is written over what somebody saves meanwhile.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -60,6 +61,10 @@ def connect(table: Table, replace: Mapping[str, str], whole: bool, places: Place
     Entries that are switched off, or lead to Hearth already, are left. Raises ConfigError, Refused, StartError; the
     file is then as it was.
     """
+    if os.path.realpath(table.path) == os.path.realpath(places.config_file()):
+        raise ConfigError(
+            [f"{table.path}: is the config that Hearth reads its servers from; bridges in it would go round"]
+        )
     return _change(table, dry_run, lambda data, trace: _connected(table, replace, whole, places, data, trace))
 
 

@@ -214,6 +214,13 @@ def test_keys_that_hearth_does_not_know_are_said() -> None:
     assert any("sandbox" in note for note in made.servers[0].notes)
 
 
+@pytest.mark.parametrize("key", ["headersHelper", "authProviderType", "auth"])
+def test_an_entry_that_needs_what_only_the_client_can_do_stays(key: str) -> None:
+    made = plan(found("x", {"url": "https://example.com/mcp", key: "something"}))
+    assert made.servers == []
+    assert key in made.left[0].reason
+
+
 # --- isolation
 
 

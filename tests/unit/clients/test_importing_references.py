@@ -145,6 +145,15 @@ def test_codex_sends_the_value_of_a_variable() -> None:
     assert unset.servers[0].notes[0].startswith("MY_TOKEN is not set in this shell")
 
 
+def test_what_a_container_takes_from_its_environment_is_handed_on() -> None:
+    args = ["run", "-i", "--rm", "-e", "MY_TOKEN", "--env", "REGION", "-e", "A=1", "-e", "OWN", "-e", "GONE", "image"]
+    raw = {"command": "docker", "args": args, "env": {"OWN": "2"}}
+    made = plan(found("x", raw), MY_TOKEN="hunter2000", REGION="eu", OWN="3")
+    assert entry(made)["args"] == args
+    assert entry(made)["env"] == {"MY_TOKEN": "${keyring:my-token}", "REGION": "eu", "OWN": "2"}
+    assert made.servers[0].notes == ["GONE is handed on by the client and is not set in this shell: it is left out"]
+
+
 # --- editors
 
 
