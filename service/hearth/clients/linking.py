@@ -144,7 +144,9 @@ def _connected(
         for name, entry in wanted.items()
     ]
     splices = [
-        ours[name]._replace(entry=entry) if name in ours else _splice(table, name, entry, document, former.get(name))
+        ours[name]._replace(entry=entry)
+        if name in ours
+        else _splice(table, name, entry, document, former.get(name), data)
         for name, entry in wanted.items()
     ]
     outcome = Outcome(table, changes, notes, is_made=data is None)
@@ -195,14 +197,21 @@ def _reason_to_leave(former: Found, entry: dict[str, Any], server: str, ours: Sp
     return "is switched off in the client, and was left as it is" if former.disabled else None
 
 
-def _splice(table: Table, name: str, entry: dict[str, Any], document: Document, former: str | None) -> Splice:
+def _splice(
+    table: Table, name: str, entry: dict[str, Any], document: Document, former: str | None, data: bytes | None
+) -> Splice:
+    """What has to be known to undo one entry, by what was in its place before."""
     if former is not None:
         return Splice(table, name, entry, (*table.keys, name), former)
     for size in range(1, len(table.keys) + 1):
         at = table.keys[:size]
-        if not isinstance(edits.value_at(document.tree, at), dict):
-            is_null = at[-1] in (edits.value_at(document.tree, at[:-1]) or {})
-            return Splice(table, name, entry, at, "null" if is_null else None)
+        current = edits.value_at(document.tree, at)
+        if current or (current == {} and not document.is_json):
+            continue
+        # Nothing, null, or an object that is empty in its own way: made, or written otherwise.
+        is_there = at[-1] in (edits.value_at(document.tree, at[:-1]) or {})
+        was = edits.written(table.path, data or b"", at[:-1], at[-1:])[at[-1]] if is_there else None
+        return Splice(table, name, entry, at, was)
     return Splice(table, name, entry, (*table.keys, name), None)
 
 

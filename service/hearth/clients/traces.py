@@ -31,7 +31,7 @@ class Splice(NamedTuple):
     table: Table
     name: str
     entry: dict[str, Any]  # as it was written
-    at: tuple[str, ...]  # what was replaced or added: the entry, or the outermost table that was made for it
+    at: tuple[str, ...]  # what was replaced or added: the entry, or the outermost table that was empty or not there
     was: str | None  # the characters that were there; None: nothing was
 
     @property

@@ -92,7 +92,7 @@ class _Undoing:
     def _without(self, splice: Splice) -> bytes:
         former = edits.value_at(self._former, splice.keys)
         if splice.was is None or not isinstance(former, dict):
-            return _taken(self._trace.path, self.data, splice)
+            return _taken(self._trace.path, self.data, splice, edits.value_at(self._former, splice.at))
         # What was said of the bridge is as right for the server itself.
         entry = {**former, **self._told(splice)}
         return edits.put(self._trace.path, self.data, splice.table.keys, {splice.name: entry})
@@ -107,7 +107,7 @@ def _meaning(entry: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if key not in _ADDED and value not in _EMPTY}
 
 
-def _taken(path: str, data: bytes, splice: Splice) -> bytes:
+def _taken(path: str, data: bytes, splice: Splice, former: Any) -> bytes:
     """Without the entry, and without the tables that were made for it, unless something else is in them by now."""
     inside: Any = edits.value_at(parse(path, data).tree, splice.at)
     for key in splice.keys[len(splice.at) :]:
@@ -117,4 +117,4 @@ def _taken(path: str, data: bytes, splice: Splice) -> bytes:
     if splice.was is None:
         return edits.taken(path, data, splice.at)
     *keys, name = splice.at
-    return edits.rewritten(path, data, tuple(keys), {name: splice.was}, {name: None})
+    return edits.rewritten(path, data, tuple(keys), {name: splice.was}, {name: former})

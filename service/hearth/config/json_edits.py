@@ -137,9 +137,10 @@ def remove(source: Text, keys: Keys, name: str) -> list[Edit]:
         return [*edits, Edit(start, servers.line_end(end) + 1, "")]
     if not is_last:
         return _cut(servers, member.start, servers.members[number + 1].start)
-    if number and comma is None:
+    if number:
+        # The comma before it goes with it, and one behind it stays: so it was added.
         return _cut(servers, servers.members[number - 1].end, member.end)
-    return [*edits, *_cut(servers, member.start, end)]
+    return _cut(servers, member.start, end)
 
 
 def _cut(servers: _Object, start: int, end: int) -> list[Edit]:

@@ -388,3 +388,18 @@ def test_a_copy_that_is_not_what_it_was_is_not_brought_back(file: Path, state: P
     copy.write_text("{}")
     with pytest.raises(ConfigError, match="not as it was written"):
         linking.disconnect(table(file))
+
+
+@pytest.mark.parametrize("empty", ["{ }", "{\n\n}", "{ // none yet\n}", "null"])
+def test_a_table_that_was_empty_in_its_own_way_is_so_again(tmp_path: Path, empty: str) -> None:
+    file = tmp_path / ".claude.json"
+    file.write_text(f'{{"theme": "dark", "projects": {{"/p": {{"mcpServers": {empty}}}}}, "mcpServers": {empty}}}')
+    former = file.read_text()
+    user, local = table(file, "claude-code"), table(file, "claude-code", "projects", "/p", "mcpServers")
+    for each in (user, local):
+        linking.connect(each, {}, True, Places())
+    # Not as it was left, so that each is undone by itself.
+    file.write_text(file.read_text().replace("dark", "light"))
+    for each in (user, local):
+        assert linking.disconnect(each).notes == []
+    assert file.read_text() == former.replace("dark", "light")
