@@ -127,7 +127,10 @@ def _has_moved(bridge: "Bridge") -> bool:
     The administrator has set up a socket for this user, or has taken it away; a login has brought a runtime folder.
     """
     former = bridge.places
-    bridge.places = Places(former.profile, former.config)
+    if former.config:
+        # It has the name of a file that was looked up then; what is there by now may be another.
+        return False
+    bridge.places = Places(former.profile)
     return bridge.places.socket != former.socket
 
 
