@@ -15,7 +15,7 @@ if sys.platform == "win32":
 
     _PROCESS_QUERY_LIMITED_INFORMATION = 0x1000
     _TOKEN_QUERY = 0x0008
-    _TOKEN_USER = 1
+    _TOKEN_USER, _TOKEN_ELEVATION = 1, 20
     # A SID has at most 68 bytes; TOKEN_USER is a pointer and a number before it.
     _TOKEN_USER_BYTES = 128
     _SE_KERNEL_OBJECT = 6
@@ -52,6 +52,18 @@ if sys.platform == "win32":
         if not _advapi.OpenProcessToken(_kernel.GetCurrentProcess(), _TOKEN_QUERY, ctypes.byref(token)):
             raise ctypes.WinError(ctypes.get_last_error())
         return _user_of(token) or _refuse()
+
+    def is_elevated() -> bool:
+        """Whether this process has an administrator's rights at hand."""
+        token, found, needed = wintypes.HANDLE(), wintypes.DWORD(), wintypes.DWORD()
+        if not _advapi.OpenProcessToken(_kernel.GetCurrentProcess(), _TOKEN_QUERY, ctypes.byref(token)):
+            return False
+        try:
+            size = ctypes.sizeof(found)
+            told = _advapi.GetTokenInformation(token, _TOKEN_ELEVATION, ctypes.byref(found), size, ctypes.byref(needed))
+        finally:
+            _kernel.CloseHandle(token)
+        return bool(told and found.value)
 
     def of_process(pid: int) -> str:
         """Whose process that is; NOBODY when it is gone or not ours to look at."""

@@ -48,6 +48,9 @@ def _open(path: str) -> int:
             return _winapi.CreateFile(
                 path, access, 0, _winapi.NULL, _winapi.OPEN_EXISTING, flags, _winapi.NULL
             )  # fmt: skip
+        except PermissionError as exc:
+            advice = "access is denied; a daemon that was started as administrator has to be stopped there: hearth stop"
+            raise PermissionError(13, advice, path) from exc
         except OSError as exc:
             if exc.winerror != _winapi.ERROR_PIPE_BUSY:
                 raise

@@ -36,12 +36,13 @@ def open_mode(first: bool) -> int:
     return _DUPLEX | _OVERLAPPED | (_FIRST_INSTANCE if first else 0)
 
 
-def descriptor(sid: str) -> str:
+def descriptor(sid: str, elevated: bool) -> str:
     """Who may do what with the pipe, in Microsoft's SDDL: its owner everything, and nobody else is named.
 
-    The owner is written down because an administrator's would otherwise be a group.
+    The owner is written down because an administrator's would otherwise be a group. A daemon that is elevated is out of
+    reach for programs that are not: its servers would do for them what they may not.
     """
-    return f"O:{sid}D:P(A;;GA;;;{sid})"
+    return f"O:{sid}D:P(A;;GA;;;{sid})" + ("S:(ML;;NW;;;HI)" if elevated else "")
 
 
 def stranger(peer: Peer | None, own: str) -> str | None:
@@ -78,7 +79,7 @@ if sys.platform == "win32":
 
         def __init__(self, path: str, sid: str) -> None:
             self.path = path
-            self._attributes = _security(descriptor(sid))
+            self._attributes = _security(descriptor(sid, sids.is_elevated()))
             self._listening: dict[PipeHandle, asyncio.Future[Any] | None] = {}
             self._connected: deque[PipeHandle] = deque()
             self._ready: Callable[[], None] | None = None

@@ -27,7 +27,12 @@ def test_clients_of_other_machines_are_rejected_and_bytes_are_no_messages() -> N
 
 def test_nobody_but_its_owner_is_named_in_the_descriptor() -> None:
     # Owner; a list that inherits nothing (P); one entry, which allows (A) everything (GA).
-    assert pipes.descriptor(ME) == f"O:{ME}D:P(A;;GA;;;{ME})"
+    assert pipes.descriptor(ME, elevated=False) == f"O:{ME}D:P(A;;GA;;;{ME})"
+
+
+def test_a_daemon_that_is_elevated_is_out_of_reach_for_programs_that_are_not() -> None:
+    # A mandatory label (ML): nobody below the high level (HI) may write (NW).
+    assert pipes.descriptor(ME, elevated=True) == f"O:{ME}D:P(A;;GA;;;{ME})S:(ML;;NW;;;HI)"
 
 
 @pytest.mark.parametrize("sid", ["S-1-5-21-1-2-3-1002", "S-1-5-18", "S-1-5-7", "S-1-5-32-544"])
