@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test thorough slow real wheel setup-test matrix conformance coverage lint bench fuzz chaos test-windows clean deb deb-test
+.PHONY: install demo test thorough slow real wheel setup-test picture matrix conformance coverage lint bench fuzz chaos test-windows clean deb deb-test
 
 install: $(STAMP)
 
@@ -41,7 +41,7 @@ wheel: $(STAMP)
 	$(BIN)/python -m build --outdir dist
 
 # `hearth setup` and the installed packages on a fresh Debian with real clients, which is made below .fresh at first.
-setup-test: $(STAMP) wheel
+setup-test: $(STAMP) wheel deb
 	$(BIN)/python tests/fresh/layers.py
 	$(BIN)/python -m pytest -m real $(PYTEST_ARGS) tests/fresh
 
@@ -55,6 +55,11 @@ dist/.deb: $(wildcard $(shell git ls-files debian docs launchd packaging service
 # Its life on real systemd, autopkgtest and piuparts. Needs root.
 deb-test: $(STAMP) deb
 	$(BIN)/python -m pytest -m deb $(PYTEST_ARGS) tests/deb
+
+# Draws docs/terminal.svg anew, from what a terminal shows in there.
+picture: $(STAMP) wheel
+	$(BIN)/python tests/fresh/layers.py
+	HEARTH_WRITE_PICTURE=1 $(BIN)/python -m pytest -m real -k wheel tests/fresh/test_setup.py
 
 # Writes docs/matrix.md anew; `make test` fails when it finds anything else.
 matrix: $(STAMP)

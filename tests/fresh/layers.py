@@ -5,6 +5,7 @@ needs. Standard library only. Where things come from is what this machine's apt,
 there in the right version is left alone.
 """
 
+import json
 import os
 import re
 import shutil
@@ -28,7 +29,11 @@ DEBIAN_PACKAGES = (
     *("systemd", "systemd-sysv", "dbus-user-session", "libpam-systemd", "passwd", "procps"),
     *("python3", "python3-venv", "pipx", "ca-certificates"),
 )
-SERVERS = ("mcp-server-time==2026.10.19",)
+# The servers that are written in Python, each in an environment of its own: one of them needs the SDK of the older era.
+SERVERS = {
+    "mcp-server-time": ("mcp-server-time==2026.10.19",),
+    "mcp-server-sqlite": ("mcp-server-sqlite==2025.4.25", "mcp<2"),
+}
 # What people install the wheel with.
 TOOLS = ("pipx", "uv")
 # How this machine reaches its archive; other settings are its own affair.
@@ -51,9 +56,9 @@ def make(stamp: str, text: str, build: Callable[[], None]) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def run(*command: str, cwd: Path | None = None) -> str:
+def run(*command: str) -> str:
     """Run a command that must succeed; what it has printed."""
-    done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         sys.exit(f"tests/fresh/layers.py: {' '.join(command)} exited with {done.returncode}\n{done.stdout}")
     return done.stdout
@@ -93,15 +98,20 @@ def build_root() -> None:
 
 
 def build_servers() -> None:
-    """Downloaded out here and installed in there, by its own pip and without a network."""
+    """Downloaded out here and installed in there, by its own pip and without a network; linked as pipx does it."""
     inside = f"{SERVERS_INSIDE}/wheels"
     wheels = ROOT / inside.lstrip("/")
-    wheels.mkdir(parents=True)
-    download(wheels, *SERVERS)
-    run("chroot", str(ROOT), "python3", "-m", "venv", SERVERS_INSIDE)
-    offline = ["--quiet", "--no-index", "--find-links", inside]
-    run("chroot", str(ROOT), f"{SERVERS_INSIDE}/bin/pip", "install", *offline, *SERVERS)
-    shutil.rmtree(wheels)
+    links = ROOT / SERVERS_INSIDE.lstrip("/") / "bin"
+    links.mkdir(parents=True)
+    for name, requirements in SERVERS.items():
+        wheels.mkdir()
+        download(wheels, *requirements)
+        folder = f"{SERVERS_INSIDE}/{name}"
+        run("chroot", str(ROOT), "python3", "-m", "venv", folder)
+        offline = ["--quiet", "--no-index", "--find-links", inside]
+        run("chroot", str(ROOT), f"{folder}/bin/pip", "install", *offline, *requirements)
+        shutil.rmtree(wheels)
+        (links / name).symlink_to(f"{folder}/bin/{name}")
 
 
 def download(folder: Path, *requirements: str) -> None:
@@ -127,15 +137,16 @@ def build_tools() -> None:
 
 
 def build_clients() -> None:
-    """The npm packages, with a node of their own."""
+    """The npm packages, with a node of their own, as `npm install --global` has them."""
     folder = CLIENTS / CLIENTS_INSIDE.lstrip("/")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    shutil.copy(HERE / "package.json", folder)
     npm = shutil.which("npm")
     if npm is None:
         sys.exit("tests/fresh/layers.py: npm is needed to install the clients")
-    run(npm, "install", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error", cwd=folder)
+    wanted = json.loads((HERE / "package.json").read_text(encoding="utf-8"))["dependencies"]
+    quiet = ["--no-audit", "--no-fund", "--loglevel=error"]
+    run(npm, "install", "--global", "--prefix", str(folder), *quiet, *(f"{name}@{wanted[name]}" for name in wanted))
 
 
 # --- Hearth, as a wheel and as a Debian package
@@ -181,7 +192,7 @@ def main() -> None:
     if os.geteuid() != 0:
         sys.exit("tests/fresh/layers.py: only root can make a Debian root")
     PLACE.mkdir(exist_ok=True)
-    root = "\n".join([codename(), *DEBIAN_PACKAGES, *SERVERS])
+    root = "\n".join([codename(), *DEBIAN_PACKAGES, *(str(each) for each in SERVERS.items())])
     with ThreadPoolExecutor() as pool:
         jobs = [
             pool.submit(make, "tools", " ".join([sys.version, *TOOLS]), build_tools),
