@@ -12,6 +12,7 @@ import re
 import click
 
 from hearth import __version__
+from hearth.bridge.options import USAGE
 from hearth.cli import failure
 from hearth.cli.main import SECTIONS, cli
 
@@ -45,11 +46,20 @@ def options(command: click.Command, ctx: click.Context) -> list[str]:
     return lines
 
 
+def bridge_options() -> list[str]:
+    """Those of the bridge, which reads them without click: out of its own help."""
+    listed = USAGE.partition("Options:\n")[2].partition("\n\n")[0]
+    # What goes on in the next line belongs to the option above it.
+    records = re.findall(r"^  (-.+?)  +(.+)$", re.sub(r"\n {6,}", " ", listed), flags=re.MULTILINE)
+    return [line for names, text in records for line in (".TP", f".B {escape(names)}", escape(text))]
+
+
 def verb(name: str, command: click.Command, parent: click.Context) -> list[str]:
     """One verb, and the verbs below it."""
     ctx = click.Context(command, parent=parent, info_name=name)
     usage = " ".join([ctx.command_path, *command.collect_usage_pieces(ctx)])
-    lines = [f".SS {escape(usage)}", *prose(command.help or ""), *options(command, ctx)]
+    listed = bridge_options() if name == "bridge" else options(command, ctx)
+    lines = [f".SS {escape(usage)}", *prose(command.help or ""), *listed]
     if isinstance(command, click.Group):
         for below in command.list_commands(ctx):
             found = command.get_command(ctx, below)
@@ -60,7 +70,7 @@ def verb(name: str, command: click.Command, parent: click.Context) -> list[str]:
 
 def exit_codes() -> list[str]:
     """The table of exit codes that stands at the head of the module which gives them."""
-    rows = re.findall(r"^ +(\d+)  (.+)$", failure.__doc__ or "", flags=re.MULTILINE)
+    rows = re.findall(r"^ *(\d+)  (.+)$", failure.__doc__ or "", flags=re.MULTILINE)
     return [line for code, meaning in rows for line in (".TP", f".B {code}", escape(meaning))]
 
 
@@ -95,6 +105,8 @@ def _files() -> list[str]:
         "$XDG_RUNTIME_DIR/mcp/mcp.sock": "Its socket.",
         "$XDG_RUNTIME_DIR/mcp/mcp/daemon.json": "The registry: which process serves it.",
         "~/.local/state/hearth/logs/mcp.log": "The log of a daemon that systemd did not start.",
+        "~/.local/state/hearth/clients": "What `hearth disconnect` brings clients' files back from.",
+        "~/.config/systemd/user/mcp.socket": "One of the units that `hearth install` writes.",
     }
     return [line for path, what in places.items() for line in (".TP", f".I {escape(path)}", escape(what))]
 

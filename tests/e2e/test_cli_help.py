@@ -212,7 +212,9 @@ def test_the_man_page_has_every_verb_and_option_and_roff_takes_it() -> None:
     )
     headings = [line.replace("\\-", "-") for line in done.stdout.splitlines() if line.startswith(".SS hearth ")]
     assert [verb for verb in VERBS if not any(heading.startswith(f".SS hearth {verb}") for heading in headings)] == []
-    assert "\\-\\-agent\\-id" in done.stdout
+    assert ".B \\-\\-agent\\-id ID\n" in done.stdout
+    codes = done.stdout.partition(".SH EXIT STATUS\n")[2].partition(".SH")[0]
+    assert [line for line in codes.splitlines() if line.startswith(".B ")] == [f".B {n}" for n in (*range(6), 130)]
     if shutil.which("groff"):
         formatted = subprocess.run(
             ["groff", "-man", "-Tutf8", "-ww"], input=done.stdout, capture_output=True, text=True, check=True

@@ -3,7 +3,11 @@
 import re
 from pathlib import Path
 
+import click
 import pytest
+
+from hearth.bridge.options import USAGE
+from hearth.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -29,3 +33,43 @@ def test_links_between_pages_lead_somewhere(page: str) -> None:
         found = (ROOT / page).parent / path if path else ROOT / page
         assert found.exists(), target
         assert not anchor or anchor in anchors(found), target
+
+
+# --- what is typed
+
+
+def typed(page: str) -> list[str]:
+    """The commands of a page that begin with `hearth`: in code spans, and where lines of a shell's block begin."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^ *```(?:sh)?\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)
+    lines = [line.strip() for block in blocks for line in block.splitlines()]
+    spans = re.findall(r"`([^`\n]+)`", re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL))
+    commands = [part.strip() for line in [*lines, *spans] for part in re.split(r" && | \| |#|  +", line)]
+    return [command for command in commands if re.match(r"(\S*/)?hearth [a-z-]", command)]
+
+
+def problem(command: str) -> str | None:
+    """What of a command the command line does not have; None if it would be understood."""
+    found: click.Command = cli
+    for word in command.split()[1:]:
+        if word == "--":
+            break
+        if word.startswith("--"):
+            parameters = found.get_params(click.Context(found))
+            options = {name for parameter in parameters for name in (*parameter.opts, *parameter.secondary_opts)}
+            # The bridge reads its own.
+            options.update(re.findall(r"--[\w-]+", USAGE) if found.name == "bridge" else ())
+            if not set(word.partition("=")[0].rstrip(".,…").split("|")) <= options:
+                return f"`{command}`: {found.name} has no {word}"
+        elif isinstance(found, click.Group):
+            verbs = [found.get_command(click.Context(found), verb) for verb in word.rstrip(".,…").split("|")]
+            if None not in verbs:
+                found = verbs[0] or found
+            elif found is cli:
+                return f"`{command}`: there is no verb {word}"
+    return None
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "CHANGELOG.md"])
+def test_what_a_page_says_to_type_is_a_verb_with_these_options(page: str) -> None:
+    assert [said for command in typed(page) if (said := problem(command))] == []
