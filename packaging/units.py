@@ -20,7 +20,7 @@ def packaged(name: str, python: str) -> str:
 
 def write(folder: str, python: str) -> list[str]:
     """Write all of them; return their paths."""
-    below = {"user": (*units.UNIT_NAMES, *units.PROFILE_UNIT_NAMES), "system": units.SYSTEM_UNIT_NAMES}
+    below = {"user": (*units.UNIT_NAMES, units.HTTP_UNIT, *units.PROFILE_UNIT_NAMES), "system": units.SYSTEM_UNIT_NAMES}
     written = []
     for kind, names in below.items():
         os.makedirs(os.path.join(folder, kind), exist_ok=True)

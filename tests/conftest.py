@@ -29,6 +29,7 @@ THOROUGH = {
         "test_cli_demo",
         "test_doctor_",
         "test_setup_",
+        "test_systemd_http",
         "test_systemd_orphans",
         "test_systemd_trouble",
         "test_systemd_units",

@@ -85,8 +85,8 @@ class Response:
 class HttpClient:
     """Requests to one path, each on a connection of its own."""
 
-    def __init__(self, scratch: Scratch, path: str = "/mcp") -> None:
-        self._address = scratch.socket
+    def __init__(self, scratch: Scratch, path: str = "/mcp", address: tuple[str, int] | None = None) -> None:
+        self._address = address or scratch.socket
         self._path = path
         self.headers: dict[str, str] = {}
         self._open: list[Connection | Response] = []

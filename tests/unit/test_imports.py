@@ -16,11 +16,11 @@ FREE = {"hearth", "errors", "paths", "faults", "sids"}
 ARROWS = {
     "__main__": {"cli", "bridge"},
     "cli": {"bridge", "clients", "demo", "server", "packs", "hub", "upstreams", "mcp", "wire", "host", "config",
-            "registry", "references", "masking", "secrecy", "vault", "conversation"},
+            "registry", "references", "masking", "secrecy", "vault", "conversation", "http_token"},
     "clients": {"config", "host", "mcp", "references", "secrecy"},
     "bridge": {"wire", "host"},  # of both only what is in BRIDGE_MODULES
     "demo": {"host", "conversation"},
-    "server": {"hub", "mcp", "wire", "host", "config", "registry", "turns", "masking"},
+    "server": {"hub", "mcp", "wire", "host", "config", "registry", "turns", "masking", "http_token"},
     "packs": {"hub"},
     "hub": {"mcp", "upstreams", "wire", "config"},
     "upstreams": {"mcp", "wire", "host", "config", "masking", "references", "turns", "vault", "records"},
@@ -36,6 +36,7 @@ ARROWS = {
     "masking": set(),
     "conversation": set(),
     "records": set(),
+    "http_token": {"host"},
     "turns": set(),
 }  # fmt: skip
 

@@ -28,6 +28,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "config": "config",
         "secret": "secret",
         "auth": "auth",
+        "token": "token",
         "completion": "completion",
     },
     "Look": {
@@ -43,7 +44,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Run": {"serve": "serve", "bridge": "bridge"},
 }
 # They act on the user's whole installation, or on nothing: naming a daemon would promise what they do not do.
-WITHOUT_TARGET = frozenset({"demo", "disconnect", "completion", "version"})
+WITHOUT_TARGET = frozenset({"demo", "disconnect", "completion", "token", "version"})
 VERBS = {verb: module for verbs in SECTIONS.values() for verb, module in verbs.items()}
 
 

@@ -38,6 +38,8 @@ SETTINGS: dict[str, Kind] = {
     "upstream_queue_limit": values.size(_SMALLEST_LIMIT_BYTES, _LARGEST_LIMIT_BYTES),
     "max_connections": values.count(1, MIB),
     "http_request_timeout": values.seconds(),
+    "http_hosts": values.words(),
+    "http_origins": values.words(),
     "allowed_uids": values.ids(),
     "allowed_gids": values.ids(),
     "mode": values.choice("full", "search", "auto"),

@@ -110,6 +110,8 @@ class Config(Record):
     upstream_queue_limit: int = 16 * MIB
     max_connections: int = 1024
     http_request_timeout: float = 30.0
+    http_hosts: tuple[str, ...] = ()
+    http_origins: tuple[str, ...] = ()
     allowed_uids: tuple[int, ...] = ()
     allowed_gids: tuple[int, ...] = ()
     mode: Mode = "full"

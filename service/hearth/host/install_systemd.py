@@ -61,11 +61,11 @@ def uninstall(*, dry_run: bool, profile: str) -> Outcome:
     folder, ours = units_folder(), units.of_profile(profile)
     others = set(unit_files.matching(folder, units.of_profile("*").enabled_link)) - {ours.enabled_link}
     shared = profile != paths.DEFAULT_PROFILE and bool(others)
-    present = written_files.read(folder, () if shared else ours.files)
+    present = written_files.read(folder, () if shared else (*ours.files, *ours.more))
     plan = written_files.plan_uninstall({**present, **unit_files.read_paths(folder, [ours.path_drop_in])})
     manager = Manager(folder)
     outcome = Outcome(folder, plan, MANAGER, manager_problem=manager.problem)
-    links = unit_files.matching(folder, ours.enabled_link)
+    links = [link for each in (ours.socket, *ours.more) for link in unit_files.matching(folder, units.enabled(each))]
     if manager.problem is not None and (plan.remove or links):
         outcome.commands = [ours.systemctl("stop", ours.socket), ours.systemctl("daemon-reload")]
     _mention_package(outcome, ours)
@@ -73,6 +73,8 @@ def uninstall(*, dry_run: bool, profile: str) -> Outcome:
         return outcome
     if manager.problem is None:
         both = [name for name, file in zip(ours[:2], ours.files, strict=True) if file not in plan.foreign]
+        # One that is not there, or was never enabled, is no obstacle.
+        manager.attempt("disable", "--now", *ours.more)
         manager.do("disable", "--now", *both)
         manager.attempt("reset-failed", *both)
     unit_files.remove(folder, (*links, *plan.remove))

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from hearth.errors import AlreadyRunning, StartError
 from hearth.faults import SEAMS
 from hearth.host import launchd, systemd
+from hearth.host.ports import PORT_NAME
 
 assert sys.platform != "win32", "Windows has `pipes`"
 
@@ -42,6 +43,8 @@ class Listener:
         self.holder = manager if identity is None else "self"
         # Device and inode of the file that Hearth made; None where the service manager did.
         self._identity = identity
+        # TCP sockets that were handed over with it, for HTTP.
+        self.ports: list[socket.socket] = []
 
     @property
     def owned(self) -> bool:
@@ -83,7 +86,7 @@ class Listener:
             name = f"{_OWN_PREFIX}{self._identity[0]}-{self._identity[1]}"
         else:
             name = _LAUNCHD_NAME if self.holder == "launchd" else SOCKET_NAME
-        systemd.hand_on_listener(self.socket, name)
+        systemd.hand_on_listeners([(name, self.socket), *((PORT_NAME, port) for port in self.ports)])
 
     def retire(self) -> None:
         """Let go of it: an adopted socket is left as it is, an own one is unlinked if it still is ours."""
@@ -118,11 +121,18 @@ def inherit(path: str) -> Listener | None:
 
     Raises StartError when launchd started this process and has no socket for it.
     """
-    listeners = systemd.take_listeners()
+    handed = systemd.take_listeners()
+    listeners = [item for item in handed if item[0] != PORT_NAME]
     if not listeners:
         held = launchd.take_listener(SOCKET_NAME) if launchd.PRESENT else None
         return Listener(held, path, None, "launchd") if held else None
     name, sock = next((item for item in listeners if item[0] == SOCKET_NAME), listeners[0])
+    found = _named(name, sock, path)
+    found.ports = [port for name, port in handed if name == PORT_NAME]
+    return found
+
+
+def _named(name: str, sock: socket.socket, path: str) -> Listener:
     if name == _LAUNCHD_NAME:
         return Listener(sock, path, None, "launchd")
     if not name.startswith(_OWN_PREFIX):

@@ -33,12 +33,14 @@ def take_listeners() -> list[tuple[str, socket.socket]]:
     return listeners
 
 
-def hand_on_listener(listener: socket.socket, name: str) -> None:
-    """Prepare the environment so that an exec of this process takes the listener again."""
-    if listener.fileno() != LISTEN_FDS_START:
-        os.dup2(listener.fileno(), LISTEN_FDS_START)
-    os.set_inheritable(LISTEN_FDS_START, True)
-    os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1", LISTEN_FDNAMES=name)
+def hand_on_listeners(listeners: list[tuple[str, socket.socket]]) -> None:
+    """Prepare the environment so that an exec of this process takes the listeners again."""
+    # Copies first: one of them may be where another is to go.
+    copies = [os.dup(sock.fileno()) for _, sock in listeners]
+    for number, copy in enumerate(copies, LISTEN_FDS_START):
+        os.dup2(copy, number, inheritable=True)
+    names = ":".join(name for name, _ in listeners)
+    os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(listeners)), LISTEN_FDNAMES=names)
 
 
 def forget_manager() -> None:

@@ -17,12 +17,13 @@ from hearth.host.written_files import Outcome, Plan
 
 def names(ours: Units) -> tuple[str, ...]:
     """The unit files by the names that they have where systemd looks for them."""
-    return tuple(map(os.path.basename, ours.files))
+    return tuple(map(os.path.basename, (*ours.files, *ours.more)))
 
 
 def rendered(python: str, ours: Units) -> dict[str, str]:
     """The text of each unit file for this interpreter."""
-    texts = [units.render(written_files.template("units", name), python) for name in ours.files]
+    files = (*ours.files, *ours.more)
+    texts = [units.render(written_files.template("units", name), python) for name in files]
     return dict(zip(names(ours), texts, strict=True))
 
 

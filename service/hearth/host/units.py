@@ -13,6 +13,8 @@ from hearth.host import written_files
 SOCKET_UNIT = "mcp.socket"
 SERVICE_UNIT = "mcp.service"
 UNIT_NAMES = (SOCKET_UNIT, SERVICE_UNIT)
+# A port for HTTP, which a person may enable besides.
+HTTP_UNIT = "mcp-http.socket"
 # One instance for each profile but the default one.
 PROFILE_UNIT_NAMES = ("mcp@.socket", "mcp@.service")
 # For the system's own systemd, one instance for each user, by number; where the templates are, below the others.
@@ -30,6 +32,8 @@ class Units(NamedTuple):
     files: tuple[str, str]
     # What stands behind `systemctl` to reach that systemd.
     scope: tuple[str, ...] = ("--user",)
+    # Units that lead to the same service, and are off unless somebody enables them.
+    more: tuple[str, ...] = ()
 
     def systemctl(self, *arguments: str) -> str:
         """A command for a person to type."""
@@ -43,13 +47,18 @@ class Units(NamedTuple):
     @property
     def enabled_link(self) -> str:
         """What `systemctl enable` makes, because of WantedBy= in the socket unit."""
-        return f"sockets.target.wants/{self.socket}"
+        return enabled(self.socket)
+
+
+def enabled(socket: str) -> str:
+    """The link that `systemctl enable` makes for a socket unit."""
+    return f"sockets.target.wants/{socket}"
 
 
 def of_profile(profile: str) -> Units:
     """The user's own units for a profile's daemon; `*` for a pattern of all but the default one's."""
     if profile == paths.DEFAULT_PROFILE:
-        return Units(SOCKET_UNIT, SERVICE_UNIT, UNIT_NAMES)
+        return Units(SOCKET_UNIT, SERVICE_UNIT, UNIT_NAMES, more=(HTTP_UNIT,))
     return Units(f"mcp@{profile}.socket", f"mcp@{profile}.service", PROFILE_UNIT_NAMES)
 
 

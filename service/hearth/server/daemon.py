@@ -122,6 +122,7 @@ class Daemon:
         # Before the registry says that it runs: whoever reads that may send a signal at once.
         self._watch_signals()
         self._claim.register(self.hub.daemon_id, self._settings.hash)
+        self.http = self._reception.serve_ports(self._start.ports())
         self._reception.open()
         self._announce()
         self.hub.light()
@@ -202,6 +203,7 @@ class Daemon:
             "configError": self._config_error,
             "activation": self._start.activation,
             "containment": children.containment(),
+            "http": self.http,
             "degraded": None,
             **self.hub.describe(),
         }
@@ -321,7 +323,8 @@ class Daemon:
             return
         if self._quiet_since is None:
             self._quiet_since = self.now()
-        idle = self._settings.idle_timeout
+        # A port that was asked for by a person would be gone with the daemon.
+        idle = 0.0 if self._start.stays else self._settings.idle_timeout
         if not idle or self.now() - self._quiet_since < idle or self._ending:
             return
         # Stop polling, look once more, go: whoever comes later waits in the kernel's queue for the next start.
@@ -360,7 +363,7 @@ class Daemon:
         for wire in self._reception.session_wires():
             wire.close()
         for newcomer in list(self._reception.undecided):
-            newcomer.close()
+            newcomer.close()  # type: ignore[attr-defined]  # all that come here have it
         deadline = self.now() + CLOSE_SECONDS
         while (self._reception.session_wires() or self._reception.undecided) and self.now() < deadline:
             await asyncio.sleep(0.01)

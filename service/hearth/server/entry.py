@@ -6,6 +6,7 @@ give up on the socket. So nothing heavier than the standard library is imported 
 """
 
 import os
+import socket
 import sys
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
@@ -35,6 +36,9 @@ class Options:
         self.detach = False
         self.delegated = False
         self.ready_fd = -1
+        # Where HTTP is served over TCP besides, as HOST:PORT.
+        self.http: str | None = None
+        self.allow_remote = False
         remaining = list(arguments)
         while remaining:
             name, given, value = remaining.pop(0).partition("=")
@@ -44,7 +48,10 @@ class Options:
             if name == "--delegated":
                 self.delegated = True
                 continue
-            if name not in {"--profile", "--config", "--ready-fd"} or not (given or remaining):
+            if name == "--allow-remote":
+                self.allow_remote = True
+                continue
+            if name not in {"--profile", "--config", "--ready-fd", "--http"} or not (given or remaining):
                 raise StartError(f"unknown or incomplete option {name!r}; see 'hearth serve --help'")
             self._set(name, value if given else remaining.pop(0))
 
@@ -54,13 +61,17 @@ class Options:
             self.profile, self.config = value, None
         elif name == "--config":
             self.config = value
+        elif name == "--http":
+            self.http = value
         else:
             self.ready_fd = int(value)
 
     def again(self) -> list[str]:
         """The command line for an exec of this daemon, which is detached and has reported by then."""
         which = ["--profile", self.profile] if self.config is None else ["--config", self.config]
-        return [*which, *(["--delegated"] if self.delegated else [])]
+        http = [] if self.http is None else ["--http", self.http]
+        flags = {"--delegated": self.delegated, "--allow-remote": self.allow_remote}
+        return [*which, *http, *(flag for flag, is_set in flags.items() if is_set)]
 
 
 class Signature(NamedTuple):
@@ -107,6 +118,29 @@ class Start:
         self.nursery: Nursery | None = None
         self._listener = listener
         self._ready_fd = ready_fd
+        # HOST:PORT, where a person has asked for a port, and whether others may reach it.
+        self.http: tuple[str, bool] | None = None
+
+    @property
+    def stays(self) -> bool:
+        """Whether the daemon does not go out by itself."""
+        return self.http is not None
+
+    def ports(self) -> list[socket.socket]:
+        """The TCP sockets to serve HTTP on: those that were handed over, and one that was asked for.
+
+        Raises StartError.
+        """
+        handed = list(getattr(self._listener, "ports", ()))
+        if self.http is None:
+            return handed
+        from hearth import http_token
+        from hearth.host import ports
+
+        address, allow_remote = self.http
+        host, _, port = address.rpartition(":")
+        http_token.ensure()
+        return [*handed, ports.bind(host.strip("[]"), int(port), allow_remote)]
 
     @property
     def adopted(self) -> bool:
@@ -166,6 +200,8 @@ def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
             )
     _hold_descendants()
     start = Start(places, listener, options.ready_fd, options.again(), serving)
+    if options.http is not None:
+        start.http = (options.http, options.allow_remote)
     if listener is not None and options.delegated and sys.platform == "linux":
         from hearth.host import nursery
 

@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import logging
+import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
@@ -20,6 +21,7 @@ from hearth.wire.sniff import Language, sniff
 
 if TYPE_CHECKING:
     from hearth.server.http.front import Front
+    from hearth.server.ports import Ports
 
 log = logging.getLogger(__name__)
 
@@ -49,8 +51,29 @@ class Reception:
         self._starved = False
         self._front: Front | None = None
         self._loading: asyncio.Task[Front] | None = None
-        self.undecided: set[Newcomer] = set()
+        self.undecided: set[object] = set()
         self.wires: set[Wire] = set()
+        self._ports: Ports | None = None
+
+    def serve_ports(self, sockets: list[socket.socket]) -> list[str]:
+        """Serve HTTP on TCP sockets, too, from the next `open` on. Their addresses."""
+        if not sockets:
+            return []
+        from hearth.server.ports import Ports
+
+        self._ports = Ports(self, sockets)
+        return self._ports.addresses()
+
+    def expect(self, connection: object) -> None:
+        """Somebody has connected to a port, and waits for what speaks HTTP."""
+        self.undecided.add(connection)
+
+    def met(self, connection: object, wire: Wire) -> None:
+        """It is there."""
+        self.undecided.discard(connection)
+        self.wires.add(wire)
+        if self._farewell:
+            wire.drain(*self._farewell)
 
     def when_http_is_there(self, then: "Callable[[Front], None]") -> None:
         """Load what speaks HTTP, if it is not there yet."""
@@ -71,10 +94,14 @@ class Reception:
     def open(self) -> None:
         """Poll the listener."""
         self._listener.poll(self._accept)
+        if self._ports:
+            self._ports.poll()
 
     def close(self) -> None:
         """Stop polling; who connects now waits in the kernel's queue."""
         self._listener.rest()
+        if self._ports:
+            self._ports.rest()
 
     def drain(self, reconnect: bool, reason: str) -> None:
         """Accept nobody, and take nothing new from those who are there, nor from who is about to say what it speaks."""
@@ -99,7 +126,12 @@ class Reception:
 
     def look_once(self) -> bool:
         """Take what waits in the queue, although it is no longer polled; True when somebody was there."""
-        return self._accept_one()
+        came = self._accept_one()
+        return (self._ports is not None and self._ports.look_once()) or came
+
+    def crowd(self) -> str | None:
+        """Why there is no room for one connection more."""
+        return self._crowd(len(self.wires) + len(self.undecided), 0)
 
     def _accept(self) -> None:
         for _ in range(ACCEPT_BATCH):

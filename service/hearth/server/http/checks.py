@@ -21,21 +21,46 @@ def headers_of(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     return found
 
 
-def refused_address(headers: Mapping[str, str], hosts: Collection[str] = LOOPBACK) -> str | None:
-    """Why a request is not let in, or None."""
+def refused_address(
+    headers: Mapping[str, str], hosts: Collection[str] = (), origins: Collection[str] = ()
+) -> str | None:
+    """Why a request is not let in, or None. `hosts` and `origins` are let in besides this machine's."""
     host = headers.get("host", "")
-    if host and _name(f"//{host}") not in hosts:
-        return f"the Host {host!r} is not this machine's"
+    name = _name(f"//{host}") if host else None
+    if host and name not in LOOPBACK and name not in hosts:
+        return f"the Host {host!r} is not this machine's (http_hosts)"
     origin = headers.get("origin")
-    if origin is not None and not is_local(origin, hosts):
-        return f"the Origin {origin!r} may not use this server"
+    if origin is not None and origin not in origins and not is_local(origin):
+        return f"the Origin {origin!r} may not use this server (http_origins)"
     return None
 
 
-def is_local(origin: str, hosts: Collection[str] = LOOPBACK) -> bool:
+def is_local(origin: str) -> bool:
     """Whether a page of that origin came from this machine."""
     scheme, mark, _ = origin.partition("://")
-    return bool(mark) and scheme in ("http", "https") and _name(origin) in hosts
+    return bool(mark) and scheme in ("http", "https") and _name(origin) in LOOPBACK
+
+
+def shared_with(origin: str) -> list[tuple[bytes, bytes]]:
+    """The headers that let a page of that origin, which is let in, read the answer."""
+    return [
+        (b"access-control-allow-origin", origin.encode("latin-1")),
+        (b"access-control-expose-headers", b"Mcp-Session-Id, WWW-Authenticate"),
+        (b"vary", b"Origin"),
+    ]
+
+
+def preflight(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """What a browser is told before it sends a request with a token or a type that no form could have."""
+    found = [
+        (b"access-control-allow-methods", b"GET, POST, DELETE, OPTIONS"),
+        (b"access-control-max-age", b"600"),
+        (b"allow", b"GET, POST, DELETE, OPTIONS"),
+    ]
+    wanted = headers.get("access-control-request-headers")
+    if wanted:
+        found.append((b"access-control-allow-headers", wanted.encode("latin-1")))
+    return found
 
 
 def _name(address: str) -> str | None:

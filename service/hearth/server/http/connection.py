@@ -6,7 +6,7 @@ and a time.
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -53,15 +53,25 @@ class HttpConnection(HttpToolsProtocol):
     heartbeat_interval = 0.0
     is_shared = True
 
-    def __init__(self, front: "Front", config: Config, state: ServerState, peer: "Peer") -> None:
+    def __init__(
+        self, front: "Front", config: Config, state: ServerState, peer: "Peer", needs_token: bool = False
+    ) -> None:
         super().__init__(config, state, {"connection": self}, asyncio.get_running_loop())
         self.front = front
         self.peer = peer
+        # Over TCP the kernel does not tell who it is.
+        self.needs_token = needs_token
         # Told when the client has gone, while a request is being answered.
         self.on_lost: list[Any] = []
         self._deadline: asyncio.TimerHandle | None = None
         self._headers_bytes = 0
         self._refused = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast(asyncio.Transport, transport))
+        if self.needs_token:
+            # Nothing has come yet, and nothing may ever.
+            self._set_deadline()
 
     # --- what uvicorn's parser tells
 
@@ -73,10 +83,7 @@ class HttpConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._headers_bytes = 0
-        self._end_deadline()
-        seconds = self.front.steward.config.http_request_timeout
-        if seconds:
-            self._deadline = self.loop.call_later(seconds, self._late, seconds)
+        self._set_deadline()
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
@@ -102,6 +109,12 @@ class HttpConnection(HttpToolsProtocol):
         self._end_deadline()
         if not self._refused:
             super().on_message_complete()
+
+    def _set_deadline(self) -> None:
+        self._end_deadline()
+        seconds = self.front.steward.config.http_request_timeout
+        if seconds:
+            self._deadline = self.loop.call_later(seconds, self._late, seconds)
 
     def _end_deadline(self) -> None:
         if self._deadline:
@@ -155,5 +168,6 @@ class HttpConnection(HttpToolsProtocol):
 
     def abort(self, why: str) -> None:
         """Drop a client that does not read."""
-        log.warning("the HTTP client with pid %s %s; its connection is dropped", self.peer.pid, why)
+        who = f"the HTTP client with pid {self.peer.pid}" if self.peer.pid else "an HTTP client over TCP"
+        log.warning("%s %s; its connection is dropped", who, why)
         self.transport.abort()

@@ -1,6 +1,7 @@
 """What all HTTP connections of a daemon share: the sessions, the routes, and who may use them."""
 
 import asyncio
+import hmac
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
@@ -9,7 +10,9 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from uvicorn.server import ServerState
 
-from hearth.host.peers import Peer
+from hearth import http_token
+from hearth.errors import StartError
+from hearth.host.peers import Peer, own_uid
 from hearth.server.http import checks, connection, mcp, responses, sse_old
 from hearth.server.http.connection import HttpConnection
 from hearth.server.http.sessions import SWEEP_SECONDS, HttpSessions, Who
@@ -85,6 +88,10 @@ class Front:
         """The protocol for one connection more."""
         return HttpConnection(self, self._settings, self._state, peer)
 
+    def connect_port(self) -> HttpConnection:
+        """The same for one over TCP: whoever has the token is this user."""
+        return HttpConnection(self, self._settings, self._state, Peer(None, own_uid(), -1), needs_token=True)
+
     def lost(self, connection: HttpConnection) -> None:
         """A connection has ended."""
         self.steward.forget(connection)
@@ -112,13 +119,36 @@ class _Door:
 
     async def __call__(self, scope: Scope, receive: Receive, send: responses.Send) -> None:
         request = Request(self._front, scope, receive, send)
-        refusal = checks.refused_address(request.headers)
+        config = self._front.steward.config
+        refusal = checks.refused_address(request.headers, config.http_hosts, config.http_origins)
+        origin = request.headers.get("origin")
         if refusal:
             await request.refuse(403, refusal)
+            return
+        if origin is not None:
+            request.send = responses.with_headers(send, checks.shared_with(origin))
+        if request.method == "OPTIONS":
+            await request.answer(204, b"", checks.preflight(request.headers))
+        elif request.connection.needs_token and not _has_token(request.headers):
+            await request.refuse(401, "the token is missing or wrong: `hearth token show`", _WANTS_TOKEN)
         elif self._front.farewell is not None:
             await request.refuse(503, "the daemon is going out; ask again", [(b"retry-after", b"1")])
         else:
             await self._handler(request)
+
+
+_WANTS_TOKEN: responses.Headers = [(b"www-authenticate", b'Bearer realm="hearth"')]
+
+
+def _has_token(headers: dict[str, str]) -> bool:
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    try:
+        # Looked at each time: one that was rotated is worth nothing from then on.
+        token = http_token.read()
+    except StartError:
+        return False
+    is_right = token is not None and hmac.compare_digest(given.strip().encode(), token.encode())
+    return is_right and scheme.lower() == "bearer"
 
 
 async def _health(request: Request) -> None:

@@ -1,0 +1,55 @@
+"""TCP sockets that the daemon serves HTTP on: handed over by the service manager, or bound when a person asks."""
+
+import errno
+import ipaddress
+import socket
+
+from hearth.errors import StartError
+
+# FileDescriptorName= in mcp-http.socket.
+PORT_NAME = "http"
+DEFAULT_PORT = 3847
+# Ports that are tried after one that is taken.
+NEXT_PORTS = 10
+_BACKLOG = 128
+
+
+def bind(host: str, port: int, allow_remote: bool) -> socket.socket:
+    """Listen there, or on one of the next ports. Raises StartError.
+
+    An address that others can reach needs `allow_remote`: a slip of the finger must not open the machine.
+    """
+    if not allow_remote and not is_loopback(host):
+        raise StartError(
+            f"{host} can be reached from other machines; say --allow-remote if that is meant. The token is asked for"
+            " either way, and travels unencrypted"
+        )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    last = port if port == 0 else min(port + NEXT_PORTS, 65535)
+    for number in range(port, last + 1):
+        sock = socket.socket(family)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind((host, number))
+            sock.listen(_BACKLOG)
+        except OSError as exc:
+            sock.close()
+            if exc.errno != errno.EADDRINUSE:
+                raise StartError(f"cannot listen on {host} port {number}: {exc.strerror or exc}") from exc
+        else:
+            return sock
+    raise StartError(f"the ports {port} to {last} of {host} are all taken; choose another with --http-port")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def address_of(sock: socket.socket) -> str:
+    """The URL that it is reached by."""
+    host, port = sock.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

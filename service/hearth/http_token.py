@@ -1,0 +1,48 @@
+"""The token that lets HTTP in over TCP, where the kernel does not tell who connects: one file, for this user only.
+
+The daemon and the command line meet here. Whoever rotates it locks everybody out who has the former one, at once.
+"""
+
+import os
+import secrets
+
+from hearth import paths
+from hearth.errors import StartError
+from hearth.host import folders, private_files
+
+_BYTES = 32
+_LIMIT_BYTES = 1024
+
+
+def path() -> str:
+    """Where it lies; all profiles share it."""
+    return os.path.join(paths.state_dir(), "http", "token")
+
+
+def read() -> str | None:
+    """The token, if there is one. Raises StartError for a file that cannot be used."""
+    file = path()
+    try:
+        found = private_files.read(file, _LIMIT_BYTES).decode("ascii").strip()
+    except OSError as exc:
+        raise folders.refusal("read", file, exc) from exc
+    except ValueError as exc:
+        raise StartError(f"{file} is no token ({exc}); `hearth token rotate` makes a new one") from exc
+    return found or None
+
+
+def ensure() -> str:
+    """The token; a new one if there is none. Raises StartError."""
+    return read() or rotate()
+
+
+def rotate() -> str:
+    """Make a new one. Raises StartError."""
+    file = path()
+    folders.make_private(os.path.dirname(file))
+    token = secrets.token_urlsafe(_BYTES)
+    try:
+        private_files.write(file, f"{token}\n".encode(), durable=True)
+    except OSError as exc:
+        raise folders.refusal("write", file, exc) from exc
+    return token

@@ -1,0 +1,84 @@
+"""TCP sockets that lead to HTTP. What speaks it is loaded with the first connection, as on the daemon's own socket."""
+
+import asyncio
+import logging
+import socket
+from typing import TYPE_CHECKING
+
+from hearth.host import ports
+
+if TYPE_CHECKING:
+    from hearth.server.http.front import Front
+    from hearth.server.reception import Reception
+
+log = logging.getLogger(__name__)
+
+# One readiness event may stand for many connections.
+ACCEPT_BATCH = 64
+# When descriptors have run out, accepting again at once would spin.
+ACCEPT_PAUSE_SECONDS = 0.2
+
+
+class Ports:
+    """All of them, polled and rested together. None of them is ever closed: the process's end does that."""
+
+    def __init__(self, reception: "Reception", sockets: list[socket.socket]) -> None:
+        self._reception = reception
+        self._sockets = sockets
+        self._tasks: set[asyncio.Task[object]] = set()
+        for sock in sockets:
+            sock.setblocking(False)
+            log.info("HTTP on %s, for who has the token (`hearth token show`)", ports.address_of(sock))
+
+    def addresses(self) -> list[str]:
+        """Their URLs."""
+        return [ports.address_of(sock) for sock in self._sockets]
+
+    def poll(self) -> None:
+        """Accept whoever comes."""
+        for sock in self._sockets:
+            asyncio.get_running_loop().add_reader(sock.fileno(), self._accept, sock)
+
+    def rest(self) -> None:
+        """Accept nobody; who connects now waits in the kernel's queue."""
+        for sock in self._sockets:
+            asyncio.get_running_loop().remove_reader(sock.fileno())
+
+    def look_once(self) -> bool:
+        """Take what waits in the queues, although they are no longer polled; True when somebody was there."""
+        came = [self._accept_one(sock) for sock in self._sockets]
+        return any(came)
+
+    def _accept(self, sock: socket.socket) -> None:
+        for _ in range(ACCEPT_BATCH):
+            if not self._accept_one(sock):
+                return
+
+    def _accept_one(self, sock: socket.socket) -> bool:
+        try:
+            connection, _ = sock.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return False
+        except OSError as exc:
+            log.error("no connection can be accepted for now: %s", exc)
+            self.rest()
+            asyncio.get_running_loop().call_later(ACCEPT_PAUSE_SECONDS, self.poll)
+            return False
+        crowd = self._reception.crowd()
+        if crowd:
+            log.warning("a connection is refused: %s", crowd)
+            connection.close()
+            return True
+        connection.setblocking(False)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._reception.expect(connection)
+        self._reception.when_http_is_there(lambda front: self._meet(front, connection))
+        return True
+
+    def _meet(self, front: "Front", connection: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        wire = front.connect_port()
+        self._reception.met(connection, wire)
+        task: asyncio.Task[object] = loop.create_task(loop.connect_accepted_socket(lambda: wire, connection))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

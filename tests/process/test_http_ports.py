@@ -1,0 +1,161 @@
+"""HTTP on a TCP port: only when asked, only with the token, only for pages that may."""
+
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+from urllib.parse import urlsplit
+
+import pytest
+
+from process.daemon import COMMAND, Daemon, Scratch, server
+from process.http_clients import HttpClient, LegacyHttp, ModernHttp
+
+Address = tuple[str, int]
+
+
+def serve(scratch: Scratch, *arguments: str) -> Address:
+    scratch.configure({"echo": server("echo")}, http_origins=["https://app.example"], idle_timeout=0.3)
+    scratch.start("--http", "127.0.0.1:0", *arguments)
+    [url] = scratch.status()["http"]
+    parts = urlsplit(url)
+    assert parts.hostname and parts.port
+    return parts.hostname, parts.port
+
+
+def token(scratch: Scratch, *words: str) -> str:
+    command = [sys.executable, "-I", "-m", "hearth", "token", *(words or ("show",))]
+    done = subprocess.run(command, env=scratch.environment(), capture_output=True, text=True, timeout=20, check=True)
+    return done.stdout.strip()
+
+
+def bearer(scratch: Scratch) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token(scratch)}"}
+
+
+def test_whoever_has_the_token_is_served_and_nobody_else(scratch: Scratch) -> None:
+    client = ModernHttp(scratch, address=serve(scratch))
+    for given in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {token(scratch)}"}):
+        got = client.post("tools/list", headers=given)
+        assert (got.status, got.headers["www-authenticate"]) == (401, 'Bearer realm="hearth"')
+    assert client.post("tools/list", headers=bearer(scratch)).status == 200
+    file = scratch.home / ".local" / "state" / "hearth" / "http" / "token"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    # On the socket the kernel tells who it is.
+    assert ModernHttp(scratch).post("tools/list").status == 200
+
+
+def test_a_token_that_was_rotated_is_worth_nothing_at_once(scratch: Scratch) -> None:
+    client = ModernHttp(scratch, address=serve(scratch))
+    former = bearer(scratch)
+    assert client.post("tools/list", headers=former).status == 200
+    token(scratch, "rotate")
+    assert client.post("tools/list", headers=former).status == 401
+    assert client.post("tools/list", headers=bearer(scratch)).status == 200
+
+
+def test_a_legacy_session_over_a_port(scratch: Scratch) -> None:
+    client = LegacyHttp(scratch, address=serve(scratch))
+    client.headers.update(bearer(scratch))
+    client.open()
+    assert client.call("echo__echo", text="far").json()["result"]["content"][0]["text"] == "far"
+
+
+def test_a_port_that_was_asked_for_keeps_the_daemon(scratch: Scratch) -> None:
+    address = serve(scratch)
+    client = HttpClient(scratch, address=address)
+    deadline = 5 * 0.3
+    with socket.create_connection(address) as idle:
+        idle.settimeout(deadline)
+        with pytest.raises(TimeoutError):
+            idle.recv(1)
+    assert client.request("GET", path="/healthz", headers=bearer(scratch)).status == 200
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [("https://app.example", 200), ("http://localhost:5173", 200), ("https://evil.example", 403), ("null", 403)],
+)
+def test_pages_of_allowed_origins_may_read_the_answer(scratch: Scratch, origin: str, status: int) -> None:
+    client = ModernHttp(scratch, address=serve(scratch))
+    got = client.post("tools/list", headers={**bearer(scratch), "Origin": origin})
+    assert got.status == status
+    if status == 200:
+        assert got.headers["access-control-allow-origin"] == origin
+        assert got.headers["vary"] == "Origin"
+        assert "Mcp-Session-Id" in got.headers["access-control-expose-headers"]
+    else:
+        assert "access-control-allow-origin" not in got.headers
+
+
+def test_a_browser_that_asks_first_needs_no_token(scratch: Scratch) -> None:
+    client = HttpClient(scratch, address=serve(scratch))
+    wanted = "authorization, content-type, mcp-protocol-version"
+    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": wanted}
+    got = client.request("OPTIONS", headers={"Origin": "https://app.example", **asked})
+    assert got.status == 204
+    assert got.headers["access-control-allow-headers"] == wanted
+    assert "POST" in got.headers["access-control-allow-methods"]
+    assert client.request("OPTIONS", headers={"Origin": "https://evil.example", **asked}).status == 403
+
+
+def test_a_name_that_was_made_to_mean_this_machine_is_refused(scratch: Scratch) -> None:
+    client = ModernHttp(scratch, address=serve(scratch))
+    assert client.post("tools/list", headers={**bearer(scratch), "Host": "rebound.example"}).status == 403
+
+
+def attempt(scratch: Scratch, *arguments: str) -> Daemon:
+    scratch.configure()
+    return scratch.attempt(*arguments)
+
+
+def test_an_address_that_others_can_reach_has_to_be_meant(scratch: Scratch) -> None:
+    refused = attempt(scratch, "--http", "0.0.0.0:0")
+    assert "--allow-remote" in refused.said + refused.stderr()
+
+
+def test_a_port_that_is_taken_gives_way_to_the_next(scratch: Scratch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        scratch.configure()
+        scratch.start("--http", f"127.0.0.1:{port}")
+        [url] = scratch.status()["http"]
+        assert port < (urlsplit(url).port or 0) <= port + 10
+
+
+# Becomes the daemon, with a Unix socket and a TCP socket as a service manager hands them over.
+HAND_OVER = """
+import os, sys
+for number, given in enumerate(sys.argv[1:3], 3):
+    os.dup2(int(given), number)
+os.environ.update(LISTEN_FDS="2", LISTEN_PID=str(os.getpid()), LISTEN_FDNAMES="mcp:http")
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+
+def test_a_port_that_is_handed_over_lights_the_daemon_and_lets_it_go_out(scratch: Scratch) -> None:
+    scratch.configure({"echo": server("echo")}, idle_timeout=1)
+    allowed = bearer(scratch)
+    os.makedirs(os.path.dirname(scratch.socket), mode=0o700)
+    with socket.socket(socket.AF_UNIX) as near, socket.create_server(("127.0.0.1", 0)) as port:
+        near.bind(scratch.socket)
+        near.listen()
+        # High numbers: what is copied to 3 and 4 must not be one of them.
+        fds = [os.dup2(each.fileno(), number, inheritable=True) for each, number in ((near, 50), (port, 51))]
+        try:
+            words = (sys.executable, "-I", "-S", "-c", HAND_OVER, *map(str, fds))
+            daemon = scratch.start(command=(*words, *COMMAND), fds=tuple(fds))
+        finally:
+            for each in fds:
+                os.close(each)
+        client = ModernHttp(scratch, address=port.getsockname())
+        assert client.call("echo__echo", text="x").status == 401
+        params = {"name": "echo__echo", "arguments": {"text": "lit"}}
+        got = client.post("tools/call", params, headers=allowed)
+        assert json.loads(got.text())["result"]["content"][0]["text"] == "lit"
+        assert daemon.wait() == 0
+        # Who comes now waits for the next one.
+        with socket.create_connection(port.getsockname()):
+            pass
