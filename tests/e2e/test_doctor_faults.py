@@ -2,15 +2,23 @@
 those that are safe to mend. A home with nothing wrong has none of them.
 """
 
+import compileall
 import json
 import os
 from collections.abc import Iterator
 
 import pytest
 
+import hearth.bridge
 from e2e.cli_home import scratch_home
 from e2e.doctor_faults import FAULTS, Fault, Ward
 from hearth.cli.checkup.chart import CHECKS
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled() -> None:
+    """As every installation is: a checkout that has just changed is not."""
+    compileall.compile_dir(os.path.dirname(str(hearth.bridge.__file__)), quiet=1)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import hearth
-from hearth.cli.checkup.patient import Patient, me
+from hearth.cli.checkup.patient import Patient, me, owner
 from hearth.cli.findings import Finding
 from hearth.paths import home_dir, runtime_dir, state_dir
 
@@ -56,12 +56,12 @@ def look(patient: Patient) -> Facts:
         service=surroundings.values,
         whose=surroundings.whose,
         service_known=surroundings.known,
-        runtime_owner=_owner(named) if named else None,
+        runtime_owner=owner(named) if named else None,
         runtime_writable=os.access(named, os.W_OK | os.X_OK),
         runtime_used=bool(named) and patient.places.folder.startswith(named),
         stand_in=runtime_dir() if unset and not runtime_dir().startswith("/run/user/") else "",
         me=me(),
-        home_owner=_owner(home_dir()),
+        home_owner=owner(home_dir()),
         now=time.time(),
         newest=_newest([os.path.abspath(hearth.__file__), patient.places.config_file(), *_state_files()]),
         open_files=limit,
@@ -69,13 +69,6 @@ def look(patient: Patient) -> Facts:
         is_wsl=_is_wsl(),
         has_systemd=os.path.isdir("/run/systemd/system"),
     )
-
-
-def _owner(path: str) -> int | None:
-    try:
-        return os.stat(path).st_uid
-    except OSError:
-        return None
 
 
 def _state_files() -> list[str]:
@@ -181,10 +174,10 @@ def _runtime(facts: Facts) -> Finding | None:
     return foreign_variable(facts.shell["XDG_RUNTIME_DIR"], facts.runtime_owner or 0, facts.me, facts.runtime_writable)
 
 
-def foreign_variable(named: str, owner: int, me: int, writable: bool) -> Finding:
+def foreign_variable(named: str, whose: int, user: int, writable: bool) -> Finding:
     """What to say of an XDG_RUNTIME_DIR whose folder is somebody else's."""
-    message = f"XDG_RUNTIME_DIR points to somebody else's folder: {named} belongs to user {owner}, and you are {me}"
-    fix = f"Set it to /run/user/{me}, or unset it; `su -` or `machinectl shell` sets it right."
+    message = f"XDG_RUNTIME_DIR points to somebody else's folder: {named} belongs to user {whose}, and you are {user}"
+    fix = f"Set it to /run/user/{user}, or unset it; `su -` or `machinectl shell` sets it right."
     return Finding("environment.runtime", "note" if writable else "broken", message, fix)
 
 

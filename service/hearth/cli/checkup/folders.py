@@ -54,9 +54,10 @@ class Facts(NamedTuple):
 
 def look(patient: Patient) -> Facts:
     """Every folder that must be private, the one of the state, and the file systems of both."""
-    private = [look_at(path) for path in patient.places.private_folders()]
+    private = [] if patient.is_locked_out() else [look_at(path) for path in patient.places.private_folders()]
     state = look_at(state_dir())
-    rooms = [room for place in (private[0].above, state.above) if (room := _room(place))]
+    places = [*(folder.above for folder in private[:1]), state.above]
+    rooms = [room for place in places if (room := _room(place))]
     return Facts(private, state, rooms, me())
 
 
@@ -104,7 +105,8 @@ def judge(facts: Facts) -> list[Finding]:
     state = None if facts.state.above in short else _state(facts.state)
     findings = [*tight, *runtime.values(), *([state] if state else [])]
     findings = list({(each.id, each.subject): each for each in findings}.values())
-    return findings or [_well(_RUNTIME, facts.private[0]), _well(_STATE, facts.state)]
+    well = [_well(_RUNTIME, folder) for folder in facts.private[:1]]
+    return findings or [*well, _well(_STATE, facts.state)]
 
 
 def _well(check: str, folder: Folder) -> Finding:

@@ -86,6 +86,13 @@ class Patient:
             # It may have gone while it was asked; then there is nothing to say.
             return Word({}, str(error.__cause__ or error)) if registry.is_alive(living) else Word({})
 
+    def is_locked_out(self) -> bool:
+        """Whether the login's folder is somebody else's, and closed: what is below it fails for that one reason."""
+        named = self.environ.get("XDG_RUNTIME_DIR", "")
+        if not named.startswith("/") or not self.places.folder.startswith(named):
+            return False
+        return owner(named) not in (None, me()) and not os.access(named, os.W_OK | os.X_OK)
+
     def manager(self) -> manager.Sight:
         """The user's systemd and its word on the units; empty on other systems."""
         return self._once("manager", lambda: manager.look(self.places))
@@ -104,6 +111,14 @@ class Patient:
         if living and (values := environment_of(living.pid)):
             return Surroundings(values, f"the daemon (pid {living.pid})", True)
         return Surroundings(self.environ, "this shell", False)
+
+
+def owner(path: str) -> int | None:
+    """Whose a file is, by number; None where there is none in reach."""
+    try:
+        return os.stat(path).st_uid
+    except OSError:
+        return None
 
 
 def me() -> int:

@@ -55,7 +55,7 @@ GROUPS = (
     _group("network", network.look, network.judge),
     _group("folders", folders.look, folders.judge),
     _UNITS,
-    _group("socket", socket_file.look, socket_file.judge),
+    Group("socket", lambda patient: [] if patient.is_locked_out() else socket_file.judge(socket_file.look(patient))),
     _group("daemon", daemon.look, daemon.judge),
     _group("clients", clients.look, clients.judge),
 )
