@@ -159,7 +159,8 @@ def _states(names: tuple[str, str], seen: Sight) -> list[Finding]:
     if failed := [
         _failed(name, known, names[0], seen) for name, known in pairs if known.get("ActiveState") == "failed"
     ]:
-        return failed
+        # Both fail when the limit is hit: one cause is told once.
+        return [finding for finding in failed if finding.id == "units.start_limit"][:1] or failed
     name, state = names[0], seen.socket.get("ActiveState", "")
     enabled = seen.socket.get("UnitFileState", "")
     if state not in ("active", "activating"):
