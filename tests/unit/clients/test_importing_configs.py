@@ -1,0 +1,67 @@
+"""The same config files of clients as for connecting, imported first: what comes of each is right for Hearth's config,
+and leads back to the very bytes that were there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from hearth.clients import finding, linking
+from hearth.clients.kinds import Table
+from hearth.clients.texts import Secret
+from hearth.errors import ConfigError
+from hearth.paths import Places
+from unit.clients.client_configs import CONFIGS, Config
+from unit.clients.imports import Shell, read
+
+EDITED = [config for config in CONFIGS if not config.refusal]
+REFUSED = [config for config in CONFIGS if config.refusal]
+
+
+def answered(_: Table, name: str) -> Secret:
+    return Secret("hunter2000", name)
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr("os.fsync", lambda descriptor: None)
+    return tmp_path
+
+
+def put(folder: Path, config: Config) -> Table:
+    path = folder / config.name
+    path.write_bytes(config.data)
+    return Table(config.client, str(path), config.keys, "user", None)
+
+
+@pytest.mark.parametrize("config", EDITED, ids=lambda config: config.title)
+def test_each_is_imported_connected_and_brought_back(config: Config, state: Path) -> None:
+    table = put(state, config)
+    shell = Shell()
+    shell.answer = answered
+    entries = finding.read(table)
+    made = shell.plan(*entries)
+    left = {each.found.name: each.reason for each in made.left}
+    replace = {found.name: name for found, name in made.links()}
+    assert replace.keys() | left.keys() == set(config.entries)
+    assert not replace.keys() & left.keys()
+    assert set(read(made)) == set(replace.values())
+    assert Path(table.path).read_bytes() == config.data
+    shell.adopt(made)
+    again = shell.plan(*entries)
+    assert (again.servers, dict(again.secrets)) == ([], {})
+    assert {found.name: name for found, name in again.links()} == replace
+    linking.connect(table, replace, not replace, Places())
+    assert {each.name: each.bridge_to for each in finding.read(table) if each.bridge_to} == replace
+    assert linking.disconnect(table).is_exact
+    assert Path(table.path).read_bytes() == config.data
+
+
+@pytest.mark.parametrize("config", REFUSED, ids=lambda config: config.title)
+def test_one_that_is_refused_is_untouched(config: Config, state: Path) -> None:
+    table = put(state, config)
+    with pytest.raises(ConfigError, match=re.escape(table.path)):
+        links = Shell().plan(*finding.read(table)).links()
+        linking.connect(table, {found.name: name for found, name in links}, not links, Places())
+    assert Path(table.path).read_bytes() == config.data
