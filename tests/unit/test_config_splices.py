@@ -1,5 +1,5 @@
 """Entries in any file that has a table of servers somewhere: put there, taken out, and written back in their own
-characters, whatever the file looks like; or it is refused."""
+characters, whatever the file looks like."""
 
 import json
 import tomllib
@@ -75,7 +75,7 @@ def members(draw: st.DrawFn, without: set[str], fixed: dict[str, str] | None = N
 
 
 @given(json_file())
-def test_any_json_is_edited_rightly_or_refused(file: tuple[bytes, tuple[str, ...]]) -> None:
+def test_any_json_is_edited_rightly(file: tuple[bytes, tuple[str, ...]]) -> None:
     check("settings.json", *file)
 
 
@@ -107,7 +107,7 @@ def toml_file(draw: st.DrawFn) -> bytes:
 
 
 @given(toml_file())
-def test_any_toml_is_edited_rightly_or_refused(data: bytes) -> None:
+def test_any_toml_is_edited_rightly(data: bytes) -> None:
     try:
         tomllib.loads(data.decode().replace("\r\n", "\n"))
     except tomllib.TOMLDecodeError:
@@ -124,29 +124,18 @@ def check(path: str, data: bytes, keys: tuple[str, ...]) -> None:
     table = edits.value_at(tree, keys) or {}
     names = [name for name in table if isinstance(table[name], dict)]
     if names:
-        try:
-            replaced = edits.put(path, data, keys, dict.fromkeys(names, ENTRY))
-        except ConfigError as exc:
-            assert "nothing was changed" in str(exc)
-        else:
-            assert edits.value_at(parse(path, replaced).tree, keys) == {**table, **dict.fromkeys(names, ENTRY)}
-            texts = edits.written(path, data, keys, names)
-            back = edits.rewritten(path, replaced, keys, texts, {name: table[name] for name in names})
-            assert back == data or (path == "config.toml" and repr(parse(path, back).tree) == repr(tree))
-    try:
-        added = edits.put(path, data, keys, {"new one": WHOLE})
-    except ConfigError as exc:
-        assert "nothing was changed" in str(exc)
-        return
+        replaced = edits.put(path, data, keys, dict.fromkeys(names, ENTRY))
+        assert edits.value_at(parse(path, replaced).tree, keys) == {**table, **dict.fromkeys(names, ENTRY)}
+        texts = edits.written(path, data, keys, names)
+        back = edits.rewritten(path, replaced, keys, texts, {name: table[name] for name in names})
+        # What TOML may have in two places comes back in one.
+        assert back == data or (path == "config.toml" and repr(parse(path, back).tree) == repr(tree))
+    added = edits.put(path, data, keys, {"new one": WHOLE})
     assert edits.value_at(parse(path, added).tree, keys) == {**table, "new one": WHOLE}
-    try:
-        left = edits.taken(path, added, (*keys, "new one"))
-    except ConfigError as exc:
-        assert "nothing was changed" in str(exc)
-    else:
-        assert (edits.value_at(parse(path, left).tree, keys) or {}) == table
-        # An object that was empty, in its own way, is so in the usual one.
-        assert left == data or not table
+    left = edits.taken(path, added, (*keys, "new one"))
+    assert (edits.value_at(parse(path, left).tree, keys) or {}) == table
+    # An object that was empty, in its own way, is so in the usual one.
+    assert left == data or not table
 
 
 @pytest.mark.parametrize("data", [b'{"a": 5}', b'{"a": []}', b'{"a": {"b": "c"}}'])

@@ -159,12 +159,12 @@ def _add_members(into: _Object, entries: Mapping[str, Entry]) -> list[Edit]:
         return [Edit(into.start + 1, into.start + 1, written if has_line else f"{written}\n{outer}")]
     number = len(into.members) - 1
     last, comma = into.members[number], into.comma_after(number)
-    if not into.has_lines(number):
+    # Behind the line end: what is beside the last one stays there, and a new line brings its own end.
+    at = into.line_end(last.end if comma is None else comma) + 1
+    if not into.has_lines(number) or at >= into.end:
         written = "".join(f", {_key(name)}{_value(entry, '', unit, False)}" for name, entry in entries.items())
         return [Edit(last.end, last.end, written)]
     written = _members(entries, into.indentation(last.start), unit)
-    # Behind the line end: what is beside the last one stays there, and a new line brings its own end.
-    at = into.line_end(last.end if comma is None else comma) + 1
     if comma is None:
         return [Edit(last.end, last.end, ","), Edit(at, at, f"{written}\n")]
     return [Edit(at, at, f"{written},\n")]
