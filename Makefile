@@ -82,6 +82,7 @@ lint: $(STAMP)
 	$(BIN)/mypy --platform linux
 	$(BIN)/mypy --platform darwin
 	$(BIN)/mypy --platform win32
+	$(BIN)/mypy --platform win32 winsvc/hearth_service.py
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py

@@ -45,7 +45,7 @@ ARROWS = {
 BRIDGE_MODULES = {
     "hearth", "hearth.errors", "hearth.paths", "hearth.faults", "hearth.wire", "hearth.wire.frames",
     "hearth.host", "hearth.host.agent", "hearth.host.locks", "hearth.host.locks_windows", "hearth.host.folders",
-    "hearth.host.pipe_streams", "hearth.sids",
+    "hearth.host.pipe_streams", "hearth.host.task", "hearth.sids",
 }  # fmt: skip
 
 # Bytes in, events out: these layers neither wait nor touch the system.

@@ -16,6 +16,7 @@ from hearth.bridge.pump import PATIENCE_SECONDS
 from hearth.config.model import Config
 from hearth.errors import HearthError
 from hearth.host import agent, install_launchd, listener, written_files
+from hearth.host.xml_templates import fill
 from hearth.server.daemon import STOP_SECONDS
 from hearth.server.entry import Options
 
@@ -74,7 +75,7 @@ VALUES = {"PYTHON": "/v/bin/python", "SOCKET": "/s", "PATH": "/bin", "HOME": "/U
 
 
 def read(values: dict[str, str] = VALUES) -> dict[str, Any]:
-    found: dict[str, Any] = plistlib.loads(agent.render(TEXT, values).encode())
+    found: dict[str, Any] = plistlib.loads(fill(TEXT, values, "launchd").encode())
     return found
 
 
@@ -109,12 +110,12 @@ def test_a_path_is_written_so_that_launchd_reads_it_back(odd: str) -> None:
 @pytest.mark.parametrize("odd", ["/a\nb", "/a\x01b", "/a\x7fb", "/a\ud800b"])
 def test_what_a_property_list_cannot_hold_is_refused_with_a_sentence(odd: str) -> None:
     with pytest.raises(HearthError, match="plainer name"):
-        agent.render(TEXT, {**VALUES, "PYTHON": odd})
+        fill(TEXT, {**VALUES, "PYTHON": odd}, "launchd")
 
 
 def test_every_place_is_filled_in_and_none_is_left_over() -> None:
     assert set(re.findall("@([A-Z]+)@", TEXT)) == VALUES.keys()
-    assert "@" not in agent.render(TEXT, VALUES)
+    assert "@" not in fill(TEXT, VALUES, "launchd")
 
 
 def test_the_file_is_named_after_its_label_and_carries_the_mark_by_which_it_is_known_again() -> None:

@@ -1,4 +1,4 @@
-"""Who holds the socket while no daemon runs: systemd or launchd, each in a module with these words.
+"""Who holds the socket while no daemon runs: systemd, launchd or Windows, each in a module with these words.
 
 `check` is doctor's look at it; at systemd it looks in `checkup.units`.
 """
@@ -10,6 +10,8 @@ from hearth.paths import Places
 
 if sys.platform == "darwin":
     from hearth.cli.agent import ADVICE_ON_PATH, ADVICE_ON_VARIABLES, check, lights, look, search_path
+elif sys.platform == "win32":
+    from hearth.cli.task import ADVICE_ON_PATH, ADVICE_ON_VARIABLES, check, lights, look, search_path
 else:
     from hearth.cli.unit import ADVICE_ON_PATH, ADVICE_ON_VARIABLES, lights, look, search_path
 

@@ -33,6 +33,7 @@ def _whose(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--no-path", is_flag=True, help="Keep none: the PATH of the service manager holds (Linux).")
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN_HELP)
 @click.option("--no-enable", is_flag=True, help="Put the files in place, but do not start listening.")
+@click.option("--service", is_flag=True, help="On Windows: a service for each user, instead of a logon task.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def install(
     profile: str | None,
@@ -43,6 +44,7 @@ def install(
     no_path: bool,
     dry_run: bool,
     no_enable: bool,
+    service: bool,
     as_json: bool,
 ) -> None:
     """Let systemd, or launchd on macOS, hold the socket, and start the daemon with the first connection.
@@ -50,8 +52,9 @@ def install(
     On Linux it writes mcp.socket and mcp.service into ~/.config/systemd/user, and a drop-in with the PATH of this
     shell, so that systemd finds npx and uvx, too; then it enables the socket. Where a package has brought the
     units, it only enables them. On macOS it writes mcp.hearth.plist into ~/Library/LaunchAgents, with the
-    PATH of this shell in it, and has launchd load it. Without a service manager in reach it writes the files
-    and says what to type.
+    PATH of this shell in it, and has launchd load it. On Windows it registers a task with the Task Scheduler, for
+    this user only and without an administrator; or a service, which takes one. Without a service manager in reach
+    it writes the files and says what to type.
 
     With --system, root sets up a socket for each named user of a shared host. It is there without a login, and
     the daemon runs as that user.
@@ -69,13 +72,17 @@ def install(
         raise click.UsageError("--user goes with --system; without it, units are installed for you.")
     if path is not None and no_path:
         raise click.UsageError("--path and --no-path contradict each other.")
+    if system and service:
+        raise click.UsageError("--system is for Linux, --service for Windows.")
     search = shell_path.NOTHING if no_path else None if path is None else shell_path.exactly(path)
     if system:
         from hearth.host import install_system_wide
 
         outcome = install_system_wide.install(users, enable=not no_enable, dry_run=dry_run, search=search)
     else:
-        outcome = installation.install(enable=not no_enable, dry_run=dry_run, profile=name, search=search)
+        outcome = installation.install(
+            enable=not no_enable, dry_run=dry_run, profile=name, search=search, service=service
+        )
     if as_json:
         _print_json(outcome, dry_run)
         return
@@ -87,7 +94,8 @@ def install(
     _say_path(outcome, chosen=search is not None)
     if outcome.enabled and not system:
         socket = Places(name).socket
-        click.echo(f"{outcome.manager} listens on {socket} and starts the daemon with the first connection.")
+        listens = f"{outcome.manager} listens on {socket} and starts the daemon with the first connection."
+        click.echo(outcome.effect or listens)
         click.echo("Next: `hearth connect --print` shows what to paste into your MCP client.")
     elif outcome.enabled:
         click.echo(f"{outcome.manager} listens for {', '.join(users)}: their bridges find the socket by themselves.")
@@ -186,6 +194,7 @@ def _print_json(outcome: Outcome, dry_run: bool) -> None:
         "enabled": outcome.enabled,
         "managerProblem": outcome.manager_problem,
         "commands": outcome.commands,
+        "effect": outcome.effect,
         "path": outcome.search_path,
         "leftOut": [{"folder": folder, "reason": reason} for folder, reason in outcome.left_out],
         "notes": outcome.notes,

@@ -1,4 +1,4 @@
-"""The launchd agent: what it is called, whose daemon it is, how its property list is filled in.
+"""The launchd agent: what it is called, whose daemon it is, which PATH it keeps.
 
 Pure but for the user's number and home; `host.install_launchd` puts the file in place. Imported by the bridge: standard
 library only.
@@ -9,10 +9,6 @@ import sys
 
 from hearth import paths
 from hearth.errors import HearthError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 LABEL = "mcp.hearth"
 FILE_NAME = f"{LABEL}.plist"
@@ -56,17 +52,3 @@ def search_path(typed: str) -> str:
     """The PATH to keep, out of that of a shell: whole paths, each once, and the standard ones at the end."""
     folders = [folder for folder in typed.split(":") if folder.startswith("/") and folder.isprintable()]
     return ":".join(dict.fromkeys([*folders, *STANDARD_PATH]))
-
-
-def render(template: str, values: "Mapping[str, str]") -> str:
-    """The template with each @NAME@ replaced by its value. Raises HearthError for one that XML cannot hold."""
-    import re
-
-    for value in values.values():
-        if not value.isprintable():
-            raise HearthError(f"launchd cannot be told of {value!r}: use a folder with a plainer name")
-
-    def escaped(found: "re.Match[str]") -> str:
-        return values[found[1]].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-    return re.sub("@([A-Z]+)@", escaped, template)

@@ -17,12 +17,18 @@ def install(
     dry_run: bool = False,
     profile: str = DEFAULT_PROFILE,
     search: Search | None = None,
+    service: bool = False,
 ) -> Outcome:
     """Have the service manager hold the socket. Doing it again changes nothing. Raises HearthError.
 
     `search` is the PATH to keep for the servers' programs; without it, that of the shell that this was typed in.
+    `service` is for Windows, where a logon task is the usual way.
     """
     options: dict[str, object] = {"enable": enable, "dry_run": dry_run}
+    if sys.platform == "win32":
+        options["service"] = service
+    elif service:
+        raise HearthError("--service is for Windows; here `hearth install` sets up what starts the daemon without it")
     if sys.platform == "linux":
         options |= {"profile": profile, "search": of_shell() if search is None else search}
     elif profile != DEFAULT_PROFILE or search is not None:
@@ -51,7 +57,11 @@ def _manager() -> ModuleType:
         from hearth.host import install_launchd
 
         return install_launchd
+    if sys.platform == "win32":
+        from hearth.host import install_windows
+
+        return install_windows
     raise HearthError(
-        "`hearth install` knows systemd and launchd, and this system has neither. Nothing need be installed:"
-        " the bridge starts the daemon when it is needed"
+        "`hearth install` knows systemd, launchd and Windows, and this system is none of them. Nothing need be"
+        " installed: the bridge starts the daemon when it is needed"
     )

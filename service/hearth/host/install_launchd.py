@@ -13,6 +13,7 @@ from hearth.host.byte_code import compile_package
 from hearth.host.folders import make_private
 from hearth.host.launchctl import Launchctl
 from hearth.host.written_files import Outcome
+from hearth.host.xml_templates import fill
 
 MANAGER = "launchd"
 
@@ -80,7 +81,7 @@ def rendered(python: str, places: paths.Places, searched: str) -> str:
         "HOME": paths.home_dir(),
         "OUTPUT": output_file(places),
     }
-    return agent.render(written_files.template("launchd", agent.FILE_NAME), values)
+    return fill(written_files.template("launchd", agent.FILE_NAME), values, MANAGER)
 
 
 def output_file(places: paths.Places) -> str:

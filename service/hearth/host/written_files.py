@@ -41,6 +41,8 @@ class Outcome:
     # Why the service manager was not asked; None when it was.
     manager_problem: str | None = None
     commands: list[str] = field(default_factory=list)
+    # What is so from now on, in a sentence, where it is not that the manager listens.
+    effect: str | None = None
     # The PATH on which the servers' programs will be found, where that was written down too.
     search_path: str | None = None
     # Folders of this shell's PATH that were not taken into it, each with the reason.

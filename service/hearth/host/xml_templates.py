@@ -1,0 +1,15 @@
+"""Filling in the XML files by which service managers learn of Hearth. Pure; knows neither of them."""
+
+import re
+from collections.abc import Mapping
+from html import escape
+
+from hearth.errors import HearthError
+
+
+def fill(template: str, values: Mapping[str, str], reader: str) -> str:
+    """The template with each @NAME@ replaced by its value. Raises HearthError for one that XML cannot hold."""
+    for value in values.values():
+        if not value.isprintable():
+            raise HearthError(f"{reader} cannot be told of {value!r}: use a folder with a plainer name")
+    return re.sub("@([A-Z]+)@", lambda found: escape(values[found[1]], quote=False), template)
