@@ -163,6 +163,25 @@ def test_who_comes_while_nobody_polls_is_found_by_one_more_look(name: str) -> No
     assert asyncio.run(come_late()) == (True, True)
 
 
+@pytest.mark.parametrize(("winerror", "connected"), [(109, True), (230, False), (233, False), (536, False)])
+def test_who_has_come_and_left_is_told_from_who_never_came(
+    name: str, winerror: int, connected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # ERROR_BROKEN_PIPE; ERROR_BAD_PIPE, which Wine never says; ERROR_PIPE_NOT_CONNECTED; ERROR_PIPE_LISTENING.
+    def peek(handle: int, size: int) -> None:
+        raise OSError(None, "", None, winerror)
+
+    listener = pipes.bind(name)
+    monkeypatch.setattr(pipes._winapi, "PeekNamedPipe", peek)
+    try:
+        found = listener.accept()
+        assert (found is not None) == connected
+        if found:
+            found.close()
+    finally:
+        listener.retire()
+
+
 def test_nobody_is_there_once_the_listener_is_retired(name: str) -> None:
     listener = pipes.bind(name)
     assert pipes.is_there(name)

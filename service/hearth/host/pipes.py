@@ -186,11 +186,10 @@ if sys.platform == "win32":
     def _is_connected(pipe: PipeHandle) -> bool:
         try:
             _winapi.PeekNamedPipe(pipe.fileno(), 0)
-        except BrokenPipeError:
-            # It was there, and said all it had to say.
-            return True
-        except OSError:
-            return False
+        except OSError as exc:
+            # Of one that has left again it is said that the pipe is broken. Not so of an instance to which nobody has
+            # come, which Windows calls bad (ERROR_BAD_PIPE), and Python broken as well.
+            return exc.winerror == _winapi.ERROR_BROKEN_PIPE
         return True
 
     def is_there(path: str) -> bool:
