@@ -25,7 +25,10 @@ def create(tree: Path, interpreter: str) -> None:
     (tree / "bin").mkdir(parents=True)
     (tree / "bin" / "python").symlink_to(interpreter)
     (tree / "pyvenv.cfg").write_text(CONFIG.format(home=os.path.dirname(interpreter)), encoding="utf-8")
-    (tree / "lib" / os.path.basename(interpreter) / "site-packages").mkdir(parents=True)
+    minor = os.path.basename(interpreter)
+    (tree / "lib" / minor / "site-packages").mkdir(parents=True)
+    # Clients' configs know the bridge by this name (hearth/host/keg.py): the next Debian has another minor version.
+    (tree / "lib" / "python3").symlink_to(minor)
 
 
 def clean(tree: Path) -> None:

@@ -105,6 +105,8 @@ def connected_bridge(seat: Seat) -> Client:
     """A bridge, started by what `hearth connect --print` tells to paste into a client."""
     printed = json.loads(seat.check(seat.installation.hearth, "connect", "--print"))
     (entry,) = printed["mcpServers"].values()
+    # As it will still be called when Python's minor version is another.
+    assert entry["args"][2] == f"{package.PREFIX}/lib/python3/site-packages/hearth/bridge/main.py"
     client = seat.client(entry["command"], *entry["args"], environment=seat.user.client_environment)
     client.initialize()
     return client

@@ -40,7 +40,7 @@ def later(package: Path, version: str, folder: Path) -> Path:
     root = folder / version
     unpack(package, root)
     _replace(root / "DEBIAN" / "control", r"^Version: .*$", f"Version: {version}")
-    source = next(root.glob(f"{PREFIX[1:]}/lib/python3*/site-packages/hearth/__init__.py"))
+    source = next(root.glob(f"{PREFIX[1:]}/lib/python3.*/site-packages/hearth/__init__.py"))
     _replace(source, r"^__version__ = .*$", f'__version__ = "{version}"')
     # Byte code never looks at its source there.
     run(

@@ -15,7 +15,7 @@ HASH_BASED, CHECKED = 0b01, 0b10
 
 
 def site_packages(root: Path) -> Path:
-    return next(root.glob(f"{package.PREFIX[1:]}/lib/python3*/site-packages"))
+    return next(root.glob(f"{package.PREFIX[1:]}/lib/python3.*/site-packages"))
 
 
 def test_it_has_the_version_of_hearth_and_depends_on_the_python_that_it_was_made_for(

@@ -4,12 +4,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import hearth
 from deb import package
 from deb.host import POLICY, Host, connected_bridge
 from e2e.systemd.machine import until
 from e2e.systemd.seat import SOCKET
 
+# Each boots a system and has dpkg work on it several times; busy machines have needed a minute.
+pytestmark = pytest.mark.timeout(300)
 # Below the time that the calls of the tests are held: an ordinary restart would cut them off.
 DRAIN = "drain_timeout = 0.2"
 LINK = "/etc/systemd/user/sockets.target.wants/mcp.socket"

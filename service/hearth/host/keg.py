@@ -1,13 +1,30 @@
-"""Homebrew's folders: one for each version, which an upgrade removes, and a link for each program, which it moves."""
+"""Folders that an upgrade removes, and the links beside them that it moves.
+
+Homebrew has a folder for each version of a program; the Debian package has one that is called like its Python.
+"""
 
 import os
 
 
 def lasting(path: str) -> str:
-    """The same file by a name that the next upgrade leaves valid; what is not Homebrew's stays as it is.
+    """The same file by a name that the next upgrade leaves valid; what has none stays as it is.
 
-    PREFIX/Cellar/NAME/VERSION/REST is PREFIX/opt/NAME/REST, as long as that link leads to this version.
+    PREFIX/Cellar/NAME/VERSION/REST is PREFIX/opt/NAME/REST, as long as that link leads to this version; and
+    PREFIX/lib/python3.N/REST is PREFIX/lib/python3/REST.
     """
+    return _by_any_python(_by_any_version(path))
+
+
+def _by_any_python(path: str) -> str:
+    prefix, found, numbered = path.partition("/lib/python3.")
+    minor, _, rest = numbered.partition("/")
+    link = f"{prefix}/lib/python3"
+    if not found or not rest or not os.path.islink(link):
+        return path
+    return f"{link}/{rest}" if os.readlink(link) == f"python3.{minor}" else path
+
+
+def _by_any_version(path: str) -> str:
     prefix, found, inside = path.partition("/Cellar/")
     name, _, versioned = inside.partition("/")
     version, _, rest = versioned.partition("/")

@@ -1,4 +1,4 @@
-"""Names that an upgrade of Homebrew's leaves valid."""
+"""Names that an upgrade leaves valid."""
 
 from pathlib import Path
 
@@ -30,3 +30,16 @@ def test_anything_else_stays_as_it_is(prefix: Path, rest: str) -> None:
 
 def test_a_path_that_is_not_homebrew_s_stays_as_it_is() -> None:
     assert lasting("/usr/bin/python3") == "/usr/bin/python3"
+
+
+@pytest.mark.parametrize(
+    ("leads_to", "name"), [("python3.11", "python3"), ("python3.13", "python3.11"), (None, "python3.11")]
+)
+def test_where_a_link_leads_to_this_python_the_minor_version_is_left_out(
+    tmp_path: Path, leads_to: str | None, name: str
+) -> None:
+    (tmp_path / "lib" / "python3.11").mkdir(parents=True)
+    if leads_to:
+        (tmp_path / "lib" / "python3").symlink_to(leads_to)
+    rest = "site-packages/hearth/bridge/main.py"
+    assert lasting(f"{tmp_path}/lib/python3.11/{rest}") == f"{tmp_path}/lib/{name}/{rest}"
