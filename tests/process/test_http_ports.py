@@ -159,3 +159,14 @@ def test_a_port_that_is_handed_over_lights_the_daemon_and_lets_it_go_out(scratch
         # Who comes now waits for the next one.
         with socket.create_connection(port.getsockname()):
             pass
+
+
+def test_an_installation_that_cannot_speak_http_says_so_and_goes_on(scratch: Scratch) -> None:
+    scratch.configure({"echo": server("echo")})
+    # As in an installation that lacks a package.
+    broken = "import sys; sys.modules['starlette'] = None; from hearth.server import main; sys.exit(main(sys.argv[1:]))"
+    scratch.start(command=(sys.executable, "-I", "-c", broken))
+    got = HttpClient(scratch).request("GET", path="/healthz")
+    assert (got.status, "hearth logs" in got.json()["error"]) == (500, True)
+    assert "HTTP cannot be served" in scratch.logged()
+    assert scratch.lines().ask("ping")["result"] == {}

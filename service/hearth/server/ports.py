@@ -75,10 +75,14 @@ class Ports:
         self._reception.when_http_is_there(lambda front: self._meet(front, connection))
         return True
 
-    def _meet(self, front: "Front", connection: socket.socket) -> None:
+    def _meet(self, front: "Front | None", connection: socket.socket) -> None:
+        if front is None:
+            self._reception.decided(connection, None)
+            connection.close()
+            return
         loop = asyncio.get_running_loop()
         wire = front.connect_port()
-        self._reception.met(connection, wire)
+        self._reception.decided(connection, wire)
         task: asyncio.Task[object] = loop.create_task(loop.connect_accepted_socket(lambda: wire, connection))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -37,6 +37,10 @@ RESERVED_DESCRIPTORS = 64
 SERVER_DESCRIPTORS = 4
 
 _UNKNOWN = "expected frames, or MCP messages one per line; a message must be a JSON object"
+_NO_HTTP = (
+    b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    b'Content-Length: 56\r\n\r\n{"error":"HTTP cannot be served; `hearth logs` has why"}'
+)
 _SESSION_LINES = b'{"type":"error","message":"session lines are not served by this version of Hearth yet"}\n'
 
 
@@ -50,7 +54,7 @@ class Reception:
         self._farewell: tuple[bool, str] | None = None
         self._starved = False
         self._front: Front | None = None
-        self._loading: asyncio.Task[Front] | None = None
+        self._loading: asyncio.Task[None] | None = None
         self.undecided: set[object] = set()
         self.wires: set[Wire] = set()
         self._ports: Ports | None = None
@@ -68,26 +72,24 @@ class Reception:
         """Somebody has connected to a port, and waits for what speaks HTTP."""
         self.undecided.add(connection)
 
-    def met(self, connection: object, wire: Wire) -> None:
-        """It is there."""
-        self.undecided.discard(connection)
-        self.wires.add(wire)
-        if self._farewell:
-            wire.drain(*self._farewell)
-
-    def when_http_is_there(self, then: "Callable[[Front], None]") -> None:
-        """Load what speaks HTTP, if it is not there yet."""
+    def when_http_is_there(self, then: "Callable[[Front | None], None]") -> None:
+        """Load what speaks HTTP, if it is not there yet; it may be that it cannot be."""
         if self._front:
             then(self._front)
             return
         if self._loading is None:
             self._loading = asyncio.get_running_loop().create_task(self._load_http())
-        self._loading.add_done_callback(lambda loaded: then(loaded.result()))
+        self._loading.add_done_callback(lambda _: then(self._front))
 
-    async def _load_http(self) -> "Front":
-        module = await asyncio.to_thread(importlib.import_module, "hearth.server.http.front")
-        self._front = front = cast("Front", module.Front(self._steward))
-        return front
+    async def _load_http(self) -> None:
+        try:
+            module = await asyncio.to_thread(importlib.import_module, "hearth.server.http.front")
+            self._front = cast("Front", module.Front(self._steward))
+        except Exception:
+            # An installation that is incomplete, or being replaced: the next connection tries again.
+            log.exception("HTTP cannot be served")
+        finally:
+            self._loading = None
 
     # --- accepting
 
@@ -179,8 +181,8 @@ class Reception:
             log.warning("a connection was lost at once: %s", task.exception())
             self.undecided.discard(newcomer)
 
-    def decided(self, newcomer: "Newcomer", wire: Wire | None) -> None:
-        """A newcomer has shown what it speaks, or has left."""
+    def decided(self, newcomer: object, wire: Wire | None) -> None:
+        """A newcomer has shown what it speaks, or has left; one at a port speaks HTTP."""
         self.undecided.discard(newcomer)
         if wire:
             self.wires.add(wire)
@@ -244,9 +246,12 @@ class Newcomer(asyncio.Protocol):
         self._transport.pause_reading()
         self._reception.when_http_is_there(self._meet_http)
 
-    def _meet_http(self, front: "Front") -> None:
+    def _meet_http(self, front: "Front | None") -> None:
         assert self._transport is not None
         if self._transport.is_closing():
+            return
+        if front is None:
+            self._end(_NO_HTTP)
             return
         wire = front.connect(self._peer)
         self._transport.set_protocol(wire)
