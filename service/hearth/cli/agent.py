@@ -56,7 +56,7 @@ def parse(kind: str, text: str | None, written: bool) -> Unit:
 def lights(held: Unit | None) -> str:
     """What would start the daemon, in a sentence."""
     if held is None or not held.installed:
-        return "The first bridge starts it: `hearth connect --print` shows how a client is connected."
+        return "The first bridge starts it: `hearth connect` leads your clients to it."
     if held.active == "active":
         return f"launchd holds the socket ({held.name}): the first connection lights it."
     return f"{held.name} is installed but not loaded: `{_AGAIN}` loads it, and so does the next bridge or login."

@@ -96,7 +96,7 @@ def install(
         socket = Places(name).socket
         listens = f"{outcome.manager} listens on {socket} and starts the daemon with the first connection."
         click.echo(outcome.effect or listens)
-        click.echo("Next: `hearth connect --print` shows what to paste into your MCP client.")
+        click.echo("Next: `hearth connect` shows your MCP clients, and leads them here.")
     elif outcome.enabled:
         click.echo(f"{outcome.manager} listens for {', '.join(users)}: their bridges find the socket by themselves.")
     heading = "To begin listening, you would then type:" if dry_run else "To begin listening, type:"

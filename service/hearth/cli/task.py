@@ -35,7 +35,7 @@ def look(places: paths.Places, kind: str) -> Unit | None:
 def lights(held: Unit | None) -> str:
     """What would start the daemon, in a sentence."""
     if held is None or not held.installed:
-        return "The first bridge starts it: `hearth connect --print` shows how a client is connected."
+        return "The first bridge starts it: `hearth connect` leads your clients to it."
     if held.name == service_requests.NAME:
         return f"The service {held.name} starts it with the first connection."
     return f"The first bridge has the Task Scheduler start it ({held.name})."

@@ -135,7 +135,7 @@ def _manager_path(places: paths.Places) -> str | None:
 def lights(held: Unit | None) -> str:
     """What would start the daemon, in a sentence."""
     if held is None or not held.installed:
-        return "The first bridge starts it: `hearth connect --print` shows how a client is connected."
+        return "The first bridge starts it: `hearth connect` leads your clients to it."
     if held.active == "active":
         return f"systemd holds the socket ({held.name}): the first connection lights it."
     if held.active == "failed":
