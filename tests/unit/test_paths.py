@@ -6,6 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from platformdirs.api import PlatformDirsABC
+from platformdirs.macos import MacOS
+from platformdirs.unix import Unix
 
 from hearth import paths
 from hearth.paths import Places
@@ -242,3 +245,15 @@ def test_a_pipe_whose_name_would_be_too_long_gets_a_short_one_that_stays_the_sam
     name = paths.pipe_name(longest, "a" * 300)
     assert len(name) <= paths.PIPE_NAME_LIMIT
     assert name == paths.pipe_name(longest, "a" * 300) != paths.pipe_name(longest, "a" * 299)
+
+
+@pytest.mark.parametrize(("platform", "convention"), [("linux", Unix), ("darwin", MacOS)])
+def test_the_places_are_those_of_the_platform_s_conventions(
+    monkeypatch: pytest.MonkeyPatch, platform: str, convention: type[PlatformDirsABC]
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    usual = convention("hearth", appauthor=False)
+    assert paths.config_dir() == usual.user_config_dir
+    assert paths.state_dir() == usual.user_state_dir
+    if platform == "darwin":
+        assert paths.log_dir() == usual.user_log_dir
