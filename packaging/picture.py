@@ -14,6 +14,8 @@ FONT_SIZE, CHARACTER_WIDTH, LINE_HEIGHT = 13, 7.8, 19
 MARGIN, TITLE_HEIGHT = 18, 34
 FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 PROMPT = "$ "
+# Of a line, for a picture to be like it: enough to tell the steps apart, and before the lists that may grow.
+LIKE_WORDS = 3
 _ERASED = "\r\x1b[K"
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 
@@ -33,10 +35,19 @@ def shown(output: str) -> list[str]:
 
 def draw(shots: Sequence[Shot], columns: int) -> str:
     """The picture, with room for this many columns."""
-    rows = [row for shot in shots for row in (("typed", PROMPT + shot.command), *(("", line) for line in shot.lines))]
+    rows = [row for shot in shots for row in _rows(shot, columns)]
     width = round(columns * CHARACTER_WIDTH) + 2 * MARGIN
     height = TITLE_HEIGHT + len(rows) * LINE_HEIGHT + MARGIN
     return "\n".join([*_frame(width, height), *_drawn(rows), "</svg>", ""])
+
+
+def _rows(shot: Shot, columns: int) -> Iterable[tuple[str, str]]:
+    """The rows of a screen, each with its kind; what does not fit goes on in the next, as on a terminal."""
+    yield "typed", PROMPT + shot.command
+    for line in shot.lines:
+        yield "", line[:columns]
+        for start in range(columns, len(line), columns):
+            yield "more", line[start : start + columns]
 
 
 def _frame(width: int, height: int) -> Iterable[str]:
@@ -59,11 +70,16 @@ def _drawn(rows: Iterable[tuple[str, str]]) -> Iterable[str]:
 
 
 def text_of(picture: str) -> list[str]:
-    """The lines of a picture, prompts included."""
-    return [html.unescape(line) for line in re.findall(r"<text [^>]*>(.*?)</text>", picture)]
+    """The lines of a picture, prompts included, those that go on in the next row put together."""
+    lines: list[str] = []
+    for kind, text in re.findall(r'<text [^>]*?(?: class="(\w+)")?>(.*?)</text>', picture):
+        if kind == "more":
+            lines[-1] += html.unescape(text)
+        else:
+            lines.append(html.unescape(text))
+    return lines
 
 
 def likeness(lines: Iterable[str]) -> list[str]:
-    """Lines without what differs from run to run: numbers, the room that they take, the era that was tried first."""
-    masked = (re.sub("legacy|modern", "era", re.sub(r"\d+(\.\d+)?", "0", line)) for line in lines)
-    return [re.sub(r" +", " ", line) for line in masked]
+    """How lines begin, without numbers: what a new run has to have in common with a picture."""
+    return [" ".join(re.sub(r"\d+(\.\d+)?", "0", line).split()[:LIKE_WORDS]) for line in lines]

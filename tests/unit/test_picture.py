@@ -36,6 +36,12 @@ def test_numbers_and_the_room_they_take_make_no_difference() -> None:
     assert picture.likeness(["ready"]) != picture.likeness(["failed"])
 
 
+def test_a_line_that_does_not_fit_goes_on_in_the_next_row() -> None:
+    drawn = picture.draw([picture.Shot("ls", ["abcdefgh", "ij"])], 3)
+    assert picture.text_of(drawn) == ["$ ls", "abcdefgh", "ij"]
+    assert drawn.count("<text") == 5
+
+
 def test_the_readme_shows_the_picture() -> None:
     assert "(docs/terminal.svg)" in (ROOT / "README.md").read_text(encoding="utf-8")
     lines = picture.text_of((ROOT / "docs" / "terminal.svg").read_text(encoding="utf-8"))
