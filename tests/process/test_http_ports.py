@@ -1,5 +1,6 @@
 """HTTP on a TCP port: only when asked, only with the token, only for pages that may."""
 
+import contextlib
 import json
 import os
 import socket
@@ -125,6 +126,48 @@ def test_a_port_that_is_taken_gives_way_to_the_next(scratch: Scratch) -> None:
         assert port < (urlsplit(url).port or 0) <= port + 10
 
 
+def test_those_without_the_token_take_nobody_s_place(scratch: Scratch) -> None:
+    address = serve(scratch)
+    scratch.configure({"echo": server("echo")}, max_connections=10)
+    client = ModernHttp(scratch, address=address)
+    allowed = bearer(scratch)
+    strangers = [socket.create_connection(address, 20) for _ in range(40)]
+    try:
+        for each in strangers:
+            each.sendall(b"GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        # Each is told, or turned away, and the connection is over.
+        for each in strangers:
+            said = b""
+            with contextlib.suppress(ConnectionResetError):
+                while data := each.recv(65536):
+                    said += data
+            assert not said or said.startswith(b"HTTP/1.1 401 ")
+    finally:
+        for each in strangers:
+            each.close()
+    idle = [socket.create_connection(address, 20) for _ in range(25)]
+    try:
+        assert client.post("tools/list", headers=allowed).status == 200
+        assert scratch.lines().ask("ping")["result"] == {}
+    finally:
+        for each in idle:
+            each.close()
+
+
+def test_a_daemon_that_cannot_serve_says_so_over_http(scratch: Scratch) -> None:
+    scratch.write_config("idle_timeout = nonsense\n")
+    os.makedirs(os.path.dirname(scratch.socket), mode=0o700)
+    with socket.socket(socket.AF_UNIX) as near, socket.create_server(("127.0.0.1", 0)) as port:
+        near.bind(scratch.socket)
+        near.listen()
+        _start_handed_over(scratch, near, port)
+        told = HttpClient(scratch).request("GET", path="/healthz")
+        assert told.status == 503 and "config" in told.json()["error"]
+        # Who has not shown who it is is told nothing of what is wrong.
+        far = HttpClient(scratch, address=port.getsockname()).request("GET", path="/healthz")
+        assert far.status == 503 and "hearth status" in far.json()["error"]
+
+
 # Becomes the daemon, with a Unix socket and a TCP socket as a service manager hands them over.
 HAND_OVER = """
 import os, sys
@@ -135,6 +178,17 @@ os.execv(sys.argv[3], sys.argv[3:])
 """
 
 
+def _start_handed_over(scratch: Scratch, near: socket.socket, port: socket.socket) -> Daemon:
+    # High numbers: what is copied to 3 and 4 must not be one of them.
+    fds = [os.dup2(each.fileno(), number, inheritable=True) for each, number in ((near, 50), (port, 51))]
+    try:
+        words = (sys.executable, "-I", "-S", "-c", HAND_OVER, *map(str, fds))
+        return scratch.attempt(command=(*words, *COMMAND), fds=tuple(fds))
+    finally:
+        for each in fds:
+            os.close(each)
+
+
 def test_a_port_that_is_handed_over_lights_the_daemon_and_lets_it_go_out(scratch: Scratch) -> None:
     scratch.configure({"echo": server("echo")}, idle_timeout=1)
     allowed = bearer(scratch)
@@ -142,14 +196,7 @@ def test_a_port_that_is_handed_over_lights_the_daemon_and_lets_it_go_out(scratch
     with socket.socket(socket.AF_UNIX) as near, socket.create_server(("127.0.0.1", 0)) as port:
         near.bind(scratch.socket)
         near.listen()
-        # High numbers: what is copied to 3 and 4 must not be one of them.
-        fds = [os.dup2(each.fileno(), number, inheritable=True) for each, number in ((near, 50), (port, 51))]
-        try:
-            words = (sys.executable, "-I", "-S", "-c", HAND_OVER, *map(str, fds))
-            daemon = scratch.start(command=(*words, *COMMAND), fds=tuple(fds))
-        finally:
-            for each in fds:
-                os.close(each)
+        daemon = _start_handed_over(scratch, near, port)
         client = ModernHttp(scratch, address=port.getsockname())
         assert client.call("echo__echo", text="x").status == 401
         params = {"name": "echo__echo", "arguments": {"text": "lit"}}

@@ -1,8 +1,8 @@
 """TCP sockets that the daemon serves HTTP on: handed over by the service manager, or bound when a person asks."""
 
 import errno
-import ipaddress
 import socket
+import sys
 
 from hearth.errors import StartError
 
@@ -19,6 +19,8 @@ def bind(host: str, port: int, allow_remote: bool) -> socket.socket:
 
     An address that others can reach needs `allow_remote`: a slip of the finger must not open the machine.
     """
+    if sys.platform == "win32":
+        raise StartError("HTTP on a port is not served on Windows yet; on the daemon's pipe it is")
     if not allow_remote and not is_loopback(host):
         raise StartError(
             f"{host} can be reached from other machines; say --allow-remote if that is meant. The token is asked for"
@@ -43,6 +45,8 @@ def bind(host: str, port: int, allow_remote: bool) -> socket.socket:
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach it."""
+    import ipaddress  # 5 ms, for who asks for a port
+
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

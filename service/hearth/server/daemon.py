@@ -277,6 +277,10 @@ class Daemon:
         else:
             self.go_out(reason, reconnect=True)
 
+    def welcome(self, wire: Wire) -> None:
+        """A connection that was nobody's is somebody's now."""
+        self._reception.decided(None, wire)
+
     def forget(self, wire: Wire) -> None:
         """A connection has ended."""
         self._reception.wires.discard(wire)

@@ -136,6 +136,13 @@ def is_welcome(connection: connections.Connection) -> bool:
     return connections.refusal(connections.peer_of(connection), (), ()) is None
 
 
+def unavailable(reason: str) -> bytes:
+    """What somebody is told who speaks HTTP."""
+    body = json.dumps({"error": reason}).encode()
+    head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\nRetry-After: 5"
+    return f"{head}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
 class Leaving(Exception):
     """There is nothing more to be said: another daemon will answer."""
 
@@ -164,6 +171,10 @@ class Guest:
         if self._frames is None and self._rest is None:
             if data[0] < 0x10:
                 self._frames = FrameDecoder()
+            elif data[:1].isupper():
+                host.consulted()
+                self._connection.sendall(unavailable(host.reason))
+                return False
             else:
                 self._rest = b""
         if self._frames is not None:

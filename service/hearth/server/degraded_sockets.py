@@ -7,7 +7,7 @@ import sys
 
 from hearth.errors import WireError
 from hearth.host import signals
-from hearth.server.degraded import Degraded, Guest, is_welcome
+from hearth.server.degraded import Degraded, Guest, is_welcome, unavailable
 
 assert sys.platform != "win32", "Windows has `degraded_pipes`"
 
@@ -31,6 +31,8 @@ class _Sockets:
         notifier = self._host.start.notifier
         self._watch_signals()
         self._poll.register(self._listener.socket, selectors.EVENT_READ)
+        for port in self._listener.ports:
+            self._poll.register(port, selectors.EVENT_READ)
         notifier.ready(f"degraded: {self._host.reason}")
         while not self._host.is_over():
             for key, _ in self._poll.select(min(1.0, notifier.watchdog_seconds or 1.0)):
@@ -61,6 +63,10 @@ class _Sockets:
         if descriptor == self._listener.socket.fileno():
             self._welcome()
             return
+        for port in self._listener.ports:
+            if descriptor == port.fileno():
+                self._turn_away(port)
+                return
         if descriptor == self._woken.fileno():
             self._woken.recv(_READ_BYTES)
             return
@@ -74,6 +80,22 @@ class _Sockets:
             del self._present[descriptor]
             self._host.guests.discard(guest)
             connection.close()
+
+    def _turn_away(self, port: socket.socket) -> None:
+        """Nobody there has shown who it is, so it is not told what is wrong."""
+        self._host.consulted()
+        port.setblocking(False)
+        try:
+            connection, _ = port.accept()
+        except OSError:
+            return
+        with connection:
+            connection.settimeout(1.0)
+            try:
+                connection.recv(_READ_BYTES)
+                connection.sendall(unavailable("the daemon cannot serve; `hearth status` tells why"))
+            except OSError:
+                pass
 
     def _welcome(self) -> None:
         # Before it is accepted: then it waits in the kernel's queue, and is served by whoever listens next.

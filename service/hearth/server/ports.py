@@ -15,6 +15,8 @@ log = logging.getLogger(__name__)
 
 # One readiness event may stand for many connections.
 ACCEPT_BATCH = 64
+# Connections that have shown no token: any user of this machine may open them. They take nothing from others' places.
+STRANGERS_LIMIT = 32
 # When descriptors have run out, accepting again at once would spin.
 ACCEPT_PAUSE_SECONDS = 0.2
 
@@ -81,8 +83,11 @@ class Ports:
             connection.close()
             return
         loop = asyncio.get_running_loop()
+        self._reception.decided(connection, None)
+        if len(front.strangers) >= STRANGERS_LIMIT:
+            connection.close()
+            return
         wire = front.connect_port()
-        self._reception.decided(connection, wire)
         task: asyncio.Task[object] = loop.create_task(loop.connect_accepted_socket(lambda: wire, connection))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

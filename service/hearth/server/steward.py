@@ -55,5 +55,8 @@ class Steward(Protocol):
     def go_out_when_quiet(self, reason: str) -> None:
         """Begin the shutdown, after which bridges come back at once, when nobody waits for an answer any longer."""
 
+    def welcome(self, wire: Wire) -> None:
+        """A connection that was nobody's is somebody's now. The daemon may be on its way out."""
+
     def forget(self, wire: Wire) -> None:
         """A connection has ended."""

@@ -119,6 +119,30 @@ def test_of_notices_a_slow_reader_gets_the_newest_of_each_topic() -> None:
     assert taken(stream, reader) == [b"kept"]
 
 
+@given(st.lists(st.sampled_from(["answer", "tools", "prompts", "plain", "take", "attach", "resume"]), max_size=60))
+def test_whatever_happens_no_answer_is_lost_but_with_the_stream(steps: list[str]) -> None:
+    stream, reader = read(limit=200)
+    owed: list[bytes] = []
+    for number, step in enumerate(steps):
+        if step == "answer":
+            stream.add(b"answer %d" % number + b"." * 40)
+            owed = [] if stream.overflowed else [*owed, b"answer %d" % number + b"." * 40]
+        elif step == "take":
+            got = [payload for payload in taken(stream, reader) if payload.startswith(b"answer")]
+            assert got == owed
+            owed = []
+        elif step == "attach":
+            reader = object()
+            stream.attach(reader)
+        elif step == "resume":
+            if stream.has(stream.taken):
+                reader = object()
+                stream.attach(reader, stream.taken)
+        else:
+            stream.add_notice(f"{step} {number}".encode(), None if step == "plain" else step)
+            owed = [] if stream.overflowed else owed
+
+
 def test_waiting_ends_with_news_or_with_time() -> None:
     async def play() -> None:
         stream, reader = read()

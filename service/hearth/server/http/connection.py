@@ -59,8 +59,9 @@ class HttpConnection(HttpToolsProtocol):
         super().__init__(config, state, {"connection": self}, asyncio.get_running_loop())
         self.front = front
         self.peer = peer
-        # Over TCP the kernel does not tell who it is.
+        # Over TCP the kernel does not tell who it is: nobody, until it has shown the token.
         self.needs_token = needs_token
+        self.is_stranger = needs_token
         # Told when the client has gone, while a request is being answered.
         self.on_lost: list[Any] = []
         self._deadline: asyncio.TimerHandle | None = None
@@ -126,6 +127,11 @@ class HttpConnection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         self.refuse(400, "this is not HTTP/1.1 as RFC 9112 has it")
+
+    def dismiss(self) -> None:
+        """It showed no token: this answer is the last."""
+        if self.cycle is not None:
+            self.cycle.keep_alive = False
 
     def refuse(self, status: int, reason: str) -> None:
         """Say what is wrong with a request that has not been answered, and end the connection."""

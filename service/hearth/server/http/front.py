@@ -67,6 +67,8 @@ class Front:
         self.sessions = HttpSessions(
             steward.hub, lambda: (steward.config.max_connections, steward.config.outbound_limit), steward.now
         )
+        # Connections over TCP that have shown no token yet.
+        self.strangers: set[HttpConnection] = set()
         # Why no further request is taken.
         self.farewell: str | None = None
         self._state = ServerState()
@@ -90,10 +92,20 @@ class Front:
 
     def connect_port(self) -> HttpConnection:
         """The same for one over TCP: whoever has the token is this user."""
-        return HttpConnection(self, self._settings, self._state, Peer(None, own_uid(), -1), needs_token=True)
+        stranger = HttpConnection(self, self._settings, self._state, Peer(None, own_uid(), -1), needs_token=True)
+        self.strangers.add(stranger)
+        return stranger
+
+    def introduced(self, connection: HttpConnection) -> None:
+        """A connection over TCP has shown the token: from now on it is as good as any other."""
+        if connection.is_stranger:
+            connection.is_stranger = False
+            self.strangers.discard(connection)
+            self.steward.welcome(connection)
 
     def lost(self, connection: HttpConnection) -> None:
         """A connection has ended."""
+        self.strangers.discard(connection)
         self.steward.forget(connection)
 
     def drain(self, reason: str) -> None:
@@ -130,10 +142,12 @@ class _Door:
         if request.method == "OPTIONS":
             await request.answer(204, b"", checks.preflight(request.headers))
         elif request.connection.needs_token and not _has_token(request.headers):
+            request.connection.dismiss()
             await request.refuse(401, "the token is missing or wrong: `hearth token show`", _WANTS_TOKEN)
         elif self._front.farewell is not None:
             await request.refuse(503, "the daemon is going out; ask again", [(b"retry-after", b"1")])
         else:
+            self._front.introduced(request.connection)
             await self._handler(request)
 
 

@@ -56,7 +56,9 @@ class Stream:
         if self._waiting_bytes and self._waiting_bytes + len(payload) > self._limit:
             self.overflowed = True
             self._messages.clear()
+            self._topics.clear()
             self._waiting_bytes = self._past_bytes = 0
+            self._taken = self._count
             self.on_overflow()
         else:
             self._count += 1
@@ -69,9 +71,10 @@ class Stream:
         if self._waiting_bytes > self._congested:
             if topic is None:
                 return
-            self._forget(self._topics.get(topic, 0))
+            self._forget(self._topics.pop(topic, 0))
+        before = self._count
         self.add(payload)
-        if topic is not None:
+        if topic is not None and self._count > before:
             self._topics[topic] = self._count
 
     def end(self) -> None:
@@ -80,7 +83,7 @@ class Stream:
         self.wake()
 
     def _forget(self, number: int) -> None:
-        if number <= self._taken or not self._messages:
+        if number <= self._taken or not self._messages or number < self._messages[0].number:
             return
         # Its number stays: who resumes counts by it.
         at = number - self._messages[0].number
