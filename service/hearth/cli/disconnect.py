@@ -20,7 +20,8 @@ from hearth.errors import ConfigError, HearthError
 def disconnect(clients: tuple[str, ...], every: bool, dry_run: bool, as_json: bool) -> int:
     """Undo `hearth connect`: a client's file becomes what it was, byte for byte. If the client has saved it since,
     only Hearth's entries give way to what was there before, and the rest stays. An entry that somebody has changed
-    meanwhile is left, and said. A file that was made for it is removed.
+    meanwhile is left, and said. A file that was made for it is removed. What somebody has removed is not brought
+    back; the file as it was is then kept, and its place is said.
 
     Servers that were imported stay in Hearth's config.
 
@@ -36,15 +37,18 @@ def disconnect(clients: tuple[str, ...], every: bool, dry_run: bool, as_json: bo
         known = client_changes.enumeration(dict.fromkeys(each.client for each in connected)) if connected else "none"
         raise click.UsageError(f"Name clients, or say --all. Connected: {known}.")
     outcomes: list[Outcome] = []
-    problems: list[str] = []
+    # Whose a damaged one is cannot be read; it is in the way of those for whom nothing else was found.
+    damaged = linking.damaged()
+    is_in_the_way = every or not {each.client for each in connected}.issuperset(names)
+    problems = damaged if is_in_the_way else []
+    code = ConfigError.exit_code if problems else 0
     for table in connected:
         if every or table.client in names:
             try:
                 outcomes.append(linking.disconnect(table, dry_run))
-            except ConfigError as exc:
-                problems += exc.problems
             except HearthError as exc:
-                problems.append(str(exc))
+                problems += exc.problems if isinstance(exc, ConfigError) else [str(exc)]
+                code = code or exc.exit_code
     if as_json:
         documents = [client_changes.document(outcome, "disconnected", dry_run) for outcome in outcomes]
         click.echo(json.dumps({"clients": documents, "problems": problems}, indent=2, ensure_ascii=False))
@@ -53,7 +57,9 @@ def disconnect(clients: tuple[str, ...], every: bool, dry_run: bool, as_json: bo
         _say_unconnected(names, [table.client for table in connected])
         for problem in problems:
             click.echo(f"{click.style('hearth:', fg='red')} {problem}", err=True)
-    return ConfigError.exit_code if problems else 0
+        for problem in damaged if not is_in_the_way else ():
+            click.echo(f"{click.style('note:', fg='yellow')} {problem}", err=True)
+    return code
 
 
 def _report(outcomes: list[Outcome], dry_run: bool) -> None:

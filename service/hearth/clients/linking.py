@@ -53,6 +53,7 @@ class _Step(NamedTuple):
     outcome: Outcome
     data: bytes | None
     trace: Trace | None
+    lost: Trace | None = None  # whose original is to be set aside, as it is nowhere else
 
 
 def connect(table: Table, replace: Mapping[str, str], whole: bool, places: Places, dry_run: bool = False) -> Outcome:
@@ -74,8 +75,13 @@ def disconnect(table: Table, dry_run: bool = False) -> Outcome:
 
 
 def connected() -> list[Table]:
-    """Every table that was connected and not disconnected since. Raises ConfigError."""
-    return list(dict.fromkeys(splice.table for trace in traces.every() for splice in trace.splices))
+    """Every table that was connected and not disconnected since, as far as that can be read."""
+    return list(dict.fromkeys(splice.table for trace in traces.every().traces for splice in trace.splices))
+
+
+def damaged() -> list[str]:
+    """Sentences on what was done to clients' files and cannot be read any more."""
+    return traces.every().problems
 
 
 def _change(table: Table, dry_run: bool, make: Callable[[bytes | None, Trace | None], _Step]) -> Outcome:
@@ -91,6 +97,8 @@ def _change(table: Table, dry_run: bool, make: Callable[[bytes | None, Trace | N
 
 def _is_written(path: str, data: bytes | None, step: _Step, former: Trace | None) -> bool:
     """Do it, unless the file is not as it was; before it, what is needed to undo it."""
+    if step.lost is not None:
+        traces.set_aside(step.lost)
     if step.trace is not None and step.trace != former:
         traces.save(step.trace)
     try:
@@ -150,7 +158,20 @@ def _connected(
         for name, entry in wanted.items()
     ]
     outcome = Outcome(table, changes, notes, is_made=data is None)
-    return _Step(outcome, new, _traced(table, data, new, trace, splices))
+    made, is_lossy = _traced(table, data, new, trace, splices)
+    return _keeping(_Step(outcome, new, made), trace, is_lossy)
+
+
+def _keeping(step: _Step, trace: Trace | None, is_lossy: bool) -> _Step:
+    """The step that sets the original aside, and says so, if it would be gone with what is forgotten."""
+    if trace is None or not trace.original or not is_lossy:
+        return step
+    if step.trace is not None and step.trace.original == trace.original:
+        return step
+    notes = [note.replace(trace.copy, trace.aside) for note in step.outcome.notes]
+    advice = "take from it what you want, and remove it when you need it no longer"
+    notes.append(f"{trace.path} as it was before it was connected is kept in {trace.aside}: {advice}")
+    return step._replace(outcome=step.outcome._replace(notes=notes), lost=trace)
 
 
 def _of(trace: Trace | None, table: Table) -> list[Splice]:
@@ -215,18 +236,21 @@ def _splice(
     return Splice(table, name, entry, (*table.keys, name), None)
 
 
-def _traced(table: Table, data: bytes | None, new: bytes, trace: Trace | None, splices: list[Splice]) -> Trace:
+def _traced(
+    table: Table, data: bytes | None, new: bytes, trace: Trace | None, splices: list[Splice]
+) -> tuple[Trace, bool]:
+    """What is known of the file then, and whether it lacks something that it had before it was first connected."""
     if trace is None or data is None or data == trace.original:
         # Never touched; or undone, or taken away, by somebody.
-        return Trace(table.path, traces.place(table.path), data, traces.digest(new), splices)
+        return Trace(table.path, traces.place(table.path), data, traces.digest(new), splices), data is None
     names = {splice.keys for splice in splices}
     kept = [splice for splice in trace.splices if splice.keys not in names]
-    original = trace.original
+    original, is_lossy = trace.original, False
     if traces.digest(data) != trace.left:
         undone = undoing.undone(trace, data, trace.splices)
-        original = undone.data
+        original, is_lossy = undone.data, undone.is_lossy
         kept = [splice for splice in kept if splice.keys not in undone.gone]
-    return trace._replace(original=original, left=traces.digest(new), splices=[*kept, *splices])
+    return trace._replace(original=original, left=traces.digest(new), splices=[*kept, *splices]), is_lossy
 
 
 # --- and back
@@ -238,8 +262,10 @@ def _disconnected(table: Table, data: bytes | None, trace: Trace | None) -> _Ste
         return _Step(Outcome(table, [], []), data, trace)
     rest = [splice for splice in trace.splices if splice not in mine]
     if data is None:
-        note = f"{table.path} is gone; there is nothing to bring back"
-        return _Step(Outcome(table, [], [note]), data, trace._replace(splices=rest) if rest else None)
+        # Who removed it may have meant to; a copy can be put back, a client that is there again is a surprise.
+        note = f"{table.path} is gone, and was not brought back"
+        step = _Step(Outcome(table, [], [note]), data, trace._replace(splices=rest) if rest else None)
+        return _keeping(step, trace, is_lossy=True)
     if data == trace.original:
         note = f"{table.path} is as it was before it was connected; somebody has brought it back"
         return _Step(Outcome(table, [], [note]), data, None)
@@ -251,17 +277,22 @@ def _disconnected(table: Table, data: bytes | None, trace: Trace | None) -> _Ste
     changes = _changes_back(table, undone.splices, data, undone.data)
     outcome = Outcome(table, changes, undone.notes, is_removed=undone.data is None)
     left = [splice for splice in mine if splice not in undone.splices and splice.keys not in undone.gone]
-    return _Step(outcome, undone.data, _trace_of_rest(trace, data, undone.data, rest, left))
+    whole = undoing.undone(trace, data, trace.splices) if rest else undone
+    step = _Step(outcome, undone.data, _trace_of_rest(trace, data, undone.data, whole.data, rest, left))
+    return _keeping(step, trace, whole.is_lossy)
 
 
 def _trace_of_rest(
-    trace: Trace, data: bytes, new: bytes | None, rest: list[Splice], left: list[Splice]
+    trace: Trace, data: bytes, new: bytes | None, without: bytes | None, rest: list[Splice], left: list[Splice]
 ) -> Trace | None:
-    """What is still to be undone later. What somebody has changed is theirs, but the original is kept for them."""
+    """What is still to be undone later. What somebody has changed is theirs, but the original is kept for them.
+
+    `without` is the file as it would be without any of ours.
+    """
     if new is None or not (rest or left):
         return None
     is_as_left = traces.digest(data) == trace.left
-    original = trace.original if is_as_left or not rest else undoing.undone(trace, data, trace.splices).data
+    original = trace.original if is_as_left or not rest else without
     return trace._replace(original=original, left=traces.digest(new), splices=[*rest, *left])
 
 

@@ -1,7 +1,8 @@
 """What was done to clients' files, for the way back: the bytes before the first change, and what was put there.
 
 One trace for each file, under STATE/clients, and beside it the file as it was; for this user only: there are secrets in
-clients' files. Written before the file is changed, so that no end in between leaves a change without its trace.
+clients' files. Written before the file is changed, so that no end in between leaves a change without its trace. A copy
+whose content is nowhere else is set aside when its trace goes, and only a person removes it then.
 """
 
 import hashlib
@@ -40,6 +41,13 @@ class Splice(NamedTuple):
         return (*self.table.keys, self.name)
 
 
+class Known(NamedTuple):
+    """All traces that can be read, and sentences on those that cannot."""
+
+    traces: list["Trace"]
+    problems: list[str]
+
+
 class Trace(NamedTuple):
     """What was done to one file."""
 
@@ -52,8 +60,16 @@ class Trace(NamedTuple):
     @property
     def copy(self) -> str:
         """Where the original is kept."""
-        name = digest(self.original or b"")[:_NAME_CHARACTERS]
-        return f"{self.place.removesuffix(_ENDING)}.{name}.original"
+        return f"{self._stem}.original"
+
+    @property
+    def aside(self) -> str:
+        """Where the original lies for a person, once nothing else has to do with it."""
+        return f"{self._stem}.kept"
+
+    @property
+    def _stem(self) -> str:
+        return f"{self.place.removesuffix(_ENDING)}.{digest(self.original or b'')[:_NAME_CHARACTERS]}"
 
 
 def digest(data: bytes) -> str:
@@ -62,17 +78,25 @@ def digest(data: bytes) -> str:
 
 
 def load(path: str) -> Trace | None:
-    """The trace of a file; None if it was never touched. Raises ConfigError for one that cannot be read."""
+    """The trace of a file; None if it was never touched. Raises ConfigError if its own cannot be read."""
     found = _read(place(path))
     if found is None:
         # A client may have put a file in the place of a link: what was done was done to what is called so.
-        return next((trace for trace in every() if trace.path == path), None)
+        return next((trace for trace in every().traces if trace.path == path), None)
     return found
 
 
-def every() -> list[Trace]:
-    """All traces. Raises ConfigError for one that cannot be read."""
-    return [trace for name in sorted(_names()) if (trace := _read(os.path.join(folder(), name)))]
+def every() -> Known:
+    """All traces; one that is damaged concerns its own file only."""
+    known = Known([], [])
+    for name in sorted(_names()):
+        try:
+            trace = _read(os.path.join(folder(), name))
+        except ConfigError as exc:
+            known.problems.extend(exc.problems)
+        else:
+            known.traces.extend([trace] if trace else [])
+    return known
 
 
 def save(trace: Trace) -> None:
@@ -93,8 +117,17 @@ def save(trace: Trace) -> None:
     _remove_copies(trace, keep=trace.copy)
 
 
+def set_aside(trace: Trace) -> None:
+    """Keep the original for a person, whatever becomes of the trace. Raises StartError."""
+    make_private(folder())
+    try:
+        private_files.write(trace.aside, trace.original or b"", durable=True)
+    except OSError as exc:
+        raise refusal("write", trace.aside, exc) from exc
+
+
 def forget(trace: Trace) -> None:
-    """Remove a trace: everything is as it was. Raises StartError."""
+    """Remove a trace: everything is as it was, or the original was set aside. Raises StartError."""
     try:
         os.unlink(trace.place)
     except FileNotFoundError:
@@ -127,7 +160,8 @@ def _names() -> Iterator[str]:
 def _read(path: str) -> Trace | None:
     try:
         data = private_files.read(path, _SIZE_LIMIT_BYTES)
-        return _parsed(path, json.loads(data)) if data else None
+        # One that is empty is damaged: taken for none, its copy would go with the next change.
+        return _parsed(path, json.loads(data)) if data or os.path.lexists(path) else None
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as exc:
         raise ConfigError([f"{path}: what was done to a client's file cannot be read: {exc}"]) from exc
 

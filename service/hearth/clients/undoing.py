@@ -22,6 +22,7 @@ class Undone(NamedTuple):
     splices: list[Splice]  # those that were undone
     gone: set[tuple[str, ...]]  # the keys of those that are not there any more
     notes: list[str]
+    is_lossy: bool  # somebody removed or changed entries, and not all of the original is in the file
 
 
 def undone(trace: Trace, data: bytes, splices: list[Splice]) -> Undone:
@@ -30,7 +31,8 @@ def undone(trace: Trace, data: bytes, splices: list[Splice]) -> Undone:
     undoing.undo([splice for splice in splices if undoing.is_there(splice)])
     is_nothing_left = trace.original is None and not parse(trace.path, undoing.data).tree
     done = [splice for splice in splices if splice in undoing.done]
-    return Undone(None if is_nothing_left else undoing.data, done, undoing.gone, undoing.notes)
+    is_lossy = undoing.is_lossy([splice for splice in splices if splice not in done])
+    return Undone(None if is_nothing_left else undoing.data, done, undoing.gone, undoing.notes, is_lossy)
 
 
 class _Undoing:
@@ -71,6 +73,13 @@ class _Undoing:
             except ConfigError as exc:
                 self.notes.append(f"{splice.name}: {exc}; the file as it was: {self._trace.copy}")
 
+    def is_lossy(self, failed: list[Splice]) -> bool:
+        """Whether the file, after somebody's deeds to these entries, lacks what was in it before."""
+        current = parse(self._trace.path, self.data).tree
+        former = [(edits.value_at(self._former, splice.keys), splice.keys) for splice in failed]
+        is_lost = any(value is not None and value != edits.value_at(current, keys) for value, keys in former)
+        return bool(failed) and (is_lost or not _has_keys(current, self._former))
+
     def _is_as_written(self, splice: Splice) -> bool:
         return splice.was is not None and splice.at == splice.keys and not self._told(splice)
 
@@ -105,6 +114,15 @@ def _is_ours(current: Any, entry: dict[str, Any]) -> bool:
 
 def _meaning(entry: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if key not in _ADDED and value not in _EMPTY}
+
+
+def _has_keys(current: Any, former: Any) -> bool:
+    """Whether all is there by its name; what clients count and note under these names changes all the time."""
+    if not isinstance(former, dict) or not former:
+        return True
+    return isinstance(current, dict) and all(
+        key in current and _has_keys(current[key], value) for key, value in former.items()
+    )
 
 
 def _taken(path: str, data: bytes, splice: Splice, former: Any) -> bytes:

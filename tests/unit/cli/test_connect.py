@@ -9,7 +9,7 @@ import pytest
 from click.shell_completion import BashComplete
 
 from hearth.cli.main import cli, main
-from hearth.clients import records
+from hearth.clients import records, traces
 from hearth.clients.kinds import Table
 
 SECRET = "ghp_sup3rs3cret"
@@ -287,6 +287,22 @@ def test_a_client_that_is_not_there_is_named(home: Home, words: list[str], sente
 
 def test_a_client_that_is_not_connected_is_named(home: Home) -> None:
     assert "Cursor is not connected.\n" in home.run("disconnect", "cursor")[1]
+
+
+def test_a_damaged_trace_is_said_and_everything_else_is_done(home: Home) -> None:
+    former = home.codex.read_bytes()
+    home.run("connect", "cursor", "--yes")
+    Path(traces.place(str(home.cursor))).write_text("{")
+    assert home.run("connect", "codex", "--yes")[0] == 0
+    code, out, err = home.run("disconnect", "codex", "--dry-run")
+    assert (code, "note: " in err) == (0, True)
+    code, out, err = home.run("disconnect", "--all")
+    assert code == 2
+    assert "Codex is disconnected" in out
+    assert traces.place(str(home.cursor)) in err
+    assert home.codex.read_bytes() == former
+    code, out, err = home.run("disconnect", "cursor")
+    assert (code, traces.place(str(home.cursor)) in err) == (2, True)
 
 
 def test_a_dry_run_of_the_way_back_shows_it_and_changes_nothing(home: Home) -> None:

@@ -50,6 +50,22 @@ def kept(state: Path) -> list[str]:
     return os.listdir(folder) if folder.exists() else []
 
 
+def copies(state: Path) -> list[str]:
+    return [path.read_text() for path in (state / "state" / "hearth" / "clients").iterdir() if path.suffix != ".json"]
+
+
+def path_in(note: str) -> str:
+    return next(word for word in note.replace(": ", " ").split() if word.endswith((".kept", ".original")))
+
+
+def only_copy(state: Path, note: str = "") -> str:
+    """What is kept, once nothing is connected; a note, if given, has its place."""
+    (copy,) = (state / "state" / "hearth" / "clients").iterdir()
+    assert copy.stat().st_mode & 0o777 == 0o600
+    assert not note or path_in(note) == str(copy)
+    return copy.read_text()
+
+
 def test_an_entry_is_replaced_by_the_bridge_to_its_server(file: Path) -> None:
     outcome = connect(file, git="git-2")
     command = bridge_command(Places(), ["--server", "git-2"])
@@ -280,26 +296,93 @@ def test_an_entry_that_somebody_changed_is_left_and_said(file: Path, state: Path
     del changed["mcpServers"]["git"]
     file.write_text(json.dumps(changed))
     linking.disconnect(table(file))
-    assert kept(state) == []
+    assert only_copy(state) == json.dumps(TREE, indent=2)
 
 
-def test_an_entry_that_somebody_removed_stays_away(file: Path, state: Path) -> None:
+def test_an_entry_that_somebody_removed_stays_away_and_the_file_as_it_was_is_named(file: Path, state: Path) -> None:
     connect(file, git="git", time="time")
     changed = tree(file)
     del changed["mcpServers"]["git"]
     file.write_text(json.dumps(changed))
-    assert linking.disconnect(table(file)).notes == ["git: somebody has removed it"]
+    removed, kept_in = linking.disconnect(table(file)).notes
+    assert removed == "git: somebody has removed it"
     assert tree(file)["mcpServers"] == {"time": TIME}
+    assert only_copy(state, kept_in) == json.dumps(TREE, indent=2)
+    assert linking.connected() == []
+
+
+def test_an_added_entry_that_somebody_removed_leaves_nothing_behind(file: Path, state: Path) -> None:
+    former = file.read_bytes()
+    connect(file, whole=True)
+    # Saved by the client as well, whose settings may be others by now.
+    file.write_bytes(former.replace(b"dark", b"light"))
+    assert linking.disconnect(table(file)).notes == ["hearth: somebody has removed it"]
     assert kept(state) == []
 
 
-def test_a_file_that_somebody_removed_stays_away(file: Path, state: Path) -> None:
+def test_a_file_that_somebody_removed_stays_away_and_is_kept(file: Path, state: Path) -> None:
+    former = file.read_text()
     connect(file, git="git")
     file.unlink()
-    (note,) = linking.disconnect(table(file)).notes
-    assert "is gone" in note
+    gone, kept_in = linking.disconnect(table(file)).notes
+    assert "is gone" in gone
     assert not file.exists()
+    assert only_copy(state, kept_in) == former
+
+
+def test_a_made_file_that_somebody_removed_leaves_nothing_behind(tmp_path: Path, state: Path) -> None:
+    file = tmp_path / "new.json"
+    connect(file, whole=True)
+    file.unlink()
+    assert len(linking.disconnect(table(file)).notes) == 1
     assert kept(state) == []
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_file_that_was_reset_is_left_and_the_former_one_is_kept(file: Path, state: Path, whole: bool) -> None:
+    former = file.read_text()
+    connect(file, whole, **({} if whole else {"git": "git"}))
+    file.write_text("{}")
+    kept_in = linking.disconnect(table(file)).notes[-1]
+    assert file.read_text() == "{}"
+    assert only_copy(state, kept_in) == former
+
+
+@pytest.mark.parametrize("reset", [None, "{}", '{"mcpServers": {"git": {"command": "mine"}}}'])
+def test_connected_again_after_a_reset_the_former_file_is_kept(file: Path, state: Path, reset: str | None) -> None:
+    former = file.read_text()
+    connect(file, git="git")
+    if reset is None:
+        file.unlink()
+    else:
+        file.write_text(reset)
+    kept_in = connect(file, whole=True).notes[-1]
+    linking.disconnect(table(file))
+    assert (file.read_text() if file.exists() else None) == reset
+    assert former in copies(state)
+    assert str(state) in kept_in and Path(path_in(kept_in)).read_text() == former
+
+
+def test_tables_of_a_file_that_was_reset_are_disconnected_each_by_itself(tmp_path: Path, state: Path) -> None:
+    file = tmp_path / ".claude.json"
+    file.write_text(json.dumps({"projects": {"/p": {"mcpServers": {"git": GIT}}}, "mcpServers": {"git": GIT}}))
+    former = file.read_text()
+    user, local = table(file, "claude-code"), table(file, "claude-code", "projects", "/p", "mcpServers")
+    for each in (user, local):
+        linking.connect(each, {"git": "git"}, False, Places())
+    file.write_text(json.dumps({"mcpServers": {"git": {"command": "mine"}}}))
+    notes = [note for each in (user, local) for note in linking.disconnect(each).notes]
+    assert former in copies(state)
+    named = {path_in(note) for note in notes if str(state / "state") in note}
+    assert all(Path(path).exists() for path in named), notes
+
+
+def test_a_dry_run_sets_nothing_aside(file: Path, state: Path) -> None:
+    connect(file, git="git")
+    file.unlink()
+    former = kept(state)
+    linking.disconnect(table(file), dry_run=True)
+    assert kept(state) == former
 
 
 def test_a_file_that_somebody_brought_back_is_left_and_can_be_connected_again(file: Path, state: Path) -> None:
@@ -374,12 +457,23 @@ def test_a_change_that_was_never_made_is_not_undone(file: Path, state: Path, mon
     assert kept(state) == []
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"path": 5, "original": null, "left": "", "splices": [1]}'])
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"path": 5, "original": null, "left": "", "splices": [1]}'])
 def test_a_trace_that_makes_no_sense_is_named(file: Path, content: str) -> None:
     connect(file, git="git")
     Path(traces.place(str(file))).write_text(content)
     with pytest.raises(ConfigError, match="cannot be read"):
         linking.disconnect(table(file))
+
+
+def test_a_damaged_trace_concerns_its_own_file_only(file: Path, tmp_path: Path) -> None:
+    connect(file, git="git")
+    Path(traces.place(str(file))).write_text("{")
+    other = tmp_path / "other.json"
+    assert connect(other, whole=True).is_made
+    assert linking.connected() == [table(other)]
+    (problem,) = linking.damaged()
+    assert traces.place(str(file)) in problem
+    assert linking.disconnect(table(other)).is_removed
 
 
 def test_a_copy_that_is_not_what_it_was_is_not_brought_back(file: Path, state: Path) -> None:

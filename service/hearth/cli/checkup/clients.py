@@ -117,11 +117,8 @@ def _start_of(spec: config.ServerSpec) -> tuple[object, ...]:
 
 def _records() -> tuple[list[tuple[str, str]], str]:
     """Files and entries that were connected and are there no longer, and what keeps the records from being read."""
-    try:
-        known = traces.every()
-        return [left for trace in known for left in _left_over(trace)], ""
-    except ConfigError as error:
-        return [], str(error)
+    known = traces.every()
+    return [left for trace in known.traces for left in _left_over(trace)], "; ".join(known.problems)
 
 
 def _left_over(trace: traces.Trace) -> Iterator[tuple[str, str]]:
