@@ -4,6 +4,7 @@ Users have no numbers on Windows; a SID such as `S-1-5-21-…-1001` is what a na
 Imported by the bridge: standard library only. Every other system has uids, and nothing here.
 """
 
+import os
 import sys
 
 # What ACCESS_DENIED and its like are to a caller that asks who somebody is: not one of us.
@@ -91,7 +92,7 @@ if sys.platform == "win32":
         finally:
             if not _advapi.RevertToSelf():
                 # Nothing may go on as somebody else.
-                sys.exit("hearth: RevertToSelf failed")
+                os._exit(1)
         return _user_of(token) if opened else NOBODY
 
     def owner(handle: int) -> str:

@@ -33,6 +33,9 @@ def units(home: Path) -> Path:
     return home / ".config" / "systemd" / "user"
 
 
+UNITS = {"mcp.socket", "mcp.service", "mcp-http.socket"}
+
+
 def files(home: Path) -> set[str]:
     """Everything below the folder of the units."""
     return {str(path.relative_to(units(home))) for path in units(home).rglob("*") if not path.is_dir()}
@@ -41,7 +44,7 @@ def files(home: Path) -> set[str]:
 def test_the_units_are_written_and_the_two_commands_are_said(home: Path) -> None:
     done = hearth(home, "install")
     assert done.returncode == 0, done.stderr
-    assert files(home) == {"mcp.socket", "mcp.service", "mcp.service.d/10-hearth-path.conf"}
+    assert files(home) == {*UNITS, "mcp.service.d/10-hearth-path.conf"}
     assert "systemctl --user daemon-reload" in done.stdout
     assert "systemctl --user enable --now mcp.socket" in done.stdout
     service = (units(home) / "mcp.service").read_text()
@@ -101,7 +104,7 @@ def test_systemd_analyze_verify_has_nothing_to_say_about_what_was_written(home: 
     hearth(home, "install")
     hearth(home, "install", "--profile", "work")
     written = [path for path in units(home).iterdir() if path.is_file()]
-    assert len(written) == 4
+    assert len(written) == 5
     command = ["systemd-analyze", "verify", "--user", *map(str, sorted(written))]
     environment = {"HOME": str(home), "XDG_RUNTIME_DIR": str(home / "run"), "PATH": os.environ["PATH"]}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
@@ -189,10 +192,10 @@ def test_a_path_can_be_given_and_none_be_kept(home: Path, shelf: Path) -> None:
     hearth(home, "install", "--path", f"{shelf}:/usr/bin")
     assert kept_path(home) == f"{shelf}:/usr/bin"
     hearth(home, "install", "--no-path")
-    assert files(home) == {"mcp.socket", "mcp.service"}
+    assert files(home) == UNITS
     done = hearth(home, "install", "--path", "bin:/usr/bin")
     assert (done.returncode, "'bin' cannot be searched" in done.stderr) == (1, True)
-    assert files(home) == {"mcp.socket", "mcp.service"}
+    assert files(home) == UNITS
 
 
 def test_odd_names_in_a_path_are_read_back_by_systemd_as_they_were(home: Path, shelf: Path) -> None:
@@ -223,7 +226,7 @@ def test_a_profile_s_units_are_installed_beside_the_others_and_the_last_takes_th
         "sockets.target.wants/mcp@play.socket",
     }
     hearth(home, "uninstall", "--profile", "play")
-    assert files(home) == {"mcp.socket", "mcp.service", "mcp.service.d/10-hearth-path.conf"}
+    assert files(home) == {*UNITS, "mcp.service.d/10-hearth-path.conf"}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ def unit_files(seat: Seat) -> set[str]:
 
 
 DROP_IN = "mcp.service.d/10-hearth-path.conf"
-INSTALLED = {"user/mcp.socket", "user/mcp.service", f"user/{DROP_IN}", "user/sockets.target.wants/mcp.socket"}
+PORT = "mcp-http.socket"
+INSTALLED = {*(f"user/{name}" for name in (SOCKET, SERVICE, PORT, DROP_IN)), "user/sockets.target.wants/mcp.socket"}
 
 
 def test_install_puts_the_units_in_place_and_has_systemd_listen(bare_seat: Seat) -> None:
@@ -33,14 +34,15 @@ def test_installing_again_changes_nothing(seat: Seat) -> None:
     seat.attached_bridge()
     before = seat.show("MainPID")
     document = json.loads(seat.hearth("install", "--json").stdout)
-    assert (document["written"], document["unchanged"]) == ([], [SOCKET, SERVICE, DROP_IN])
+    assert (document["written"], document["unchanged"]) == ([], [SOCKET, SERVICE, PORT, DROP_IN])
     assert document["enabled"] is True
     assert seat.show("MainPID") == before
 
 
 def test_a_dry_run_says_what_it_would_do_and_does_nothing(bare_seat: Seat) -> None:
     document = json.loads(bare_seat.hearth("install", "--dry-run", "--json").stdout)
-    assert (document["dryRun"], document["written"], document["enabled"]) == (True, [SOCKET, SERVICE, DROP_IN], False)
+    assert (document["dryRun"], document["enabled"]) == (True, False)
+    assert document["written"] == [SOCKET, SERVICE, PORT, DROP_IN]
     assert "would write" in bare_seat.hearth("install", "--dry-run").stdout
     assert unit_files(bare_seat) == set()
 

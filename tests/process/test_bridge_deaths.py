@@ -222,7 +222,12 @@ def test_a_writer_that_is_stuck_in_a_dead_daemon_goes_on_with_the_next(scene: St
         if b'"last"' in payload:
             break
     wire.answer(header["seq"], "last")
-    assert bridge.read()["id"] == "last"
+    answer = bridge.read()
+    while "id" not in answer:
+        # The line that was cut off is no JSON, and may be found out.
+        assert answer["error"]["code"] == -32700
+        answer = bridge.read()
+    assert answer["id"] == "last"
 
 
 def test_a_writer_that_is_stuck_in_a_mad_daemon_is_freed(scene: Stage) -> None:

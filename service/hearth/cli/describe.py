@@ -39,6 +39,7 @@ def _facts(document: Document) -> list[str]:
     facts = {
         "version": document.get("version"),
         "socket": document.get("endpoint"),
+        "HTTP": ", ".join(map(str, document.get("http") or ())),
         "config": document.get("configPath"),
         "servers in": document.get("containment"),
         "degraded": document.get("degraded"),

@@ -1,10 +1,15 @@
 """`hearth serve`."""
 
 import click
+from click.core import ParameterSource
 
 from hearth.cli.target import with_places
 from hearth.host.ports import DEFAULT_PORT, NEXT_PORTS
 from hearth.paths import Places
+
+
+def _is_typed(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 @click.command(short_help="Run the daemon in the foreground.")
@@ -31,7 +36,13 @@ def serve(places: Places, transport: str, http_bind: str, http_port: int, allow_
     from hearth.server import main
 
     more: list[str] = []
-    if transport == "http":
+    if transport != "http":
+        context = click.get_current_context()
+        given = [name for name in ("http_bind", "http_port", "allow_remote") if _is_typed(context, name)]
+        if given:
+            words = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+            click.echo(f"hearth: warning: {words} without --transport http has no effect", err=True)
+    else:
         host = f"[{http_bind}]" if ":" in http_bind else http_bind
         more = ["--http", f"{host}:{http_port}", *(["--allow-remote"] if allow_remote else [])]
     return main([*places.arguments(), *more])

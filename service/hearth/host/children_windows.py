@@ -75,11 +75,8 @@ if sys.platform == "win32":
             line, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, cwd=cwd, creationflags=_FLAGS
         )
         try:
-            job = jobs.confine(jobs.handle_of(process))
-            jobs.resume(jobs.handle_of(process))
+            job = jobs.let_run(process)
         except OSError:
-            process.kill()
-            process.wait()
             for end in (process.stdin, process.stdout, process.stderr):
                 if end:
                     end.close()

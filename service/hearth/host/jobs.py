@@ -120,14 +120,21 @@ if sys.platform == "win32":
     ) -> "tuple[subprocess.Popen[bytes], Job]":
         """Start a program inside a job of its own, by subprocess.Popen and with its options. Raises OSError."""
         process = subprocess.Popen(command, creationflags=creationflags | SUSPENDED, **options)
+        return process, let_run(process)
+
+    def let_run(process: "subprocess.Popen[bytes]") -> Job:
+        """Let a process run that was born suspended, in a job of its own. Raises OSError, and it is no more."""
+        job: Job | None = None
         try:
             job = confine(handle_of(process))
             resume(handle_of(process))
         except OSError:
             process.kill()
             process.wait()
+            if job:
+                job.close()
             raise
-        return process, job
+        return job
 
     def handle_of(process: "subprocess.Popen[bytes]") -> int:
         """The process's handle, valid until it is waited for."""

@@ -8,6 +8,7 @@ import functools
 import gc
 import logging
 import os
+import socket
 import sys
 import time
 from collections.abc import Callable, Coroutine
@@ -54,8 +55,10 @@ def run(start: Start) -> int:
         if start.nursery:
             start.nursery.put_to_use()
         FILES.keep_in(start.places.server_log)
+        # First what may be refused: a socket that was made would have to be taken away again.
+        ports = start.ports()
         listener = start.listen()
-        daemon = Daemon(start, settings, claim, listener)
+        daemon = Daemon(start, settings, claim, listener, ports)
         _loop_run()(daemon.serve())
     finally:
         FILES.close()
@@ -80,8 +83,11 @@ def _loop_run() -> Callable[[Coroutine[Any, Any, None]], None]:
 class Daemon:
     """One daemon, from READY to STOPPING. It is the steward of its connections."""
 
-    def __init__(self, start: Start, settings: Config, claim: Claim, listener: Listener) -> None:
+    def __init__(
+        self, start: Start, settings: Config, claim: Claim, listener: Listener, ports: list[socket.socket]
+    ) -> None:
         self._start = start
+        self._ports = ports
         self._places = start.places
         self._notifier = start.notifier
         self._claim = claim
@@ -122,7 +128,7 @@ class Daemon:
         # Before the registry says that it runs: whoever reads that may send a signal at once.
         self._watch_signals()
         self._claim.register(self.hub.daemon_id, self._settings.hash)
-        self.http = self._reception.serve_ports(self._start.ports())
+        self.http = self._reception.serve_ports(self._ports)
         self._reception.open()
         self._announce()
         self.hub.light()

@@ -241,6 +241,10 @@ def _run(start: Start) -> int:
         print(f"hearth: {exc}", file=sys.stderr)
         return exc.exit_code
     except Exception as exc:
+        if start.http is not None and isinstance(exc, StartError):
+            # A person asked for a port and sits in front of it: who else connects has no need of this daemon.
+            print(f"hearth: {exc}", file=sys.stderr)
+            return exc.exit_code
         from hearth.server.degraded import run as run_degraded
 
         if start.nursery:
