@@ -4,17 +4,13 @@ Only entries that change are shown, never what is beside them: a client's file m
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
-from hearth import secrecy
+from hearth.cli import entry_secrets
 from hearth.clients.kinds import KINDS
 from hearth.clients.linking import Change, Outcome
 from hearth.masking import Mask
-
-_VARIABLES = frozenset({"env", "environment"})
-_HEADERS = frozenset({"headers", "http_headers"})
-_ARGUMENTS = frozenset({"args", "command"})
 
 
 def title(client: str) -> str:
@@ -41,7 +37,7 @@ def diff(outcome: Outcome) -> list[str]:
 def _lines(path: str, text: str | None, value: Any, change: Change) -> list[str]:
     if text is None:
         return []
-    found = {*secrets(change.former), *secrets(change.new)}
+    found = {*entry_secrets.of_entry(change.former), *entry_secrets.of_entry(change.new)}
     if found and "\\" in text:
         # A secret may be written in escapes, and would not be seen.
         text = _plain(path, value)
@@ -60,30 +56,6 @@ def _plain(path: str, value: Any) -> str:
 
         return written(value)
     return json.dumps(value, indent=2, ensure_ascii=False)
-
-
-def secrets(entry: Any) -> Iterator[str]:
-    """What may be secret in an entry, whoever's it is."""
-    if not isinstance(entry, dict):
-        return
-    for key, value in entry.items():
-        if key in _VARIABLES and isinstance(value, dict):
-            yield from _named(value, secrecy.of_variable)
-        elif key in _HEADERS and isinstance(value, dict):
-            yield from _named(value, secrecy.of_header)
-        elif key in _ARGUMENTS and isinstance(value, list):
-            yield from secrecy.of_arguments([word for word in value if isinstance(word, str)])
-        elif isinstance(value, dict):
-            yield from secrets(value)
-        elif isinstance(value, str):
-            yield from secrecy.of_url(value) if "://" in value else ()
-            yield from [value] if secrecy.SECRET_NAME.search(key) else ()
-
-
-def _named(values: dict[str, Any], secrets_of: Any) -> Iterator[str]:
-    for name, value in values.items():
-        if isinstance(value, str) and "${" not in value:
-            yield from secrets_of(name, value)
 
 
 def document(outcome: Outcome, action: str, dry_run: bool) -> dict[str, Any]:

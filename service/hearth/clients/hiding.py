@@ -64,7 +64,12 @@ def is_secret(name: str, value: str) -> bool:
 
 def has_secret(value: str) -> bool:
     """Whether a value has one in it by its shape."""
-    return any(True for _ in _spans(value))
+    return bool(_spans(value))
+
+
+def shapes(value: str) -> list[str]:
+    """What a value has in it that is a secret by its shape."""
+    return [value[start:end] for start, end, _ in _spans(value)]
 
 
 def named(name: str, text: Text) -> Text:

@@ -17,8 +17,7 @@ from hearth.host import private_files
 from hearth.host.folders import refusal
 from hearth.host.locks import Lock
 
-# What may hold secrets is for its owner; so are the folders that are made for it.
-NEW_FILE_MODE = 0o600
+# What may hold secrets is for its owner, as every new file is; so are the folders that are made for it.
 NEW_FOLDER_MODE = 0o700
 # Another `hearth add` takes milliseconds, unless it waits for a person to answer; who waits longer is told.
 LOCK_SECONDS = 10.0
@@ -48,24 +47,25 @@ def replace(path: str, data: bytes, is_due: Callable[[], bool] = lambda: True) -
     Says whether it was done. Raises StartError, and the file is as it was.
     """
     target = os.path.realpath(path)
-    temporary = f"{target}.{os.getpid()}.new"
+    # Set once it is made: what was there before under any name is somebody else's.
+    temporary = ""
     try:
         _make_folder(os.path.dirname(target))
         former = _stat(target)
         if former is not None and not os.access(target, os.W_OK):
             # The folder would let it be replaced; that it may not be written was meant.
             raise PermissionError(errno.EACCES, "it is read-only")
-        _write(temporary, data, former, target)
+        descriptor, temporary = _made_beside(target)
+        _write(descriptor, data, former, target)
         if not is_due():
-            private_files.remove(temporary)
             return False
-        os.replace(temporary, target)
+        private_files.replace(temporary, target)
+        temporary = ""
     except OSError as exc:
-        private_files.remove(temporary)
         raise refusal("write", path, exc) from exc
-    except BaseException:
-        private_files.remove(temporary)
-        raise
+    finally:
+        if temporary:
+            private_files.remove(temporary)
     _sync_folder(os.path.dirname(target))
     return True
 
@@ -96,9 +96,16 @@ def _stat(path: str) -> os.stat_result | None:
         return None
 
 
-def _write(temporary: str, data: bytes, former: os.stat_result | None, target: str) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    with open(os.open(temporary, flags, NEW_FILE_MODE), "wb") as file:
+def _made_beside(target: str) -> tuple[int, str]:
+    """A new file with a name of its own, for its owner only."""
+    import tempfile
+
+    folder, name = os.path.split(target)
+    return tempfile.mkstemp(".new", f"{name}.", folder)
+
+
+def _write(descriptor: int, data: bytes, former: os.stat_result | None, target: str) -> None:
+    with open(descriptor, "wb") as file:
         if former is not None:
             _take_after(file.fileno(), former, target)
         file.write(data)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hearth.errors import StartError
-from hearth.host import edited_files
+from hearth.host import edited_files, private_files
 
 
 def fail(number: int):  # type: ignore[no-untyped-def]
@@ -56,4 +56,51 @@ def test_attributes_are_kept(tmp_path: Path) -> None:
         pytest.skip("this file system has no attributes")
     edited_files.replace(str(path), b"new")
     assert os.getxattr(path, "user.note") == b"mine"
+    assert path.read_bytes() == b"new"
+
+
+def test_a_file_of_somebody_else_s_beside_it_is_never_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("former")
+    # What a temporary file may be called: by this process's number, and by whatever is drawn.
+    others = [tmp_path / f"config.toml.{os.getpid()}.new", tmp_path / "config.toml.drawn.new"]
+    for other in others:
+        other.write_text("somebody's")
+    names = iter(["drawn", "free"])
+    monkeypatch.setattr("tempfile._get_candidate_names", lambda: names)
+    assert edited_files.replace(str(path), b"new")
+    assert path.read_bytes() == b"new"
+    assert [other.read_text() for other in others] == ["somebody's"] * 2
+    assert len(os.listdir(tmp_path)) == 3
+
+
+def test_when_no_name_is_free_nothing_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("former")
+    removed: list[str] = []
+    monkeypatch.setattr(os, "open", fail(errno.EEXIST))
+    monkeypatch.setattr("tempfile.TMP_MAX", 3)
+    monkeypatch.setattr("hearth.host.private_files.remove", removed.append)
+    with pytest.raises(StartError, match="cannot write"):
+        edited_files.replace(str(path), b"new")
+    assert removed == []
+    assert path.read_text() == "former"
+
+
+def test_a_file_that_somebody_reads_at_the_moment_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As on Windows, where it cannot be replaced meanwhile.
+    path = tmp_path / "config.toml"
+    path.write_text("former")
+    replace, refusals = os.replace, iter([errno.EACCES, errno.EACCES])
+
+    def refuse_first(source: str, target: str) -> None:
+        if number := next(refusals, None):
+            raise OSError(number, os.strerror(number))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", refuse_first)
+    monkeypatch.setattr("hearth.host.private_files.replace", private_files._replace_patiently)
+    assert edited_files.replace(str(path), b"new")
     assert path.read_bytes() == b"new"
