@@ -40,7 +40,9 @@ def test_every_module_has_byte_code_that_does_not_look_at_the_time_of_its_source
 def test_the_units_start_the_interpreter_of_the_package_and_systemd_takes_them(unpacked: Path) -> None:
     folder = unpacked / "usr/lib/systemd"
     units = sorted(path.relative_to(folder).as_posix() for path in folder.glob("*/*.s*"))
-    assert {"user/mcp.socket", "user/mcp.service", "user/mcp@.socket", "user/mcp@.service"} <= set(units)
+    names = ("mcp.socket", "mcp.service", "mcp-http.socket", "mcp@.socket", "mcp@.service")
+    system_wide = ("mcp-user@.socket", "mcp-user@.service")
+    assert set(units) == {f"user/{name}" for name in names} | {f"system/{name}" for name in system_wide}
     for name in units:
         text = (folder / name).read_text()
         assert "Written by `hearth install`" not in text.partition("[Unit]")[0].replace("\n# ", " "), name

@@ -176,3 +176,28 @@ def test_packages_can_be_told_to_start_nothing(host: Host, built: Path) -> None:
     host.machine.check("chmod", "+x", POLICY)
     host.dpkg("--install", built)
     assert (ann.show("LoadState", SOCKET), ann.state(SOCKET)) == ("loaded", "inactive")
+
+
+def test_the_port_for_http_is_opened_by_hand_only_and_closed_with_the_package(host: Host, built: Path) -> None:
+    socket, port = "mcp-http.socket", 3847
+    ann, ben = host.seat("ann"), host.seat("ben")
+
+    def is_held() -> bool:
+        """Looked up and not knocked at: a connection would start the daemon. 0A is the state of a listening socket."""
+        table = [line.split() for line in host.machine.check("cat", "/proc/net/tcp").splitlines()]
+        return any(each[1].endswith(f":{port:04X}") and each[3] == "0A" for each in table[1:])
+
+    host.dpkg("--install", built)
+    host.machine.check("systemctl", "--global", "preset-all")
+    assert host.machine.run("systemctl", "--global", "is-enabled", socket).stdout.strip() == "disabled"
+    assert ben.show("FragmentPath", socket) == f"/usr/lib/systemd/user/{socket}"
+    assert (ann.state(socket), ben.state(socket), is_held()) == ("inactive", "inactive", False)
+    ann.systemctl("enable", "--now", socket)
+    host.machine.check("systemctl", "--global", "enable", socket, "mcp@work.socket")
+    assert is_held()
+    host.dpkg("--remove", package.NAME)
+    # Stopped, and not only without the port because its file is gone.
+    assert (ann.state(socket), is_held()) == ("inactive", False)
+    assert ann.processes("hearth.server") == []
+    host.dpkg("--purge", package.NAME)
+    assert host.machine.check("find", "/etc/systemd/user", "-name", "mcp*") == ""
