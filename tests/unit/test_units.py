@@ -2,6 +2,8 @@
 
 import configparser
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -203,6 +205,57 @@ def test_the_start_limits_are_finite_and_a_few(service: configparser.ConfigParse
     assert 1 <= int(service["Unit"]["StartLimitBurst"]) <= 5
     assert float(service["Unit"]["StartLimitIntervalSec"]) > 0
     assert service["Service"]["Restart"] == "no"
+
+
+# What systemd tells a command that runs after the service; nobody else can set it.
+TOLD_BY_SYSTEMD = {"SERVICE_RESULT", "EXIT_CODE", "EXIT_STATUS"}
+SHELL_BUILTINS = {"[", "exec", "exit", "test", "true"}
+
+
+def privileged_commands(name: str) -> list[tuple[str, list[str]]]:
+    """The prefixes and the words of each command that systemd runs as root."""
+    text = (TEMPLATES / name).read_text()
+    # Commands of a socket have no User= of their own here.
+    all_are = name.startswith("system/") and not re.search("^User=", text, re.MULTILINE)
+    found = re.findall(r"^Exec\w+=([-@:+!]*)(.*)$", text, re.MULTILINE)
+    return [(prefix, shlex.split(line)) for prefix, line in found if all_are or set("+!") & set(prefix)]
+
+
+def looked_up(script: str) -> list[str]:
+    """The commands of a shell script, of the plain kind that units have, that its shell would search PATH for."""
+    words = [part.split() for part in re.split(r"\|\||&&|[;|&\n]", script)]
+    commands = [each[1] if each[:1] == ["exec"] else each[0] for each in words if each]
+    return [word for word in commands if word not in SHELL_BUILTINS and not word.startswith("/")]
+
+
+@pytest.mark.parametrize("name", ALL_NAMES)
+def test_what_runs_as_root_finds_nothing_by_a_path_or_a_variable_that_is_a_user_s(name: str) -> None:
+    """A drop-in may set PATH to folders of the user that the daemon is for."""
+    for prefix, words in privileged_commands(name):
+        assert words[0].startswith("/"), words
+        # Without the colon systemd itself would put variables in.
+        assert ":" in prefix or not any("$" in word for word in words), words
+        if words[0] == "/bin/sh":
+            assert words[1] == "-c" and len(words) == 3, words
+            assert looked_up(words[2]) == []
+            assert set(re.findall(r"\$\{?(\w*)", words[2])) <= TOLD_BY_SYSTEMD
+            assert "`" not in words[2]
+        else:
+            assert os.path.basename(words[0]) in {"install", "rm"}, "a command that starts others is to be looked at"
+
+
+def test_the_commands_of_the_system_wide_units_that_run_as_root_are_seen() -> None:
+    counts = {name: len(privileged_commands(name)) for name in ALL_NAMES if privileged_commands(name)}
+    assert counts == {"system/mcp-user@.service": 1, "system/mcp-user@.socket": 2}
+    assert looked_up("[ a != b ] || exec systemctl stop; /bin/rm x && ls") == ["systemctl", "ls"]
+
+
+def test_a_package_s_preset_decides_about_each_socket_of_a_user() -> None:
+    """systemd enables what no preset speaks of when it is asked to preset everything."""
+    preset = (TEMPLATES.parent / "packaging" / "deb" / "80-mcp-hearth.preset").read_text().splitlines()
+    decided = dict(reversed(line.split()) for line in preset if not line.startswith("#"))
+    assert decided == {"mcp.socket": "enable", "mcp@.socket": "disable", "mcp-http.socket": "disable"}
+    assert set(decided) == {name for name in SOCKETS if "/" not in name}
 
 
 @pytest.mark.parametrize("name", ALL_NAMES)
