@@ -269,3 +269,56 @@ def test_only_root_installs_for_others_and_only_for_users_that_can_run_it(host: 
     host.root("uninstall", "--system")
     until(lambda: host.machine.run("test", "-e", f"/run/mcp/{user.uid}.sock").returncode == 1, "it is gone")
     assert host.machine.run("sh", "-c", "ls -d /etc/systemd/system/mcp-user@*").returncode != 0
+
+
+def test_no_program_of_a_user_s_path_runs_as_root(host: Host) -> None:
+    user = host.user()
+    service = f"mcp-user@{user.uid}.service"
+    folder = f"{user.home}/.local/bin"
+    trap = f'#!/bin/sh\nid -u >>{user.home}/sprung-"${{0##*/}}"\nexec "/usr/bin/${{0##*/}}" "$@"\n'
+    copies = "for name in sh rm install env; do cp systemctl $name; done"
+    script = f'mkdir -p "$0"; cd "$0"; cat >systemctl; chmod +x systemctl; {copies}'
+    host.machine.check("sh", "-c", script, folder, user=user, stdin=trap)
+    host.root("install", "--system", "--user", user.name, "--path", f"{folder}:/usr/bin:/bin")
+    client = host.bridge(user)
+    assert json.loads(client.call("desk__facts"))["environ"]["PATH"] == f"{folder}:/usr/bin:/bin"
+    client.close()
+    host.machine.check("systemctl", "reload", service)
+    host.machine.check("systemctl", "stop", service)
+    # What runs after the end has run, and well: the unit's starts do not count.
+    assert host.show(service, "Result") == "success"
+    host.root("uninstall", "--system", "--user", user.name)
+    assert host.machine.run("sh", "-c", f"cat {user.home}/sprung-*").stdout == ""
+
+
+def test_others_are_not_made_to_run_what_somebody_else_could_change(host: Host) -> None:
+    alice, bob = host.user(), host.user()
+    own, linked, shared = f"{bob.home}/venv", f"/opt/linked-by-{bob.name}", f"/opt/shared-with-{bob.name}"
+    host.machine.check("cp", "-a", str(host.installation.root), own)
+    host.machine.check("chmod", "755", bob.home)
+
+    def refusal(python: str, *arguments: str) -> str:
+        done = host.machine.run(python, "-I", "-m", "hearth", "install", "--system", "--user", alice.name, *arguments)
+        assert done.returncode == 1, done.stdout
+        assert host.machine.run("ls", "/etc/systemd/system/mcp-user@.socket").returncode != 0
+        return done.stderr
+
+    # The venv is root's, the folder above is not.
+    assert f"{bob.home} belongs to {bob.name}" in refusal(f"{own}/bin/python")
+    # By a link, too.
+    host.machine.check("ln", "-s", own, linked)
+    assert f"{bob.home} belongs to {bob.name}" in refusal(f"{linked}/bin/python")
+    # One file of the package.
+    module = str(host.installation.package / "errors.py")
+    host.machine.check("chown", bob.name, module)
+    try:
+        assert f"{module} belongs to {bob.name}" in refusal(host.installation.python)
+    finally:
+        host.machine.check("chown", "root", module)
+    host.machine.check("mkdir", "-p", f"{shared}/bin")
+    host.machine.check("chgrp", bob.name, shared)
+    host.machine.check("chmod", "g+w", shared)
+    said = refusal(host.installation.python, "--path", f"{shared}/bin:/usr/bin:/bin")
+    assert f"{shared} can be written to by the group {bob.name}" in said
+    # What is the user's own may be searched.
+    host.root("install", "--system", "--user", bob.name, "--path", f"{bob.home}:/usr/bin:/bin")

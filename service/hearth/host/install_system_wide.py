@@ -3,14 +3,15 @@
 Typed by root. Knows nothing of how a person is told about it: `Outcome` says what was done and what is left to type.
 """
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hearth.errors import HearthError
-from hearth.host import unit_files, units, written_files
+from hearth.host import ownership, unit_files, units, written_files
 from hearth.host.byte_code import compile_package
 from hearth.host.install_systemd import MANAGER
 from hearth.host.keg import lasting
@@ -23,6 +24,15 @@ FOLDER = "/etc/systemd/system"
 PACKAGED = "/usr/lib/systemd/system"
 # An interpreter starts in 20 ms; a home on a network may have to be mounted first.
 _TRIAL_SECONDS = 30
+# What the interpreter reads on its way to the daemon. Of the libraries all that is in them matters, not only the way.
+_PLACES_CODE = """
+import json, os, sys, sysconfig
+import hearth.server.entry
+package = os.path.dirname(os.path.dirname(hearth.server.entry.__file__))
+libraries = [package, sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+ways = [sys.executable, os.path.join(sys.prefix, "pyvenv.cfg"), *sys.path]
+print(json.dumps([ways, sorted(set(libraries))]))
+"""
 _ANY = units.of_user("*")
 
 
@@ -47,14 +57,16 @@ def install(
     """Put the templates in place and have systemd listen for each of these users. Doing it again changes nothing.
 
     Without `search`, a PATH that is kept for one of them stays. Raises HearthError for whoever is not root, for a user
-    who does not exist or cannot run this installation, when a file of somebody else is in the way, and when systemd
-    refuses.
+    who does not exist or cannot run this installation, for an installation or a PATH that others could change, when a
+    file of somebody else is in the way, and when systemd refuses.
     """
     _demand_root("install")
     python = lasting(python)
     owners = [_owner(name) for name in dict.fromkeys(users)]
+    _demand_good_hands(python)
     for owner in owners:
         _try_out(python, owner)
+        _demand_own_path(owner, search or NOTHING)
     wanted = {} if unit_files.is_packaged(PACKAGED, _ANY, python) else unit_files.rendered(python, _ANY)
     drop_ins = [] if search is None else [owner.units.path_drop_in for owner in owners]
     plan, texts = unit_files.plan(FOLDER, _ANY, wanted, drop_ins, search or NOTHING)
@@ -127,31 +139,65 @@ def _owner(name: str) -> _Owner:
     return _Owner(found.pw_name, found.pw_uid, found.pw_gid)
 
 
+def _demand_good_hands(python: str) -> None:
+    """Whoever can change the installation would run code as every user that it is set up for."""
+    # First of all the interpreter: the rest is what it says.
+    objection = ownership.objection(python)
+    if objection is None:
+        ways, libraries = json.loads(_said(python, _PLACES_CODE, None))
+        objections = [*map(ownership.objection, ways), *map(ownership.objection_below, libraries)]
+        objection = next(filter(None, objections), None)
+    if objection is not None:
+        raise HearthError(
+            f"{objection}, so others than root could change what these users' daemons run. For --system, install Hearth"
+            " as a package of the system or into a folder that root alone can write to: `sudo python3 -m venv"
+            " /opt/hearth`, then `sudo /opt/hearth/bin/pip install mcp-hearth`"
+        )
+
+
+def _demand_own_path(owner: _Owner, search: Search) -> None:
+    trusted = ownership.Trusted((0, owner.uid), ownership.private_group(owner.name, owner.gid))
+    for folder in search.folders:
+        objection = ownership.objection(folder, trusted)
+        if objection is not None:
+            raise HearthError(
+                f"{folder!r} cannot be searched for programs of {owner.name}: {objection}. Leave it out of --path, or"
+                f" let only root and {owner.name} write there"
+            )
+
+
 def _try_out(python: str, owner: _Owner) -> None:
     """An installation in root's home works for root alone: better said now than by a unit that fails later."""
-    if sys.platform == "win32":
-        return
+    _said(python, "import hearth.server.entry", owner)
+
+
+def _said(python: str, code: str, owner: _Owner | None) -> str:
+    """What a piece of Python prints, run as the daemon will be, by that user or by root."""
+    who: dict[str, Any] = {}
+    done: subprocess.CompletedProcess[str]
+    if sys.platform != "win32" and owner is not None:
+        who = {"user": owner.uid, "group": owner.gid, "extra_groups": os.getgrouplist(owner.name, owner.gid)}
     try:
         done = subprocess.run(
-            [python, "-I", "-c", "import hearth.server.entry"],
-            user=owner.uid,
-            group=owner.gid,
-            extra_groups=os.getgrouplist(owner.name, owner.gid),
+            [python, "-I", "-c", code],
             cwd="/",
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=_TRIAL_SECONDS,
             check=False,
+            **who,
         )
-        said = done.stderr.strip().splitlines()[-1:] if done.returncode else None
+        problem = done.stderr.strip().splitlines()[-1:] if done.returncode else None
     except (OSError, subprocess.TimeoutExpired) as exc:
-        said = [str(exc)]
-    if said is not None:
-        raise HearthError(
-            f"{owner.name} cannot run this installation ({''.join(said) or python}); install Hearth where every user"
-            " can read it, such as /opt/hearth"
-        )
+        problem = [str(exc)]
+    else:
+        if problem is None:
+            return done.stdout
+    raise HearthError(
+        f"{owner.name if owner else 'root'} cannot run this installation ({''.join(problem) or python}); install Hearth"
+        " where every user can read it, such as /opt/hearth"
+    )
 
 
 def _remove(names: Iterable[str]) -> None:
