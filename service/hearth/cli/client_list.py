@@ -1,7 +1,6 @@
 """`hearth connect` without a client: which there are on this machine, and whether they are connected."""
 
 import json
-import os
 from typing import Any
 
 import click
@@ -15,7 +14,7 @@ from hearth.errors import ConfigError
 
 def show(as_json: bool) -> int:
     """Print them."""
-    rows = [_row(each) for each in finding.tables(os.getcwd())]
+    rows = [_row(each) for each in finding.tables(finding.here())]
     if as_json:
         click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
         return 0

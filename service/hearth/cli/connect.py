@@ -1,7 +1,6 @@
 """`hearth connect`."""
 
 import json
-import os
 import sys
 from typing import Any
 
@@ -10,6 +9,7 @@ import click
 from hearth import config
 from hearth.bridge.options import MODES
 from hearth.cli import client_changes, client_list, client_names, ending
+from hearth.cli.client_links import linked
 from hearth.cli.entry import client_config
 from hearth.cli.target import with_places
 from hearth.cli.tool_diff import styled
@@ -17,7 +17,7 @@ from hearth.clients import finding, linking, planning, records
 from hearth.clients.kinds import KINDS, PROJECT, SCOPES, Table
 from hearth.clients.linking import Outcome
 from hearth.clients.planning import Plan
-from hearth.errors import ConfigError, HearthError, Refused
+from hearth.errors import ConfigError, Refused
 from hearth.paths import Places
 
 _FOR_PRINT = ("servers", "name", "mode", "role", "agent_id")
@@ -31,7 +31,7 @@ _FOR_PRINT = ("servers", "name", "mode", "role", "agent_id")
 @click.option("--scope", type=click.Choice(SCOPES), help="Only these files. Those of a project are touched only so.")
 @click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON, and ask nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON; asks nothing, so say --yes.")
 @click.option("--print", "print_only", is_flag=True, help="Print an entry to paste; change nothing.")
 @click.option("--server", "servers", multiple=True, metavar="NAME", help="With --print: offer only this server.")
 @click.option("--name", metavar="KEY", help="With --print: the entry's name in the client.  [default: hearth]")
@@ -84,18 +84,21 @@ def connect(
     if not clients and not every:
         return client_list.show(as_json)
     planned, problems = _plans(places, client_names.check(clients), scope, way)
-    outcomes = _do(planned, places, problems, dry_run=True)
-    if not dry_run and any(outcome.changes for outcome in outcomes):
+    code = ConfigError.exit_code if problems else 0
+    links = linked(planned, places, dry_run=True)
+    if not dry_run and links.changed:
         if not as_json:
-            _show(outcomes)
-            _ask(yes)
-        outcomes = _do(planned, places, problems, dry_run=False)
+            _show(links.outcomes)
+        _ask(yes, as_json)
+        links = linked(planned, places, dry_run=False)
+    problems += [problem for problem in links.problems if problem not in problems]
     if as_json:
-        documents = [client_changes.document(outcome, "connected", dry_run) for outcome in outcomes]
+        documents = [client_changes.document(outcome, "connected", dry_run) for outcome in links.outcomes]
         click.echo(json.dumps({"clients": documents, "problems": problems}, indent=2, ensure_ascii=False))
     else:
-        _report(outcomes, dry_run)
-    return _complain(problems, as_json)
+        _report(links.outcomes, dry_run)
+        _complain(problems)
+    return code or links.exit_code
 
 
 # --- what is to be done
@@ -106,10 +109,11 @@ def _plans(places: Places, clients: list[str], scope: str | None, way: str | Non
     servers = config.load(places).servers
     planned: list[Plan] = []
     problems: list[str] = []
+    folder = finding.here()
     for client in clients or KINDS:
-        tables = [table for table in finding.tables(os.getcwd(), [client]) if _is_meant(table, scope)]
+        tables = [table for table in finding.tables(folder, [client]) if _is_meant(table, scope)]
         if not tables and clients:
-            problems.append(_absent(client, scope))
+            problems.append(finding.NOWHERE if scope == PROJECT and folder is None else _absent(client, scope))
         found = {}
         for table in tables:
             try:
@@ -134,22 +138,11 @@ def _absent(client: str, scope: str | None) -> str:
     return f"{title} was not found on this machine: neither its command nor a folder of its settings"
 
 
-def _do(planned: list[Plan], places: Places, problems: list[str], dry_run: bool) -> list[Outcome]:
-    outcomes = []
-    for plan in planned:
-        try:
-            outcome = linking.connect(plan.table, plan.replace, plan.whole, places, dry_run)
-            outcomes.append(outcome._replace(notes=outcome.notes + plan.notes))
-        except ConfigError as exc:
-            problems += [problem for problem in exc.problems if problem not in problems]
-        except HearthError as exc:
-            problems += [str(exc)] if str(exc) not in problems else []
-    return outcomes
-
-
-def _ask(yes: bool) -> None:
+def _ask(yes: bool, as_json: bool) -> None:
     if yes:
         return
+    if as_json:
+        raise Refused("nothing was changed, as with --json nobody is asked: say --yes to do it, or --dry-run to look")
     if not sys.stdin.isatty():
         raise Refused(
             "nothing was changed, as there is no terminal to ask at: say --yes to do it, or --dry-run to look"
@@ -192,10 +185,9 @@ def _report(outcomes: list[Outcome], dry_run: bool) -> None:
         click.echo("Nothing had to be changed.")
 
 
-def _complain(problems: list[str], as_json: bool) -> int:
-    for problem in problems if not as_json else ():
+def _complain(problems: list[str]) -> None:
+    for problem in problems:
         click.echo(f"{click.style('hearth:', fg='red')} {problem}", err=True)
-    return ConfigError.exit_code if problems else 0
 
 
 # --- printing

@@ -5,6 +5,7 @@ import json
 import click
 
 from hearth.cli import client_changes, client_names
+from hearth.cli.client_links import sentences
 from hearth.cli.tool_diff import styled
 from hearth.clients import linking
 from hearth.clients.kinds import KINDS
@@ -47,7 +48,7 @@ def disconnect(clients: tuple[str, ...], every: bool, dry_run: bool, as_json: bo
             try:
                 outcomes.append(linking.disconnect(table, dry_run))
             except HearthError as exc:
-                problems += exc.problems if isinstance(exc, ConfigError) else [str(exc)]
+                problems += sentences(exc)
                 code = code or exc.exit_code
     if as_json:
         documents = [client_changes.document(outcome, "disconnected", dry_run) for outcome in outcomes]

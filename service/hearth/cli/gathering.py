@@ -48,7 +48,10 @@ def gather(clients: Iterable[str], scopes: Iterable[str], own: str) -> Gathered:
     chosen = tuple(clients) or tuple(KINDS)
     wanted = chosen_scopes(scopes)
     gathered = Gathered([], [], [])
-    for table in finding.tables(os.getcwd(), chosen):
+    folder = finding.here()
+    if folder is None and PROJECT in wanted:
+        gathered.problems.append(finding.NOWHERE)
+    for table in finding.tables(folder, chosen):
         try:
             if table.scope in wanted and os.path.realpath(table.path) != os.path.realpath(own):
                 gathered.found.extend(finding.read(table))
@@ -70,7 +73,7 @@ def left_out(clients: Iterable[str], scopes: Iterable[str]) -> list[str]:
     """The files of this folder's project that have servers, where those were not asked for."""
     if PROJECT in chosen_scopes(scopes):
         return []
-    tables = finding.tables(os.getcwd(), tuple(clients) or tuple(KINDS))
+    tables = finding.tables(finding.here(), tuple(clients) or tuple(KINDS))
     return [table.path for table in tables if table.scope == PROJECT and _has_servers(table)]
 
 
@@ -83,7 +86,10 @@ def _has_servers(table: Table) -> bool:
 
 def gather_file(path: str) -> Gathered:
     """The entries of a file with servers in it, whoever's. Raises ConfigError."""
-    same = [table for table in finding.tables(os.getcwd()) if os.path.realpath(table.path) == os.path.realpath(path)]
+    folder = finding.here()
+    if folder is None and not os.path.isabs(path):
+        raise ConfigError([f"{path}: cannot be found from here: the current folder is gone; give the whole path"])
+    same = [table for table in finding.tables(folder) if os.path.realpath(table.path) == os.path.realpath(path)]
     if same:
         return Gathered(same, [found for table in same for found in finding.read(table)], [])
     document = finding.opened(path)

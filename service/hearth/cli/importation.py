@@ -1,7 +1,7 @@
 """Servers of clients into Hearth's config: the plan with this shell and this config, and its carrying out.
 
-Either everything of a plan is done, or nothing is left of it: secrets first, as the config names them; then one edit of
-the config; if that fails, the secrets go again.
+Either everything of a plan is done, or nothing is left of it: secrets first, as the config names them; then whose entry
+became which server; last one edit of the config, of which a running daemon is told. If one fails, those before it go.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from hearth.clients.kinds import KINDS
 from hearth.clients.placeholders import Surroundings
 from hearth.config import edits
 from hearth.config.loading import FILE_LIMIT_BYTES, read_file
-from hearth.errors import Refused, VaultError
+from hearth.errors import HearthError, Refused, VaultError
 from hearth.paths import Places, home_dir
 from hearth.vault import Vault
 
@@ -58,20 +58,20 @@ def _secrets() -> importing.SecretOf:
 def carry_out(places: Places, made: Plan) -> Imported:
     """Do what was planned. Raises HearthError, and then nothing is done."""
     changed, where = None, None
-    if made.servers:
-        new = {name: each.value for name, each in made.secrets.items() if each.is_new}
-        stored: list[str] = []
-        try:
-            for name, value in new.items():
-                where = Vault("secrets").put(name, value)
-                stored.append(name)
+    new = {name: each.value for name, each in made.secrets.items() if each.is_new} if made.servers else {}
+    links = [(each.table, each.name, server) for each, server in made.links() if each.table.client in KINDS]
+    stored: list[str] = []
+    former: records.Former = {}
+    try:
+        for name, value in new.items():
+            where = Vault("secrets").put(name, value)
+            stored.append(name)
+        former = records.remember_all(links)
+        if made.servers:
             changed = config_file.change(places, lambda data: _added(places, data, made), dry_run=False)
-        except BaseException:
-            _take_back(stored)
-            raise
-    for each, server in made.links():
-        if each.table.client in KINDS:
-            records.remember(each.table, each.name, server)
+    except BaseException:
+        _take_back(stored, former)
+        raise
     return Imported(changed, where, config_file.tell_daemon(places) if changed else None)
 
 
@@ -90,7 +90,10 @@ def _added(places: Places, data: bytes | None, made: Plan) -> bytes:
     return data
 
 
-def _take_back(names: list[str]) -> None:
+def _take_back(names: list[str], former: records.Former) -> None:
+    # A name that Hearth has no server of is taken for none.
+    with contextlib.suppress(HearthError):
+        records.take_back(former)
     for name in names:
         # What is left is found by nobody; the reason that is told is the first one.
         with contextlib.suppress(VaultError):

@@ -155,6 +155,8 @@ def _report(finished: Setup, places: Places, trials: list[Trial], problems: list
     for outcome in finished.links.changed:
         names = ", ".join(change.name for change in outcome.changes)
         click.echo(f"{gathering.title(outcome.table.client)} is connected: {names} in {outcome.table.path}.")
+        for note in outcome.notes:
+            click.echo(f"{click.style('note:', fg='yellow')} {note}", err=True)
     units = finished.service.units
     if units and units.enabled:
         click.echo(f"{units.manager} listens on {places.socket} and starts the daemon with the first connection.")

@@ -3,9 +3,10 @@
 from typing import Any
 
 from hearth.cli import import_lines, table
+from hearth.cli.client_links import Links
 from hearth.cli.gathering import title
 from hearth.cli.holder import ADVICE_ON_PATH
-from hearth.cli.setup_plan import Links, Service, Setup, is_new, short
+from hearth.cli.setup_plan import Service, Setup, is_new, short
 from hearth.cli.trial import Trial
 from hearth.clients.linking import Outcome
 from hearth.paths import Places
@@ -99,6 +100,7 @@ def as_document(setup: Setup, places: Places, trials: list[Trial], problems: lis
                 "keys": list(each.table.keys),
                 "replaced": [change.name for change in each.changes if change.was is not None],
                 "added": [change.name for change in each.changes if change.was is None],
+                "notes": each.notes,
             }
             for each in setup.links.changed
         ],

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from hearth import config
 from hearth.cli import importation
+from hearth.cli.client_links import Links, linked
 from hearth.cli.gathering import Gathered
 from hearth.cli.importation import Imported
-from hearth.clients import finding, importing, linking, planning, records
+from hearth.clients import finding, importing, planning, records
 from hearth.clients.commands import bridge_command
 from hearth.clients.finding import Found
 from hearth.clients.kinds import Table
@@ -31,19 +32,6 @@ class Service(NamedTuple):
 
     units: Units | None
     reason: str | None = None
-
-
-class Links(NamedTuple):
-    """What is done with clients' files, and what stands in the way: sentences."""
-
-    plans: list[planning.Plan]
-    outcomes: list[linking.Outcome]
-    problems: list[str]
-
-    @property
-    def changed(self) -> list[linking.Outcome]:
-        """Those files that change."""
-        return [outcome for outcome in self.outcomes if outcome.changes]
 
 
 class Setup(NamedTuple):
@@ -97,7 +85,7 @@ def links(places: Places, gathered: Gathered, imports: importing.Plan, one: bool
         return names.get((table, name)) or records.imported(table, name)
 
     plans = planned(gathered.found, gathered.tables, servers, imported, "one" if one else None) if servers else []
-    return _linked(plans, places, dry_run=True)
+    return linked(plans, places, dry_run=True)
 
 
 def planned(
@@ -118,18 +106,7 @@ def planned(
 
 def connect(places: Places, links: Links) -> Links:
     """Connect them."""
-    return _linked(links.plans, places, dry_run=False)
-
-
-def _linked(plans: list[planning.Plan], places: Places, dry_run: bool) -> Links:
-    done = Links(plans, [], [])
-    for plan in plans:
-        try:
-            done.outcomes.append(linking.connect(plan.table, plan.replace, plan.whole, places, dry_run))
-        except HearthError as exc:
-            sentences = exc.problems if isinstance(exc, ConfigError) else [str(exc)]
-            done.problems.extend(each for each in sentences if each not in done.problems)
-    return done
+    return linked(links.plans, places, dry_run=False)
 
 
 def _configured(places: Places) -> Mapping[str, ServerSpec]:

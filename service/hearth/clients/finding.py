@@ -17,6 +17,9 @@ from hearth.config.loading import FILE_LIMIT_BYTES, read_file
 from hearth.errors import ConfigError
 from hearth.paths import home_dir
 
+# What is said where a project is asked for and `here` is nowhere.
+NOWHERE = "the current folder is gone, so nothing is known of its project; go to another folder and try again"
+
 
 class Found(NamedTuple):
     """One entry of a table."""
@@ -35,8 +38,16 @@ def this_machine() -> Machine:
     return Machine(sys.platform, home_dir(), os.environ)
 
 
-def tables(folder: str, clients: Iterable[str] = tuple(KINDS), machine: Machine | None = None) -> list[Table]:
-    """The tables of the clients on this machine; of those by project, the ones around the folder.
+def here() -> str | None:
+    """The folder whose project is meant; None if it was removed under this process."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
+
+
+def tables(folder: str | None, clients: Iterable[str] = tuple(KINDS), machine: Machine | None = None) -> list[Table]:
+    """The tables of the clients on this machine; of those by project, the ones around the folder, if there is one.
 
     One for the user is there for every client that is installed, whether or not its file is. Raises nothing: a file
     that is broken has its table, too, and `read` says what is wrong with it.
@@ -49,7 +60,7 @@ def tables(folder: str, clients: Iterable[str] = tuple(KINDS), machine: Machine 
             found.append(Table(name, place.path, place.keys, USER, None))
             if kind.has_local:
                 found += _local_tables(name, place)
-        found += _project_tables(kind, folder, machine)
+        found += _project_tables(kind, folder, machine) if folder is not None else []
     return found
 
 

@@ -6,6 +6,7 @@ taken for none: `hearth connect` compares definitions as well, and nothing is lo
 
 import json
 import os
+from collections.abc import Iterable, Mapping
 
 from hearth import paths
 from hearth.clients.kinds import Table
@@ -13,6 +14,9 @@ from hearth.errors import Refused
 from hearth.host import private_files
 from hearth.host.folders import make_private, refusal
 from hearth.host.locks import Lock
+
+# Names by what was imported; None: it was not.
+Former = Mapping[str, str | None]
 
 # A few hundred bytes for each entry of each client.
 _SIZE_LIMIT_BYTES = 16 * 1024 * 1024
@@ -30,16 +34,34 @@ def imported(table: Table, name: str) -> str | None:
 
 def remember(table: Table, name: str, server: str) -> None:
     """Keep under which name an entry was imported. Raises StartError, Refused."""
+    remember_all([(table, name, server)])
+
+
+def remember_all(imported: Iterable[tuple[Table, str, str]]) -> Former:
+    """Keep them all or none; returns what `take_back` wants. Raises StartError, Refused."""
+    return _changed({_key(table, name): server for table, name, server in imported})
+
+
+def take_back(former: Former) -> None:
+    """Have it as it was before. Raises StartError, Refused."""
+    _changed(former)
+
+
+def _changed(new: Former) -> Former:
+    if not new:
+        return {}
     make_private(folder())
     lock = Lock(os.path.join(folder(), "imported.lock"))
     lock.acquire()
     try:
         known = _read()
-        known[_key(table, name)] = server
+        former = {key: known.get(key) for key in new}
+        known = {key: server for key, server in {**known, **new}.items() if server is not None}
         data = json.dumps(known, indent=2, sort_keys=True).encode() + b"\n"
         if len(data) > _SIZE_LIMIT_BYTES:
             raise Refused(f"{_path()} would have over {_SIZE_LIMIT_BYTES} bytes; remove it and import anew")
         private_files.write(_path(), data)
+        return former
     except OSError as exc:
         raise refusal("write", _path(), exc) from exc
     finally:

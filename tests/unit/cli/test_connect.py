@@ -11,6 +11,7 @@ from click.shell_completion import BashComplete
 from hearth.cli.main import cli, main
 from hearth.clients import records, traces
 from hearth.clients.kinds import Table
+from hearth.errors import ConfigError, HearthError, Refused, StartError
 
 SECRET = "ghp_sup3rs3cret"
 GIT = {"command": "uvx", "args": ["mcp-server-git"], "env": {"GITHUB_TOKEN": SECRET}, "timeout": 9}
@@ -157,6 +158,66 @@ def test_without_a_terminal_it_does_not_guess(home: Home) -> None:
     assert home.contents() == former
 
 
+def test_a_program_has_to_say_yes_as_nobody_is_asked(home: Home) -> None:
+    former = home.contents()
+    code, out, err = home.run("connect", "--all", "--json")
+    assert (code, out) == (5, "")
+    assert "say --yes" in err
+    assert home.contents() == former
+    assert home.json("connect", "--all", "--dry-run")["clients"][0]["dryRun"]
+    home.json("connect", "--all", "--yes")
+    # Nothing is left to be asked about.
+    assert [each["action"] for each in home.json("connect", "--all")["clients"]] == ["unchanged"] * 2
+
+
+@pytest.mark.parametrize("words", [["connect", "--all", "--yes"], ["disconnect", "--all"]])
+@pytest.mark.parametrize("error", [Refused("r"), StartError("s"), ConfigError(["c"])], ids=repr)
+def test_each_failure_has_its_own_exit_code(
+    home: Home, monkeypatch: pytest.MonkeyPatch, words: list[str], error: HearthError
+) -> None:
+    home.run("connect", "cursor", "--yes")
+
+    def fail(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(f"hearth.clients.linking.{words[0]}", fail)
+    code, _, err = home.run(*words)
+    assert (code, str(error) in err) == (error.exit_code, True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["connect"],
+        ["connect", "--all", "--yes"],
+        ["import", "--yes"],
+        ["import", "--dry-run", "--scope", "all"],
+        ["setup", "--dry-run", "--no-service"],
+        ["disconnect", "--all"],
+    ],
+    ids=" ".join,
+)
+def test_in_a_folder_that_is_gone_only_its_project_is_not_known(home: Home, words: list[str]) -> None:
+    (home.folder / "work").rmdir()
+    assert home.run(*words)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["connect", "cursor", "--scope", "project", "--yes"],
+        ["import", "--scope", "project", "--yes"],
+        ["setup", "--scope", "project", "--yes", "--no-service"],
+        ["import", "mcp.json", "--yes"],
+    ],
+    ids=" ".join,
+)
+def test_a_project_in_a_folder_that_is_gone_is_a_sentence(home: Home, words: list[str]) -> None:
+    (home.folder / "work").rmdir()
+    code, _, err = home.run(*words)
+    assert (code, "the current folder is gone" in err) == (2, True)
+
+
 def test_an_entry_that_was_imported_gives_way_to_the_server_that_it_became(home: Home) -> None:
     config = home.folder / ".config" / "hearth" / "config.toml"
     config.write_text('[mcpServers.time-2]\nurl = "https://elsewhere"\n')
@@ -233,7 +294,7 @@ def test_a_broken_config_of_hearth_s_own_is_not_taken_for_an_empty_one(home: Hom
 
 
 def test_for_programs_there_is_a_document(home: Home) -> None:
-    document = home.json("connect", "--all")
+    document = home.json("connect", "--all", "--yes")
     assert document["problems"] == []
     codex, cursor = document["clients"]
     assert (codex["client"], codex["action"], codex["entries"], codex["created"]) == (

@@ -3,8 +3,9 @@
 import pytest
 
 from hearth.cli import gathering, setup_lines, trial
+from hearth.cli.client_links import Links
 from hearth.cli.gathering import Gathered
-from hearth.cli.setup_plan import Links, Service, Setup
+from hearth.cli.setup_plan import Service, Setup
 from hearth.cli.trial import Trial
 from hearth.clients.linking import Change, Outcome
 from hearth.host.written_files import Outcome as Units

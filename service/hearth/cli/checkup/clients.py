@@ -51,7 +51,7 @@ def look(patient: Patient) -> Facts:
     specs = patient.examined().config.servers
     entries: list[Entry] = []
     unreadable: list[tuple[str, str]] = []
-    for table in finding.tables(_folder()):
+    for table in finding.tables(finding.here()):
         try:
             found = [each for each in finding.read(table) if not each.disabled]
         except ConfigError as error:
@@ -61,13 +61,6 @@ def look(patient: Patient) -> Facts:
     leftovers, damage = _records()
     # A file that has several tables is broken once.
     return Facts(entries, list(dict.fromkeys(unreadable)), list(specs), leftovers, damage)
-
-
-def _folder() -> str:
-    try:
-        return os.getcwd()
-    except OSError:
-        return os.sep
 
 
 def _look_at(found: Found, specs: Mapping[str, config.ServerSpec], places: Places) -> Entry:
