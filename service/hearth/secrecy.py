@@ -1,11 +1,15 @@
-"""Which values are secrets. Pure.
+"""Which values are secrets: the one list of names and shapes, for whoever masks, moves or warns of them. Pure.
 
 - a value from a keyring, a credential or a file was put there to be secret: hidden, whatever it looks like;
 - a variable, a header or an argument may be anything: hidden, unless it is as plain as `true`, `8080`, `production`,
   `/usr/bin` or `https://example.com/api`, which would turn every log into asterisks. Under a name that sounds like a
   secret (`…_TOKEN`, `Authorization`) it is hidden all the same.
 
-The first is for `references` to say; the second is here. Imported when it is needed: it is full of patterns.
+The first is for `references` to say; the second is here. What is masked costs nothing but a look; what is moved out of
+a file, or warned of, makes a setting harder to read. So there a name such as `…_TOKEN` is enough, unless the value is a
+path, an address or a yes or no; under any other name the value has to look like a token.
+
+Imported when it is needed: it is full of patterns.
 """
 
 import binascii
@@ -15,7 +19,44 @@ from collections.abc import Iterator, Sequence
 from hearth.masking import MASK
 
 SECRET_NAME = re.compile(
-    r"key|token|secret|passw|pwd|auth|credential|cookie|session|bearer|jwt|webhook|dsn|(?:^|_)pat(?:$|_)", re.IGNORECASE
+    r"key|token|secret|passw|passphrase|passcode|pwd|auth|credential|cookie|session|bearer|jwt|webhook|dsn"
+    r"|connection[_-]?string|(?:^|[_-])pat(?:$|[_-])"
+    # Neither bypass nor compass, nor what is passed through.
+    r"|(?<!by)(?<!om)pass(?![a-z])|(?-i:[a-z0-9]Pass(?![a-z]))",
+    re.IGNORECASE,
+)
+# What is shorter is no secret worth the name.
+SHORTEST_CHARACTERS = 4
+# As the last word of a name: whatever the value is, but for what is plainly something else.
+_LAST_WORD = re.compile(
+    r"(?:^|[^a-z])(?:token|secret|passwd|password|passphrase|passcode|passwort|pwd|pass|key|apikey|pat|jwt|bearer"
+    r"|credential|cookie|authorization)$",
+    re.IGNORECASE,
+)
+_NO_SECRET = frozenset({"true", "false", "none", "null", "auto", "always", "never", "default", "enabled", "disabled"})
+_PLACE = re.compile(r"(?:~|\.\.?)?/|[A-Za-z]:[\\/]|https?://")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+# Options of one letter that many programs have for a secret, and as many for a port, a project or a type.
+_SHORT_OPTIONS = {"-k": "key", "-p": "password", "-t": "token"}
+_LIKE_A_TOKEN = re.compile(r"(?=.*\d)(?=.*[A-Za-z])\S{8,}")
+
+# Tokens that say by their beginning what they are.
+_SHAPE = re.compile(
+    r"(?<![A-Za-z0-9_-])(?:"
+    r"sk-[A-Za-z0-9_-]{16,}"
+    r"|[rsp]k_(?:live|test)_[A-Za-z0-9]{10,}"
+    r"|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}"
+    r"|glpat-[A-Za-z0-9_-]{16,}"
+    r"|xox[a-z]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{10,}"
+    r"|A(?:KIA|SIA)[0-9A-Z]{16}"
+    r"|AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{20,}"
+    r"|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
+    r"|(?:npm|hf|figd|sbp|shpat|ntn|pat|dop_v1)_[A-Za-z0-9_-]{20,}|lin_api_[A-Za-z0-9]{16,}"
+    r"|(?:tvly|pplx|fc|ctx7sk|gsk|r8)[-_][A-Za-z0-9-]{16,}"
+    r"|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|ATATT[A-Za-z0-9_=-]{20,}"
+    r")"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*"
+    r"|(?<=\bBearer )[^\s\"']{8,}"
 )
 _WORDS = frozenset(
     {
@@ -39,12 +80,59 @@ _PLAIN = re.compile(
 )
 _USER_IN_URL = re.compile(r"(?<=://)([^/?#@]*)@")
 _VALUE_IN_QUERY = re.compile(r"(?<==)[^&#]+")
+_PASSWORD_IN_URL = re.compile(r"(?<=://)(?P<user>[^/?#@:\s]*):(?P<password>[^/?#@\s]+)@")
+_QUERY = re.compile(r"(?<=[?&])(?P<name>[^=&#\s]+)=(?P<value>[^&#\s]+)")
+_LONG = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9_.~%-]{20,}")
 # Some services give an address that is a secret itself: a part of its path is long, and of letters and digits.
-_TOKEN_IN_PATH = re.compile(r"(?<=/)(?=[^/?#$]*\d)(?=[^/?#$]*[A-Za-z])[\w.~%-]{16,}(?=[/?#]|$)")
+_TOKEN_IN_PATH = re.compile(r"(?<=/)(?=[^/?#$\s]*\d)(?=[^/?#$\s]*[A-Za-z])[\w.~%-]{16,}(?=[/?#]|$)")
 # One without a default, which may be a secret.
 _REFERENCE = re.compile(r"\$\{(?:(?!:-)[^}])*\}")
 _HEADER = re.compile(r"([A-Za-z][\w-]*)(: *)(?!//)(.+)", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][\w-]* +(.+)", re.DOTALL)
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether a value that stands in a file is one by its name."""
+    name = _CAMEL.sub("_", name)
+    if len(value) < SHORTEST_CHARACTERS or value.lower() in _NO_SECRET or not SECRET_NAME.search(name):
+        return False
+    if _LAST_WORD.search(name):
+        return not (_PLACE.match(value) and is_plain(value))
+    return not is_plain(value) and not _PLACE.match(value)
+
+
+def has_secret(value: str) -> bool:
+    """Whether a value has one in it by its shape."""
+    return bool(spans(value))
+
+
+def spans(value: str) -> list[tuple[int, int, str]]:
+    """Where in a value secrets are by their shapes, and what they are called, if that is said."""
+    return sorted((*_shapes(value), *(_in_url(value) if "://" in value else ())))
+
+
+def _shapes(value: str) -> Iterator[tuple[int, int, str]]:
+    for match in _SHAPE.finditer(value):
+        yield match.start(), match.end(), ""
+
+
+def _in_url(value: str) -> Iterator[tuple[int, int, str]]:
+    for match in _PASSWORD_IN_URL.finditer(value):
+        yield *match.span("password"), "password"
+    for match in _QUERY.finditer(value):
+        if is_secret(match["name"], match["value"]) or _LONG.fullmatch(match["value"]):
+            yield *match.span("value"), match["name"]
+    if value.startswith(("http://", "https://")):
+        for match in _TOKEN_IN_PATH.finditer(value.partition("?")[0]):
+            yield *match.span(), ""
+
+
+def of_short_option(option: str, value: str) -> str:
+    """What a value is by the option of one letter before it, `-k` or the like; empty if it is nothing in particular."""
+    meant = _SHORT_OPTIONS.get(option, "")
+    if not meant or is_plain(value) or _PLACE.match(value):
+        return ""
+    return meant if option == "-k" or _LIKE_A_TOKEN.fullmatch(value) else ""
 
 
 def of_variable(name: str, value: str) -> Iterator[str]:
@@ -84,20 +172,21 @@ def of_arguments(arguments: Sequence[str]) -> Iterator[str]:
     for before, secret in split_arguments(arguments):
         if secret:
             yield secret
-        elif "://" in before:
-            yield from of_url(before)
+        else:
+            yield from (before[match.start() : match.end()] for match in _SHAPE.finditer(before))
+            yield from of_url(before) if "://" in before else ()
 
 
 def split_arguments(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Each argument in two: what may be shown, and what sounds like a secret by the name in front of it.
 
-    `--token x`, `--token=x`, `TOKEN=x`, `Authorization: x`.
+    `--token x`, `--token=x`, `TOKEN=x`, `Authorization: x`, `-k x`.
     """
     is_value = False
-    for argument in arguments:
+    for former, argument in zip(("", *arguments), arguments, strict=False):
         name, sign, value = _named(argument)
         is_secret = bool(SECRET_NAME.search(name)) and (name.startswith("-") or bool(sign))
-        if is_value and not argument.startswith("-"):
+        if (is_value or of_short_option(former, argument)) and not argument.startswith("-"):
             yield "", argument
         else:
             yield (name + sign, value) if is_secret and sign else (argument, "")
@@ -108,6 +197,11 @@ def _named(argument: str) -> tuple[str, str, str]:
     if found := _HEADER.fullmatch(argument):
         return found[1], found[2], found[3]
     return argument.partition("=")
+
+
+def masked(text: str) -> str:
+    """A text without what is a secret by its shape, an address without what `masked_url` takes out."""
+    return _SHAPE.sub(MASK, masked_url(text) if "://" in text else text)
 
 
 def masked_url(url: str) -> str:

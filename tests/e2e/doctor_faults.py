@@ -135,6 +135,8 @@ class Fault(NamedTuple):
     mended: bool = False
     # What has to be found with it, being the same fault seen from elsewhere.
     also: frozenset[str] = frozenset()
+    # What `--fix` leaves of it to a person.
+    left: frozenset[str] = frozenset()
 
 
 def killed_daemon(ward: Ward) -> None:
@@ -149,8 +151,13 @@ def left_over_socket(ward: Ward) -> None:
     ward.listen(0o600).close()
 
 
+def secret_in_the_config(ward: Ward) -> None:
+    ward.add_server(f'[mcpServers.far]\ncommand = "{sys.executable}"\nenv = {{ DB_PASS = "s3cr3t-value" }}\n')
+    os.chmod(ward.path(".config", "hearth", "config.toml"), 0o600)
+
+
 def secret_in_an_open_config(ward: Ward) -> None:
-    ward.add_server(f'[mcpServers.far]\ncommand = "{sys.executable}"\nenv = {{ API_TOKEN = "s3cr3t-value" }}\n')
+    secret_in_the_config(ward)
     for folder in (ward.home.folder, ward.home.home, ward.path(".config"), ward.path(".config", "hearth")):
         os.chmod(folder, 0o755)
     os.chmod(ward.path(".config", "hearth", "config.toml"), 0o644)
@@ -249,7 +256,8 @@ FAULTS = [
     Fault("servers.file", config_line('[mcpServers.far]\ncommand = "node"\nargs = ["/no/such.js"]\n'), "args"),
     Fault("servers.failed", failing_server, "hearth restart bad"),
     Fault("servers.shim", stand_in_of_fnm, "fnm exec --using=default which npx"),
-    Fault("secrets.config", secret_in_an_open_config, "chmod 600", mended=True),
+    Fault("secrets.config", secret_in_an_open_config, "chmod 600", mended=True, left=frozenset({"secrets.literal"})),
+    Fault("secrets.literal", secret_in_the_config, "hearth secret set NAME"),
     Fault("secrets.open", open_vault, "chmod 600", mended=True),
     Fault(
         "secrets.damaged",
@@ -299,7 +307,7 @@ FAULTS = [
     Fault(
         "clients.own",
         lambda ward: ward.claude(
-            {"a": {"command": sys.executable, "args": ["-I", "-m", "hearth.demo.server"], "type": "stdio"}}
+            {"demo": {"command": sys.executable, "args": ["-I", "-m", "hearth.demo.server"], "type": "stdio"}}
         ),
         "hearth connect claude-code",
     ),

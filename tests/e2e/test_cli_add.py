@@ -192,6 +192,7 @@ def test_a_literal_secret_is_warned_of(home: Home) -> None:
     assert done.returncode == 0
     assert "hearth secret set github-github_token" in done.stderr
     assert "ghp_" not in done.stderr + done.stdout
+    assert "DB_PASS looks like a secret" in home.run("add", "db", "--env", "DB_PASS=hunter2000", "--", "x").stderr
     quiet = home.run("add", "other", "--env", "GITHUB_TOKEN=${keyring:github}", "--env", "MODE=fast", "--", "x")
     assert quiet.stderr == ""
 
@@ -202,6 +203,7 @@ def test_a_literal_secret_is_warned_of(home: Home) -> None:
         ("--url", "https://example.com/mcp?key=abcd1234efgh"),
         ("--", "x", "--token", "abcd1234efgh"),
         ("--", "x", "--token=abcd1234efgh"),
+        ("--", "x", "-k", "abcd1234efgh"),
     ],
 )
 def test_one_among_the_arguments_or_in_the_address_is_warned_of_too(home: Home, words: tuple[str, ...]) -> None:

@@ -5,6 +5,7 @@ those that are safe to mend. A home with nothing wrong has none of them.
 import compileall
 import json
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -55,7 +56,7 @@ def test_a_fault_is_found_alone_with_its_fix_and_mended_where_that_is_safe(ward:
     assert [deed["done"] for deed in prospect["mended"]] == [False] * fault.mended
     assert _files(ward) == before, "a dry run changes nothing"
     left = ill(ward, "--fix", "--yes")
-    assert set(left) == (set() if fault.mended else {fault.id, *fault.also})
+    assert set(left) == (fault.left if fault.mended else {fault.id, *fault.also})
     assert ward.doctor("--fix", "--yes")[1]["mended"] == [], "a second time there is nothing to do"
 
 
@@ -119,6 +120,12 @@ def test_a_link_is_not_closed_and_neither_is_what_it_leads_to(ward: Ward) -> Non
     found = ill(ward, "--fix", "--yes")
     assert (list(found), found["secrets.config"]["fixable"]) == (["secrets.config"], False)
     assert os.stat(real).st_mode & 0o777 == 0o644
+
+
+def test_an_entry_that_connecting_would_leave_alone_is_not_said_to_be_the_same_server(ward: Ward) -> None:
+    command = {"command": sys.executable, "args": ["-I", "-m", "hearth.demo.server"]}
+    ward.claude({"two": {**command, "env": {"OTHER": "x"}}, "demo": {**command, "env": {"OTHER": "y"}}})
+    assert ill(ward) == {}
 
 
 def test_no_secret_is_ever_printed(ward: Ward) -> None:

@@ -5,6 +5,10 @@ import base64
 import pytest
 
 from hearth import secrecy
+from hearth.cli import literal_secrets
+from hearth.clients import hiding
+from hearth.clients.texts import Secret
+from hearth.config import exposition
 from hearth.masking import Mask
 
 
@@ -71,3 +75,46 @@ def test_an_address_is_shown_without_what_makes_it_secret() -> None:
     assert secrecy.masked_url("https://host/some-longer-path-of-words/mcp") == (
         "https://host/some-longer-path-of-words/mcp"
     )
+
+
+SAME = [
+    *("MYSQL_PASS", "SMTP_PASS", "DB_PASS", "PASS", "DB_PWD", "passphrase", "dbPass", "PGPASSWORD", "API_KEY"),
+    *("GITHUB_TOKEN", "CLIENT_SECRET", "AUTH_COOKIE", "AZURE_STORAGE_CONNECTION_STRING"),
+]
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_a_name_that_sounds_secret_does_so_to_everybody(name: str) -> None:
+    """To whoever masks what is shown, and to whoever takes secrets out of files."""
+    assert "hunter2000" in secrecy.of_arguments([f"--{name}", "hunter2000"])
+    assert "hunter2000" in secrecy.of_arguments([f"{name}=hunter2000"])
+    assert secrecy.is_secret(name, "hunter2000")
+    assert literal_secrets.find({"env": {name: "hunter2000"}}) == [("env", name)]
+    assert hiding.named(name, ("hunter2000",)) == (Secret("hunter2000", name),)
+
+
+ARGUMENTS = [["-k", "s3cr3tvalue"], ["ghp_" + "s3cr3t" * 6], ["--x=sk-" + "s3cr3t" * 6], ["--pass", "s3cr3tvalue"]]
+
+
+@pytest.mark.parametrize("arguments", ARGUMENTS)
+def test_what_an_import_takes_out_of_arguments_is_masked_where_it_is_shown(arguments: list[str]) -> None:
+    hidden = hiding.arguments([(each,) for each in arguments])
+    assert any(isinstance(piece, Secret) for text in hidden for piece in text)
+    assert not any("s3cr3t" in each for each in exposition.masked_arguments(tuple(arguments)))
+    assert any("s3cr3t" in each for each in secrecy.of_arguments(arguments))
+    assert "args" in literal_secrets.places({"args": arguments})
+
+
+def test_short_options_are_shown_where_their_value_is_plain() -> None:
+    arguments = ("-p", "8080", "-k", "/etc/key.pem", "-t", "stdio", "-p", "my-project", "x")
+    assert exposition.masked_arguments(arguments) == list(arguments)
+
+
+def test_literal_secrets_are_found_beside_references_and_references_are_none() -> None:
+    entry = {
+        "env": {"DB_PASS": "${keyring:db-pass}", "PLAIN": "x", "TOKEN": "hunter2000"},
+        "headers": {"Authorization": "Bearer ${API_TOKEN}", "X": "${A} ghp_" + "a1" * 18},
+        "args": ["--token", "${TOKEN}"],
+        "url": "https://me:hunter2000@example.com/${PATH}",
+    }
+    assert literal_secrets.places(entry) == ["env.TOKEN", "headers.X", "url"]

@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import click
 
+from hearth import secrecy
 from hearth.cli import table as tables
-from hearth.clients import hiding, inputs
+from hearth.clients import inputs
 from hearth.clients.inputs import Input
 from hearth.clients.kinds import Table
 from hearth.clients.placeholders import Unusable
@@ -36,7 +37,7 @@ class Answers:
         if key not in self._given:
             self._given[key] = self._answer(question)
         value = self._given[key]
-        is_secret = question.is_password or hiding.is_secret(name, value) or hiding.has_secret(value)
+        is_secret = question.is_password or secrecy.is_secret(name, value) or secrecy.has_secret(value)
         return Secret(value, name) if is_secret and value else value
 
     def _answer(self, question: Input) -> str:

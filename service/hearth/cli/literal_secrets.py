@@ -1,30 +1,46 @@
-"""Secrets that were typed into a command line on their way into a file: found, and offered a better place."""
+"""Secrets that stand in an entry themselves, as an import would find them, and the offer of a better place."""
 
 import re
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import click
 
-from hearth import secrecy
 from hearth.cli import table
+from hearth.clients import hiding, known
+from hearth.clients.texts import Secret, Text
 
 Entry = dict[str, Any]
 
 # In the name of a secret; and a letter comes first.
 _UNUSABLE = re.compile(r"^[^a-z_]|[^a-z0-9_.@/-]")
-# What is shorter is no secret worth the name.
-SHORTEST_CHARACTERS = 4
 
 
 def find(entry: Entry) -> list[tuple[str, str]]:
-    """The variables and headers whose value seems to be a secret itself, as (key, name)."""
+    """The variables and headers whose value is a secret itself, or has one in it, as (key, name)."""
+    apart = {"env": hiding.named, "headers": hiding.header}
     return [
         (key, name)
-        for key in ("env", "headers")
+        for key, hidden in apart.items()
         for name, value in (entry.get(key) or {}).items()
-        if "${" not in value and secrecy.SECRET_NAME.search(name) and len(value) >= SHORTEST_CHARACTERS
+        if _has_secret([hidden(name, _text(value))])
     ]
+
+
+def places(entry: Entry) -> list[str]:
+    """Wherever one stands: `env.NAME`, `headers.NAME`, `args`, `url`."""
+    found = [f"{key}.{name}" for key, name in find(entry)]
+    found += ["args"] if _has_secret(hiding.arguments([_text(each) for each in entry.get("args") or ()])) else []
+    return found + (["url"] if _has_secret([hiding.url(_text(entry.get("url") or ""))]) else [])
+
+
+def _text(value: str) -> Text:
+    return known.text_of(value, lambda _: None)
+
+
+def _has_secret(texts: Iterable[Text]) -> bool:
+    return any(isinstance(piece, Secret) for text in texts for piece in text)
 
 
 def place_elsewhere(server: str, entry: Entry, ask: bool) -> list[str]:
@@ -52,15 +68,12 @@ def place_elsewhere(server: str, entry: Entry, ask: bool) -> list[str]:
 
 def _notes_on_the_rest(server: str, entry: Entry) -> list[str]:
     """An argument, or a part of an address, that may be one: which part of it, nobody but its owner knows."""
-    written = {
-        "an argument": secrecy.of_arguments(entry.get("args") or ()),
-        "a part of the url": secrecy.of_url(entry.get("url") or ""),
-    }
+    written = {"args": "an argument", "url": "a part of the url"}
     return [
-        f"{what} looks like a secret, and will stand in the file as it is. To keep it out of there:"
+        f"{written[place]} looks like a secret, and will stand in the file as it is. To keep it out of there:"
         f" `hearth secret set {server}`, and write ${{keyring:{server}}} in its place"
-        for what, found in written.items()
-        if any("${" not in secret for secret in found)
+        for place in places(entry)
+        if place in written
     ]
 
 

@@ -15,7 +15,7 @@ def parts_of(spec: ServerSpec, secret: Callable[[str], str | None]) -> Parts:
     """What its server knows of it; `secret` gives what is stored under a name."""
 
     def text(value: str) -> Text:
-        return _text(value, secret)
+        return text_of(value, secret)
 
     oauth = {name: getattr(spec.oauth, name) for name in spec.oauth.fields}
     return Parts(
@@ -30,7 +30,8 @@ def parts_of(spec: ServerSpec, secret: Callable[[str], str | None]) -> Parts:
     )
 
 
-def _text(value: str, secret: Callable[[str], str | None]) -> Text:
+def text_of(value: str, secret: Callable[[str], str | None]) -> Text:
+    """A value of the config, its references apart."""
     pieces: list[str | Secret | Kept] = []
     at = 0
     for match in _REFERENCE.finditer(value):

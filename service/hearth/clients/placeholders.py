@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from hearth.clients import hiding
+from hearth import secrecy
 from hearth.clients.kinds import Table
 from hearth.clients.texts import Kept, Secret, Text
 from hearth.references import WORKSPACE_VARIABLES
@@ -141,13 +141,13 @@ class Reader:
         value = self._around.environ.get(name)
         if value is None or (default is not None and not value):
             return self._unset(name, default)
-        return Secret(value, name) if hiding.is_secret(name, value) or hiding.has_secret(value) else value
+        return Secret(value, name) if secrecy.is_secret(name, value) or secrecy.has_secret(value) else value
 
     def _unset(self, name: str, default: str | None) -> str | Secret | Kept:
         if default is None:
             self.unset.append(name)
             return Kept(f"${{{name}}}")
-        if hiding.is_secret(name, default) or hiding.has_secret(default):
+        if secrecy.is_secret(name, default) or secrecy.has_secret(default):
             return Secret(default, name)
         return Kept(f"${{{name}:-{default}}}")
 

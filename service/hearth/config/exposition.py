@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from hearth import secrecy
 from hearth.config.examination import Examination
 from hearth.config.keys import SERVER_KEYS, SETTINGS
 from hearth.config.model import Config, OAuthSpec, ServerSpec
 from hearth.masking import MASK
-from hearth.secrecy import masked_url, split_arguments
 
 # A reference tells where a secret is, not what it is; its default may be one.
 _REFERENCE = re.compile(r"\$\{[^}]*\}")
@@ -41,7 +41,7 @@ def server(spec: ServerSpec) -> dict[str, Any]:
         "args": masked_arguments(spec.args),
         "env": masked_values(spec.env),
         "cwd": spec.cwd,
-        "url": spec.url and masked_url(spec.url),
+        "url": spec.url and secrecy.masked_url(spec.url),
         "headers": masked_values(spec.headers),
         "oauth": _oauth(spec.oauth),
     }
@@ -85,8 +85,8 @@ def masked_values(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def masked_arguments(arguments: tuple[str, ...]) -> list[str]:
-    """Arguments, with what sounds like a secret masked: `--token=x`, `--token x`, `TOKEN=x`, a password in a URL."""
+    """Arguments without what sounds or looks like a secret: `--token=x`, `-k x`, `TOKEN=x`, a password in a URL."""
     return [
-        before + masked(secret) if secret else masked_url(before) if "://" in before else before
-        for before, secret in split_arguments(arguments)
+        before + masked(secret) if secret else secrecy.masked(before)
+        for before, secret in secrecy.split_arguments(arguments)
     ]

@@ -49,6 +49,14 @@ def assert_hidden(made: importing.Plan, *secrets: str) -> None:
         ("db", "password", "db-password"),
         ("x", "accessToken", "x-access-token"),
         ("3d", "TOKEN", "secret-3d-token"),
+        ("db", "MYSQL_PASS", "mysql-pass"),
+        ("mail", "SMTP_PASS", "smtp-pass"),
+        ("db", "DB_PASS", "db-pass"),
+        ("db", "PASS", "db-pass"),
+        ("db", "dbPass", "db-pass"),
+        ("ssh", "passphrase", "ssh-passphrase"),
+        ("db", "DB_PWD", "db-pwd"),
+        ("blob", "AZURE_STORAGE_CONNECTION_STRING", "azure-storage-connection-string"),
     ],
 )
 def test_a_variable_that_is_a_secret_by_its_name_gets_a_readable_one(server: str, variable: str, secret: str) -> None:
@@ -86,6 +94,9 @@ def test_a_token_is_known_by_its_shape_wherever_it_stands(token: str) -> None:
         ("REGION", "eu-central-1"),
         ("PROJECT", "0a1b2c3d"),
         ("QUERY", "https://example.com/search?q=words"),
+        ("PASSTHROUGH", "some-header"),
+        ("BYPASS", "example-host"),
+        ("COMPASS", "north-north-west"),
     ],
 )
 def test_what_is_no_secret_stays_readable(name: str, value: str) -> None:
@@ -114,6 +125,12 @@ def test_what_is_no_secret_stays_readable(name: str, value: str) -> None:
         (["--key-file", "/home/me/k.pem"], ["--key-file", "/home/me/k.pem"], {}),
         (["--no-auth", "--port", "8080"], ["--no-auth", "--port", "8080"], {}),
         (["--token", "--verbose"], ["--token", "--verbose"], {}),
+        (["-k", "s3cr3tvalue"], ["-k", "${keyring:x-key}"], {"x-key": "s3cr3tvalue"}),
+        (["-p", "s3cr3tvalue"], ["-p", "${keyring:x-password}"], {"x-password": "s3cr3tvalue"}),
+        (["-t", "s3cr3tvalue"], ["-t", "${keyring:x-token}"], {"x-token": "s3cr3tvalue"}),
+        (["-p", "8080", "-t", "stdio"], ["-p", "8080", "-t", "stdio"], {}),
+        (["-p", "my-project", "-k", "/etc/key.pem"], ["-p", "my-project", "-k", "/etc/key.pem"], {}),
+        (["-k", "https://example.com"], ["-k", "https://example.com"], {}),
         (["a:b", "https://example.com/x:y", "C:\\key"], ["a:b", "https://example.com/x:y", "C:\\key"], {}),
     ],
 )

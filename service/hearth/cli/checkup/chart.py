@@ -54,6 +54,7 @@ CHECKS: dict[str, Check] = {
     "secrets.kept": Check("secrets are out of others' reach"),
     "secrets.open": Check("the vault, or another private folder of the state, is open to others", "close"),
     "secrets.config": Check("a secret stands in the config, and others can read the file", "close"),
+    "secrets.literal": Check("a secret stands in the config itself, which only you can read"),
     "secrets.damaged": Check("the vault's index is damaged"),
     "secrets.keyring": Check("secrets lie in a keyring that is out of reach"),
     "network.well": Check("proxies, or none"),

@@ -6,13 +6,13 @@ Reads only; the files are the clients'. Entries that are not Hearth's are compar
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hearth import config
 from hearth.cli.checkup import bridge_entries
 from hearth.cli.checkup.patient import Patient
 from hearth.cli.findings import Finding, Mend
-from hearth.clients import finding, records, traces
+from hearth.clients import finding, planning, records, traces
 from hearth.clients.finding import Found
 from hearth.clients.kinds import KINDS
 from hearth.errors import ConfigError
@@ -20,7 +20,7 @@ from hearth.paths import Places
 
 
 class Entry(NamedTuple):
-    """One entry of a client. `gone`: a file that its bridge needs; `shared`: the server of Hearth's that it repeats."""
+    """One entry of a client. `gone`: a file that its bridge needs; `shared`: the server of Hearth's that it is."""
 
     client: str
     path: str
@@ -67,7 +67,7 @@ def _look_at(found: Found, specs: Mapping[str, config.ServerSpec], places: Place
     table = found.table
     entry = Entry(table.client, table.path, found.name, table.scope, found.bridge_to, False)
     if found.bridge_to is None:
-        return entry._replace(shared=_repeated(found, specs))
+        return entry._replace(shared=planning.server_for(found, specs, records.imported) or "")
     words = bridge_entries.words(found.entry)
     return entry._replace(
         for_this=bridge_entries.target(words) == places.arguments(),
@@ -87,25 +87,6 @@ def _is_ours(found: Found) -> bool:
         return False
     mine = [splice for splice in trace.splices if splice.table.keys == found.table.keys] if trace else []
     return any(splice.name == found.name and splice.entry == found.raw for splice in mine)
-
-
-def _repeated(found: Found, specs: Mapping[str, config.ServerSpec]) -> str:
-    """The server of Hearth's that an entry was imported as, or that is started in the same way."""
-    known = records.imported(found.table, found.name)
-    if known in specs:
-        return str(known)
-    mine = _start(found.entry)
-    return next((name for name, spec in specs.items() if mine and mine == _start_of(spec)), "")
-
-
-def _start(entry: Mapping[str, Any]) -> tuple[object, ...]:
-    if entry.get("command"):
-        return (entry["command"], *(entry.get("args") or ()))
-    return (entry["url"],) if entry.get("url") else ()
-
-
-def _start_of(spec: config.ServerSpec) -> tuple[object, ...]:
-    return (spec.command, *spec.args) if spec.command else (spec.url,)
 
 
 def _records() -> tuple[list[tuple[str, str]], str]:

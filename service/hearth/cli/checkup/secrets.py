@@ -67,6 +67,10 @@ def judge(facts: Facts) -> list[Finding]:
         )
     if facts.exposed:
         findings.append(_exposure(facts))
+    elif facts.secrets_in_config:
+        message = f"secrets stand in the config themselves: {', '.join(facts.secrets_in_config)}"
+        fix = "`hearth secret set NAME`, and ${keyring:NAME} in their place"
+        findings.append(Finding("secrets.literal", "note", message, fix))
     if facts.damage:
         fix = "Move it away, then store what was in it again: `hearth secret set NAME`."
         findings.append(Finding("secrets.damaged", "broken", facts.damage, fix))
@@ -90,8 +94,8 @@ def _exposure(facts: Facts) -> Finding:
 
 def written_secrets(spec: config.ServerSpec) -> list[str]:
     """Where in an entry a value stands that is a secret itself, in words. Pure."""
-    entry: dict[str, Any] = {"env": dict(spec.env), "headers": dict(spec.headers)}
-    return [f"{key}.{name}" for key, name in literal_secrets.find(entry)]
+    entry: dict[str, Any] = {"env": spec.env, "headers": spec.headers, "args": spec.args, "url": spec.url}
+    return literal_secrets.places(entry)
 
 
 def _lstat(path: str) -> os.stat_result | None:

@@ -90,9 +90,14 @@ def _look_at(spec: config.ServerSpec, service: Mapping[str, str], patient: Patie
         found=shutil.which(resolved.command, path=path) or "",
         found_here=shutil.which(resolved.command, path=here) or "",
         findable=shutil.which(resolved.command, path=kept) is not None and not _is_kept_by_hand(places),
-        missing_folder=folder,
-        missing_file=missing_file(resolved),
+        missing_folder=folder and _as_written(str(spec.cwd), folder),
+        missing_file=(script := missing_file(resolved)) and _as_written(spec.args[0], script),
     )
+
+
+def _as_written(value: str, resolved: str) -> str:
+    """A path to show: what a reference stands for may be a secret."""
+    return value if "${" in value else resolved
 
 
 def _is_kept_by_hand(places: Places) -> bool:
