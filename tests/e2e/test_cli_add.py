@@ -231,6 +231,23 @@ def test_on_a_terminal_a_literal_secret_may_go_into_the_keyring_instead(home: Ho
     assert any(b"sk-12345678" in read(os.path.join(kept, name)) for name in os.listdir(kept))
 
 
+def test_a_removal_names_the_secrets_that_nobody_refers_to_any_more(home: Home) -> None:
+    environment = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
+    for name in ("mine", "shared"):
+        subprocess.run(
+            [HEARTH, "secret", "set", name], env=home.environment | environment, input=b"x1234", check=True, timeout=60
+        )
+    words = ["--env", "A=${keyring:mine}", "--env", "B=${keyring:shared}", "--env", "C=${keyring:nowhere}"]
+    home.run("add", "one", *words, "--", "x")
+    home.run("add", "two", "--env", "B=${keyring:shared}", "--", "x")
+    said = home.run("remove", "one").stdout
+    assert "`hearth secret remove mine`" in said
+    assert "shared" not in said and "nowhere" not in said
+    assert home.json("remove", "two", "--json")["warnings"] == [
+        "no server refers to the secret 'shared' any more, and it is still kept: `hearth secret remove shared`"
+    ]
+
+
 def test_removing_what_is_not_there_names_the_nearest(home: Home) -> None:
     home.configure_demo()
     done = home.run("remove", "dem")

@@ -180,11 +180,11 @@ def test_what_an_editor_asks_for_is_asked_here(home: Home) -> None:
     assert "${input:api-key} is asked for by VS Code" in left.stdout
     terminal = Terminal([HEARTH, "import"], home.environment)
     terminal.read_until("Import them? [Y/n]: ")
-    assert "To be asked for: Region, Key of the shop." in terminal.seen
+    assert "To be asked for: Region (shop in VS Code), Key of the shop (shop in VS Code)." in terminal.seen
     terminal.type("\n")
-    terminal.read_until("Region (eu, us) [eu]: ")
+    terminal.read_until("Region (shop in VS Code) (eu, us) [eu]: ")
     terminal.type("us\n")
-    terminal.read_until("Key of the shop: ")
+    terminal.read_until("Key of the shop (shop in VS Code): ")
     terminal.type(OTHER + "\n")
     assert terminal.finish() == 0
     assert OTHER not in terminal.seen
@@ -196,7 +196,7 @@ def test_no_is_no(home: Home) -> None:
     terminal = Terminal([HEARTH, "import"], home.environment)
     terminal.read_until("Import them? [Y/n]: ")
     terminal.type("n\n")
-    assert terminal.finish() == 130
+    assert terminal.finish() == 5
     assert not os.path.exists(os.path.join(home.home, ".config", "hearth"))
 
 

@@ -202,6 +202,22 @@ def test_a_broken_file_keeps_no_other_client_back(clients: Machine) -> None:
     assert b"--server" in read(os.path.join(clients.home, ".claude.json"))
 
 
+def test_what_cannot_be_read_is_no_mistake_in_the_command_even_if_there_is_nothing_else(clients: Machine) -> None:
+    clients.put(".codeium/windsurf/mcp_config.json", '{"mcpServers": ')
+    done = clients.run("setup", "--yes", "--no-service", "--client", "windsurf")
+    assert done.returncode == 1
+    assert "mcp_config.json" in done.stderr
+
+
+def test_with_a_broken_file_it_does_not_say_that_nothing_is_left(clients: Machine) -> None:
+    clients.run("setup", "--yes", "--no-service", "--client", "codex")
+    clients.put(".gemini/settings.json", '{"mcpServers": ')
+    done = clients.run("setup", "--yes", "--no-service", "--client", "codex", "--client", "gemini")
+    assert done.returncode == 1
+    assert "Nothing is left to do." not in done.stdout
+    assert "Nothing else is left to do." in done.stdout
+
+
 def test_hearths_own_config_with_a_mistake_stops_it_before_anything_is_done(clients: Machine) -> None:
     clients.write_config("idle_timeot = 3\n")
     before = clients.files()
@@ -228,7 +244,8 @@ def test_it_is_asked_for_once_at_a_terminal(clients: Machine) -> None:
     terminal = Terminal([HEARTH, "setup", "--no-service"], clients.environment)
     terminal.read_until("Do it? [Y/n]: ")
     terminal.type("n\n")
-    assert terminal.finish() == 130
+    assert terminal.finish() == 5
+    assert "nothing was done" in terminal.seen and "interrupted" not in terminal.seen
     assert clients.configs() == before
     terminal = Terminal([HEARTH, "setup", "--no-service"], clients.environment)
     terminal.read_until("Do it? [Y/n]: ")
@@ -236,6 +253,8 @@ def test_it_is_asked_for_once_at_a_terminal(clients: Machine) -> None:
     assert terminal.finish() == 0
     assert terminal.seen.count("?") == 1
     assert "Undo: `hearth disconnect --all`" in terminal.seen
+    assert "Secrets are kept in " in terminal.seen
+    assert "the secrets that are left over" in terminal.seen
 
 
 def test_one_entry_for_all_servers_is_added_on_request(clients: Machine) -> None:

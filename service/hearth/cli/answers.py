@@ -1,12 +1,14 @@
 """What VS Code's inputs are answered with when its servers are imported: by a person, by their defaults, or later."""
 
+import json
 from collections.abc import Callable
 
 import click
 
 from hearth import secrecy
 from hearth.cli import table as tables
-from hearth.clients import inputs
+from hearth.cli.gathering import title
+from hearth.clients import finding, inputs
 from hearth.clients.inputs import Input
 from hearth.clients.kinds import Table
 from hearth.clients.placeholders import Unusable
@@ -60,7 +62,11 @@ def _question(table: Table, name: str) -> Input:
         raise Unusable(f"${{input:{name}}} is not explained in {table.path}")
     if found.is_command:
         raise Unusable(f"${{input:{name}}} is answered by a command of VS Code, which Hearth cannot run")
-    return found
+    wanted = [each.name for each in finding.read(table) if f"${{input:{name}}}" in json.dumps(each.raw)]
+    described = found.description.rstrip(": ") or name
+    return (
+        found._replace(description=f"{described} ({', '.join(wanted)} in {title(table.client)})") if wanted else found
+    )
 
 
 def at_terminal(question: Input) -> str:

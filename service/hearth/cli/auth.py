@@ -19,6 +19,8 @@ from hearth.paths import Places
 
 # To find a password, a phone and a second factor.
 LOGIN_SECONDS = 600
+# What a server's entry refers to is not there, in this shell at least.
+_UNRESOLVED = "unresolved"
 
 
 @click.group()
@@ -105,7 +107,13 @@ def status(places: Places, name: str | None, as_json: bool) -> None:
 
     servers = [_server(places, name)] if name else [spec for spec in _servers(places).values() if spec.url]
     store = Store()
-    found = [overview.describe(references.glance(spec, os.environ), store) for spec in servers]
+    found: list[dict[str, Any]] = []
+    for spec in servers:
+        try:
+            found.append(overview.describe(references.glance(spec, os.environ), store))
+        except ConfigError as exc:
+            # Of this one nothing can be told from here; of the others it can.
+            found.append({"server": spec.name, "state": _UNRESOLVED, "problems": exc.problems})
     if as_json:
         click.echo(json.dumps(found, indent=2, ensure_ascii=False))
     elif not found:
@@ -113,6 +121,9 @@ def status(places: Places, name: str | None, as_json: bool) -> None:
     else:
         rows = [_row(each) for each in found]
         click.echo("\n".join(table.columns(("SERVER", "STATE", "AT", "TOKEN", "SCOPES"), rows, terminal.width())))
+        for each in found:
+            for problem in each.get("problems", ()):
+                click.echo(f"{click.style('note:', fg='yellow')} {table.clean(problem)}", err=True)
 
 
 def _row(found: dict[str, Any]) -> tuple[str, ...]:

@@ -42,8 +42,9 @@ class Gathered(NamedTuple):
 def gather(clients: Iterable[str], scopes: Iterable[str], own: str) -> Gathered:
     """The tables of these clients, of all without any, and their entries.
 
-    A file that cannot be read is among the problems; ConfigError if there is nothing else. `own` is Hearth's config,
-    which may be a client's file: its servers are Hearth's already, and must not become bridges to themselves.
+    A file that cannot be read is among the problems, and there may be nothing else; ConfigError where only a project
+    was asked for and there is none. `own` is Hearth's config, which may be a client's file: its servers are Hearth's
+    already, and must not become bridges to themselves.
     """
     chosen = tuple(clients) or tuple(KINDS)
     wanted = chosen_scopes(scopes)
@@ -58,7 +59,7 @@ def gather(clients: Iterable[str], scopes: Iterable[str], own: str) -> Gathered:
                 gathered.tables.append(table)
         except ConfigError as exc:
             gathered.problems.extend(problem for problem in exc.problems if problem not in gathered.problems)
-    if gathered.problems and not gathered.tables:
+    if gathered.problems == [finding.NOWHERE] and not gathered.tables:
         raise ConfigError(gathered.problems)
     return gathered
 

@@ -14,7 +14,7 @@ from hearth.cli.spinner import Spinner
 from hearth.cli.target import with_places
 from hearth.clients.importing import Plan
 from hearth.clients.kinds import KINDS, SCOPES
-from hearth.errors import Refused
+from hearth.errors import ConfigError, Refused
 from hearth.paths import Places
 
 WAITING = "looking at your clients; a keyring may want to be unlocked"
@@ -82,7 +82,8 @@ def import_(
         _finish(made, None, places, as_json)
         return
     if can_ask:
-        click.confirm("Import them?", default=True, abort=True, err=True)
+        if not click.confirm("Import them?", default=True, err=True):
+            raise Refused("nothing was done")
         made = importation.plan(places, found.found, Answers(at_terminal), disabled)
     elif not yes and made.servers:
         raise Refused("there is no terminal to ask at, and nothing was done: say --yes, or --dry-run to look only")
@@ -93,7 +94,10 @@ def import_(
 
 def _gather(clients: list[str], files: list[str], scopes: tuple[str, ...], own: str) -> Gathered:
     if not files:
-        return gathering.gather(clients, scopes, own)
+        found = gathering.gather(clients, scopes, own)
+        if found.problems and not found.tables:
+            raise ConfigError(found.problems)
+        return found
     parts = [gathering.gather_file(path) for path in files]
     if clients:
         parts.append(gathering.gather(clients, scopes, own))

@@ -1,13 +1,17 @@
 """`hearth remove`."""
 
 import json
+from collections.abc import Iterable
 
 import click
 
+from hearth import references
 from hearth.cli import config_change, config_file, server_names
 from hearth.cli.target import with_places
-from hearth.config import edits
+from hearth.config import ServerSpec, edits
+from hearth.errors import VaultError
 from hearth.paths import Places
+from hearth.vault import Vault
 
 
 @click.command(short_help="Take an MCP server out of the config.")
@@ -26,18 +30,38 @@ def remove(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
       hearth remove time --dry-run
     """
 
+    servers: dict[str, ServerSpec] = {}
+
     def make(data: bytes | None) -> bytes:
+        nonlocal servers
         path = places.config_file()
-        server_names.check([name], config_file.examined(path, data).config.servers, path)
+        servers = dict(config_file.examined(path, data).config.servers)
+        server_names.check([name], servers, path)
         assert data is not None
         return edits.removed(path, data, name)
 
     changed = config_file.change(places, make, dry_run)._replace(warnings=[])
     daemon = None if dry_run else config_file.tell_daemon(places)
+    notes = _left_over(servers.pop(name), servers.values())
     if as_json:
-        document = config_change.document("removed", name, changed, dry_run, [], daemon)
+        document = config_change.document("removed", name, changed, dry_run, notes, daemon)
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     elif dry_run:
         click.echo("\n".join(config_change.diff(changed)))
     else:
         click.echo(f"{name} is no longer in {changed.path}. {daemon}")
+        for note in notes:
+            click.echo(f"{note[:1].upper()}{note[1:]}.")
+
+
+def _left_over(removed: ServerSpec, others: Iterable[ServerSpec]) -> list[str]:
+    """What is to be said of stored secrets that only this server referred to."""
+    unused = references.secret_names(removed).difference(*map(references.secret_names, others))
+    try:
+        stored = Vault("secrets").entries() if unused else {}
+    except VaultError:
+        return []  # the removal is done; `hearth doctor` tells of a damaged vault
+    return [
+        f"no server refers to the secret {secret!r} any more, and it is still kept: `hearth secret remove {secret}`"
+        for secret in sorted(unused & stored.keys())
+    ]

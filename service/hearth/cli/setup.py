@@ -1,6 +1,7 @@
 """`hearth setup`."""
 
 import json
+import os
 import shlex
 from typing import NamedTuple
 
@@ -79,12 +80,16 @@ def setup(
     if not planned.is_done():
         planned = _asked(places, wishes, planned, can_ask, yes)
     elif not as_json:
-        click.echo("Nothing is left to do.")
+        problems = planned.gathered.problems or planned.links.problems
+        click.echo(f"Nothing {'else ' if problems else ''}is left to do.")
     return _do(places, wishes, planned, as_json)
 
 
 def _planned(places: Places, wishes: _Wishes, answers: Answers) -> Setup:
     gathered = gathering.gather(wishes.clients, wishes.scopes, places.config_file())
+    if gathered.problems and not gathered.tables:
+        # Files of clients: neither Hearth's config nor the command as typed, so no ConfigError.
+        raise HearthError("; ".join(gathered.problems))
     imports = importation.plan(places, gathered.found, answers, wishes.disabled)
     service = setup_plan.service(places, wishes.service, dry_run=True)
     return Setup(gathered, imports, service, setup_plan.links(places, gathered, imports, wishes.one))
@@ -93,7 +98,8 @@ def _planned(places: Places, wishes: _Wishes, answers: Answers) -> Setup:
 def _asked(places: Places, wishes: _Wishes, planned: Setup, can_ask: bool, yes: bool) -> Setup:
     """The plan that the person agreed to, with the answers to what had to be asked. Raises Refused, click.Abort."""
     if can_ask:
-        click.confirm("Do it?", default=True, abort=True, err=True)
+        if not click.confirm("Do it?", default=True, err=True):
+            raise Refused("nothing was done")
         return _planned(places, wishes, Answers(at_terminal))
     if not yes:
         raise Refused("there is no terminal to ask at, and nothing was done: say --yes to do it")
@@ -107,6 +113,8 @@ def _do(places: Places, wishes: _Wishes, planned: Setup, as_json: bool) -> int:
         done = setup_plan.import_servers(places, planned.imports)
     if done.changed and not as_json:
         click.echo(f"Servers: {len(planned.imports.servers)} added to {done.changed.path}. {done.daemon}")
+        if done.secrets_in:
+            click.echo(f"Secrets are kept in {done.secrets_in}.")
     try:
         with Spinner("asking the service manager"):
             service = setup_plan.service(places, wishes.service, dry_run=False)
@@ -160,11 +168,12 @@ def _report(finished: Setup, places: Places, trials: list[Trial], problems: list
     units = finished.service.units
     if units and units.enabled:
         click.echo(f"{units.manager} listens on {places.socket} and starts the daemon with the first connection.")
-    click.echo("\n".join(setup_lines.trial_lines(trials, terminal.width())))
+    logged = {each.server for each in trials if os.path.exists(places.server_log(each.server))}
+    click.echo("\n".join(setup_lines.trial_lines(trials, terminal.width(), logged)))
     for problem in problems:
         click.echo(f"{click.style('hearth:', fg='red')} {problem}", err=True)
     if problems:
-        click.echo("Not everything could be done; `hearth setup` again does what is left.", err=True)
+        click.echo("Not everything could be done. Mend that; `hearth setup` again does what is left.", err=True)
     _say_undo(finished, places)
 
 
@@ -176,7 +185,8 @@ def _say_undo(finished: Setup, places: Places) -> None:
         words.append(shlex.join(["hearth", "uninstall", *places.arguments()]))
     if finished.imports.servers:
         words.append(shlex.join(["hearth", "remove", "NAME", *places.arguments()]))
-    click.echo(f"Undo: {', '.join(f'`{word}`' for word in words)}.")
+    secrets = ", which names the secrets that are left over" if finished.imports.secrets else ""
+    click.echo(f"Undo: {', '.join(f'`{word}`' for word in words)}{secrets}.")
 
 
 def _print(found: Setup, places: Places, trials: list[Trial], problems: list[str], done: bool) -> None:

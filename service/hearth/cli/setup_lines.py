@@ -1,5 +1,6 @@
 """What `hearth setup` is about to do and has done, as text for people and as a document for programs. Pure."""
 
+from collections.abc import Container
 from typing import Any
 
 from hearth.cli import import_lines, table
@@ -57,8 +58,8 @@ def _service(service: Service, home: str) -> list[str]:
     return lines
 
 
-def trial_lines(trials: list[Trial], width: int) -> list[str]:
-    """What came of trying the servers, those that failed last and with what to do."""
+def trial_lines(trials: list[Trial], width: int, logged: Container[str]) -> list[str]:
+    """What came of trying the servers, those that failed last and with what to do; `logged`: those that have a log."""
     if not trials:
         return []
     rows = [(each.server, f"{each.tools} tool{'' if each.tools == 1 else 's'}") for each in trials if not each.problem]
@@ -67,17 +68,18 @@ def trial_lines(trials: list[Trial], width: int) -> list[str]:
     for each in trials:
         if each.problem:
             lines.append(f"{_INDENT}{each.server}: {table.clean(each.problem)}")
-            lines += [f"{_INDENT * 2}{advice}" for advice in _advice(each)]
+            lines += [f"{_INDENT * 2}{advice}" for advice in _advice(each, each.server in logged)]
     return lines
 
 
-def _advice(failed: Trial) -> list[str]:
+def _advice(failed: Trial, has_log: bool) -> list[str]:
     problem = str(failed.problem)
     if "hearth " in problem:
         return []  # it says itself what to type
     if "PATH" in problem:
         return [f"{ADVICE_ON_PATH} Then `hearth setup` again."]
-    return [f"`hearth logs {failed.server}` has what it said; `hearth call {failed.server}` tries it again."]
+    said = f"`hearth logs {failed.server}` has what it said; " if has_log else ""
+    return [f"{said}`hearth call {failed.server}` tries it again."]
 
 
 def as_document(setup: Setup, places: Places, trials: list[Trial], problems: list[str], done: bool) -> dict[str, Any]:

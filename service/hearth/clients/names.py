@@ -1,6 +1,7 @@
 """Names that are free, readable, and always the same for the same input: of servers and of their secrets. Pure."""
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterator
 from itertools import count
 
@@ -54,4 +55,6 @@ def _numbered(base: str, first: int = 1) -> Iterator[str]:
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")
+    # An accent is a character of its own then, and its letter stays.
+    letters = (each for each in unicodedata.normalize("NFKD", name) if not unicodedata.combining(each))
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", "".join(letters)).strip("-")

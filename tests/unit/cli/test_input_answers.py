@@ -1,5 +1,6 @@
 """What VS Code's inputs are answered with."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,15 @@ def test_each_question_is_put_once(table: Table) -> None:
     assert answers(table, "api-token") == Secret("hunter2000", "api-token")
     assert answers(table, "region") == "hunter2000"
     assert len(asked) == 3
+
+
+def test_a_question_names_the_servers_and_the_client_that_want_to_know(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    servers = {name: {"command": "x", "env": {"T": "${input:tok}"}} for name in ("a", "b")} | {"c": {"command": "x"}}
+    path.write_text(json.dumps({"inputs": [{"id": "tok", "description": "Tok:"}], "servers": servers}))
+    answers = Answers(None, is_later=True)
+    answers(Table("vscode", str(path), ("servers",), "user", None), "tok")
+    assert [each.description for each in answers.pending] == ["Tok (a, b in VS Code)"]
 
 
 def test_with_nobody_to_ask_the_default_counts_and_what_has_none_stays(table: Table) -> None:

@@ -66,14 +66,17 @@ def test_a_server_that_failed_is_said_with_what_to_do() -> None:
             Trial("b", None, "!"),
         ],
         200,
+        {"b"},
     )
     assert said[:2] == ["Tried as a client would:", "  time  1 tool"]
     assert said[2].startswith("  a: its command")
     assert "`hearth setup` again" in said[3]
     assert "`hearth logs b`" in said[5]
+    far = setup_lines.trial_lines([Trial("far", None, "!")], 200, set())
+    assert far[2:] == ["    `hearth call far` tries it again."]
     wants = Trial("c", None, "log in first: `hearth auth login c`")
-    assert setup_lines.trial_lines([wants], 200)[1:] == ["  c: log in first: `hearth auth login c`"]
-    assert setup_lines.trial_lines([], 200) == []
+    assert setup_lines.trial_lines([wants], 200, set())[1:] == ["  c: log in first: `hearth auth login c`"]
+    assert setup_lines.trial_lines([], 200, set()) == []
 
 
 def test_a_trial_has_only_what_clients_hand_on() -> None:

@@ -335,3 +335,10 @@ def test_every_entry_becomes_something() -> None:
     seen = [each for each, _ in made.links()] + [left.found for left in made.left] + made.bridges
     assert sorted(map(id, seen)) == sorted(map(id, entries))
     assert list(read(made)) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("name", "mended"), [("écho ✓", "echo"), ("Größe", "Gro-e"), ("ｆｕｌｌ", "full"), ("✓", "server")]
+)
+def test_a_mended_name_keeps_its_letters(name: str, mended: str) -> None:
+    assert [each.name for each in plan(found(name, {"command": "uvx"})).servers] == [mended]

@@ -4,7 +4,7 @@ Connects only to a daemon whose process lives; any other connection could light 
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import hearth
@@ -32,6 +32,8 @@ class Facts(NamedTuple):
     silence: str
     # PATH as the daemon was started with, and as its next start will be; both empty where it is not known.
     search_paths: tuple[str, str] = ("", "")
+    # The servers that have a log.
+    logged: frozenset[str] = frozenset()
 
 
 def look(patient: Patient) -> Facts:
@@ -48,7 +50,12 @@ def look(patient: Patient) -> Facts:
         status=word.status,
         silence=word.silence,
         search_paths=(mine, surroundings.values.get("PATH", "")) if mine else ("", ""),
+        logged=frozenset(name for name in _names(word.status) if os.path.exists(patient.places.server_log(name))),
     )
+
+
+def _names(status: Mapping[str, Any]) -> list[str]:
+    return [str(each.get("name")) for each in status.get("upstreams") or []]
 
 
 def _has_somebody(pid: int) -> bool:
@@ -74,7 +81,7 @@ def judge(facts: Facts) -> list[Finding]:
     if ran != will:
         message = "the daemon was started with another PATH than its next start will have"
         findings.append(Finding("daemon.path", "note", message, "`hearth restart` gives it the new one."))
-    return findings + failures(facts.status.get("upstreams") or [])
+    return findings + failures(facts.status.get("upstreams") or [], facts.logged)
 
 
 def _unknown(facts: Facts) -> Finding:
@@ -121,7 +128,7 @@ def _described(entry: registry.Entry, status: Mapping[str, Any]) -> Finding:
     return Finding(_STATE, "ok", message)
 
 
-def failures(upstreams: Sequence[Mapping[str, Any]]) -> list[Finding]:
+def failures(upstreams: Sequence[Mapping[str, Any]], logged: Container[str]) -> list[Finding]:
     """The servers that do not work, by the daemon's word; one that nobody has called is not tried for this."""
     findings = []
     for each in upstreams:
@@ -129,7 +136,8 @@ def failures(upstreams: Sequence[Mapping[str, Any]]) -> list[Finding]:
         if state not in _FAILING:
             continue
         message = f"{name} {_in_words(str(state))}: {clean(str(each.get('error') or 'it does not say why'))}"
-        fix = f"`hearth logs {name}` has what it said; then `hearth restart {name}`."
+        said = f"`hearth logs {name}` has what it said; then " if each.get("name") in logged else ""
+        fix = f"{said}`hearth restart {name}`."
         check = "servers.given_up" if state == "given up" else "servers.failed"
         findings.append(Finding(check, "broken", message, fix, name))
     return findings

@@ -74,7 +74,12 @@ def test_servers_that_failed_and_were_given_up_are_told_by_the_daemon_s_word() -
         {"name": "c", "state": "ready"},
         {"name": "d", "state": "stopped"},
     ]
-    assert [(each.id, each.subject) for each in failures(told)] == [("servers.given_up", "a"), ("servers.failed", "b")]
+    found = failures(told, {"a"})
+    assert [(each.id, each.subject) for each in found] == [("servers.given_up", "a"), ("servers.failed", "b")]
+    assert [("hearth logs" in each.fix, "hearth restart" in each.fix) for each in found] == [
+        (True, True),
+        (False, True),
+    ]
 
 
 @pytest.mark.parametrize("path", ["/usr/bin/python3", "/home/a b/bin/python", "/opt/50%/python", "/opt/$x/python"])
