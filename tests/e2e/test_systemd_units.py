@@ -88,9 +88,10 @@ def test_the_path_of_the_shell_finds_a_server_that_systemd_would_not(bare_seat: 
 @pytest.fixture
 def packaged(world: World, installation: Installation, tmp_path: Path) -> Iterator[None]:
     """The units of a package in their place for all users, made by the command that packages use."""
-    script = str(REPOSITORY / "packaging" / "units.py")
+    # The text of it: a checkout below /tmp is not to be seen in there.
+    script = (REPOSITORY / "packaging" / "units.py").read_text()
     made = str(installation.root.parent / "packaged")
-    command = [installation.python, script, "--python", installation.python, made]
+    command = [installation.python, "-c", script, "--python", installation.python, made]
     world.machine.check(*command)
     world.machine.check("sh", "-c", f"cp {made}/user/* /usr/lib/systemd/user/")
     yield
