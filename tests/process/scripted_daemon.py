@@ -180,9 +180,11 @@ class BridgeProcess:
         """Notifications until the pipe is full; the last is cut off."""
         line = b'{"jsonrpc":"2.0","method":"notifications/x","params":"' + b"x" * 50_000 + b'"}\n'
         os.set_blocking(self.input.fileno(), False)
+        left = line
         # A full pipe may be emptied once more by the bridge: only a quiet one shows that it is stuck.
         while select.select([], [self.input], [], SILENCE_SECONDS)[1]:
-            self.input.write(line)
+            # What did not fit goes first: only the last line of all is to be cut off.
+            left = left[self.input.write(left) or 0 :] or line
         os.set_blocking(self.input.fileno(), True)
 
     def send(self, *messages: Message) -> None:

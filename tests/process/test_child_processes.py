@@ -123,9 +123,11 @@ def test_an_output_that_somebody_else_holds_open_delays_the_news_but_not_for_eve
     monkeypatch.setattr(process, "LAST_WORDS_SECONDS", 0.1)
 
     async def body(child: Child) -> None:
-        # The grandchild leaves the group, so it survives its parent, and keeps the pipes.
+        # The grandchild leaves the group, so it survives its parent, which waits for that, and keeps the pipes.
         await child.run(
-            "import os, time\nif os.fork() == 0:\n  os.setsid(); print(os.getpid(), flush=True); time.sleep(600)"
+            "import os, time\nreading, writing = os.pipe()\nif os.fork() == 0:\n  os.setsid()\n"
+            "  print(os.getpid(), flush=True)\n  os.close(writing)\n  time.sleep(600)\n"
+            "os.close(writing)\nos.read(reading, 1)"
         )
         await child.ended.wait()
         assert child.codes == [0]
