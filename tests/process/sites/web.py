@@ -162,6 +162,10 @@ class Site:
 
     async def _close(self) -> None:
         if self._server:
+            # First nobody is accepted: asyncio leaves a connection open whose server is closed before its task began.
+            for listener in self._server.sockets:
+                self._loop.remove_reader(listener.fileno())
+            await _turns()
             self._server.close()
         for writer in list(self._writers):
             writer.transport.abort()
@@ -171,8 +175,8 @@ class Site:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        # Transports that were aborted are closed in the next turn.
-        await asyncio.sleep(0)
+        # Transports that were aborted are closed in the next turns; with TLS there is one below the other.
+        await _turns()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -203,6 +207,12 @@ class Site:
             watching.cancel()
             await asyncio.wait([watching])
         return reply.ended and not reply.gone.is_set()
+
+
+async def _turns() -> None:
+    """Let the loop do what it has been given."""
+    for _ in range(5):
+        await asyncio.sleep(0)
 
 
 def _method(message: Any) -> object:
