@@ -7,7 +7,7 @@ import pytest
 
 from process.clients import LinesClient, Message, modern, text_of
 from process.daemon import Scratch
-from process.kernel import until
+from process.kernel import BOUND_SECONDS, until
 from process.sites.legacy import LegacySite
 from process.sites.modern import ModernSite
 from process.sites.old import OldSite
@@ -92,9 +92,11 @@ def test_a_server_that_was_restarted_is_used_again(scratch: Scratch, sites: Exit
     site.close()
     if isinstance(site, LegacySite):
         site.expire()
+    # One that has been seen to be gone is tried again for a while before the call is refused.
+    client.stream.socket.settimeout(3 * BOUND_SECONDS)
     assert "'far'" in client.call("far__echo", text="x")["error"]["message"]
     site.open()
-    until(lambda: "result" in client.call("far__echo", text="x"), "it answers again")
+    until(lambda: "result" in client.call("far__echo", text="x"), "it answers again", 3 * BOUND_SECONDS)
 
 
 def test_a_question_reaches_the_client_whose_call_caused_it(scratch: Scratch, sites: ExitStack) -> None:
