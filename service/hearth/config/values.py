@@ -232,17 +232,6 @@ def table(keys: dict[str, Kind], record: Callable[..., object]) -> Kind:
     return Kind(check)
 
 
-def words() -> Kind:
-    """A list of texts without spaces and commas; in a variable with commas between them."""
-
-    def check(value: object) -> tuple[str, ...]:
-        if not isinstance(value, list):
-            raise BadValue(f"must be a list of texts, not {_kind(value)}")
-        return tuple(_text(item, index) for index, item in enumerate(value))
-
-    return Kind(check, lambda text: [item.strip() for item in text.split(",") if item.strip()])
-
-
 def texts() -> Kind:
     """A list of texts, which may be empty ones."""
 
@@ -252,6 +241,11 @@ def texts() -> Kind:
         return tuple(_text(item, index) for index, item in enumerate(value))
 
     return Kind(check)
+
+
+def words() -> Kind:
+    """A list of texts without spaces and commas; in a variable with commas between them."""
+    return Kind(texts().check, lambda text: [item.strip() for item in text.split(",") if item.strip()])
 
 
 def text_map(what: str, forbidden: str) -> Kind:

@@ -6,6 +6,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from hearth.host import ports
+from hearth.server.reception import ACCEPT_BATCH, ACCEPT_PAUSE_SECONDS
 
 if TYPE_CHECKING:
     from hearth.server.http.front import Front
@@ -13,12 +14,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# One readiness event may stand for many connections.
-ACCEPT_BATCH = 64
 # Connections that have shown no token: any user of this machine may open them. They take nothing from others' places.
 STRANGERS_LIMIT = 32
-# When descriptors have run out, accepting again at once would spin.
-ACCEPT_PAUSE_SECONDS = 0.2
 
 
 class Ports:

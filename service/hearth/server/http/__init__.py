@@ -3,6 +3,7 @@
 connection   one connection: uvicorn's parser, and limits on how long and how large a request may be
 front        what all connections share: the sessions, the routes, the answers to `/status` and the like
 mcp          POST, GET and DELETE of `/mcp`: which era a request is of, and what becomes of it
+exchange     one request and its answer: JSON, or events until a stream ends
 sse_old      the endpoints of the oldest revision: `GET /sse`, `POST /messages`
 checks       what is refused before anybody looks into the message: addresses, origins, types. Pure
 sessions     who is there: legacy sessions by their ids, modern clients by who they are

@@ -53,13 +53,11 @@ class Exchange:
                 self._forget(stream)
 
     async def _answer(self, stream: Stream) -> None:
-        from hearth.server.http.mcp import status_of
-
         only = stream.only
         if self._lost:
             return
         if only is not None:
-            status = status_of(only) if self._found.session.stateless else 200
+            status = responses.status_of(only) if self._found.session.stateless else 200
             await responses.answer(self._request.send, status, only, self._headers)
             self._forget(stream)
         elif stream.ended and not stream.waiting:
@@ -95,7 +93,8 @@ class Exchange:
         self._stream.wake()
 
     def _forget(self, stream: Stream) -> None:
-        if stream.number and not self._lost:
+        # A legacy client may come back for the rest; of a modern one nobody does.
+        if stream.number and (self._found.session.stateless or not self._lost):
             self._found.outlet.forget(stream.number)
 
     async def _pump(self, stream: Stream, resumed: bool) -> None:
@@ -104,18 +103,24 @@ class Exchange:
         number = None if session.stateless else stream.number
         await send({"type": "http.response.start", "status": 200, "headers": [*responses.EVENT_STREAM, *self._headers]})
         if number is not None and not resumed and (session.version or "") >= _PRIMED_SINCE:
-            await self._send(responses.priming(number, stream.taken, RETRY_MS))
-        while not self._lost:
-            messages = stream.take(self)
-            if messages:
-                await self._send(b"".join([responses.event(message, number) for message in messages]))
-            elif stream.is_over(self):
-                break
-            else:
-                await stream.wait(KEEP_ALIVE_SECONDS)
-                if not stream.waiting and not stream.is_over(self):
-                    await self._send(responses.KEEP_ALIVE)
-        await send({"type": "http.response.body", "body": b""})
+            await _send(self._request, responses.priming(number, stream.taken, RETRY_MS))
+        await pump(self._request, stream, self, number)
 
-    async def _send(self, body: bytes) -> None:
-        await self._request.send({"type": "http.response.body", "body": body, "more_body": True})
+
+async def pump(request: "Request", stream: Stream, reader: object, number: int | None) -> None:
+    """Send what is on a stream until its end, or until somebody else reads it. With a `number`, events have ids."""
+    while True:
+        messages = stream.take(reader)
+        if messages:
+            await _send(request, b"".join([responses.event(message, number) for message in messages]))
+        elif stream.is_over(reader):
+            break
+        else:
+            await stream.wait(KEEP_ALIVE_SECONDS)
+            if not stream.waiting and not stream.is_over(reader):
+                await _send(request, responses.KEEP_ALIVE)
+    await request.send({"type": "http.response.body", "body": b""})
+
+
+async def _send(request: "Request", body: bytes) -> None:
+    await request.send({"type": "http.response.body", "body": body, "more_body": True})

@@ -19,13 +19,6 @@ if TYPE_CHECKING:
 
 SESSION = "mcp-session-id"
 VERSION = "mcp-protocol-version"
-# What a modern answer that is an error looks like to HTTP; any other error is an answer like any other.
-_STATUSES = {
-    eras.METHOD_NOT_FOUND: 404,
-    eras.HEADER_MISMATCH: 400,
-    eras.MISSING_CAPABILITY: 400,
-    eras.UNSUPPORTED_VERSION: 400,
-}
 
 
 class Rejected(Exception):
@@ -204,17 +197,6 @@ def _modern_session(request: "Request") -> HttpSession:
         return request.front.sessions.modern(request.who)
     except Refused as exc:
         raise Rejected(503, exc) from exc
-
-
-def status_of(payload: bytes) -> int:
-    """The HTTP status of a modern answer."""
-    if b'"error"' not in payload[:300]:
-        return 200
-    try:
-        error = values.members(json.parse(payload).fields.get("error"))
-    except MessageError:
-        return 200
-    return _STATUSES.get(values.integer(error.get("code")) or 0, 200)
 
 
 # --- legacy sessions

@@ -5,7 +5,6 @@ A message goes on exactly one stream. Knows nothing of HTTP itself.
 
 import itertools
 from collections import OrderedDict
-from collections.abc import Callable
 
 from hearth.server.http.streams import Stream
 
@@ -16,14 +15,12 @@ FINISHED_LIMIT = 64
 class HttpOutlet:
     """The outlet of one session. `limit` is of the bytes that wait for a reader of one stream.
 
-    `resumable`: clients may come back for what they missed. `keep` is told of the lines that a later daemon would have
-    to be told again.
+    `resumable`: clients may come back for what they missed.
     """
 
-    def __init__(self, limit: int, resumable: bool, keep: Callable[[int, str], None] = lambda tag, key: None) -> None:
+    def __init__(self, limit: int, resumable: bool) -> None:
         self._limit = limit
         self._resumable = resumable
-        self._keep = keep
         self._tags = itertools.count(1)
         self._streams: dict[int, Stream] = {}
         self._finished: OrderedDict[int, Stream] = OrderedDict()
@@ -69,8 +66,6 @@ class HttpOutlet:
     # --- for the hub
 
     def answer(self, tag: int, payload: bytes, keep: str | None = None, drop: str | None = None) -> None:
-        if keep is not None:
-            self._keep(tag, keep)
         if self.is_single:
             self.general.add(payload)
             self._streams.pop(tag, None)
@@ -81,8 +76,6 @@ class HttpOutlet:
             self._end(tag, stream)
 
     def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None:
-        if keep is not None:
-            self._keep(tag, keep)
         stream = self._streams.get(tag)
         if stream:
             self._end(tag, stream)

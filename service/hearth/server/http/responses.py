@@ -1,10 +1,12 @@
-"""JSON and events as HTTP carries them: what is handed to the server's `send`."""
+"""JSON and events as HTTP carries them: what is handed to the server's `send`, and the status of a modern answer."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from hearth.errors import MessageError
+from hearth.mcp import eras
 from hearth.server.http.streams import Message
-from hearth.wire import json
+from hearth.wire import json, values
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
@@ -17,6 +19,26 @@ EVENT_STREAM: Headers = [
 ]
 # A comment, so that nothing on the way takes a quiet stream for a dead one.
 KEEP_ALIVE = b":\n\n"
+
+
+# What a modern answer that is an error looks like to HTTP; any other error is an answer like any other.
+_STATUSES = {
+    eras.METHOD_NOT_FOUND: 404,
+    eras.HEADER_MISMATCH: 400,
+    eras.MISSING_CAPABILITY: 400,
+    eras.UNSUPPORTED_VERSION: 400,
+}
+
+
+def status_of(payload: bytes) -> int:
+    """The HTTP status of a modern answer."""
+    if b'"error"' not in payload[:300]:
+        return 200
+    try:
+        error = values.members(json.parse(payload).fields.get("error"))
+    except MessageError:
+        return 200
+    return _STATUSES.get(values.integer(error.get("code")) or 0, 200)
 
 
 def reason(text: str) -> bytes:

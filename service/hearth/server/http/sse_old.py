@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from hearth.errors import Refused
 from hearth.server.http import checks, mcp, responses
-from hearth.server.http.exchange import KEEP_ALIVE_SECONDS
+from hearth.server.http.exchange import pump
 from hearth.wire import json
 
 if TYPE_CHECKING:
@@ -31,23 +31,12 @@ async def serve_stream(request: "Request") -> None:
     request.connection.on_lost.append(lambda: request.front.sessions.end(id))
     try:
         await request.send({"type": "http.response.start", "status": 200, "headers": responses.EVENT_STREAM})
-        await _send(request, b"event: endpoint\ndata: /messages?session=%b\n\n" % id.encode())
-        while not stream.is_over(reader):
-            messages = stream.take(reader)
-            if messages:
-                await _send(request, b"".join([responses.event(message, None) for message in messages]))
-                continue
-            await stream.wait(KEEP_ALIVE_SECONDS)
-            if not stream.waiting and not stream.is_over(reader):
-                await _send(request, responses.KEEP_ALIVE)
-        await request.send({"type": "http.response.body", "body": b""})
+        endpoint = b"event: endpoint\ndata: /messages?session=%b\n\n" % id.encode()
+        await request.send({"type": "http.response.body", "body": endpoint, "more_body": True})
+        await pump(request, stream, reader, None)
     finally:
         found.done()
         request.front.sessions.end(id)
-
-
-async def _send(request: "Request", body: bytes) -> None:
-    await request.send({"type": "http.response.body", "body": body, "more_body": True})
 
 
 async def serve_message(request: "Request") -> None:
