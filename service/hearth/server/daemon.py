@@ -1,27 +1,25 @@
-"""The daemon's life: claim, listen, serve, drain, go out.
+"""The daemon's life: serve, drain, go out.
 
-`run` reads as a sentence; each step is a method. Signal handlers only enqueue: what they ask for happens in the loop.
+`serve` reads as a sentence; each step is a method. Signal handlers only enqueue: what they ask for happens in the loop.
+Its ways in are a socket that others find by the registry, ports for HTTP, and the pipes of one client: any of them, or
+all.
 """
 
 import asyncio
 import functools
-import gc
 import logging
 import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 from hearth import __version__, config
 from hearth.config import Config
 from hearth.errors import ConfigError, StartError, UpstreamError
 from hearth.host import children, signals
-from hearth.host.line_files import FILES
 from hearth.host.listening import Listener
 from hearth.hub.hub import SERVERS_STOP_SECONDS, Hub
-from hearth.server import logs
 from hearth.server.claim import Claim
 from hearth.server.config_file import ConfigFile
 from hearth.server.entry import Start
@@ -43,48 +41,16 @@ QUIET_LOOK_SECONDS = 0.2
 SIGNAL_ECHO_SECONDS = 0.5
 
 
-def run(start: Start) -> int:
-    """Be the daemon until it is time to go. Raises AlreadyRunning, StartError, ConfigError before it serves."""
-    claim = Claim(start.places)
-    claim.take(start.adopted)
-    try:
-        _calm_collector()
-        settings = config.load(start.places)
-        journal = start.activation == "systemd"
-        logs.set_up(start.places.log, settings.log_level, journal=journal, profile=start.places.key)
-        if start.nursery:
-            start.nursery.put_to_use()
-        FILES.keep_in(start.places.server_log)
-        # First what may be refused: a socket that was made would have to be taken away again.
-        ports = start.ports()
-        listener = start.listen()
-        daemon = Daemon(start, settings, claim, listener, ports)
-        _loop_run()(daemon.serve())
-    finally:
-        FILES.close()
-        claim.release()
-    return 0
-
-
-def _calm_collector() -> None:
-    """Everything loaded so far stays; a call in flight is a handful of objects, and they are no garbage."""
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
-
-
-def _loop_run() -> Callable[[Coroutine[Any, Any, None]], None]:
-    if sys.platform == "win32":
-        return asyncio.run
-    import uvloop
-
-    return uvloop.run
-
-
 class Daemon:
     """One daemon, from READY to STOPPING. It is the steward of its connections."""
 
     def __init__(
-        self, start: Start, settings: Config, claim: Claim, listener: Listener, ports: list[socket.socket]
+        self,
+        start: Start,
+        settings: Config,
+        claim: Claim | None,
+        listener: Listener | None,
+        ports: list[socket.socket],
     ) -> None:
         self._start = start
         self._ports = ports
@@ -127,7 +93,7 @@ class Daemon:
         self._config_file = ConfigFile(self._settings.path, self._start.config_seen, self._reload_by_itself)
         # Before the registry says that it runs: whoever reads that may send a signal at once.
         self._watch_signals()
-        self._claim.register(self.hub.daemon_id, self._settings.hash)
+        self._register()
         self.http = self._reception.serve_ports(self._ports)
         self._reception.open()
         self._announce()
@@ -139,7 +105,12 @@ class Daemon:
             await self._shut_down()
         finally:
             self._config_file.close()
-            self._listener.retire()
+            if self._listener:
+                self._listener.retire()
+
+    def _register(self) -> None:
+        if self._claim:
+            self._claim.register(self.hub.daemon_id, self._settings.hash)
 
     def _announce(self) -> None:
         log.info(
@@ -241,7 +212,7 @@ class Daemon:
         # The next tick was due at the former pace.
         self._tick()
         try:
-            self._claim.register(self.hub.daemon_id, settings.hash)
+            self._register()
         except StartError as exc:
             # The entry is a hint; the config is in force.
             log.warning("%s", exc)
@@ -324,7 +295,7 @@ class Daemon:
                 self.hub.sessions.fell_silent(wire.session)
 
     def _notice_replacement(self) -> None:
-        if self._listener.replaced():
+        if self._listener and self._listener.replaced():
             self.go_out("another socket has taken the place of this daemon's", reconnect=True)
 
     def _consider_idleness(self) -> None:

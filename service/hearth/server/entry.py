@@ -233,7 +233,7 @@ def _inherited(places: Places) -> Listener | None:
 
 def _run(start: Start) -> int:
     try:
-        from hearth.server.daemon import run
+        from hearth.server.ignition import run
 
         return run(start)
     except AlreadyRunning as exc:

@@ -47,7 +47,7 @@ _SESSION_LINES = b'{"type":"error","message":"session lines are not served by th
 class Reception:
     """The open connections, decided and undecided, of one daemon."""
 
-    def __init__(self, steward: Steward, listener: Listener) -> None:
+    def __init__(self, steward: Steward, listener: Listener | None) -> None:
         self._steward = steward
         self._listener = listener
         self._tasks: set[asyncio.Task[object]] = set()
@@ -95,13 +95,15 @@ class Reception:
 
     def open(self) -> None:
         """Poll the listener."""
-        self._listener.poll(self._accept)
+        if self._listener:
+            self._listener.poll(self._accept)
         if self._ports:
             self._ports.poll()
 
     def close(self) -> None:
         """Stop polling; who connects now waits in the kernel's queue."""
-        self._listener.rest()
+        if self._listener:
+            self._listener.rest()
         if self._ports:
             self._ports.rest()
 
@@ -142,7 +144,7 @@ class Reception:
 
     def _accept_one(self) -> bool:
         try:
-            connection = self._listener.accept()
+            connection = self._listener.accept() if self._listener else None
         except OSError as exc:
             if not self._starved:
                 log.error("no connection can be accepted for now: %s", exc)

@@ -1,0 +1,51 @@
+"""From a command line to a loop that serves: claim, read the config, begin the log, listen."""
+
+import asyncio
+import gc
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from hearth import config
+from hearth.host.line_files import FILES
+from hearth.server import logs
+from hearth.server.claim import Claim
+from hearth.server.daemon import Daemon
+from hearth.server.entry import Start
+
+
+def run(start: Start) -> int:
+    """Be the daemon until it is time to go. Raises AlreadyRunning, StartError, ConfigError before it serves."""
+    claim = Claim(start.places)
+    claim.take(start.adopted)
+    try:
+        _calm_collector()
+        settings = config.load(start.places)
+        journal = start.activation == "systemd"
+        logs.set_up(start.places.log, settings.log_level, journal=journal, profile=start.places.key)
+        if start.nursery:
+            start.nursery.put_to_use()
+        FILES.keep_in(start.places.server_log)
+        # First what may be refused: a socket that was made would have to be taken away again.
+        ports = start.ports()
+        listener = start.listen()
+        daemon = Daemon(start, settings, claim, listener, ports)
+        _loop_run()(daemon.serve())
+    finally:
+        FILES.close()
+        claim.release()
+    return 0
+
+
+def _calm_collector() -> None:
+    """Everything loaded so far stays; a call in flight is a handful of objects, and they are no garbage."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
+def _loop_run() -> Callable[[Coroutine[Any, Any, None]], None]:
+    if sys.platform == "win32":
+        return asyncio.run
+    import uvloop
+
+    return uvloop.run
