@@ -1,13 +1,18 @@
-"""The real clients: one way to play a scenario for all of them, with any command as the server."""
+"""The real clients: one way to play a scenario for all of them, with any command or address as the server."""
 
 import asyncio
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
+import httpx2
 from mcp import StdioServerParameters
+from mcp.client import Transport
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
 
 from real.installation import SCENARIO, node, packages
 from real.scenario.python_client import Document, PythonPlayer
@@ -44,7 +49,19 @@ class Command(NamedTuple):
     folder: str
 
 
-def play(player: Player, server: Command, scenario: Mapping[str, Any]) -> Document:
+class Address(NamedTuple):
+    """Where a client finds its server."""
+
+    url: str
+    headers: Mapping[str, str] = {}
+    socket: str | None = None  # the path of the Unix socket that is connected to instead of the host in the URL
+    is_old: bool = False  # HTTP+SSE, before there was Streamable HTTP
+
+
+Server = Command | Address
+
+
+def play(player: Player, server: Server, scenario: Mapping[str, Any]) -> Document:
     """Start the client with the server, play, end both; returns what the client saw."""
     if player.package == "python":
         return asyncio.run(_play_python(player, server, scenario))
@@ -52,12 +69,7 @@ def play(player: Player, server: Command, scenario: Mapping[str, Any]) -> Docume
         "scenario": scenario,
         "packages": packages(),
         "mode": player.mode,
-        "server": {
-            "command": server.words[0],
-            "args": server.words[1:],
-            "env": dict(server.environment),
-            "cwd": server.folder,
-        },
+        "server": _for_node(server),
     }
     done = subprocess.run(
         [node(), str(SCENARIO / f"{player.package}.mjs")],
@@ -73,9 +85,37 @@ def play(player: Player, server: Command, scenario: Mapping[str, Any]) -> Docume
     return found
 
 
-async def _play_python(player: Player, server: Command, scenario: Mapping[str, Any]) -> Document:
-    parameters = StdioServerParameters(
-        command=server.words[0], args=server.words[1:], env=dict(server.environment), cwd=server.folder
-    )
+def _for_node(server: Server) -> dict[str, Any]:
+    if isinstance(server, Address):
+        return server._asdict()
+    return {
+        "command": server.words[0],
+        "args": server.words[1:],
+        "env": dict(server.environment),
+        "cwd": server.folder,
+    }
+
+
+async def _play_python(player: Player, server: Server, scenario: Mapping[str, Any]) -> Document:
     async with asyncio.timeout(PLAY_SECONDS):
-        return await PythonPlayer(parameters, player.mode, dict(scenario)).play()
+        return await PythonPlayer(_for_python(server), player.mode, dict(scenario)).play()
+
+
+def _for_python(server: Server) -> StdioServerParameters | Transport:
+    if isinstance(server, Command):
+        words, environment, folder = server
+        return StdioServerParameters(command=words[0], args=words[1:], env=dict(environment), cwd=folder)
+    if server.is_old:
+        return sse_client(server.url, dict(server.headers))
+    return _streamable(server)
+
+
+@asynccontextmanager
+async def _streamable(server: Address) -> AsyncIterator[Any]:
+    """The transport, on a connection pool that knows the token or the socket."""
+    pool = httpx2.AsyncHTTPTransport(uds=server.socket) if server.socket else None
+    async with (
+        httpx2.AsyncClient(headers=server.headers, transport=pool, timeout=PLAY_SECONDS) as http,
+        streamable_http_client(server.url, http_client=http) as streams,
+    ):
+        yield streams

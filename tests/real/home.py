@@ -1,4 +1,4 @@
-"""A scratch home with real servers in its config: the same server directly and through `hearth bridge`."""
+"""A scratch home with real servers in its config: the same server directly, through `hearth bridge` and over HTTP."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from process.daemon import Scratch
 from process.kernel import BOUND_SECONDS, pids_at_home, until
-from real.clients import Command
+from real.clients import Address, Command
 from real.installation import BIN
 
 # Servers take a second of processor time to start, and several start at once.
@@ -54,6 +54,26 @@ class RealHome:
         """What `hearth connect` tells a person to paste into a client: for one server, or for all."""
         return Command(self._words[name], self.scratch.environment(), str(folder or self.scratch.home))
 
+    def on_port(self, path: str = "/mcp") -> Address:
+        """What a client is told that connects over TCP."""
+        return Address(f"{self._port}{path}", {"Authorization": f"Bearer {self._token}"}, is_old=path == "/sse")
+
+    def on_socket(self, path: str = "/mcp") -> Address:
+        """The same on the Unix socket, where the kernel tells who it is."""
+        assert self._port
+        return Address(f"http://localhost{path}", socket=self.scratch.socket)
+
+    @cached_property
+    def _port(self) -> str:
+        """The URL without its path, of a daemon that is started for it."""
+        self.scratch.start("--http", "127.0.0.1:0")
+        url: str = self.scratch.status()["http"][0]
+        return url.removesuffix("/mcp")
+
+    @cached_property
+    def _token(self) -> str:
+        return self._run("token", "show").strip()
+
     @cached_property
     def _words(self) -> dict[str | None, list[str]]:
         """The bridge's command line, by server; the one for all servers under None."""
@@ -62,12 +82,17 @@ class RealHome:
         return {name: [entry["command"], *entry["args"]] for name, entry in entries.items()}
 
     def _connect(self, *words: str) -> dict[str, Any]:
-        printed = subprocess.run(
-            [BIN / "hearth", "connect", "--print", *words],
+        found: dict[str, Any] = json.loads(self._run("connect", "--print", *words))["mcpServers"]
+        return found
+
+    def _run(self, *words: str) -> str:
+        """What a command of Hearth prints."""
+        done = subprocess.run(
+            [BIN / "hearth", *words],
             env=self.scratch.environment(),
             capture_output=True,
+            text=True,
             timeout=BOUND_SECONDS,
             check=True,
         )
-        found: dict[str, Any] = json.loads(printed.stdout)["mcpServers"]
-        return found
+        return done.stdout

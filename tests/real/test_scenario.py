@@ -1,55 +1,17 @@
 """One scenario, five real clients, one server on the official SDK: through Hearth each sees what it sees without.
 
-The server speaks both eras. For `board` Hearth chooses by the client; for the others the config has chosen, so that
-half of the plays are translated.
+By the bridge here; over HTTP in the next file.
 """
-
-import json
-import sys
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
-from real.clients import PLAYERS, PYTHON_AUTO, TYPESCRIPT_V1, Player, play
+from real.board import SERVERS, assert_same_among_others, prefixed, scenario
+from real.clients import PYTHON_AUTO, TYPESCRIPT_V1, Player, play
 from real.comparison import assert_same, comparable
 from real.home import RealHome
-from real.installation import SCENARIO
 from real.scenario.python_client import Document
 
 pytestmark = pytest.mark.real
-SERVER = {"command": sys.executable, "args": [str(SCENARIO / "server.py")]}
-SERVERS = {"board": SERVER, "old-board": {**SERVER, "era": "legacy"}, "new-board": {**SERVER, "era": "modern"}}
-
-
-def scenario() -> dict[str, Any]:
-    """The description that all clients follow."""
-    found: dict[str, Any] = json.loads((SCENARIO / "scenario.json").read_text(encoding="utf-8"))
-    return found
-
-
-@pytest.fixture(scope="module", params=PLAYERS, ids=lambda player: f"{player.package}-{player.mode}")
-def player(request: pytest.FixtureRequest) -> Player:
-    """A client."""
-    found: Player = request.param
-    return found
-
-
-@pytest.fixture(scope="module")
-def home(player: Player) -> Iterator[RealHome]:
-    """A daemon for all plays of one client.
-
-    Not for those of all: a call that one client has cancelled keeps what a shared process logs from the others, for as
-    long as the process may go on with that call.
-    """
-    with RealHome(SERVERS) as place:
-        yield place
-
-
-@pytest.fixture(scope="module")
-def direct(home: RealHome, player: Player) -> Document:
-    """What the client sees without Hearth."""
-    return play(player, home.direct("board"), scenario())
 
 
 def test_without_hearth_the_scenario_shows_all_that_it_is_to_show(player: Player, direct: Document) -> None:
@@ -73,43 +35,8 @@ def test_through_hearth_a_client_sees_what_it_sees_without(
 @pytest.mark.parametrize("player", [PYTHON_AUTO, TYPESCRIPT_V1], indirect=True, ids=lambda player: player.package)
 def test_among_other_servers_it_is_the_same_under_prefixed_names(player: Player, direct: Document) -> None:
     with RealHome(SERVERS) as home:
-        bridged = only_of(play(player, home.bridged(), prefixed(scenario(), "board__")), "board__")
-    # Among several servers it is Hearth that says so.
-    error = bridged["steps"]["no such resource"]["error"]
-    assert "no server has the resource note://nowhere" in error["message"]
-    error["message"] = direct["steps"]["no such resource"]["error"]["message"]
-    assert_same(bridged, direct)
-
-
-def prefixed(description: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """The scenario for a client that sees all servers."""
-    for step in description["steps"]:
-        for key in {"tool", "prompt", "release"} & set(step):
-            step[key] = prefix + step[key]
-        if step.get("ref", {}).get("type") == "ref/prompt":
-            step["ref"]["name"] = prefix + step["ref"]["name"]
-    return description
-
-
-def only_of(document: Document, prefix: str) -> Document:
-    """What was listed of the first server: its names without the prefix; its URIs are as they were."""
-    for seen in document["steps"].values():
-        result = seen.get("result", {})
-        for kind in {"tools", "prompts"} & set(result):
-            found = [item for item in result[kind] if item["name"].startswith(prefix)]
-            result[kind] = [{**item, "name": item["name"].removeprefix(prefix)} for item in found]
-        for kind, key in (("resources", "uri"), ("resourceTemplates", "uriTemplate")):
-            if kind in result:
-                # The other two servers have the same ones, which are told apart by Hearth's own scheme.
-                found = [*filter(is_own(key), result[kind])]
-                assert len(result[kind]) == len(SERVERS) * len(found)
-                result[kind] = found
-    return document
-
-
-def is_own(key: str) -> Callable[[Document], bool]:
-    """Whether an item's URI is as its server gave it."""
-    return lambda item: not item[key].startswith("hearth:")
+        bridged = play(player, home.bridged(), prefixed(scenario(), "board__"))
+    assert_same_among_others(bridged, direct, "board__")
 
 
 def assert_complete(document: Document) -> None:

@@ -18,6 +18,16 @@ export function capabilities(job) {
   return Object.assign({}, ...Object.keys(job.scenario.answers).map((method) => ABILITIES[method]));
 }
 
+// The transport to the job's server: a command, or an address with headers, perhaps on a Unix socket.
+export function transport(job, load, { Stdio, Http, Sse }) {
+  const { url, headers, socket, is_old: isOld } = job.server;
+  if (!url) return new Stdio({ ...job.server, stderr: "inherit" });
+  const { Agent, fetch } = load("undici");
+  const dispatcher = new Agent({ connect: { socketPath: socket ?? undefined } });
+  const options = { requestInit: { headers }, fetch: (where, init) => fetch(where, { ...init, dispatcher }) };
+  return new (isOld ? Sse : Http)(new URL(url), options);
+}
+
 class Player {
   constructor(adapter, job) {
     this.adapter = adapter;

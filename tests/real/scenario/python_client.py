@@ -11,6 +11,7 @@ from typing import Any
 
 import mcp_types as types
 from mcp import Client, StdioServerParameters
+from mcp.client import Transport
 from mcp.client.client import ConnectMode
 from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
@@ -31,7 +32,7 @@ def plain(model: BaseModel) -> Document:
 class PythonPlayer:
     """One client, one play."""
 
-    def __init__(self, server: StdioServerParameters, mode: ConnectMode, scenario: Document) -> None:
+    def __init__(self, server: StdioServerParameters | Transport, mode: ConnectMode, scenario: Document) -> None:
         self._scenario = scenario
         self._step: Document = {}
         self._seen: Document = {}
