@@ -1,7 +1,7 @@
-"""Files that others may rename or remove while they are open here, as everywhere but on Windows they may.
+"""Files that others may rename or remove while they are open here, and files for this user only, on Windows as well.
 
-A log is rotated by renaming it; on Windows one that any process has opened in the usual way stays where it is.
-Standard library only.
+A log is rotated by renaming it; on Windows one that any process has opened in the usual way stays where it is, and the
+mode of a new file means nothing. Standard library only.
 """
 
 import os
@@ -9,12 +9,17 @@ import sys
 
 if sys.platform == "win32":
     import _winapi
+    import ctypes
+    import functools
     import msvcrt
 
-    # CreateFile: FILE_READ_DATA; FILE_APPEND_DATA with SYNCHRONIZE; sharing of all three kinds; OPEN_ALWAYS;
-    # FILE_ATTRIBUTE_NORMAL.
-    _READ, _APPEND, _SHARED = 0x8000_0000, 0x0010_0004, 0x7
-    _OPEN_ALWAYS, _NORMAL = 4, 0x80
+    from hearth import sids
+    from hearth.host import security_windows
+
+    # CreateFile: GENERIC_READ; GENERIC_WRITE; FILE_APPEND_DATA with SYNCHRONIZE; sharing of all three kinds, or none;
+    # CREATE_NEW; OPEN_ALWAYS; FILE_ATTRIBUTE_NORMAL.
+    _READ, _WRITE, _APPEND, _SHARED, _ALONE = 0x8000_0000, 0x4000_0000, 0x0010_0004, 0x7, 0x0
+    _CREATE_NEW, _OPEN_ALWAYS, _NORMAL = 1, 4, 0x80
 
     def open_to_append(path: str) -> int:
         """A descriptor at the end of the file, which is made if need be. Raises OSError."""
@@ -26,6 +31,23 @@ if sys.platform == "win32":
         handle = _winapi.CreateFile(path, _READ, _SHARED, _winapi.NULL, _winapi.OPEN_EXISTING, _NORMAL, _winapi.NULL)
         return msvcrt.open_osfhandle(handle, os.O_RDONLY | os.O_BINARY | os.O_NOINHERIT)
 
+    @functools.cache
+    def _owner_only() -> security_windows.SecurityAttributes:
+        """One entry, for this user, and nothing from the folder: an installation may have opened that to others."""
+        sid = sids.own()
+        return security_windows.attributes(f"O:{sid}D:P(A;;FA;;;{sid})")
+
+    def open_private(path: str) -> int:
+        """A descriptor of an empty file for this user only. Raises OSError."""
+        # Who may open it stays as it is for a file that is there.
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        security = ctypes.addressof(_owner_only())
+        handle = _winapi.CreateFile(path, _WRITE, _ALONE, security, _CREATE_NEW, _NORMAL, _winapi.NULL)
+        return msvcrt.open_osfhandle(handle, os.O_WRONLY | os.O_BINARY | os.O_NOINHERIT)
+
 else:
 
     def open_to_append(path: str) -> int:
@@ -35,3 +57,7 @@ else:
     def open_to_read(path: str, flags: int = 0) -> int:
         """A descriptor at the beginning of the file; an opener for `open`. Raises OSError."""
         return os.open(path, os.O_RDONLY)
+
+    def open_private(path: str) -> int:
+        """A descriptor of an empty file for this user only. Raises OSError, also for a link."""
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)

@@ -58,18 +58,12 @@ if sys.platform == "win32":
     from asyncio.windows_utils import PipeHandle
     from ctypes import wintypes
 
+    from hearth.host import security_windows
+
     Connection = PipeHandle
 
     _kernel = ctypes.WinDLL("kernel32", use_last_error=True)
-    _advapi = ctypes.WinDLL("advapi32", use_last_error=True)
     _kernel.GetNamedPipeClientProcessId.argtypes = (wintypes.HANDLE, wintypes.PULONG)
-    _advapi.ConvertStringSecurityDescriptorToSecurityDescriptorW.argtypes = (
-        wintypes.LPCWSTR, wintypes.DWORD, ctypes.POINTER(wintypes.LPVOID), wintypes.PULONG,
-    )  # fmt: skip
-    _SDDL_REVISION = 1
-
-    class _SecurityAttributes(ctypes.Structure):
-        _fields_ = (("length", wintypes.DWORD), ("descriptor", wintypes.LPVOID), ("inherit", wintypes.BOOL))
 
     class Listener:
         """The pipe, and the clients that have connected to it and were not accepted yet. `bind` makes one."""
@@ -79,7 +73,7 @@ if sys.platform == "win32":
 
         def __init__(self, path: str, sid: str) -> None:
             self.path = path
-            self._attributes = _security(descriptor(sid, sids.is_elevated()))
+            self._attributes = security_windows.attributes(descriptor(sid, sids.is_elevated()))
             self._listening: dict[PipeHandle, asyncio.Future[Any] | None] = {}
             self._connected: deque[PipeHandle] = deque()
             self._ready: Callable[[], None] | None = None
@@ -173,15 +167,6 @@ if sys.platform == "win32":
         def _discard(self, pipe: PipeHandle) -> None:
             self._listening.pop(pipe, None)
             pipe.close()
-
-    def _security(text: str) -> _SecurityAttributes:
-        """For the life of the process: it is never freed."""
-        found = wintypes.LPVOID()
-        if not _advapi.ConvertStringSecurityDescriptorToSecurityDescriptorW(
-            text, _SDDL_REVISION, ctypes.byref(found), None
-        ):
-            raise ctypes.WinError(ctypes.get_last_error())
-        return _SecurityAttributes(ctypes.sizeof(_SecurityAttributes), found, False)
 
     def _is_connected(pipe: PipeHandle) -> bool:
         try:

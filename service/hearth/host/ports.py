@@ -12,6 +12,16 @@ DEFAULT_PORT = 3847
 # Ports that are tried after one that is taken.
 NEXT_PORTS = 10
 _BACKLOG = 128
+if sys.platform == "win32":
+    # There, SO_REUSEADDR would let any program take over a port that somebody listens on, and without this one any
+    # other could take ours.
+    _CLAIM = socket.SO_EXCLUSIVEADDRUSE
+    # Access is denied to a port that another program has for itself, and to those that Windows keeps for containers.
+    _TAKEN = {errno.EADDRINUSE, errno.EACCES, errno.WSAEACCES}
+else:
+    # Connections of a daemon that has just ended must not keep the next one from its port.
+    _CLAIM = socket.SO_REUSEADDR
+    _TAKEN = {errno.EADDRINUSE}
 
 
 def bind(host: str, port: int, allow_remote: bool) -> socket.socket:
@@ -19,8 +29,6 @@ def bind(host: str, port: int, allow_remote: bool) -> socket.socket:
 
     An address that others can reach needs `allow_remote`: a slip of the finger must not open the machine.
     """
-    if sys.platform == "win32":
-        raise StartError("HTTP on a port is not served on Windows yet; on the daemon's pipe it is")
     if not allow_remote and not is_loopback(host):
         raise StartError(
             f"{host} can be reached from other machines; say --allow-remote if that is meant. The token is asked for"
@@ -31,12 +39,12 @@ def bind(host: str, port: int, allow_remote: bool) -> socket.socket:
     for number in range(port, last + 1):
         sock = socket.socket(family)
         try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.setsockopt(socket.SOL_SOCKET, _CLAIM, 1)
             sock.bind((host, number))
             sock.listen(_BACKLOG)
         except OSError as exc:
             sock.close()
-            if exc.errno != errno.EADDRINUSE:
+            if exc.errno not in _TAKEN:
                 raise StartError(f"cannot listen on {host} port {number}: {exc.strerror or exc}") from exc
         else:
             return sock

@@ -9,6 +9,8 @@ import stat
 import sys
 import time
 
+from hearth.host import open_files
+
 # Whoever reads such a file has done so within moments; a virus scanner takes a little longer.
 OPEN_ELSEWHERE_SECONDS = 0.5
 _LOOK_SECONDS = 0.005
@@ -32,14 +34,13 @@ def read(path: str, limit: int) -> bytes:
 
 
 def write(path: str, data: bytes, durable: bool = False) -> None:
-    """Put the file in place, whole and with mode 0600; its folder has to be there. Raises OSError.
+    """Put the file in place, whole and for this user only; its folder has to be there. Raises OSError.
 
     `durable`: also when the power fails a moment later; for what exists nowhere else.
     """
     temporary = f"{path}.{os.getpid()}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     try:
-        with open(os.open(temporary, flags, 0o600), "wb") as file:
+        with open(open_files.open_private(temporary), "wb") as file:
             file.write(data)
             if durable:
                 file.flush()

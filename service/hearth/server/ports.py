@@ -1,11 +1,13 @@
 """TCP sockets that lead to HTTP. What speaks it is loaded with the first connection, as on the daemon's own socket."""
 
 import asyncio
+import functools
 import logging
 import socket
 from typing import TYPE_CHECKING
 
 from hearth.host import ports
+from hearth.host.acceptor import Acceptor
 from hearth.server.reception import ACCEPT_BATCH, ACCEPT_PAUSE_SECONDS
 
 if TYPE_CHECKING:
@@ -23,45 +25,44 @@ class Ports:
 
     def __init__(self, reception: "Reception", sockets: list[socket.socket]) -> None:
         self._reception = reception
-        self._sockets = sockets
+        self._acceptors = [Acceptor(sock) for sock in sockets]
         self._tasks: set[asyncio.Task[object]] = set()
-        for sock in sockets:
-            sock.setblocking(False)
-            log.info("HTTP on %s, for who has the token (`hearth token show`)", ports.address_of(sock))
+        for address in self.addresses():
+            log.info("HTTP on %s, for who has the token (`hearth token show`)", address)
 
     def addresses(self) -> list[str]:
         """Their URLs."""
-        return [ports.address_of(sock) for sock in self._sockets]
+        return [ports.address_of(acceptor.socket) for acceptor in self._acceptors]
 
     def poll(self) -> None:
         """Accept whoever comes."""
-        for sock in self._sockets:
-            asyncio.get_running_loop().add_reader(sock.fileno(), self._accept, sock)
+        for acceptor in self._acceptors:
+            acceptor.poll(functools.partial(self._accept, acceptor))
 
     def rest(self) -> None:
         """Accept nobody; who connects now waits in the kernel's queue."""
-        for sock in self._sockets:
-            asyncio.get_running_loop().remove_reader(sock.fileno())
+        for acceptor in self._acceptors:
+            acceptor.rest()
 
     def look_once(self) -> bool:
         """Take what waits in the queues, although they are no longer polled; True when somebody was there."""
-        came = [self._accept_one(sock) for sock in self._sockets]
+        came = [self._accept_one(acceptor) for acceptor in self._acceptors]
         return any(came)
 
-    def _accept(self, sock: socket.socket) -> None:
+    def _accept(self, acceptor: Acceptor) -> None:
         for _ in range(ACCEPT_BATCH):
-            if not self._accept_one(sock):
+            if not self._accept_one(acceptor):
                 return
 
-    def _accept_one(self, sock: socket.socket) -> bool:
+    def _accept_one(self, acceptor: Acceptor) -> bool:
         try:
-            connection, _ = sock.accept()
-        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-            return False
+            connection = acceptor.accept()
         except OSError as exc:
             log.error("no connection can be accepted for now: %s", exc)
             self.rest()
             asyncio.get_running_loop().call_later(ACCEPT_PAUSE_SECONDS, self.poll)
+            return False
+        if connection is None:
             return False
         crowd = self._reception.crowd()
         if crowd:
