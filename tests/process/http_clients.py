@@ -5,6 +5,7 @@ import json
 import socket
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from hearth.mcp import eras
 from process.daemon import Scratch
@@ -156,3 +157,17 @@ class ModernHttp(HttpClient):
     def call(self, tool: str, id: object = 1, meta: Message | None = None, **arguments: object) -> Response:
         params: Message = {"name": tool, "arguments": arguments}
         return self.post("tools/call", params if meta is None else {**params, "_meta": meta}, id)
+
+
+def port_of(scratch: Scratch) -> tuple[str, int]:
+    """Where the daemon, which was started with `--http`, listens."""
+    [url] = scratch.status()["http"]
+    parts = urlsplit(url)
+    assert parts.hostname and parts.port
+    return parts.hostname, parts.port
+
+
+def bearer(scratch: Scratch) -> dict[str, str]:
+    """What a request over TCP needs; made by the daemon that serves a port."""
+    token = (scratch.home / ".local" / "state" / "hearth" / "http" / "token").read_text()
+    return {"Authorization": f"Bearer {token.strip()}"}

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from hearth import __version__
 from hearth.config import Config
 from hearth.errors import HearthError, Refused
-from hearth.hub import batches, consent, summary
+from hearth.hub import batches, consent, measures, summary
 from hearth.hub.binding import Binding
 from hearth.hub.deadlines import Deadlines
 from hearth.hub.forwarding import Forwarding
 from hearth.hub.input_loop import InputLoop
 from hearth.hub.levels import Levels
 from hearth.hub.listing import Listing
+from hearth.hub.measures import Measures
 from hearth.hub.openings import Openings
 from hearth.hub.parking import Parking
 from hearth.hub.questions import Questions
@@ -326,6 +327,10 @@ class Hub:
         offerings = [(each.name, offered and offered.without_tools(each.withheld(offered))) for each, offered in latest]
         most = limit if isinstance(limit, int) and limit > 0 else 0
         return await asyncio.to_thread(tool_listing.document, offerings, query, server, most)
+
+    def measures(self) -> dict[str, Measures]:
+        """What is measured of each server."""
+        return {name: measures.of(server) for name, server in self.servers.items()}
 
     def describe(self) -> dict[str, object]:
         """Sessions and servers for `hearth status --json`."""

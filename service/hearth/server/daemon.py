@@ -26,6 +26,7 @@ from hearth.server.entry import Start
 from hearth.server.reception import Reception
 from hearth.server.status_line import StatusLine
 from hearth.server.steward import Wire
+from hearth.server.tally import TALLY
 
 log = logging.getLogger(__name__)
 
@@ -185,6 +186,10 @@ class Daemon:
             **self.hub.describe(),
         }
 
+    def connections(self) -> dict[str, int]:
+        """How many connections there are, by what they speak."""
+        return self._reception.count()
+
     def reload(self) -> str:
         """Read the config again. Raises ConfigError, and the old one stays."""
         self._notifier.reloading()
@@ -195,9 +200,11 @@ class Daemon:
 
     def _reload(self) -> str:
         self._config_file.about_to_be_read()
+        TALLY.reloads += 1
         try:
             settings = config.load(self._places)
         except ConfigError as exc:
+            TALLY.reloads_failed += 1
             self._config_error = str(exc)
             log.error("the config was not reloaded, the old one stays: %s", exc)
             raise

@@ -13,6 +13,7 @@ from hearth.hub.sessions import AUTO, FULL, SEARCH, Session
 from hearth.mcp import answers
 from hearth.server.outbox import Outbox
 from hearth.server.steward import Steward
+from hearth.server.tally import TALLY
 from hearth.turns import TURN
 from hearth.wire import json
 from hearth.wire.frames import (
@@ -327,6 +328,7 @@ class FramedWire(asyncio.Protocol):
 
     def _refuse(self, exc: HearthError) -> None:
         log.info("a connection is refused: %s", exc)
+        TALLY.connections_refused += 1
         self._send({"type": "error", "message": str(exc)[:SENTENCE_LIMIT]})
         self.close()
 

@@ -10,6 +10,7 @@ from typing import cast
 
 from hearth.faults import SEAMS
 from hearth.host import connections
+from hearth.server.tally import TALLY
 from hearth.turns import Gathered
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ class Outbox(Gathered):
                     "%s does not read: %d bytes wait for it (outbound_limit %d); its connection is dropped",
                     self._name, waiting, self._limit,
                 )  # fmt: skip
+                TALLY.readers_dropped += 1
                 transport.abort()
             return
         if SEAMS and not waiting:

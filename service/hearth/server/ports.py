@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hearth.host import ports
 from hearth.host.acceptor import Acceptor
 from hearth.server.reception import ACCEPT_BATCH, ACCEPT_PAUSE_SECONDS
+from hearth.server.tally import TALLY
 
 if TYPE_CHECKING:
     from hearth.server.http.front import Front
@@ -67,6 +68,7 @@ class Ports:
         crowd = self._reception.crowd()
         if crowd:
             log.warning("a connection is refused: %s", crowd)
+            TALLY.connections_refused += 1
             connection.close()
             return True
         connection.setblocking(False)
@@ -83,6 +85,7 @@ class Ports:
         loop = asyncio.get_running_loop()
         self._reception.decided(connection, None)
         if len(front.strangers) >= STRANGERS_LIMIT:
+            TALLY.connections_refused += 1
             connection.close()
             return
         wire = front.connect_port()

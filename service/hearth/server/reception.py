@@ -17,6 +17,7 @@ from hearth.mcp import answers, eras
 from hearth.server.framed import FramedWire
 from hearth.server.lined import LinedWire
 from hearth.server.steward import Steward, Wire
+from hearth.server.tally import TALLY
 from hearth.wire.sniff import Language, sniff
 
 if TYPE_CHECKING:
@@ -118,6 +119,15 @@ class Reception:
         """The connections that are some client's; the others are control connections."""
         return [wire for wire in self.wires if wire.session or wire.is_shared]
 
+    def count(self) -> dict[str, int]:
+        """How many connections there are, by what they speak. A stranger has not shown the token that it needs."""
+        found = {"frames": 0, "lines": 0, "http": 0, "control": 0, "undecided": len(self.undecided)}
+        for wire in self.wires:
+            kind = wire.session.wire if wire.session else "http" if wire.is_shared else "control"
+            found[kind] = found.get(kind, 0) + 1
+        found["stranger"] = len(self._front.strangers) if self._front else 0
+        return found
+
     def check_room(self) -> None:
         """Raise Refused if one session more would be too many."""
         crowd = self._crowd(len(self.session_wires()), 0)
@@ -168,6 +178,7 @@ class Reception:
         )
         if peer is None or refusal:
             log.warning("a connection is refused: %s", refusal)
+            TALLY.connections_refused += 1
             sentence = f"Hearth refused the connection: {refusal or 'its peer is unknown'}"
             connections.dismiss(connection, answers.error(None, eras.INTERNAL_ERROR, sentence) + b"\n")
             return
@@ -238,6 +249,7 @@ class Newcomer(asyncio.Protocol):
             self._reception.check_room()
         except Refused as exc:
             log.warning("a connection is refused: %s", exc)
+            TALLY.connections_refused += 1
             self._end(answers.error(None, eras.INTERNAL_ERROR, str(exc)) + b"\n")
         else:
             self._become(LinedWire(self._steward, self._transport, self._peer.pid), ended)

@@ -43,6 +43,9 @@ class Steward(Protocol):
     def status(self) -> dict[str, Any]:
         """The status document."""
 
+    def connections(self) -> dict[str, int]:
+        """How many connections there are, by what they speak."""
+
     def reload(self) -> str:
         """Read the config again. Raises ConfigError, and the old one stays."""
 

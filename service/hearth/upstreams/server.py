@@ -385,6 +385,13 @@ class Server:
         """Every process of it."""
         return [pid for instance in self.instances.values() for pid in instance.pids]
 
+    def counted(self) -> figures.Figures:
+        """The figures of all its instances, those that are no longer in use among them."""
+        found = figures.Figures()
+        for part in (self._former, *(instance.figures for instance in self.instances.values())):
+            found.absorb(part)
+        return found
+
     def describe(self) -> dict[str, object]:
         """The server in `hearth status --json`."""
         offering = self.offerings.any

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearth.upstreams.figures import LAST_CALLS, Figures, total
+from hearth.upstreams.figures import BOUNDS_SECONDS, LAST_CALLS, Figures, total
 
 SECONDS = st.floats(min_value=0.0, max_value=40_000.0)
 
@@ -50,6 +50,16 @@ def test_two_sets_are_told_as_one(one: list[tuple[float, bool]], other: list[tup
     assert total(parts[:2]) == parts[2].describe()
     parts[0].absorb(parts[1])
     assert parts[0].describe() == parts[2].describe()
+    assert parts[0].by_duration == parts[2].by_duration
+    assert parts[0].seconds == pytest.approx(parts[2].seconds)
+
+
+@given(st.lists(SECONDS))
+def test_every_call_is_counted_by_how_long_it_took(seconds: list[float]) -> None:
+    found = counted(*seconds)
+    for number, bound in enumerate(BOUNDS_SECONDS, 1):
+        assert sum(found.by_duration[:number]) == sum(each <= bound for each in seconds)
+    assert sum(found.by_duration) == found.calls
 
 
 def test_errors_are_calls_too() -> None:

@@ -9,5 +9,6 @@ checks       what is refused before anybody looks into the message: addresses, o
 sessions     who is there: legacy sessions by their ids, modern clients by who they are
 outlets      what the hub says to a session, sorted into streams
 streams      the messages of one stream, and what a reader has missed
+metrics      `/metrics`, loaded with the first scrape
 responses    JSON and events as HTTP carries them
 """

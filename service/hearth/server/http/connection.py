@@ -14,6 +14,7 @@ from uvicorn.server import ServerState
 
 from hearth.hub.sessions import Session
 from hearth.server.http import responses
+from hearth.server.tally import TALLY
 
 if TYPE_CHECKING:
     from hearth.host.peers import Peer
@@ -176,4 +177,5 @@ class HttpConnection(HttpToolsProtocol):
         """Drop a client that does not read."""
         who = f"the HTTP client with pid {self.peer.pid}" if self.peer.pid else "an HTTP client over TCP"
         log.warning("%s %s; its connection is dropped", who, why)
+        TALLY.readers_dropped += 1
         self.transport.abort()

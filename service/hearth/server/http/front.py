@@ -2,6 +2,8 @@
 
 import asyncio
 import hmac
+import importlib
+import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
@@ -18,6 +20,8 @@ from hearth.server.http.connection import HttpConnection
 from hearth.server.http.sessions import SWEEP_SECONDS, HttpSessions, Who
 from hearth.server.steward import Steward
 from hearth.wire import json
+
+log = logging.getLogger(__name__)
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -83,6 +87,7 @@ class Front:
             ("/messages", sse_old.serve_message),
             ("/healthz", _health),
             ("/status", _status),
+            ("/metrics", _metrics),
         ]
         return [Route(path, _Door(self, handler)) for path, handler in served]
 
@@ -171,3 +176,14 @@ async def _health(request: Request) -> None:
 
 async def _status(request: Request) -> None:
     await request.answer(200, json.dumps(request.front.steward.status()))
+
+
+async def _metrics(request: Request) -> None:
+    try:
+        # It takes a moment, the first time; the others are served meanwhile.
+        module = await asyncio.to_thread(importlib.import_module, "hearth.server.http.metrics")
+    except ImportError:
+        log.exception("metrics cannot be served")
+        await request.refuse(500, "metrics cannot be served; `hearth logs` has why")
+        return
+    await module.serve(request)

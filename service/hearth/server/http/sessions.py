@@ -44,6 +44,11 @@ class HttpSession:
         self.used_at = now()
 
     @property
+    def exchanges(self) -> int:
+        """How many requests and streams of it are being served."""
+        return self._open
+
+    @property
     def is_open(self) -> bool:
         """Whether a request or a stream of it is being served."""
         return self._open > 0
