@@ -107,6 +107,27 @@ def test_a_name_that_was_made_to_mean_this_machine_is_refused(scratch: Scratch) 
     assert client.post("tools/list", headers={**bearer(scratch), "Host": "rebound.example"}).status == 403
 
 
+@pytest.mark.parametrize("path", ["/.well-known/oauth-protected-resource", "/mcp/echo/more", "/register", "/", "/mcp/"])
+def test_an_address_with_nothing_behind_it_has_the_same_door(scratch: Scratch, path: str) -> None:
+    address = serve(scratch)
+    client = HttpClient(scratch, address=address)
+    assert client.request("GET", path=path, headers={**bearer(scratch), "Host": "rebound.example"}).status == 403
+    assert client.request("GET", path=path, headers={**bearer(scratch), "Origin": "https://evil.example"}).status == 403
+    with socket.create_connection(address, 20) as stranger:
+        stranger.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        # Read to the end: that answer is the last.
+        said = b"".join(iter(lambda: stranger.recv(65536), b""))
+    assert said.startswith(b"HTTP/1.1 401 ") and b"hearth token show" in said
+    if path != "/mcp/":
+        got = client.request("GET", path=path, headers=bearer(scratch))
+        assert (got.status, "/mcp" in got.json()["error"]) == (404, True)
+
+
+def test_a_slash_at_the_end_of_the_address_does_no_harm(scratch: Scratch) -> None:
+    client = ModernHttp(scratch, path="/mcp/", address=serve(scratch))
+    assert client.post("tools/list", headers=bearer(scratch)).status == 200
+
+
 def attempt(scratch: Scratch, *arguments: str) -> Daemon:
     scratch.configure()
     return scratch.attempt(*arguments)

@@ -82,12 +82,16 @@ class Front:
     def _routes(self) -> list[Route]:
         served: list[tuple[str, Handler]] = [
             ("/mcp", mcp.serve),
+            # As people write it too; a browser follows no redirection of what it asks first.
+            ("/mcp/", mcp.serve),
             ("/mcp/{server}", mcp.serve),
             ("/sse", sse_old.serve_stream),
             ("/messages", sse_old.serve_message),
             ("/healthz", _health),
             ("/status", _status),
             ("/metrics", _metrics),
+            # Last: whoever may not come in is told so here too.
+            ("/{path:path}", _nothing),
         ]
         return [Route(path, _Door(self, handler)) for path, handler in served]
 
@@ -168,6 +172,10 @@ def _has_token(headers: dict[str, str]) -> bool:
         return False
     is_right = token is not None and hmac.compare_digest(given.strip().encode(), token.encode())
     return is_right and scheme.lower() == "bearer"
+
+
+async def _nothing(request: Request) -> None:
+    await request.refuse(404, "there is nothing at this address; MCP is at /mcp")
 
 
 async def _health(request: Request) -> None:
