@@ -31,6 +31,27 @@ def read() -> str | None:
     return found or None
 
 
+class Current:
+    """The token for whoever asks with every request. One that was rotated is worth nothing from then on."""
+
+    def __init__(self) -> None:
+        self._path = path()
+        self._seen: tuple[int, ...] | None = None
+        self._token: str | None = None
+
+    def read(self) -> str | None:
+        """The token, if there is one; the file is read only when it is another. Raises StartError."""
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return read()
+        # A new one is a new file.
+        seen = (found.st_ino, found.st_ctime_ns, found.st_mtime_ns, found.st_size)
+        if seen != self._seen:
+            self._token, self._seen = read(), seen
+        return self._token
+
+
 def ensure() -> str:
     """The token; a new one if there is none. Raises StartError."""
     return read() or rotate()

@@ -258,6 +258,11 @@ def test_health_and_status_are_for_whoever_looks_after_it(home: Scratch) -> None
     assert client.request("GET", path="/healthz").json() == {"status": "ok"}
     assert client.request("GET", path="/status").json()["pid"] == home.status()["pid"]
     assert client.request("GET", path="/nothing").status == 404
+    assert "/mcp" in client.request("GET", path="/nothing").json()["error"]
+
+
+def test_an_address_with_a_slash_at_its_end_is_the_same(home: Scratch) -> None:
+    assert said(ModernHttp(home, "/mcp/").call("echo__echo", text="slash").json()) == "slash"
 
 
 def test_the_oldest_clients_have_one_stream_and_an_address_to_post_to(home: Scratch) -> None:

@@ -5,11 +5,14 @@ was made to mean this machine only afterwards (DNS rebinding) `Host`.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 JSON = "application/json"
 EVENTS = "text/event-stream"
+# Clients send the same with every request; each different one has at most what a request's headers may have.
+_remembered = lru_cache(maxsize=32)
 
 
 def headers_of(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
@@ -63,6 +66,7 @@ def preflight(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return found
 
 
+@_remembered
 def _name(address: str) -> str | None:
     try:
         parts = urlsplit(address)
@@ -75,6 +79,7 @@ def _name(address: str) -> str | None:
     return parts.hostname
 
 
+@_remembered
 def is_json(content_type: str) -> bool:
     """Whether a body is declared to be JSON, in the one encoding that it may have."""
     kind, _, parameters = content_type.partition(";")
@@ -82,6 +87,7 @@ def is_json(content_type: str) -> bool:
     return kind.strip().lower() == JSON and (not charset or charset in ("charset=utf-8", "charset=utf8"))
 
 
+@_remembered
 def accepts(accept: str | None, *kinds: str) -> bool:
     """Whether a client takes every one of these types. One that does not say takes anything."""
     if accept is None:

@@ -6,6 +6,8 @@ and a time.
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.config import Config
@@ -40,10 +42,50 @@ def settings(app: Any) -> Config:
         access_log=False,
         server_header=False,
         date_header=False,
+        proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
     found.load()
     return found
+
+
+class Outgoing(asyncio.Transport):
+    """The transport as uvicorn writes to it. What belongs together is held back until all of it is there.
+
+    uvicorn writes the head of a response and its body one after the other; each would be a system call here, and a
+    wakening of the client.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__()
+        self._transport = transport
+        self._held: list[bytes] | None = None
+
+    def hold(self) -> None:
+        """Write nothing before `release`."""
+        self._held = []
+
+    def release(self) -> None:
+        """Write what was held back, at once."""
+        held, self._held = self._held, None
+        if held:
+            self._transport.write(b"".join(held))
+
+    def write(self, data: Any) -> None:
+        if self._held is None:
+            self._transport.write(data)
+        else:
+            self._held.append(data)
+
+    def close(self) -> None:
+        self.release()
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -66,11 +108,14 @@ class HttpConnection(HttpToolsProtocol):
         # Told when the client has gone, while a request is being answered.
         self.on_lost: list[Any] = []
         self._deadline: asyncio.TimerHandle | None = None
+        # A request has begun and not come to its end.
+        self._is_partial = False
         self._headers_bytes = 0
         self._refused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
+        self.transport = self._outgoing = Outgoing(self.transport)
         if self.needs_token:
             # Nothing has come yet, and nothing may ever.
             self._set_deadline()
@@ -81,11 +126,15 @@ class HttpConnection(HttpToolsProtocol):
         if self._refused or self.parser is None:
             return
         super().data_received(data)
+        # Most requests come whole, and need no clock.
+        if self._is_partial and self._deadline is None and not self._refused:
+            self._set_deadline()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._headers_bytes = 0
-        self._set_deadline()
+        self._is_partial = True
+        self._end_deadline()
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
@@ -108,12 +157,12 @@ class HttpConnection(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
+        self._is_partial = False
         self._end_deadline()
         if not self._refused:
             super().on_message_complete()
 
     def _set_deadline(self) -> None:
-        self._end_deadline()
         seconds = self.front.steward.config.http_request_timeout
         if seconds:
             self._deadline = self.loop.call_later(seconds, self._late, seconds)
@@ -128,6 +177,15 @@ class HttpConnection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         self.refuse(400, "this is not HTTP/1.1 as RFC 9112 has it")
+
+    @contextmanager
+    def one_write(self) -> Iterator[None]:
+        """What is sent inside goes out together."""
+        self._outgoing.hold()
+        try:
+            yield
+        finally:
+            self._outgoing.release()
 
     def dismiss(self) -> None:
         """It showed no token: this answer is the last."""

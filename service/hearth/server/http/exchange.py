@@ -58,7 +58,7 @@ class Exchange:
             return
         if only is not None:
             status = responses.status_of(only) if self._found.session.stateless else 200
-            await responses.answer(self._request.send, status, only, self._headers)
+            await self._request.answer(status, only, self._headers)
             self._forget(stream)
         elif stream.ended and not stream.waiting:
             # A notification, a response, or a request that was cancelled meanwhile.
@@ -98,29 +98,29 @@ class Exchange:
             self._found.outlet.forget(stream.number)
 
     async def _pump(self, stream: Stream, resumed: bool) -> None:
-        send, session = self._request.send, self._found.session
+        session = self._found.session
         # Modern streams cannot be resumed; those of the oldest revision have no place for it.
         number = None if session.stateless else stream.number
-        await send({"type": "http.response.start", "status": 200, "headers": [*responses.EVENT_STREAM, *self._headers]})
-        if number is not None and not resumed and (session.version or "") >= _PRIMED_SINCE:
-            await _send(self._request, responses.priming(number, stream.taken, RETRY_MS))
+        is_primed = number is not None and not resumed and (session.version or "") >= _PRIMED_SINCE
+        first = responses.priming(stream.number, stream.taken, RETRY_MS) if is_primed else b""
+        await self._request.begin(200, [*responses.EVENT_STREAM, *self._headers], first, more=True)
         await pump(self._request, stream, self, number)
 
 
 async def pump(request: "Request", stream: Stream, reader: object, number: int | None) -> None:
     """Send what is on a stream until its end, or until somebody else reads it. With a `number`, events have ids."""
     while True:
-        messages = stream.take(reader)
-        if messages:
-            await _send(request, b"".join([responses.event(message, number) for message in messages]))
-        elif stream.is_over(reader):
-            break
+        events = b"".join([responses.event(message, number) for message in stream.take(reader)])
+        is_over = stream.is_over(reader)
+        if events or is_over:
+            await _send(request, events, more=not is_over)
+            if is_over:
+                break
         else:
             await stream.wait(KEEP_ALIVE_SECONDS)
             if not stream.waiting and not stream.is_over(reader):
-                await _send(request, responses.KEEP_ALIVE)
-    await request.send({"type": "http.response.body", "body": b""})
+                await _send(request, responses.KEEP_ALIVE, more=True)
 
 
-async def _send(request: "Request", body: bytes) -> None:
-    await request.send({"type": "http.response.body", "body": body, "more_body": True})
+async def _send(request: "Request", body: bytes, more: bool) -> None:
+    await request.send({"type": "http.response.body", "body": body, "more_body": more})

@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
 
-from starlette.applications import Starlette
-from starlette.routing import Route
+from starlette.routing import Route, Router
 from uvicorn.server import ServerState
 
 from hearth import http_token
@@ -38,7 +37,8 @@ class Request:
         self.connection: HttpConnection = scope["state"]["connection"]
         self.receive = receive
         self.send = send
-        self.query = parse_qs(scope["query_string"].decode("latin-1"))
+        query: bytes = scope["query_string"]
+        self.query = parse_qs(query.decode("latin-1")) if query else {}
         self.server: str | None = scope.get("path_params", {}).get("server")
 
     @property
@@ -53,9 +53,24 @@ class Request:
     def _first(self, name: str) -> str | None:
         return next(iter(self.query.get(name, ())), None)
 
-    async def answer(self, status: int, body: bytes = b"", headers: responses.Headers = []) -> None:  # noqa: B006
-        """Answer it as a whole."""
-        await responses.answer(self.send, status, body, headers)
+    async def answer(
+        self,
+        status: int,
+        body: bytes = b"",
+        headers: responses.Headers = [],  # noqa: B006  # never changed
+        kind: bytes = b"application/json",
+    ) -> None:
+        """Answer it as a whole; `kind` is what its body is, if it has any."""
+        fields = [(b"content-length", b"%d" % len(body)), *headers]
+        if body:
+            fields.append((b"content-type", kind))
+        await self.begin(status, fields, body, more=False)
+
+    async def begin(self, status: int, headers: responses.Headers, body: bytes, more: bool) -> None:
+        """Send the head of the answer and its body, or the first of it if there is `more`."""
+        with self.connection.one_write():
+            await self.send({"type": "http.response.start", "status": status, "headers": headers})
+            await self.send({"type": "http.response.body", "body": body, "more_body": more})
 
     async def refuse(self, status: int, reason: str, headers: responses.Headers = []) -> None:  # noqa: B006
         """Say what is wrong with it."""
@@ -75,8 +90,12 @@ class Front:
         self.strangers: set[HttpConnection] = set()
         # Why no further request is taken.
         self.farewell: str | None = None
+        self.token = http_token.Current()
         self._state = ServerState()
-        self._settings = connection.settings(Starlette(routes=self._routes()))
+        # Without the layers of a whole Starlette application: each would cost every request something. Whoever may not
+        # come in is told so at any address.
+        router = Router(self._routes(), redirect_slashes=False, default=_Door(self, _nothing))
+        self._settings = connection.settings(router)
         self._sweep()
 
     def _routes(self) -> list[Route]:
@@ -90,8 +109,6 @@ class Front:
             ("/healthz", _health),
             ("/status", _status),
             ("/metrics", _metrics),
-            # Last: whoever may not come in is told so here too.
-            ("/{path:path}", _nothing),
         ]
         return [Route(path, _Door(self, handler)) for path, handler in served]
 
@@ -150,7 +167,7 @@ class _Door:
             request.send = responses.with_headers(send, checks.shared_with(origin))
         if request.method == "OPTIONS":
             await request.answer(204, b"", checks.preflight(request.headers))
-        elif request.connection.needs_token and not _has_token(request.headers):
+        elif request.connection.needs_token and not self._has_token(request.headers):
             request.connection.dismiss()
             await request.refuse(401, "the token is missing or wrong: `hearth token show`", _WANTS_TOKEN)
         elif self._front.farewell is not None:
@@ -159,19 +176,17 @@ class _Door:
             self._front.introduced(request.connection)
             await self._handler(request)
 
+    def _has_token(self, headers: dict[str, str]) -> bool:
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        try:
+            token = self._front.token.read()
+        except StartError:
+            return False
+        is_right = token is not None and hmac.compare_digest(given.strip().encode(), token.encode())
+        return is_right and scheme.lower() == "bearer"
+
 
 _WANTS_TOKEN: responses.Headers = [(b"www-authenticate", b'Bearer realm="hearth"')]
-
-
-def _has_token(headers: dict[str, str]) -> bool:
-    scheme, _, given = headers.get("authorization", "").partition(" ")
-    try:
-        # Looked at each time: one that was rotated is worth nothing from then on.
-        token = http_token.read()
-    except StartError:
-        return False
-    is_right = token is not None and hmac.compare_digest(given.strip().encode(), token.encode())
-    return is_right and scheme.lower() == "bearer"
 
 
 async def _nothing(request: Request) -> None:

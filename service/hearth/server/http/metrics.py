@@ -19,7 +19,6 @@ from prometheus_client.registry import Collector
 from hearth.host import memory
 from hearth.hub.measures import STATES, Durations, Measures
 from hearth.mcp import eras
-from hearth.server.http import responses
 from hearth.server.tally import TALLY
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ async def serve(request: "Request") -> None:
     rows = collect(request.front, sizes)
     encode, kind = choose_encoder(request.headers.get("accept", ""))
     body = await asyncio.to_thread(lambda: encode(_registry(rows)))
-    await responses.answer(request.send, 200, body, kind=kind.encode())
+    await request.answer(200, body, kind=kind.encode())
 
 
 class _Look:

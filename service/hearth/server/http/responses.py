@@ -77,18 +77,3 @@ def with_headers(send: Send, headers: Headers) -> Send:
         await send(message)
 
     return sending
-
-
-async def answer(
-    send: Send,
-    status: int,
-    body: bytes,
-    headers: Headers = [],  # noqa: B006  # never changed
-    kind: bytes = b"application/json",
-) -> None:
-    """A whole response; `kind` is what its body is, if it has any."""
-    fields = [(b"content-length", b"%d" % len(body)), *headers]
-    if body:
-        fields.append((b"content-type", kind))
-    await send({"type": "http.response.start", "status": status, "headers": fields})
-    await send({"type": "http.response.body", "body": body})

@@ -30,9 +30,8 @@ async def serve_stream(request: "Request") -> None:
     # Nobody resumes it: a connection that is lost is the end.
     request.connection.on_lost.append(lambda: request.front.sessions.end(id))
     try:
-        await request.send({"type": "http.response.start", "status": 200, "headers": responses.EVENT_STREAM})
         endpoint = b"event: endpoint\ndata: /messages?session=%b\n\n" % id.encode()
-        await request.send({"type": "http.response.body", "body": endpoint, "more_body": True})
+        await request.begin(200, responses.EVENT_STREAM, endpoint, more=True)
         await pump(request, stream, reader, None)
     finally:
         found.done()

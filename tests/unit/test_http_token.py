@@ -1,0 +1,54 @@
+"""The token for HTTP over TCP, as the daemon looks at it with every request."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hearth import http_token
+from hearth.errors import StartError
+from hearth.host import private_files
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def test_there_is_none_until_it_is_made_and_none_when_it_is_taken_away() -> None:
+    current = http_token.Current()
+    assert current.read() is None
+    made = http_token.ensure()
+    assert current.read() == made
+    os.unlink(http_token.path())
+    assert current.read() is None
+
+
+def test_one_that_was_rotated_is_seen_at_once() -> None:
+    current = http_token.Current()
+    http_token.rotate()
+    for _ in range(20):
+        former = current.read()
+        made = http_token.rotate()
+        assert former != made and current.read() == made
+
+
+def test_the_file_is_read_only_when_it_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = http_token.rotate()
+    current = http_token.Current()
+    reads: list[str] = []
+    read = private_files.read
+    monkeypatch.setattr(private_files, "read", lambda path, limit: reads.append(path) or read(path, limit))
+    assert [current.read() for _ in range(3)] == [made] * 3
+    assert len(reads) == 1
+
+
+def test_a_file_that_became_useless_is_no_token() -> None:
+    http_token.rotate()
+    current = http_token.Current()
+    assert current.read()
+    Path(http_token.path()).write_bytes(b"\xff" * 40)
+    for _ in range(2):
+        with pytest.raises(StartError):
+            current.read()
