@@ -113,15 +113,15 @@ def _reason(path: str, exc: Exception) -> str:
 def _append(path: str, data: bytes) -> None:
     """Add whole lines. Raises OSError and StartError; a line may be torn then, and the next one begins anew."""
     make_private(os.path.dirname(path))
-    descriptor = _open(path)
+    descriptor = _open_alone(path)
     try:
         size = os.fstat(descriptor).st_size
         if size + len(data) > FILE_BYTES and size:
             # Opened anew below; while the name is the old file's nothing is written that would exceed the bound.
-            os.close(descriptor)
-            descriptor = -1
-            os.replace(path, f"{path}.1")
-            descriptor, size = _open(path), 0
+            former, descriptor = descriptor, -1
+            _put_aside(path, former)
+            descriptor = _open_alone(path)
+            size = os.fstat(descriptor).st_size
         if size:
             os.lseek(descriptor, -1, os.SEEK_END)
             if os.read(descriptor, 1) != b"\n":
@@ -131,6 +131,44 @@ def _append(path: str, data: bytes) -> None:
     finally:
         if descriptor >= 0:
             os.close(descriptor)
+
+
+def _put_aside(path: str, descriptor: int) -> None:
+    """Give the open file its predecessor's name, and close it. Raises OSError."""
+    if sys.platform == "win32":
+        os.close(descriptor)
+        try:
+            os.replace(path, f"{path}.1")
+        except PermissionError:
+            # Somebody else has it open: it grows, and loses nothing.
+            pass
+        return
+    try:
+        # Before it is closed: whoever waits for it finds the other name then, and would put aside the next one too.
+        os.replace(path, f"{path}.1")
+    finally:
+        os.close(descriptor)
+
+
+def _open_alone(path: str) -> int:
+    """The file, while no other process that keeps lines in it writes or moves it. Raises OSError and StartError."""
+    if sys.platform == "win32":
+        return _open(path)
+    import fcntl
+
+    while True:
+        descriptor = _open(path)
+        try:
+            # Given back when it is closed.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
+        except FileNotFoundError:
+            pass
+        except OSError:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
 
 
 def _open(path: str) -> int:

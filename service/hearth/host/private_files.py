@@ -40,15 +40,38 @@ def write(path: str, data: bytes, durable: bool = False) -> None:
     """
     temporary = f"{path}.{os.getpid()}"
     try:
-        with open(open_files.open_private(temporary), "wb") as file:
-            file.write(data)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
+        _write(temporary, data, durable)
         replace(temporary, path)
     except OSError:
         remove(temporary)
         raise
+
+
+def create(path: str, data: bytes) -> bool:
+    """Put the file in place unless there is one; False if there is, whoever made it. Raises OSError."""
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        _write(temporary, data)
+        # Unlike a rename it fails where somebody else was faster, and unlike O_EXCL it shows nobody half a file.
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError:
+        # A file system without links: there remains a moment in which two may do it.
+        if os.path.exists(path):
+            return False
+        replace(temporary, path)
+    finally:
+        remove(temporary)
+    return True
+
+
+def _write(path: str, data: bytes, durable: bool = False) -> None:
+    with open(open_files.open_private(path), "wb") as file:
+        file.write(data)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def replace(source: str, target: str) -> None:

@@ -33,10 +33,17 @@ class Fingerprints:
             self._key, self.are_new = key, False
 
     def keep(self) -> None:
-        """Have the key in its file, whose folder has to be there. Raises OSError and ValueError."""
+        """Have the key in its file, whose folder has to be there. Raises OSError and ValueError.
+
+        Where the file has another one, that is the key from now on: hashes that were made before mean nothing then.
+        """
         self.load()
-        if private_files.read(self.path, _FILE_LIMIT_BYTES) != self._key:
+        key = private_files.read(self.path, _FILE_LIMIT_BYTES)
+        if key and len(key) != _KEY_BYTES:
             private_files.write(self.path, self._key)
+        elif key or not private_files.create(self.path, self._key):
+            # Another process of this profile may have made one meanwhile: what was made first is everybody's.
+            self._key = key or private_files.read(self.path, _FILE_LIMIT_BYTES)
 
     def of(self, spec: ServerSpec, *more: object) -> str:
         """The hash of an entry, and of more that it depends on: texts, numbers, and tuples and lists of them."""

@@ -87,7 +87,6 @@ class Kept:
 
     def note(self, spec: ServerSpec, memory: Memory) -> None:
         """Keep what is known of it now."""
-        path = self._path(spec)
         body = _document(spec.name, memory)
         if len(body) >= FILE_LIMIT_BYTES - len(_FORMAT) - 100:
             log.info("what it offers is too long to be kept", extra={"upstream": spec.name})
@@ -97,6 +96,7 @@ class Kept:
             make_private(os.path.dirname(self._fingerprints.path))
             # The key first: without it nobody finds the file again.
             self._fingerprints.keep()
+            path = self._path(spec)
             is_new = not os.path.exists(path)
             private_files.write(path, self._sealed(body))
             if is_new:
@@ -129,15 +129,23 @@ class Kept:
 
     def _prune(self) -> None:
         with os.scandir(self.folder) as found:
-            files = sorted((entry for entry in found), key=lambda entry: entry.stat().st_mtime, reverse=True)
-        for entry in files[FILES_LIMIT:]:
-            private_files.remove(entry.path)
+            files = [(_written_at(entry), entry.path) for entry in found]
+        for _, path in sorted(files, reverse=True)[FILES_LIMIT:]:
+            private_files.remove(path)
 
     def _complain(self, what: str, exc: Exception) -> None:
         if not self._complained:
             self._complained = True
             why = exc.strerror if isinstance(exc, OSError) else exc
             log.warning("what servers offer cannot be %s: %s: %s", what, self.folder, why)
+
+
+def _written_at(entry: "os.DirEntry[str]") -> float:
+    try:
+        return entry.stat().st_mtime
+    except FileNotFoundError:
+        # Another process of this profile was faster.
+        return 0.0
 
 
 def _document(name: str, memory: Memory) -> bytes:

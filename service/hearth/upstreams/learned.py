@@ -2,8 +2,9 @@
 which eras of MCP they speak.
 
 Each entry of the config is known by its fingerprint, so that a changed entry starts anew and the file tells nothing of
-arguments or secrets. Read once, at the first question, and written when something new is learned. What cannot be read
-or written is logged once; each daemon then learns it anew.
+arguments or secrets. Read once, at the first question, and written when something new is learned: together with what
+other processes of the profile have written meanwhile, a lock is between them. What cannot be read or written is logged
+once; each daemon then learns it anew.
 """
 
 import logging
@@ -15,6 +16,7 @@ from hearth.config import ServerSpec
 from hearth.errors import StartError
 from hearth.host import private_files
 from hearth.host.folders import make_private
+from hearth.host.locks import Lock
 from hearth.mcp import eras, isolation
 from hearth.upstreams.fingerprints import Fingerprints
 
@@ -53,6 +55,9 @@ class Learned:
         self._is_loaded = False
         # By fingerprint; those that were asked for last are at the end.
         self._known: dict[str, Knowledge] = {}
+        # Of those, what is not in the file yet.
+        self._unsaved: set[str] = set()
+        self._lock = Lock(os.path.splitext(path)[0] + ".lock")
         self._complained = False
 
     def get(self, spec: ServerSpec) -> Knowledge:
@@ -90,14 +95,19 @@ class Learned:
         self._note(spec, after)
 
     def _note(self, spec: ServerSpec, known: Knowledge) -> None:
-        fingerprint = self.fingerprints.of(spec)
-        if known == self._known.get(fingerprint, NOTHING):
+        if known == self._known.get(self.fingerprints.of(spec), NOTHING):
             return
+        is_possible = self._prepare()
+        # Only now: the key may have become another.
+        fingerprint = self.fingerprints.of(spec)
         self._known.pop(fingerprint, None)
         self._known[fingerprint] = known
+        self._unsaved.add(fingerprint)
         for oldest in list(self._known)[:-ENTRIES_LIMIT]:
             del self._known[oldest]
-        self._save()
+            self._unsaved.discard(oldest)
+        if is_possible:
+            self._save()
 
     def _load(self) -> None:
         if self._is_loaded:
@@ -110,14 +120,42 @@ class Learned:
         except (OSError, ValueError, RecursionError) as exc:
             self._complain("read", exc)
 
-    def _save(self) -> None:
+    def _prepare(self) -> bool:
+        """Have a key to write under: without it the other file means nothing, and is begun anew."""
         try:
             make_private(os.path.dirname(self.path))
-            # The key first: without it the other file means nothing, and is begun anew.
             self.fingerprints.keep()
-            private_files.write(self.path, _document(self._known))
         except (OSError, ValueError, StartError) as exc:
             self._complain("written", exc)
+            return False
+        return True
+
+    def _save(self) -> None:
+        try:
+            # Whoever holds it does so for a moment; what is not written now is with the next that is learned.
+            if not self._lock.acquire(blocking=False):
+                return
+            self._known = self._joined()
+            private_files.write(self.path, _document(self._known))
+            self._unsaved.clear()
+        except (OSError, ValueError, StartError) as exc:
+            self._complain("written", exc)
+        finally:
+            self._lock.release()
+
+    def _joined(self) -> dict[str, Knowledge]:
+        """What is known here, and what others have written."""
+        try:
+            written = _parsed(private_files.read(self.path, SIZE_LIMIT_BYTES))
+        except (ValueError, RecursionError):
+            # It is replaced.
+            written = {}
+        joined = {fingerprint: known for fingerprint, known in written.items() if fingerprint not in self._known}
+        for fingerprint, known in self._known.items():
+            theirs = written.get(fingerprint, known)
+            mode = isolation.stricter(known.mode, theirs.mode)
+            joined[fingerprint] = (known if fingerprint in self._unsaved else theirs)._replace(mode=mode)
+        return dict(list(joined.items())[-ENTRIES_LIMIT:])
 
     def _complain(self, what: str, exc: Exception) -> None:
         if not self._complained:

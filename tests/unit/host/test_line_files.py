@@ -66,6 +66,33 @@ def test_a_file_is_rotated_before_it_is_too_large(
     assert numbers == list(range(numbers[0], 300))
 
 
+def test_two_processes_that_keep_lines_in_one_file_rotate_it_in_turn(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line_files, "FILE_BYTES", 1000)
+    # Each opens the file for itself, as another process does.
+    threads = [
+        threading.Thread(
+            target=lambda mark=mark: [
+                line_files._append(str(folder / "it.log"), b"%s %d %s\n" % (mark, i, b"x" * 40)) for i in range(500)
+            ]
+        )
+        for mark in (b"a", b"b")
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    former = (folder / "it.log.1").read_text()
+    # Put aside twice at once, it would be the new file with a line or none.
+    assert 900 < len(former) <= 1000
+    kept = [line.split() for line in (former + (folder / "it.log").read_text()).splitlines()]
+    assert all(len(words) == 3 for words in kept)
+    for mark in ("a", "b"):
+        numbers = [int(words[1]) for words in kept if words[0] == mark]
+        assert numbers == [number + index for index, number in enumerate(numbers[:1] * len(numbers))]
+
+
 def test_a_torn_line_is_ended_before_the_next(folder: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "it.log").write_bytes(b"whole\nto")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hearth.config import ServerSpec
+from hearth.host.locks import Lock
 from hearth.upstreams import learned
 from hearth.upstreams.learned import NOTHING, Knowledge, Learned
 
@@ -73,7 +74,7 @@ def test_what_does_not_make_another_server_keeps_what_is_known(path: Path) -> No
 
 def test_the_files_are_private_and_tell_no_secret(path: Path) -> None:
     Learned(str(path)).raise_mode(SPEC, "session")
-    assert {entry.name for entry in path.parent.iterdir()} == {"mcp.json", "mcp.key"}
+    assert {entry.name for entry in path.parent.iterdir()} == {"mcp.json", "mcp.key", "mcp.lock"}
     for entry in path.parent.iterdir():
         assert stat.S_IMODE(entry.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -239,7 +240,7 @@ def test_a_disk_that_is_full_leaves_the_former_file_and_no_other(
     known.raise_mode(SPEC, "session")
     known.note_era(SPEC, "legacy", "legacy")
     assert (known.get(SPEC).mode, Learned(str(path)).get(SPEC).mode) == ("session", "workspace")
-    assert {entry.name for entry in path.parent.iterdir()} == {"mcp.json", "mcp.key"}
+    assert {entry.name for entry in path.parent.iterdir()} == {"mcp.json", "mcp.key", "mcp.lock"}
     assert [warning.rpartition(": ")[2] for warning in warnings(caplog)] == ["No space left on device"]
 
 
@@ -259,3 +260,30 @@ def test_the_mode_in_force_is_the_entrys_or_what_auto_comes_to(path: Path) -> No
     known.raise_mode(SPEC, "session")
     assert known.mode(SPEC) == "session"
     assert known.mode(SPEC.replace(isolation="shared")) == "shared"
+
+
+def test_two_processes_of_a_profile_lose_nothing_of_each_other(path: Path) -> None:
+    other = ServerSpec(name="b", command="uvx")
+    one, two = Learned(str(path)), Learned(str(path))
+    assert one.get(SPEC) == two.get(SPEC) == NOTHING
+    # Each has read the file, and the key, before the other wrote.
+    one.raise_mode(SPEC, "workspace")
+    two.raise_mode(other, "session")
+    one.note_era(SPEC, "auto", "modern")
+    two.raise_mode(SPEC, "session")
+    after = Learned(str(path))
+    assert (after.get(SPEC).mode, after.get(other).mode) == ("session", "session")
+    assert one.fingerprints.of(SPEC) == two.fingerprints.of(SPEC) == after.fingerprints.of(SPEC)
+
+
+def test_what_could_not_be_written_while_another_wrote_is_written_with_the_next(path: Path) -> None:
+    other = ServerSpec(name="b", command="uvx")
+    known = Learned(str(path))
+    known.raise_mode(other, "workspace")
+    lock = Lock(str(path.with_suffix(".lock")))
+    assert lock.acquire(blocking=False)
+    known.raise_mode(SPEC, "session")
+    assert Learned(str(path)).get(SPEC) == NOTHING
+    lock.release()
+    known.raise_mode(other, "session")
+    assert Learned(str(path)).get(SPEC).mode == Learned(str(path)).get(other).mode == "session"
