@@ -22,6 +22,7 @@ THOROUGH = {
         "test_secrets_",
         "test_sharing_",
         "test_stderr_",
+        "test_stdio_",
         "test_supervised_",
         "test_wicked_",
     ),

@@ -235,5 +235,8 @@ if sys.platform == "win32":
         transport.write(data)
 
     def reader_left(transport: asyncio.BaseTransport) -> bool:
-        """Whether nobody reads any longer, once the input has ended: a pipe ends in both directions at once."""
-        return True
+        """Whether nobody reads any longer, once the input has ended: a pipe ends in both directions at once.
+
+        Standard input and output are two pipes, of which nobody tells.
+        """
+        return transport.get_extra_info("pipe") is not None

@@ -68,6 +68,9 @@ class Daemon:
         self._waiting_for_quiet = False
         self._ticking: asyncio.TimerHandle | None = None
         self._hurry = asyncio.Event()
+        # The client at standard input and output, where that is the way in.
+        self._stdio: Wire | None = None
+        self.exit_code = 0
 
     @property
     def config(self) -> Config:
@@ -98,6 +101,7 @@ class Daemon:
         self.http = self._reception.serve_ports(self._ports)
         self._reception.open()
         self._announce()
+        self._meet_client()
         self.hub.light()
         self._tick()
         self._pat_watchdog()
@@ -114,16 +118,20 @@ class Daemon:
             self._claim.register(self.hub.daemon_id, self._settings.hash)
 
     def _announce(self) -> None:
-        log.info(
-            "serving on %s as pid %d, activated by %s",
-            self._places.socket,
-            os.getpid(),
-            self._start.activation,
-        )
+        ways = [*([self._places.socket] if self._listener else []), *(["stdio"] if self._start.streams else [])]
+        where = ", ".join([*ways, *self.http])
+        log.info("serving on %s as pid %d, activated by %s", where, os.getpid(), self._start.activation)
         for warning in self._settings.warnings:
             log.warning("%s", warning)
         self._status_line.ready()
         self._start.report("ok")
+
+    def _meet_client(self) -> None:
+        if self._start.streams:
+            from hearth.server import stdio
+
+            self._stdio = stdio.attend(self, self._start.streams)
+            self.welcome(self._stdio)
 
     # --- signals
 
@@ -131,6 +139,10 @@ class Daemon:
         watch, end = signals.watch, self._asked_to_end
         for number in signals.END:
             watch(number, functools.partial(end, number.name, False))
+        if self._start.streams and signals.HANG_UP is not None:
+            # It belongs to its client, and goes with it.
+            watch(signals.HANG_UP, functools.partial(end, "the client's terminal was closed", False))
+            return
         if signals.HAND_OVER is not None:
             watch(signals.HAND_OVER, functools.partial(end, "another daemon takes over", True))
         if signals.HANG_UP is not None and sys.stdin is not None and sys.stdin.isatty():
@@ -148,6 +160,9 @@ class Daemon:
             pass
 
     def _asked_to_end(self, reason: str, reconnect: bool) -> None:
+        if self._start.streams:
+            # Whoever sends it a signal has given it its time by closing its input.
+            self._hurry.set()
         now = self.now()
         if self._ending and now - self._told_to_end > SIGNAL_ECHO_SECONDS:
             log.warning("told to end a second time: not waiting any longer")
@@ -170,7 +185,7 @@ class Daemon:
         return {
             "running": True,
             "pid": os.getpid(),
-            "endpoint": self._places.socket,
+            "endpoint": self._places.socket if self._listener else None,
             "version": __version__,
             "executable": sys.executable,
             "uptimeSeconds": round(time.monotonic() - self._begun, 3),
@@ -268,6 +283,22 @@ class Daemon:
     def forget(self, wire: Wire) -> None:
         """A connection has ended."""
         self._reception.wires.discard(wire)
+        if wire is self._stdio:
+            self._client_left()
+
+    def _client_left(self) -> None:
+        if self.http:
+            log.info("the client at stdio has left; HTTP is served until a signal ends it")
+        else:
+            self.go_out("the client has left", reconnect=False)
+
+    def http_failed(self, reason: str) -> None:
+        """HTTP is served no longer, or could not be. Who has a socket is served on."""
+        if self._start.streams:
+            self.exit_code = 1
+            self._hurry.set()
+            print(f"hearth: {reason}", file=sys.stderr)
+            self.go_out(reason, reconnect=False)
 
     # --- time
 

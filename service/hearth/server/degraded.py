@@ -29,7 +29,7 @@ RETRY_SECONDS = 2.0
 
 def run(start: Start, cause: Exception) -> int:
     """Explain `cause` to whoever connects, until it is mended or nobody asks. Returns the exit code."""
-    reason = _describe(cause)
+    reason = describe(cause)
     claim: Claim | None = None
     try:
         claim = _claim(start)
@@ -56,7 +56,8 @@ def _give_up(start: Start, reason: str, exc: HearthError) -> int:
     return exc.exit_code
 
 
-def _describe(cause: Exception) -> str:
+def describe(cause: Exception) -> str:
+    """The reason why there is no daemon, as people are told."""
     if isinstance(cause, HearthError):
         return str(cause)
     return f"Hearth's installation is broken ({type(cause).__name__}: {cause}); install it again"
@@ -166,7 +167,7 @@ class Guest:
     def receive(self, host: Degraded, data: bytes) -> bool:
         """Answer what was read, nothing at the end; False when the connection is over."""
         if not data:
-            self._say_line(_answer(self._rest, host.reason) if self._rest else None)
+            self._say_line(answer_to(self._rest, host.reason) if self._rest else None)
             return False
         if self._frames is None and self._rest is None:
             if data[0] < 0x10:
@@ -185,7 +186,7 @@ class Guest:
             return False
         mended = host.may_be_mended()
         for line in lines:
-            self._say_line(_answer(line, host.reason))
+            self._say_line(answer_to(line, host.reason))
         if mended:
             # Only now: nobody would send such a client's line again.
             host.start_anew()
@@ -203,7 +204,7 @@ class Guest:
         kind, seq = frame.get("type"), frame.get("seq", 0)
         if kind == "mcp":
             host.consulted()
-            answer = _answer(payload, host.reason)
+            answer = answer_to(payload, host.reason)
             self._taken = seq
             if answer is None:
                 self._say({"type": "ack", "seq": seq, "done": [seq]})
@@ -237,7 +238,7 @@ class Guest:
                 pass
 
 
-def _answer(line: bytes, reason: str) -> bytes | None:
+def answer_to(line: bytes, reason: str) -> bytes | None:
     """The error for a request, one array of them for a batch, None for what has no answer."""
     try:
         message = json.loads(line)

@@ -9,12 +9,15 @@ import os
 import socket
 import sys
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hearth.errors import AlreadyRunning, HearthError, StartError
 from hearth.host import background, systemd
 from hearth.host.listening import Listener, bind, inherit
 from hearth.paths import DEFAULT_PROFILE, Places
+
+if TYPE_CHECKING:
+    from hearth.host.stdio import Streams
 
 
 class Nursery(Protocol):
@@ -39,6 +42,8 @@ class Options:
         # Where HTTP is served over TCP besides, as HOST:PORT.
         self.http: str | None = None
         self.allow_remote = False
+        # One client, at standard input and output, instead of whoever finds the daemon.
+        self.stdio = False
         remaining = list(arguments)
         while remaining:
             name, given, value = remaining.pop(0).partition("=")
@@ -50,6 +55,9 @@ class Options:
                 continue
             if name == "--allow-remote":
                 self.allow_remote = True
+                continue
+            if name == "--stdio":
+                self.stdio = True
                 continue
             if name not in {"--profile", "--config", "--ready-fd", "--http"} or not (given or remaining):
                 raise StartError(f"unknown or incomplete option {name!r}; see 'hearth serve --help'")
@@ -120,11 +128,13 @@ class Start:
         self._ready_fd = ready_fd
         # HOST:PORT, where a person has asked for a port, and whether others may reach it.
         self.http: tuple[str, bool] | None = None
+        # What its one client reads and writes; there is neither a socket nor a registry entry then.
+        self.streams: Streams | None = None
 
     @property
     def stays(self) -> bool:
-        """Whether the daemon does not go out by itself."""
-        return self.http is not None
+        """Whether the daemon does not go out because nobody is there."""
+        return self.http is not None or self.streams is not None
 
     def ports(self) -> list[socket.socket]:
         """The TCP sockets to serve HTTP on: those that were handed over, and one that was asked for.
@@ -150,7 +160,7 @@ class Start:
     @property
     def activation(self) -> str:
         """Who holds the socket: systemd, launchd, or the daemon itself."""
-        return self._listener.holder if self._listener else "self"
+        return "stdio" if self.streams else self._listener.holder if self._listener else "self"
 
     def listen(self) -> Listener:
         """The listener that was handed over, or a new one. Raises StartError."""
@@ -177,7 +187,8 @@ def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
     except (HearthError, ValueError) as exc:
         print(f"hearth: {exc}", file=sys.stderr)
         return 2
-    listener = _inherited(places)
+    streams = _streams() if options.stdio else None
+    listener = None if options.stdio else _inherited(places)
     if listener is not None and listener.holder == "systemd":
         # Whoever connects has found this socket, wherever others would look by now: the locks belong beside it.
         places = Places(options.profile, options.config, adopted=listener.address())
@@ -200,6 +211,7 @@ def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
             )
     _hold_descendants()
     start = Start(places, listener, options.ready_fd, options.again(), serving)
+    start.streams = streams
     if options.http is not None:
         start.http = (options.http, options.allow_remote)
     if listener is not None and options.delegated and sys.platform == "linux":
@@ -207,6 +219,15 @@ def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
 
         start.nursery = nursery.start()
     return _run(start)
+
+
+def _streams() -> "Streams":
+    """The client's, before anybody else could write to them; the watcher is not to have them either."""
+    from hearth.host import stdio
+
+    # What is set for whoever started us is not for us.
+    systemd.forget_manager()
+    return stdio.take()
 
 
 def _hold_descendants() -> None:
@@ -245,6 +266,10 @@ def _run(start: Start) -> int:
             # A person asked for a port and sits in front of it: who else connects has no need of this daemon.
             print(f"hearth: {exc}", file=sys.stderr)
             return exc.exit_code
+        if start.streams is not None:
+            from hearth.server.degraded_stdio import run as run_degraded_stdio
+
+            return run_degraded_stdio(start.streams, exc)
         from hearth.server.degraded import run as run_degraded
 
         if start.nursery:

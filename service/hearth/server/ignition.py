@@ -16,25 +16,42 @@ from hearth.server.entry import Start
 
 def run(start: Start) -> int:
     """Be the daemon until it is time to go. Raises AlreadyRunning, StartError, ConfigError before it serves."""
+    if start.streams is not None:
+        # Nobody is to find it: it may run beside a daemon, and as often as there are clients who want one.
+        return _serve(start, None)
     claim = Claim(start.places)
     claim.take(start.adopted)
     try:
+        return _serve(start, claim)
+    finally:
+        claim.release()
+
+
+def _serve(start: Start, claim: Claim | None) -> int:
+    try:
         _calm_collector()
         settings = config.load(start.places)
-        journal = start.activation == "systemd"
-        logs.set_up(start.places.log, settings.log_level, journal=journal, profile=start.places.key)
+        _begin_log(start, settings.log_level)
         if start.nursery:
             start.nursery.put_to_use()
         FILES.keep_in(start.places.server_log)
         # First what may be refused: a socket that was made would have to be taken away again.
         ports = start.ports()
-        listener = start.listen()
+        listener = start.listen() if claim else None
         daemon = Daemon(start, settings, claim, listener, ports)
         _loop_run()(daemon.serve())
     finally:
         FILES.close()
-        claim.release()
-    return 0
+    return daemon.exit_code
+
+
+def _begin_log(start: Start, level: str) -> None:
+    if start.streams is not None:
+        # The log file is the daemon's.
+        logs.set_up_beside_client(level)
+    else:
+        journal = start.activation == "systemd"
+        logs.set_up(start.places.log, level, journal=journal, profile=start.places.key)
 
 
 def _calm_collector() -> None:

@@ -20,7 +20,7 @@ class LinedWire(asyncio.Protocol):
 
     is_shared = False
 
-    def __init__(self, steward: Steward, transport: asyncio.Transport, pid: int | None) -> None:
+    def __init__(self, steward: Steward, transport: asyncio.Transport, pid: int | None, name: str = "lines") -> None:
         config = steward.config
         self._steward = steward
         self._outbox = Outbox(transport, config.outbound_limit, f"the client with pid {pid}")
@@ -29,7 +29,7 @@ class LinedWire(asyncio.Protocol):
         self._draining = False
         self._end_by = 0.0
         self._check: asyncio.TimerHandle | None = None
-        self.session: Session | None = steward.hub.open_session(self, "lines")
+        self.session: Session | None = steward.hub.open_session(self, name)
         self.session.pid = pid
         self.last_seen: float | None = None
         self.heartbeat_interval = 0.0

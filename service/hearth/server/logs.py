@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 ROTATE_BYTES = 2 * 1024 * 1024
 ROTATE_COUNT = 3
+STDERR = 2
+# What waits for a client that reads its server's stderr late, or never …
+UNHEEDED_RECORDS = 1000
+# … and for how long at the end.
+UNHEEDED_CLOSE_SECONDS = 0.5
 # Fields that records may carry besides the message: each becomes key=value in a text, and this in the journal.
 JOURNAL_FIELDS = {"upstream": "HEARTH_SERVER", "session": "HEARTH_SESSION", "era": "HEARTH_ERA"}
 # The journal's numbers are syslog's.
@@ -145,16 +150,64 @@ def _file(path: str) -> logging.Handler:
     return handler
 
 
-def set_up(path: str, level: str, journal: bool, profile: str) -> None:
-    """Send the daemon's log to its place. In a terminal it is shown there as well."""
+def _unheeded() -> logging.Handler:
+    """Standard error of a client that may never read it: a pipe that is full costs records, not the loop's time."""
+    import queue
+    import threading
+    from logging.handlers import QueueHandler
+
+    class Unheeded(QueueHandler):
+        """Written by a thread, which is left behind when it waits for a reader at the end."""
+
+        def __init__(self) -> None:
+            self.waiting: queue.Queue[str | None] = queue.Queue(UNHEEDED_RECORDS)
+            super().__init__(self.waiting)
+            self._thread = threading.Thread(target=self._write_all, name="stderr", daemon=True)
+            self._thread.start()
+
+        def prepare(self, record: logging.LogRecord) -> str:
+            return self.format(record) + "\n"
+
+        def _write_all(self) -> None:
+            while (text := self.waiting.get()) is not None:
+                try:
+                    os.write(STDERR, text.encode("utf-8", "backslashreplace"))
+                except OSError:
+                    # Nobody will ever read it.
+                    pass
+
+        def close(self) -> None:
+            try:
+                self.waiting.put_nowait(None)
+                self._thread.join(UNHEEDED_CLOSE_SECONDS)
+            except queue.Full:
+                pass
+            super().close()
+
+    return Unheeded()
+
+
+def set_up_beside_client(level: str) -> None:
+    """Send the log to standard error, as clients expect it of a server that they started."""
+    handler = _unheeded()
+    handler.setFormatter(_Fields("%(levelname)s %(name)s: %(message)s"))
+    _replace_handlers(level, handler)
+
+
+def _replace_handlers(level: str, handler: logging.Handler) -> None:
     logging.raiseExceptions = False  # a full disk must not fill stderr, which may be the same disk
     root = logging.getLogger()
     root.setLevel(level.upper())
-    for handler in list(root.handlers):
-        root.removeHandler(handler)
-        handler.close()
-    root.addHandler(_journal(profile) if journal else _file(path))
+    for former in list(root.handlers):
+        root.removeHandler(former)
+        former.close()
+    root.addHandler(handler)
+
+
+def set_up(path: str, level: str, journal: bool, profile: str) -> None:
+    """Send the daemon's log to its place. In a terminal it is shown there as well."""
+    _replace_handlers(level, _journal(profile) if journal else _file(path))
     if not journal and sys.stderr is not None and sys.stderr.isatty():
         console = logging.StreamHandler()
         console.setFormatter(_Fields("%(levelname)s %(name)s: %(message)s"))
-        root.addHandler(console)
+        logging.getLogger().addHandler(console)

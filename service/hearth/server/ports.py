@@ -1,6 +1,7 @@
 """TCP sockets that lead to HTTP. What speaks it is loaded with the first connection, as on the daemon's own socket."""
 
 import asyncio
+import errno
 import functools
 import logging
 import socket
@@ -19,6 +20,8 @@ log = logging.getLogger(__name__)
 
 # Connections that have shown no token: any user of this machine may open them. They take nothing from others' places.
 STRANGERS_LIMIT = 32
+# What will be there again; with any other error the socket itself is of no use any more.
+_SCARCE = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 class Ports:
@@ -59,6 +62,9 @@ class Ports:
         try:
             connection = acceptor.accept()
         except OSError as exc:
+            if exc.errno not in _SCARCE:
+                where = ports.address_of(acceptor.socket)
+                self._reception.http_failed(f"HTTP on {where} has ended: {exc.strerror or exc}")
             log.error("no connection can be accepted for now: %s", exc)
             self.rest()
             asyncio.get_running_loop().call_later(ACCEPT_PAUSE_SECONDS, self.poll)

@@ -89,8 +89,13 @@ class Reception:
         except Exception:
             # An installation that is incomplete, or being replaced: the next connection tries again.
             log.exception("HTTP cannot be served")
+            self.http_failed("HTTP cannot be served: the installation is incomplete; the log has more")
         finally:
             self._loading = None
+
+    def http_failed(self, reason: str) -> None:
+        """A port, or what speaks HTTP, is of no use."""
+        self._steward.http_failed(reason)
 
     # --- accepting
 

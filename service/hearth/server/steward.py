@@ -61,5 +61,8 @@ class Steward(Protocol):
     def welcome(self, wire: Wire) -> None:
         """A connection that was nobody's is somebody's now. The daemon may be on its way out."""
 
+    def http_failed(self, reason: str) -> None:
+        """HTTP is served no longer, or could not be."""
+
     def forget(self, wire: Wire) -> None:
         """A connection has ended."""

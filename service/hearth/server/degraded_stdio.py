@@ -1,0 +1,41 @@
+"""The degraded daemon for one client on standard input and output: it cannot serve, so it says why.
+
+Clients show the error that answers their first request, and hide what a server writes to standard error. Standard
+library only, as for the others.
+"""
+
+import signal
+import sys
+
+from hearth.errors import HearthError
+from hearth.host.stdio import Streams
+from hearth.server.degraded import answer_to, describe
+from hearth.wire.frames import MESSAGE_LIMIT_BYTES
+
+
+def run(streams: Streams, cause: Exception) -> int:
+    """Explain `cause` until the client has said everything. Returns the exit code, which tells it to scripts."""
+    # Nothing is in hand that would have to be brought to an end.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    reason = describe(cause)
+    print(f"hearth: {reason}", file=sys.stderr, flush=True)
+    try:
+        _explain(streams, reason)
+    except OSError:
+        # Nobody reads any more.
+        pass
+    return cause.exit_code if isinstance(cause, HearthError) else HearthError.exit_code
+
+
+def _explain(streams: Streams, reason: str) -> None:
+    rest = b""
+    while len(rest) <= MESSAGE_LIMIT_BYTES and (data := streams.read()):
+        *lines, rest = (rest + data).split(b"\n")
+        _answer(streams, lines, reason)
+    _answer(streams, [rest], reason)
+
+
+def _answer(streams: Streams, lines: list[bytes], reason: str) -> None:
+    for answer in [answer_to(line, reason) for line in lines if line.strip()]:
+        if answer is not None:
+            streams.write(answer + b"\n")
