@@ -138,6 +138,7 @@ class Places:
         "profile",
         "registry",
         "server_logs",
+        "sessions",
         "socket",
         "start_lock",
         "system_wide",
@@ -171,6 +172,7 @@ class Places:
         self.learned = os.path.join(state_dir(), "learned", self.key + ".json")
         self.catalogue = os.path.join(state_dir(), "catalogue", self.key)
         self.pins = os.path.join(state_dir(), "pins", self.key)
+        self.sessions = os.path.join(state_dir(), "sessions", self.key)
 
     def config_file(self) -> str:
         """The config file that this daemon reads; it need not exist."""

@@ -155,6 +155,12 @@ class Session:
             self.id, era or self.era or eras.MODERN, self.cwd, self.roots, capabilities or self.caller.capabilities
         )
 
+    def know_roots(self, roots: tuple[bytes, ...]) -> None:
+        """What its client has told another daemon: it need not be asked again."""
+        self.roots = roots
+        self.asked_roots = asyncio.get_running_loop().create_future()
+        self.asked_roots.set_result(None)
+
     def mention(self, uri: str, server: str) -> None:
         """A result of that server mentioned the URI."""
         if len(self.links) >= LINKS_LIMIT:

@@ -77,6 +77,11 @@ class Daemon:
         """The config in force."""
         return self._settings
 
+    @property
+    def kept_sessions(self) -> str:
+        """The folder for sessions that outlive it."""
+        return self._places.sessions
+
     def now(self) -> float:
         """The loop's clock."""
         return self._loop.time()

@@ -117,6 +117,9 @@ class Reception:
         """Accept nobody, and take nothing new from those who are there, nor from who is about to say what it speaks."""
         self.close()
         self._farewell = (reconnect, reason)
+        if self._front:
+            # Also without a connection: of its sessions, things are noted.
+            self._front.drain(reason)
         for wire in list(self.wires):
             wire.drain(reconnect, reason)
 

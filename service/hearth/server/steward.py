@@ -34,6 +34,10 @@ class Steward(Protocol):
     def config(self) -> Config:
         """The config in force."""
 
+    @property
+    def kept_sessions(self) -> str:
+        """The folder for sessions that outlive it."""
+
     def now(self) -> float:
         """The loop's clock."""
 

@@ -5,8 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.server.http import checks
-from hearth.server.http.responses import event, parse_event_id
-from hearth.server.http.streams import Message
 
 
 @pytest.mark.parametrize(
@@ -93,14 +91,3 @@ def test_what_is_declared_to_be_json(content_type: str, is_json: bool) -> None:
 
 def test_a_header_that_is_repeated_has_both_values() -> None:
     assert checks.headers_of([(b"a", b"1"), (b"b", b"2"), (b"a", b"3")]) == {"a": "1, 3", "b": "2"}
-
-
-def test_an_event_s_id_says_where_it_is() -> None:
-    assert event(Message(7, b'{"a":\r\n1}'), 3) == b'event: message\nid: 3-7\ndata: {"a":  1}\n\n'
-    assert parse_event_id("3-7") == (3, 7)
-
-
-@given(st.text(max_size=60))
-def test_any_text_may_come_as_an_id(text: str) -> None:
-    found = parse_event_id(text)
-    assert found is None or f"{found[0]}-{found[1]}".isascii()

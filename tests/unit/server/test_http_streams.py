@@ -84,6 +84,27 @@ def test_of_what_was_read_as_much_is_kept_as_may_have_been_in_flight() -> None:
     assert not stream.has(0) and stream.has(4)
 
 
+def test_what_was_taken_last_may_be_asked_for_again_whatever_its_size() -> None:
+    stream, reader = read(limit=8 * KEPT_BYTES)
+    stream.add(b"a")
+    taken(stream, reader)
+    stream.add(b"x" * (3 * KEPT_BYTES))
+    stream.add(b"y")
+    taken(stream, reader)
+    assert stream.has(1) and not stream.has(0)
+    stream.add(b"z")
+    taken(stream, reader)
+    assert stream.has(2) and not stream.has(1)
+
+
+def test_nothing_is_left_of_a_stream_that_ended_with_that_message() -> None:
+    stream, _ = read()
+    stream.add(b"a")
+    assert not stream.is_through(1)
+    stream.end()
+    assert stream.is_through(1) and not stream.is_through(0)
+
+
 def test_a_stream_that_cannot_be_resumed_keeps_nothing() -> None:
     stream, reader = read(resumable=False)
     stream.add(b"a")

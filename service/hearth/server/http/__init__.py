@@ -7,8 +7,11 @@ exchange     one request and its answer: JSON, or events until a stream ends
 sse_old      the endpoints of the oldest revision: `GET /sse`, `POST /messages`
 checks       what is refused before anybody looks into the message: addresses, origins, types. Pure
 sessions     who is there: legacy sessions by their ids, modern clients by who they are
+who          who sends a request, as far as it tells
+kept         legacy sessions on disk, which outlive the daemon
 outlets      what the hub says to a session, sorted into streams
 streams      the messages of one stream, and what a reader has missed
+event_ids    what an event's id says, to this daemon and to the next. Pure
 metrics      `/metrics`, loaded with the first scrape
 responses    JSON and events as HTTP carries them
 """

@@ -47,10 +47,8 @@ class Exchange:
             await self._answer(stream)
         finally:
             self._end(stream)
-            if self._lost and self._found.session.stateless:
-                self._request.front.hub.withdraw(self._found.session, tag)
-            if stream.ended or self._found.session.stateless:
-                self._forget(stream)
+            if self._found.session.stateless:
+                self._leave(stream)
 
     async def _answer(self, stream: Stream) -> None:
         only = stream.only
@@ -63,15 +61,17 @@ class Exchange:
         elif stream.ended and not stream.waiting:
             # A notification, a response, or a request that was cancelled meanwhile.
             await self._request.answer(202, b"", self._headers)
+            self._forget(stream)
         else:
-            await self._pump(stream, resumed=False)
+            # Not forgotten at its end: the last of it may be on its way when the connection breaks.
+            await self._pump(stream, is_primed=True)
 
-    async def listen(self, stream: Stream, after: int | None = None) -> None:
-        """Send what is on a stream, behind that message, until its end."""
+    async def listen(self, stream: Stream, after: int | None = None, is_primed: bool = True) -> None:
+        """Send what is on a stream, behind that message, until its end. `is_primed`: its client is told where it is."""
         stream.attach(self, after)
         self._begin(stream)
         try:
-            await self._pump(stream, resumed=after is not None)
+            await self._pump(stream, is_primed)
         finally:
             self._end(stream)
 
@@ -92,25 +92,32 @@ class Exchange:
         self._stream.detach(self)
         self._stream.wake()
 
+    def _leave(self, stream: Stream) -> None:
+        """Closing a modern stream is a cancellation, and nobody comes back for the rest."""
+        if self._lost:
+            self._request.front.hub.withdraw(self._found.session, stream.number)
+        self._found.outlet.forget(stream.number)
+
     def _forget(self, stream: Stream) -> None:
-        # A legacy client may come back for the rest; of a modern one nobody does.
-        if stream.number and (self._found.session.stateless or not self._lost):
+        # What a legacy client has not got stays.
+        if not self._lost:
             self._found.outlet.forget(stream.number)
 
-    async def _pump(self, stream: Stream, resumed: bool) -> None:
+    async def _pump(self, stream: Stream, is_primed: bool) -> None:
         session = self._found.session
         # Modern streams cannot be resumed; those of the oldest revision have no place for it.
-        number = None if session.stateless else stream.number
-        is_primed = number is not None and not resumed and (session.version or "") >= _PRIMED_SINCE
-        first = responses.priming(stream.number, stream.taken, RETRY_MS) if is_primed else b""
+        name = None if session.stateless else self._found.outlet.name(stream)
+        first = b""
+        if name is not None and is_primed and (session.version or "") >= _PRIMED_SINCE:
+            first = responses.priming(name, stream.taken, RETRY_MS)
         await self._request.begin(200, [*responses.EVENT_STREAM, *self._headers], first, more=True)
-        await pump(self._request, stream, self, number)
+        await pump(self._request, stream, self, name)
 
 
-async def pump(request: "Request", stream: Stream, reader: object, number: int | None) -> None:
-    """Send what is on a stream until its end, or until somebody else reads it. With a `number`, events have ids."""
+async def pump(request: "Request", stream: Stream, reader: object, name: bytes | None) -> None:
+    """Send what is on a stream until its end, or until somebody else reads it. With a `name`, events have ids."""
     while True:
-        events = b"".join([responses.event(message, number) for message in stream.take(reader)])
+        events = b"".join([responses.event(message, name) for message in stream.take(reader)])
         is_over = stream.is_over(reader)
         if events or is_over:
             await _send(request, events, more=not is_over)

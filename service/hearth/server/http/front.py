@@ -16,7 +16,9 @@ from hearth.errors import StartError
 from hearth.host.peers import Peer, own_uid
 from hearth.server.http import checks, connection, mcp, responses, sse_old
 from hearth.server.http.connection import HttpConnection
-from hearth.server.http.sessions import SWEEP_SECONDS, HttpSessions, Who
+from hearth.server.http.kept import KeptSessions
+from hearth.server.http.sessions import SWEEP_SECONDS, TTL_SECONDS, HttpSessions
+from hearth.server.http.who import Who
 from hearth.server.steward import Steward
 from hearth.wire import json
 
@@ -84,7 +86,10 @@ class Front:
         self.steward = steward
         self.hub = steward.hub
         self.sessions = HttpSessions(
-            steward.hub, lambda: (steward.config.max_connections, steward.config.outbound_limit), steward.now
+            steward.hub,
+            lambda: (steward.config.max_connections, steward.config.outbound_limit),
+            steward.now,
+            KeptSessions(steward.kept_sessions, TTL_SECONDS),
         )
         # Connections over TCP that have shown no token yet.
         self.strangers: set[HttpConnection] = set()
@@ -138,6 +143,7 @@ class Front:
         """Take no further request; streams that would go on for ever end."""
         if self.farewell is None:
             self.farewell = reason
+            self.sessions.remember()
             for each in self.sessions:
                 for listen in list(each.session.listens.values()):
                     listen.complete()

@@ -6,10 +6,10 @@ cancels it. A legacy one belongs to a session, and its stream may be resumed.
 
 from typing import TYPE_CHECKING
 
-from hearth.errors import HearthError, MessageError, Refused, TooLarge
+from hearth.errors import HearthError, MessageError, Refused, TooLarge, UpstreamError
 from hearth.hub import batches
 from hearth.mcp import answers, eras, headers
-from hearth.server.http import checks, responses
+from hearth.server.http import checks, event_ids, responses
 from hearth.server.http.exchange import Exchange
 from hearth.server.http.sessions import HttpSession
 from hearth.wire import json, values
@@ -117,6 +117,7 @@ def _receive(request: "Request", found: HttpSession, tag: int, message: json.Mes
     if isinstance(message, json.Batch):
         hub.receive_batch(found.session, tag, message, resent=False, replay=False)
     else:
+        found.outlet.carry(tag, message)
         hub.receive(found.session, tag, message, resent=False, replay=False)
 
 
@@ -210,7 +211,7 @@ async def _initialize(request: "Request", message: json.Message) -> None:
     await _exchange(request, found, message, [(SESSION.encode(), id.encode())])
     if found.session.era is None:
         # It was refused.
-        request.front.sessions.end(id)
+        request.front.sessions.end(id, request.who)
 
 
 async def _post_batch(request: "Request", batch: json.Batch) -> None:
@@ -222,17 +223,27 @@ async def _post_batch(request: "Request", batch: json.Batch) -> None:
 
 
 def _session(request: "Request") -> HttpSession:
-    """The session that a request names. Raises Rejected."""
-    id = request.headers.get(SESSION)
+    """The session that a request names; it may have begun in a former daemon. Raises Rejected."""
+    try:
+        found = request.front.sessions.resume(_session_id(request), request.who)
+    except Refused as exc:
+        raise Rejected(503, exc) from exc
+    if found is None:
+        raise _no_session()
+    return found
+
+
+def _session_id(request: "Request") -> str:
+    id, version = request.headers.get(SESSION), request.headers.get(VERSION)
     if id is None:
         raise Rejected(400, MessageError("header Mcp-Session-Id is missing: begin with `initialize`"))
-    found = request.front.sessions.find(id, request.who)
-    if found is None:
-        raise Rejected(404, MessageError("there is no such session, or no longer: begin with `initialize`"))
-    version = request.headers.get(VERSION)
     if version is not None and version not in eras.LEGACY_VERSIONS:
         raise Rejected(400, MessageError(f"header MCP-Protocol-Version names no known revision: {version!r}"))
-    return found
+    return id
+
+
+def _no_session() -> Rejected:
+    return Rejected(404, MessageError("there is no such session, or no longer: begin with `initialize`"))
 
 
 async def _get(request: "Request") -> None:
@@ -244,14 +255,39 @@ async def _get(request: "Request") -> None:
     if last is None:
         await exchange.listen(found.outlet.general)
         return
-    place = responses.parse_event_id(last)
-    stream = found.outlet.stream(place[0]) if place else None
-    if place is None or stream is None or not stream.has(place[1]):
-        raise Rejected(400, MessageError("what came after this Last-Event-ID is not kept, or never was"))
-    await exchange.listen(stream, place[1])
+    place = event_ids.parse(last)
+    if place is not None and not found.outlet.is_own(place):
+        await _get_former(exchange, found, place)
+        return
+    stream = found.outlet.stream(place.stream) if place else None
+    # Of a stream that has ended nothing may be left to send: one without an answer would have clients come back again.
+    if place is None or stream is None or not stream.has(place.number) or stream.is_through(place.number):
+        raise _not_kept()
+    await exchange.listen(stream, place.number, is_primed=False)
+
+
+async def _get_former(exchange: Exchange, found: HttpSession, place: event_ids.Place) -> None:
+    """Resume a stream of a life that the session had in a former daemon. Raises Rejected."""
+    outlet = found.outlet
+    if not place.stream:
+        # Whoever comes from there has seen nothing of what is here.
+        await exchange.listen(outlet.general, outlet.general.oldest)
+    elif place.request is None:
+        raise _not_kept()
+    else:
+        # Some clients would wait for it until they lose patience if the stream were refused.
+        await exchange.listen(outlet.answered(place.request, answers.failure(place.request, _lost())))
+
+
+def _lost() -> HearthError:
+    return UpstreamError("the daemon was lost while it was answering this request; it may or may not have run")
+
+
+def _not_kept() -> Rejected:
+    return Rejected(400, MessageError("what came after this Last-Event-ID is not kept, or never was"))
 
 
 async def _delete(request: "Request") -> None:
-    _session(request)
-    request.front.sessions.end(request.headers[SESSION])
+    if not request.front.sessions.end(_session_id(request), request.who):
+        raise _no_session()
     await request.answer(204)

@@ -6,24 +6,37 @@ A message goes on exactly one stream. Knows nothing of HTTP itself.
 import itertools
 from collections import OrderedDict
 
+from hearth.server.http import event_ids
+from hearth.server.http.kept import Book
 from hearth.server.http.streams import Stream
+from hearth.wire import json
 
-# Streams of requests that were answered while nobody read: their clients may come back for the answers.
+# Streams of requests that were answered: their clients may come back for what they have not read, or what was on its
+# way to them when the connection broke.
 FINISHED_LIMIT = 64
+FINISHED_LIMIT_BYTES = 16 * 1024 * 1024
+# Of what is told to a later daemon the answers go nowhere: no stream has this number.
+REPLAYED = -1
 
 
 class HttpOutlet:
     """The outlet of one session. `limit` is of the bytes that wait for a reader of one stream.
 
-    `resumable`: clients may come back for what they missed.
+    `resumable`: clients may come back for what they missed. `book`: they may also do so after the daemon's end.
     """
 
-    def __init__(self, limit: int, resumable: bool) -> None:
+    def __init__(self, limit: int, resumable: bool, book: Book | None = None) -> None:
         self._limit = limit
         self._resumable = resumable
+        self._book = book
+        self._epoch = event_ids.new_epoch() if resumable else ""
+        # The messages of requests that are not dealt with yet: the hub may want one to be kept.
+        self._messages: dict[int, json.Message] = {}
         self._tags = itertools.count(1)
         self._streams: dict[int, Stream] = {}
         self._finished: OrderedDict[int, Stream] = OrderedDict()
+        # Those of them that were there already when somebody last looked.
+        self._old: set[int] = set()
         # For what no request is the reason of; its number is 0.
         self.general = Stream(0, limit, resumable)
         # Where everything goes, for clients of the oldest revision: they have one stream.
@@ -39,6 +52,28 @@ class HttpOutlet:
         self._streams[tag] = Stream(tag, self._limit, self._resumable)
         return tag
 
+    def answered(self, request: bytes, payload: bytes) -> Stream:
+        """A stream for a request that came to a former daemon, with its answer."""
+        tag = self.begin()
+        stream = self._streams[tag]
+        stream.request = request
+        self.answer(tag, payload)
+        return stream
+
+    def carry(self, tag: int, message: json.Message) -> None:
+        """What the request of that tag is."""
+        self._streams[tag].request = message.id
+        if self._book:
+            self._messages[tag] = message
+
+    def name(self, stream: Stream) -> bytes:
+        """What the ids of its events begin with."""
+        return event_ids.stream_name(self._epoch, stream.number, stream.request)
+
+    def is_own(self, place: event_ids.Place) -> bool:
+        """Whether an event id is of this life of the session, and not of a former one."""
+        return place.epoch == self._epoch
+
     def stream(self, tag: int) -> Stream | None:
         """The stream of that number, if anything is left of it."""
         if not tag:
@@ -49,7 +84,15 @@ class HttpOutlet:
         """Its client has everything, or wants nothing more."""
         self._streams.pop(tag, None)
         self._finished.pop(tag, None)
+        self._messages.pop(tag, None)
         self.attended.discard(tag)
+
+    def sweep(self) -> None:
+        """Forget what was read to its end some time ago: nobody has come back for it."""
+        for tag in self._old:
+            if tag in self._finished and not self._finished[tag].waiting:
+                del self._finished[tag]
+        self._old = set(self._finished)
 
     def end_standing(self) -> None:
         """End what would go on for ever; requests that are being answered are."""
@@ -70,12 +113,15 @@ class HttpOutlet:
             self.general.add(payload)
             self._streams.pop(tag, None)
             return
+        # First: whoever has the answer may rely on what was set.
+        self._note(tag, keep, drop)
         stream = self._streams.get(tag)
         if stream:
             stream.add(payload)
             self._end(tag, stream)
 
     def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None:
+        self._note(tag, keep, drop)
         stream = self._streams.get(tag)
         if stream:
             self._end(tag, stream)
@@ -84,17 +130,33 @@ class HttpOutlet:
         stream.end()
         del self._streams[tag]
         self._finished[tag] = stream
-        if len(self._finished) > FINISHED_LIMIT:
-            self._finished.popitem(last=False)
+        if len(self._finished) > 1:
+            self._trim()
+
+    def _trim(self) -> None:
+        size = sum(stream.size for stream in self._finished.values())
+        while len(self._finished) > FINISHED_LIMIT or (size > FINISHED_LIMIT_BYTES and len(self._finished) > 1):
+            _, oldest = self._finished.popitem(last=False)
+            size -= oldest.size
+
+    def _note(self, tag: int, keep: str | None, drop: str | None) -> None:
+        message = self._messages.pop(tag, None)
+        if keep is not None and message is not None:
+            self.keep_line(tag, keep, json.join(message.fields))
+        if drop is not None:
+            self.drop_line(drop)
 
     def attend(self, tag: int, keep: str) -> None:
         self.attended.add(tag)
 
     def keep_line(self, tag: int, key: str, line: bytes) -> None:
-        pass
+        # What is replayed is kept already.
+        if self._book and tag != REPLAYED:
+            self._book.keep(key, line)
 
     def drop_line(self, key: str) -> None:
-        pass
+        if self._book:
+            self._book.drop(key)
 
     def notify(self, payload: bytes, topic: str | None = None, about: int | None = None) -> None:
         self._about(about).add_notice(payload, topic)

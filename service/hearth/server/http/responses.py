@@ -46,26 +46,19 @@ def reason(text: str) -> bytes:
     return json.dumps({"error": text})
 
 
-def event(message: Message, stream: int | None) -> bytes:
-    """A message as an event; with an id where its stream can be resumed."""
+def event(message: Message, name: bytes | None) -> bytes:
+    """A message as an event; with an id where its stream can be resumed, and so has a name."""
     payload = message.payload
     if b"\n" in payload or b"\r" in payload:
         payload = json.one_line(payload)
-    if stream is None:
+    if name is None:
         return b"event: message\ndata: %b\n\n" % payload
-    return b"event: message\nid: %d-%d\ndata: %b\n\n" % (stream, message.number, payload)
+    return b"event: message\nid: %b-%d\ndata: %b\n\n" % (name, message.number, payload)
 
 
-def priming(stream: int, number: int, retry_ms: int) -> bytes:
+def priming(name: bytes, number: int, retry_ms: int) -> bytes:
     """An event without data: the client knows then where it would have to resume, and when."""
-    return b"id: %d-%d\nretry: %d\ndata:\n\n" % (stream, number, retry_ms)
-
-
-def parse_event_id(text: str) -> tuple[int, int] | None:
-    """The stream and the message that an event id names."""
-    stream, dash, number = text.partition("-")
-    is_id = dash and stream.isascii() and stream.isdigit() and number.isascii() and number.isdigit()
-    return (int(stream), int(number)) if is_id and len(text) <= 40 else None
+    return b"id: %b-%d\nretry: %d\ndata:\n\n" % (name, number, retry_ms)
 
 
 def with_headers(send: Send, headers: Headers) -> Send:

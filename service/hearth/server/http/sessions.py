@@ -1,17 +1,24 @@
 """Who uses the daemon over HTTP: legacy sessions by the ids that they were given, modern clients by who they are.
 
 A session holds the daemon only while a request or a stream of it is open. Nobody says goodbye over HTTP, so what was
-not used for a while is over.
+not used for a while is over. A legacy one outlives the daemon: when its client comes back, all is set as it was.
 """
 
+import logging
 import os
+import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-from hearth.errors import Refused
+from hearth.errors import MessageError, Refused
 from hearth.hub.hub import Hub
 from hearth.hub.sessions import Session
-from hearth.server.http.outlets import HttpOutlet
+from hearth.server.http.kept import Book, KeptSessions, Record
+from hearth.server.http.outlets import REPLAYED, HttpOutlet
+from hearth.server.http.who import Who
+from hearth.wire import json
+
+log = logging.getLogger(__name__)
 
 # Longer than a person stays away from a conversation that is still going on.
 TTL_SECONDS = 30 * 60.0
@@ -21,23 +28,22 @@ _ID_BYTES = 24
 Key = TypeVar("Key")
 
 
-class Who(NamedTuple):
-    """Who sends a request: the user, what its agent claims to be, and what of the daemon it wants to see."""
-
-    uid: int
-    role: str | None = None
-    agent: str | None = None
-    server: str | None = None
-    mode: str | None = None
-
-
 class HttpSession:
-    """One session of the hub, and its streams."""
+    """One session of the hub, and its streams. `book`: it outlives the daemon."""
 
-    def __init__(self, hub: Hub, who: Who, session: Session, outlet: HttpOutlet, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        who: Who,
+        session: Session,
+        outlet: HttpOutlet,
+        now: Callable[[], float],
+        book: Book | None = None,
+    ) -> None:
         self.who = who
         self.session = session
         self.outlet = outlet
+        self.book = book
         self._hub = hub
         self._now = now
         self._open = 0
@@ -66,36 +72,84 @@ class HttpSession:
         if not self._open:
             self._hub.sessions.fell_silent(self.session)
 
+    def remember(self) -> None:
+        """Have it said on disk how things are. Not done with every request."""
+        if self.book:
+            ago = 0.0 if self.is_open else self._now() - self.used_at
+            self.book.note(time.time() - ago, self.session.roots)
+
 
 class HttpSessions:
     """All of them. `limits` tells how many there may be, and how many bytes may wait on a stream."""
 
-    def __init__(self, hub: Hub, limits: Callable[[], tuple[int, int]], now: Callable[[], float]) -> None:
+    def __init__(
+        self, hub: Hub, limits: Callable[[], tuple[int, int]], now: Callable[[], float], kept: KeptSessions
+    ) -> None:
         self._hub = hub
         self._limits = limits
         self._now = now
+        self._kept = kept
         self._legacy: dict[str, HttpSession] = {}
         self._modern: dict[Who, HttpSession] = {}
 
     def __iter__(self) -> Iterator[HttpSession]:
         return iter([*self._legacy.values(), *self._modern.values()])
 
-    def open_legacy(self, who: Who) -> tuple[str, HttpSession]:
+    def open_legacy(self, who: Who, is_kept: bool = True) -> tuple[str, HttpSession]:
         """A new session, and the id by which its client will name it. Raises Refused."""
         id = os.urandom(_ID_BYTES).hex()
-        found = self._legacy[id] = self._open(who, resumable=True)
+        book = Book(self._kept, id, Record(who, {})) if is_kept else None
+        found = self._legacy[id] = self._open(who, resumable=True, book=book)
         return id, found
 
     def find(self, id: str, who: Who) -> HttpSession | None:
-        """The session of that id, if it is this user's, and of the same server."""
+        """The session of that id, if it is here, and this user's, and of the same server."""
         found = self._legacy.get(id)
-        return found if found and (found.who.uid, found.who.server) == (who.uid, who.server) else None
+        return found if found and who.may_use(found.who) else None
 
-    def end(self, id: str) -> None:
-        """Its client has no more use for it, or it never came to be one."""
-        found = self._legacy.pop(id, None)
+    def resume(self, id: str, who: Who) -> HttpSession | None:
+        """The same; one that a former daemon has left goes on here. Raises Refused when there is no room for it."""
+        if id in self._legacy:
+            return self.find(id, who)
+        record = self._kept.read(id)
+        return self._restore(id, record) if record and who.may_use(record.who) else None
+
+    def _restore(self, id: str, record: Record) -> HttpSession | None:
+        """Nothing is waited for in here: of several requests at once, the first restores it. Raises Refused."""
+        found = self._legacy[id] = self._open(record.who, resumable=True, book=Book(self._kept, id, record))
+        if record.roots is not None:
+            found.session.know_roots(record.roots)
+        try:
+            self._replay(found.session, [json.parse(line) for line in record.lines.values()])
+        except MessageError as exc:
+            log.warning("a session over HTTP cannot go on: %s", exc)
+            self.end(id, record.who)
+            return None
+        log.info("the session goes on here", extra={"session": found.session.id})
+        return found
+
+    def _replay(self, session: Session, messages: list[json.Message]) -> None:
+        """Raises MessageError when it did not come to be one by that."""
+        for message in messages:
+            if message.id is not None:
+                # Its client has the answer, and may use the id again.
+                message.id = json.dumps(os.urandom(8).hex())
+            self._hub.receive(session, REPLAYED, message, resent=False, replay=True)
+        if session.era is None:
+            raise MessageError("what was kept of it has no opening")
+
+    def end(self, id: str, who: Who) -> bool:
+        """Its client has no more use for it, or it never came to be one. Whether there was one."""
+        found = self.find(id, who)
         if found:
+            del self._legacy[id]
             self._close(found)
+            return True
+        record = None if id in self._legacy else self._kept.read(id)
+        if record is None or not who.may_use(record.who):
+            return False
+        self._kept.remove(id)
+        return True
 
     def modern(self, who: Who) -> HttpSession:
         """What the requests of one client have in common. Raises Refused."""
@@ -106,35 +160,57 @@ class HttpSessions:
             self._modern[who] = found
         return found
 
-    def _open(self, who: Who, resumable: bool) -> HttpSession:
+    def _open(self, who: Who, resumable: bool, book: Book | None = None) -> HttpSession:
         most, bytes_limit = self._limits()
         if len(self._legacy) + len(self._modern) >= most:
-            self.sweep(0.0)
+            self._make_room()
         if len(self._legacy) + len(self._modern) >= most:
             raise Refused(f"{most} sessions are open already (max_connections)")
-        outlet = HttpOutlet(bytes_limit, resumable)
+        outlet = HttpOutlet(bytes_limit, resumable, book)
         session = self._hub.open_session(outlet, "http", who.server, mode=who.mode)
         session.role, session.agent_id = who.role, who.agent
-        found = HttpSession(self._hub, who, session, outlet, self._now)
+        found = HttpSession(self._hub, who, session, outlet, self._now, book)
         # It holds nothing by being there.
         self._hub.sessions.fell_silent(session)
         return found
 
-    def sweep(self, patience: float = TTL_SECONDS) -> None:
-        """End those that nobody has used for a while."""
-        oldest = self._now() - patience
-        self._legacy = self._swept(self._legacy, oldest)
-        self._modern = self._swept(self._modern, oldest)
+    def sweep(self) -> None:
+        """End those that nobody has used for a while; of the others it is said on disk how things are."""
+        self._end_unused(self._now() - TTL_SECONDS, self._close)
+        self._kept.sweep()
+        for found in self:
+            found.outlet.sweep()
+        self.remember()
 
-    def _swept(self, found: dict[Key, HttpSession], oldest: float) -> dict[Key, HttpSession]:
-        for each in [each for each in found.values() if _is_stale(each, oldest)]:
-            self._close(each)
-        return {key: each for key, each in found.items() if not each.session.left}
+    def remember(self) -> None:
+        """Have it said on disk how things are."""
+        for found in self._legacy.values():
+            found.remember()
+
+    def _make_room(self) -> None:
+        """Let go of those that nobody uses now. A legacy one comes back from disk when its client does."""
+        self.remember()
+        self._end_unused(self._now(), self._let_go)
+
+    def _end_unused(self, oldest: float, end: Callable[[HttpSession], None]) -> None:
+        self._legacy = _used_since(self._legacy, oldest, end)
+        self._modern = _used_since(self._modern, oldest, end)
 
     def _close(self, found: HttpSession) -> None:
+        if found.book:
+            found.book.end()
+        self._let_go(found)
+
+    def _let_go(self, found: HttpSession) -> None:
         found.outlet.end_all()
         self._hub.close_session(found.session)
 
 
-def _is_stale(found: HttpSession, oldest: float) -> bool:
-    return not found.is_open and found.used_at <= oldest
+def _used_since(
+    found: dict[Key, HttpSession], oldest: float, end: Callable[[HttpSession], None]
+) -> dict[Key, HttpSession]:
+    """Those of them that were used since; the others are ended."""
+    unused = {key for key, each in found.items() if not each.is_open and each.used_at <= oldest}
+    for key in unused:
+        end(found[key])
+    return {key: each for key, each in found.items() if key not in unused}

@@ -17,7 +17,7 @@ async def serve_stream(request: "Request") -> None:
         await request.refuse(405, f"{request.method} means nothing here", [(b"allow", b"GET")])
         return
     try:
-        id, found = request.front.sessions.open_legacy(request.who)
+        id, found = request.front.sessions.open_legacy(request.who, is_kept=False)
     except Refused as exc:
         await request.refuse(503, str(exc))
         return
@@ -28,14 +28,14 @@ async def serve_stream(request: "Request") -> None:
     found.begin()
     stream.on_overflow = lambda: request.connection.abort("does not read (outbound_limit)")
     # Nobody resumes it: a connection that is lost is the end.
-    request.connection.on_lost.append(lambda: request.front.sessions.end(id))
+    request.connection.on_lost.append(lambda: request.front.sessions.end(id, request.who))
     try:
         endpoint = b"event: endpoint\ndata: /messages?session=%b\n\n" % id.encode()
         await request.begin(200, responses.EVENT_STREAM, endpoint, more=True)
         await pump(request, stream, reader, None)
     finally:
         found.done()
-        request.front.sessions.end(id)
+        request.front.sessions.end(id, request.who)
 
 
 async def serve_message(request: "Request") -> None:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 # Beyond this, a reader is behind: notices are dropped, and of several on one topic the newest is kept.
 CONGESTED_BYTES = 256 * 1024
-# What a reader has taken and may yet ask for again. Whatever was in flight on a broken connection is less.
+# What a reader has taken and may yet ask for again, besides what it took last. Whatever was in flight on a broken
+# connection is less.
 KEPT_BYTES = 1024 * 1024
 
 
@@ -27,6 +28,8 @@ class Stream:
 
     def __init__(self, number: int, limit: int, resumable: bool) -> None:
         self.number = number
+        # The raw id of the request that it is for, if it is for one.
+        self.request: bytes | None = None
         self.ended = False
         # Its reader did not read, and what waited for it was let go.
         self.overflowed = False
@@ -112,10 +115,23 @@ class Stream:
         """The one message of a stream that has ended with it."""
         return self._messages[0].payload if self.ended and self._count == len(self._messages) == 1 else None
 
+    @property
+    def oldest(self) -> int:
+        """The number of the message behind which everything is still here."""
+        return self._messages[0].number - 1 if self._messages else self._count
+
+    @property
+    def size(self) -> int:
+        """The bytes of what is still here."""
+        return self._past_bytes + self._waiting_bytes
+
     def has(self, number: int) -> bool:
         """Whether everything behind that message is still here."""
-        first = self._messages[0].number if self._messages else self._count + 1
-        return not self.overflowed and first - 1 <= number <= self._count
+        return not self.overflowed and self.oldest <= number <= self._count
+
+    def is_through(self, number: int) -> bool:
+        """Whether nothing is behind that message, nor ever will be."""
+        return self.ended and number >= self._count
 
     def attach(self, reader: object, after: int | None = None) -> None:
         """Read from now on, behind that message or where the last reader was; whoever read it before stops."""
@@ -143,14 +159,14 @@ class Stream:
         if self._reader is not reader or not self.waiting:
             return []
         found = [message for message in self._messages if message.number > self._taken and message.payload]
-        self._taken = self._count
+        before, self._taken = self._taken, self._count
         self._topics.clear()
         self._past_bytes += self._waiting_bytes
         self._waiting_bytes = 0
         if not self._resumable:
             self._messages.clear()
             self._past_bytes = 0
-        while self._past_bytes > KEPT_BYTES and self._messages:
+        while self._past_bytes > KEPT_BYTES and self._messages and self._messages[0].number <= before:
             self._past_bytes -= len(self._messages.popleft().payload)
         return found
 
