@@ -28,7 +28,11 @@ class Connection(http.client.HTTPConnection):
             return
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(BOUND_SECONDS)
-        self.sock.connect(self._address)
+        try:
+            self.sock.connect(self._address)
+        except OSError:
+            self.close()
+            raise
 
 
 class Event(NamedTuple):

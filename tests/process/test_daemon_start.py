@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from process.daemon import COMMAND, Daemon, Scratch
-from process.kernel import BOUND_SECONDS, is_gone, pids_at_home, until
-from process.requirements import needs, needs_program
+from process.kernel import is_gone, pids_at_home, until
+from process.mounts import read_only_mount
 
 
 def stale_entry(scratch: Scratch, pid: int, start_time: int) -> None:
@@ -181,19 +181,6 @@ def test_a_config_that_was_named_and_is_not_there_reaches_the_client_as_the_reas
     scratch.socket = str(socket_path)
     with scratch.lines() as client:
         assert str(missing) in client.ask("ping")["error"]["message"]
-
-
-def read_only_mount() -> list[str]:
-    """A command that runs the rest of its words where the folder named first is mounted read-only."""
-    unshare = needs_program("unshare")
-    script = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
-    as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
-    prefix = [unshare, "--mount", *as_root, "sh", "-c", script]
-    probe = subprocess.run(
-        [*prefix, "/tmp", "true"], capture_output=True, timeout=BOUND_SECONDS, check=False, text=True
-    )
-    needs(probe.returncode == 0, f"a mount namespace ({probe.stderr.strip()})")
-    return prefix
 
 
 def test_a_read_only_runtime_folder_is_one_clear_sentence(scratch: Scratch) -> None:
