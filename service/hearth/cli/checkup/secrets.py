@@ -18,7 +18,7 @@ from hearth.paths import state_dir
 from hearth.vault import Vault
 
 # The folders of the state that are made private when they are made.
-_PRIVATE = ("vault", "clients", "http", "oauth", "catalogue", "learned", "pins")
+_PRIVATE = ("vault", "clients", "http", "oauth", "catalogue", "learned", "pins", "sessions")
 # Of these the files, too: secrets, and clients' files as they were, which may have some.
 _SECRET = ("vault", "clients", "http")
 # Of a file, or of a folder's entries: what is left for others.
