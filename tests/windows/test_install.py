@@ -19,8 +19,8 @@ from hearth.bridge import tasks
 from hearth.cli import task as task_checks
 from hearth.cli.main import cli
 from hearth.errors import HearthError
+from hearth.host import commands, install_windows, service_manager, service_requests, task
 from hearth.host import install as installation
-from hearth.host import install_windows, schtasks, service_manager, service_requests, task
 
 NAMESPACE = "{http://schemas.microsoft.com/windows/2004/02/mit/task}"
 
@@ -62,7 +62,7 @@ class Scheduler:
 @pytest.fixture
 def scheduler(monkeypatch: pytest.MonkeyPatch) -> Scheduler:
     found = Scheduler()
-    monkeypatch.setattr(schtasks.subprocess, "run", found.run)
+    monkeypatch.setattr(commands.subprocess, "run", found.run)
     monkeypatch.setattr(install_windows, "compile_package", lambda python: True)
     return found
 

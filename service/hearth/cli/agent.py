@@ -2,13 +2,13 @@
 
 import os
 import plistlib
-import subprocess
 from xml.parsers.expat import ExpatError
 
 from hearth import paths
 from hearth.cli.findings import Finding, Mend
 from hearth.cli.unit import Unit
-from hearth.host import agent
+from hearth.errors import HearthError
+from hearth.host import agent, commands
 
 # launchd answers from memory; one that takes longer is not worth waiting for.
 LAUNCHCTL_SECONDS = 5.0
@@ -25,16 +25,8 @@ def look(places: paths.Places, kind: str) -> Unit | None:
     if not agent.serves(places):
         return None
     try:
-        asked = subprocess.run(
-            ["launchctl", "print", agent.job()],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=LAUNCHCTL_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        asked = commands.ask(["launchctl", "print", agent.job()], LAUNCHCTL_SECONDS)
+    except HearthError:
         return None
     return parse(kind, asked.stdout if asked.returncode == 0 else None, os.path.lexists(agent.file()))
 

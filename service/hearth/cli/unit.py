@@ -7,11 +7,11 @@ scratch one has none.
 import json
 import os
 import shlex
-import subprocess
 from typing import NamedTuple
 
 from hearth import paths
-from hearth.host import peers, units
+from hearth.errors import HearthError
+from hearth.host import commands, peers, units
 
 # The manager answers from memory; one that takes longer is not worth waiting for.
 SYSTEMCTL_SECONDS = 5.0
@@ -75,15 +75,8 @@ def _ask(places: paths.Places, *arguments: str) -> str | None:
         return None
     environment = {**os.environ, "XDG_RUNTIME_DIR": paths.runtime_dir()}
     try:
-        asked = subprocess.run(
-            ["systemctl", *found.scope, *arguments],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=SYSTEMCTL_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        asked = commands.ask(["systemctl", *found.scope, *arguments], SYSTEMCTL_SECONDS, environment)
+    except HearthError:
         return None
     return asked.stdout if asked.returncode == 0 else None
 

@@ -1,11 +1,12 @@
 """The launchd that runs this user's agents, asked through `launchctl`. Knows one job, and nothing of what it is for."""
 
 import shutil
-import subprocess
 import time
+from subprocess import CompletedProcess
 
 from hearth.errors import HearthError
-from hearth.host import agent
+from hearth.host import agent, commands
+from hearth.host.commands import said
 
 # bootout waits for the daemon's end, which may take its whole ExitTimeOut (30 s).
 _LIMIT_SECONDS = 60
@@ -29,10 +30,10 @@ class Launchctl:
         done = self._run("print", agent.domain())
         if not done.returncode:
             return None
-        self._old = agent.is_too_old(_said(done))
+        self._old = agent.is_too_old(said(done))
         if self._old:
             return None
-        return f"you are not logged in at this Mac's screen ({_said(done).splitlines()[-1]})"
+        return f"you are not logged in at this Mac's screen ({said(done).splitlines()[-1]})"
 
     def is_loaded(self) -> bool:
         """Whether launchd has the agent, running or not."""
@@ -60,7 +61,7 @@ class Launchctl:
             if self.is_loaded():
                 return
             if time.monotonic() > deadline:
-                raise HearthError(f"`{' '.join(command)}` failed: {_said(done)}")
+                raise HearthError(f"`{' '.join(command)}` failed: {said(done)}")
             time.sleep(_POLL_SECONDS)
 
     def unload(self, path: str) -> None:
@@ -70,24 +71,8 @@ class Launchctl:
         deadline = time.monotonic() + _SETTLE_SECONDS
         while self.is_loaded():
             if time.monotonic() > deadline:
-                raise HearthError(f"`{' '.join(command)}` failed: {_said(done)}")
+                raise HearthError(f"`{' '.join(command)}` failed: {said(done)}")
             time.sleep(_POLL_SECONDS)
 
-    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = ["launchctl", *arguments]
-        try:
-            return subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_LIMIT_SECONDS,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as exc:
-            raise HearthError(f"`{' '.join(command)}` did not work: {exc}") from exc
-
-
-def _said(done: "subprocess.CompletedProcess[str]") -> str:
-    return done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}"
+    def _run(self, *arguments: str) -> CompletedProcess[str]:
+        return commands.ask(["launchctl", *arguments], _LIMIT_SECONDS)

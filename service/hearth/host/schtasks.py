@@ -1,9 +1,10 @@
 """The Task Scheduler of Windows, asked through `schtasks.exe`. Knows nothing of what a task is for."""
 
 import os
-import subprocess
+from subprocess import CompletedProcess
 
 from hearth.errors import HearthError
+from hearth.host import commands
 from hearth.host.task import scheduler
 
 # It answers in a tenth of a second; a scheduler that is busy with a logon takes longer.
@@ -31,22 +32,10 @@ class Schtasks:
     def _do(self, *arguments: str) -> None:
         done = self._run(*arguments)
         if done.returncode != 0:
-            said = done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}"
-            raise HearthError(f"`schtasks {' '.join(arguments)}` failed: {said}")
+            raise HearthError(f"`schtasks {' '.join(arguments)}` failed: {commands.said(done)}")
 
-    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        try:
-            return subprocess.run(
-                [scheduler(), *arguments],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=LIMIT_SECONDS,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as exc:
-            raise HearthError(f"`schtasks {' '.join(arguments)}` did not work: {exc}") from exc
+    def _run(self, *arguments: str) -> CompletedProcess[str]:
+        return commands.ask([scheduler(), *arguments], LIMIT_SECONDS)
 
 
 def command_to_create(name: str, path: str) -> list[str]:

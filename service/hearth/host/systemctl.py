@@ -3,10 +3,11 @@
 import os
 import shlex
 import shutil
-import subprocess
+from subprocess import CompletedProcess
 
 from hearth import paths
 from hearth.errors import HearthError
+from hearth.host import commands
 from hearth.host.units import Units
 
 # Stopping the socket stops the daemon first, and that may take its whole TimeoutStopSec (30 s).
@@ -35,20 +36,9 @@ class Manager:
             return f"the service manager does not read {folder}: its HOME or XDG_CONFIG_HOME is another"
         return None
 
-    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def _run(self, *arguments: str) -> CompletedProcess[str]:
         command = [*self._systemctl, "--no-ask-password", *arguments]
-        try:
-            return subprocess.run(
-                command,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=_LIMIT_SECONDS,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as exc:
-            raise HearthError(f"`{' '.join(command)}` did not work: {exc}") from exc
+        return commands.ask(command, _LIMIT_SECONDS, self._environment)
 
     def do(self, *arguments: str) -> None:
         """Run one command. Raises HearthError with what systemctl said."""
