@@ -5,11 +5,8 @@ it. It holds no secrets and no arguments. An entry is stale when its process is 
 not hide. Knows nothing of sockets: whether the endpoint answers is for the caller to try.
 """
 
-import os
-import sys
-
 from hearth.host import private_files, processes
-from hearth.host.folders import make_private, refusal
+from hearth.host.folders import make_private, refusal, remove_file
 from hearth.host.locks import Lock
 from hearth.paths import Places
 from hearth.records import Record
@@ -61,8 +58,8 @@ def read(places: Places) -> Entry | None:
     import json
 
     try:
-        with open(places.registry, "rb", opener=_open_without_waiting) as file:
-            return _parse(json.loads(file.read(_SIZE_LIMIT_BYTES))) if _is_mine(file.fileno()) else None
+        # The folder may be in /tmp, made by somebody else before us: what it says would choose whom we signal.
+        return _parse(json.loads(private_files.read(places.registry, _SIZE_LIMIT_BYTES)))
     except (OSError, ValueError, RecursionError):
         # Absent, unreadable, half written, somebody else's: all mean that nothing is known.
         return None
@@ -74,23 +71,15 @@ def write(places: Places, entry: Entry) -> None:
 
     prepare(places)
     document = {_JSON_NAMES[name]: getattr(entry, name) for name in Entry.fields}
-    temporary = f"{places.registry}.{os.getpid()}"
     try:
-        _write_file(temporary, json.dumps(document, indent=2).encode() + b"\n")
-        private_files.replace(temporary, places.registry)
+        private_files.write(places.registry, json.dumps(document, indent=2).encode() + b"\n")
     except OSError as exc:
-        _unlink(temporary)
         raise refusal("write", places.registry, exc) from exc
 
 
 def remove(places: Places) -> None:
     """Forget the entry; only the holder of the daemon lock may."""
-    try:
-        os.unlink(places.registry)
-    except FileNotFoundError:
-        pass
-    except OSError as exc:
-        raise refusal("remove", places.registry, exc) from exc
+    remove_file(places.registry)
 
 
 def is_alive(entry: Entry) -> bool:
@@ -107,32 +96,6 @@ def _parse(found: object) -> Entry | None:
             return None
     entry = Entry(**values)  # type: ignore[arg-type]  # each was checked
     return entry if 0 < entry.pid <= _LARGEST_PID else None
-
-
-def _is_mine(descriptor: int) -> bool:
-    # The folder may be in /tmp, made by somebody else before us: what it says would choose whom we signal.
-    return sys.platform == "win32" or os.fstat(descriptor).st_uid == os.getuid()
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-
-def _write_file(path: str, data: bytes) -> None:
-    # Not followed: what lies there under this name can only be a leftover, or a trap.
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(path, flags, 0o600)
-    try:
-        os.write(descriptor, data)  # a few hundred bytes: whole, or an error
-    finally:
-        os.close(descriptor)
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass
 
 
 __all__ = ["Entry", "Lock", "is_alive", "prepare", "read", "remove", "write"]

@@ -17,7 +17,7 @@ from hearth.clients.records import folder
 from hearth.config.loading import FILE_LIMIT_BYTES
 from hearth.errors import ConfigError
 from hearth.host import private_files
-from hearth.host.folders import make_private, refusal
+from hearth.host.folders import make_private, refusal, remove_file
 
 # A few kilobytes for each entry.
 _SIZE_LIMIT_BYTES = 16 * 1024 * 1024
@@ -128,12 +128,7 @@ def set_aside(trace: Trace) -> None:
 
 def forget(trace: Trace) -> None:
     """Remove a trace: everything is as it was, or the original was set aside. Raises StartError."""
-    try:
-        os.unlink(trace.place)
-    except FileNotFoundError:
-        pass
-    except OSError as exc:
-        raise refusal("remove", trace.place, exc) from exc
+    remove_file(trace.place)
     _remove_copies(trace)
 
 

@@ -29,6 +29,16 @@ def refusal(action: str, path: str, exc: OSError) -> StartError:
     return StartError(f"cannot {action} {path}: {why}")
 
 
+def remove_file(path: str) -> None:
+    """Take a file away, if it is there. Raises StartError."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except OSError as exc:
+        raise refusal("remove", path, exc) from exc
+
+
 def make_private(path: str) -> None:
     """Make the folder, and what is missing above it, with mode 0700.
 
