@@ -1,11 +1,11 @@
-"""A TCP listener in asyncio's loop: on Windows the Proactor cannot say that somebody waits, it can only accept."""
+"""A listening socket in asyncio's loop: on Windows the Proactor cannot say that somebody waits, it can only accept."""
 
-import asyncio
 import socket
 import sys
 from collections.abc import Callable
 
 if sys.platform == "win32":
+    import asyncio
 
     class Acceptor:
         """One connection is always being accepted once it was polled; while it rests, whoever comes is kept."""
@@ -70,10 +70,14 @@ else:
 
         def poll(self, ready: Callable[[], None]) -> None:
             """Call `ready` in the running loop whenever somebody waits to be accepted."""
+            import asyncio  # not before the watcher is forked, which would keep it for nothing
+
             asyncio.get_running_loop().add_reader(self.socket.fileno(), ready)
 
         def rest(self) -> None:
             """Poll no longer; who connects now waits in the kernel's queue."""
+            import asyncio
+
             asyncio.get_running_loop().remove_reader(self.socket.fileno())
 
         def accept(self) -> socket.socket | None:

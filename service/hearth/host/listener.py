@@ -10,11 +10,11 @@ would leave a unit that says it listens and a socket that nobody can reach.
 import os
 import socket
 import sys
-from collections.abc import Callable
 
 from hearth.errors import AlreadyRunning, StartError
 from hearth.faults import SEAMS
 from hearth.host import launchd, systemd
+from hearth.host.acceptor import Acceptor
 from hearth.host.ports import PORT_NAME
 
 assert sys.platform != "win32", "Windows has `pipes`"
@@ -30,14 +30,13 @@ BACKLOG = 4096
 _PROBE_SECONDS = 1.0
 
 
-class Listener:
+class Listener(Acceptor):
     """A listening Unix socket, and whether it is ours to take away."""
 
     def __init__(
         self, sock: socket.socket, path: str, identity: tuple[int, int] | None, manager: str = "systemd"
     ) -> None:
-        sock.setblocking(False)
-        self.socket = sock
+        super().__init__(sock)
         self.path = path
         # Who holds it: the service manager by its name, or Hearth itself.
         self.holder = manager if identity is None else "self"
@@ -59,26 +58,6 @@ class Listener:
     def replaced(self) -> bool:
         """Whether another socket, or nothing, is now where Hearth's own was."""
         return self.owned and _identity(self.path) != self._identity
-
-    def poll(self, ready: Callable[[], None]) -> None:
-        """Call `ready` in the running loop whenever somebody waits to be accepted."""
-        import asyncio  # not before the watcher is forked, which would keep it for nothing
-
-        asyncio.get_running_loop().add_reader(self.socket.fileno(), ready)
-
-    def rest(self) -> None:
-        """Poll no longer; who connects now waits in the kernel's queue."""
-        import asyncio
-
-        asyncio.get_running_loop().remove_reader(self.socket.fileno())
-
-    def accept(self) -> socket.socket | None:
-        """The next waiting connection, or None. Raises OSError when descriptors have run out."""
-        try:
-            connection, _ = self.socket.accept()
-        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-            return None
-        return connection
 
     def hand_on(self) -> None:
         """Prepare the environment so that an exec of this process finds the listener by `inherit`."""
