@@ -3,46 +3,27 @@
 import json
 import shlex
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
-from hearth.cli import client_names, gathering, import_lines, importation, literal_secrets, table, terminal
+from hearth.cli import client_names, gathering, import_lines, importation, table, terminal
 from hearth.cli.answers import Answers, at_terminal
-from hearth.cli.gathering import ALL, Gathered
+from hearth.cli.gathering import Gathered
+from hearth.cli.import_options import Manner, client_options, with_manner
 from hearth.cli.spinner import Spinner
 from hearth.cli.target import with_places
 from hearth.clients.importing import Plan
-from hearth.clients.kinds import KINDS, SCOPES
+from hearth.clients.kinds import KINDS
 from hearth.errors import ConfigError, Refused
 from hearth.paths import Places
 
 WAITING = "looking at your clients; a keyring may want to be unlocked"
 
 
-def client_options(function: Any) -> Any:
-    """The options by which clients and their files are chosen."""
-    client = click.option(
-        "--client", "clients", multiple=True, type=click.Choice(list(KINDS)), metavar="NAME", help="Only this client."
-    )
-    scope = click.option(
-        "--scope",
-        "scopes",
-        multiple=True,
-        type=click.Choice([*SCOPES, ALL]),
-        help="Whose servers: yours everywhere (user), yours in one project (local), everybody's in the project"
-        " of this folder (project). Without it, user and local.",
-    )
-    disabled = click.option("--disabled", is_flag=True, help="Also servers that are switched off in the client.")
-    return client(scope(disabled(function)))
-
-
 @click.command("import", short_help="Take over the servers of your MCP clients.")
 @click.argument("targets", nargs=-1, metavar="[CLIENT | FILE]...", shell_complete=client_names.complete_client)
 @client_options
-@click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing, ask nothing.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was found and done as JSON; asks nothing.")
+@with_manner
 @with_places
 def import_(
     places: Places,
@@ -50,9 +31,7 @@ def import_(
     clients: tuple[str, ...],
     scopes: tuple[str, ...],
     disabled: bool,
-    dry_run: bool,
-    yes: bool,
-    as_json: bool,
+    manner: Manner,
 ) -> None:
     """Take over the servers of MCP clients into Hearth's config, or those of a file: mcpServers JSON, VS Code's
     mcp.json, Codex's TOML. The clients' files are only read; `hearth connect` then points the clients at Hearth.
@@ -70,26 +49,25 @@ def import_(
     """
     named, files = gathering.split_targets(targets)
     found = _gather([*clients, *named], files, scopes, places.config_file())
-    can_ask = literal_secrets.can_ask() and not yes and not as_json and not dry_run
-    answers = Answers(None, is_later=can_ask or dry_run)
+    answers = Answers(None, is_later=manner.can_ask or manner.dry_run)
     with Spinner(WAITING):
         made = importation.plan(places, found.found, answers, disabled)
-    if not as_json:
+    if not manner.as_json:
         show(made, found, places)
         if not files:
             say_more([*clients, *named], scopes, answers)
-    if dry_run or not made.links():
-        _finish(made, None, places, as_json)
+    if manner.dry_run or not made.links():
+        _finish(made, None, places, manner.as_json)
         return
-    if can_ask:
+    if manner.can_ask:
         if not click.confirm("Import them?", default=True, err=True):
             raise Refused("nothing was done")
         made = importation.plan(places, found.found, Answers(at_terminal), disabled)
-    elif not yes and made.servers:
+    elif not manner.yes and made.servers:
         raise Refused("there is no terminal to ask at, and nothing was done: say --yes, or --dry-run to look only")
     with Spinner("storing"):
         done = importation.carry_out(places, made)
-    _finish(made, done, places, as_json)
+    _finish(made, done, places, manner.as_json)
 
 
 def _gather(clients: list[str], files: list[str], scopes: tuple[str, ...], own: str) -> Gathered:

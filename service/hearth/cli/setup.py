@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import click
 
-from hearth.cli import gathering, import_, importation, literal_secrets, setup_lines, setup_plan, terminal, trial
+from hearth.cli import gathering, import_, importation, setup_lines, setup_plan, terminal, trial
 from hearth.cli.answers import Answers, at_terminal
-from hearth.cli.import_ import client_options
+from hearth.cli.import_options import Manner, client_options, with_manner
 from hearth.cli.setup_plan import Setup
 from hearth.cli.spinner import Spinner
 from hearth.cli.target import with_places
@@ -34,9 +34,7 @@ class _Wishes(NamedTuple):
 @client_options
 @click.option("--one", is_flag=True, help="Give each client one entry that offers every server; replace none.")
 @click.option("--no-service", is_flag=True, help="Leave the service manager alone; the first bridge starts the daemon.")
-@click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing, ask nothing.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was found and done as JSON; asks nothing.")
+@with_manner
 @with_places
 def setup(
     places: Places,
@@ -45,9 +43,7 @@ def setup(
     disabled: bool,
     one: bool,
     no_service: bool,
-    dry_run: bool,
-    yes: bool,
-    as_json: bool,
+    manner: Manner,
 ) -> int:
     """Set everything up: find the MCP clients on this machine, take over their servers (`hearth import`), have the
     service manager hold the socket (`hearth install`), point the clients at Hearth (`hearth connect`), and try each
@@ -63,26 +59,25 @@ def setup(
       hearth setup --client claude-code --client codex --yes
     """
     wishes = _Wishes(clients, scopes, disabled, one, not no_service)
-    can_ask = literal_secrets.can_ask() and not yes and not as_json and not dry_run
-    answers = Answers(None, is_later=can_ask or dry_run)
+    answers = Answers(None, is_later=manner.can_ask or manner.dry_run)
     with Spinner(import_.WAITING):
         planned = _planned(places, wishes, answers)
     if not planned.gathered.tables:
-        _report_nothing(planned, places, as_json)
+        _report_nothing(planned, places, manner.as_json)
         return 0
-    if not as_json:
+    if not manner.as_json:
         _show(planned, places)
         import_.say_more(clients, scopes, answers)
-    if dry_run:
-        if as_json:
+    if manner.dry_run:
+        if manner.as_json:
             _print(planned, places, [], [], done=False)
         return 0
     if not planned.is_done():
-        planned = _asked(places, wishes, planned, can_ask, yes)
-    elif not as_json:
+        planned = _asked(places, wishes, planned, manner)
+    elif not manner.as_json:
         problems = planned.gathered.problems or planned.links.problems
         click.echo(f"Nothing {'else ' if problems else ''}is left to do.")
-    return _do(places, wishes, planned, as_json)
+    return _do(places, wishes, planned, manner.as_json)
 
 
 def _planned(places: Places, wishes: _Wishes, answers: Answers) -> Setup:
@@ -95,13 +90,13 @@ def _planned(places: Places, wishes: _Wishes, answers: Answers) -> Setup:
     return Setup(gathered, imports, service, setup_plan.links(places, gathered, imports, wishes.one))
 
 
-def _asked(places: Places, wishes: _Wishes, planned: Setup, can_ask: bool, yes: bool) -> Setup:
+def _asked(places: Places, wishes: _Wishes, planned: Setup, manner: Manner) -> Setup:
     """The plan that the person agreed to, with the answers to what had to be asked. Raises Refused, click.Abort."""
-    if can_ask:
+    if manner.can_ask:
         if not click.confirm("Do it?", default=True, err=True):
             raise Refused("nothing was done")
         return _planned(places, wishes, Answers(at_terminal))
-    if not yes:
+    if not manner.yes:
         raise Refused("there is no terminal to ask at, and nothing was done: say --yes to do it")
     return planned
 
