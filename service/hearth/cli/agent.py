@@ -2,17 +2,19 @@
 
 import os
 import plistlib
+from functools import partial
 from xml.parsers.expat import ExpatError
 
 from hearth import paths
+from hearth.cli import unheld
 from hearth.cli.findings import Finding, Mend
+from hearth.cli.unheld import AGAIN
 from hearth.cli.unit import Unit
 from hearth.errors import HearthError
 from hearth.host import agent, commands
 
 # launchd answers from memory; one that takes longer is not worth waiting for.
 LAUNCHCTL_SECONDS = 5.0
-_AGAIN = "hearth install"
 ADVICE_ON_VARIABLES = (
     "Do as it says. launchd hands on none of your shell's variables but PATH: write the value into the server's env, or"
     " store it with `hearth secret set`."
@@ -47,36 +49,34 @@ def parse(kind: str, text: str | None, written: bool) -> Unit:
 
 def lights(held: Unit | None) -> str:
     """What would start the daemon, in a sentence."""
-    if held is None or not held.installed:
-        return "The first bridge starts it: `hearth connect` leads your clients to it."
+    return unheld.lights(held, _lights)
+
+
+def _lights(held: Unit) -> str:
     if held.active == "active":
         return f"launchd holds the socket ({held.name}): the first connection lights it."
-    return f"{held.name} is installed but not loaded: `{_AGAIN}` loads it, and so does the next bridge or login."
+    return f"{held.name} is installed but not loaded: `{AGAIN}` loads it, and so does the next bridge or login."
 
 
 def check(places: paths.Places) -> list[Finding]:
     """The agent, its socket and its interpreter."""
     found = look(places, "socket")
-    if found is None:
-        return [Finding("units.manager", "ok", "launchd has no agent for this daemon: the first bridge starts it")]
+    nothing = "launchd has no agent for this daemon"
+    return [unheld.check(found, nothing, lambda _: missing_interpreter(agent.file()), partial(_state, places))]
+
+
+def _state(places: paths.Places, found: Unit) -> Finding:
     name = found.name
-    if not found.installed:
-        message = f"{name} is not installed: the first bridge starts the daemon"
-        return [Finding("units.missing", "note", message, _AGAIN, name)]
-    if missing := missing_interpreter(agent.file()):
-        message = f"{name} starts {missing}, which is not there"
-        return [Finding("units.interpreter", "broken", message, _AGAIN, name, Mend("install"))]
     if found.active != "active":
-        return [Finding("units.stopped", "note", f"{name} is installed, and not loaded", _AGAIN, name, Mend("install"))]
+        return Finding("units.stopped", "note", f"{name} is installed, and not loaded", AGAIN, name, Mend("install"))
     if not os.path.lexists(places.socket):
         message = f"{name} is loaded, but {places.socket} is gone, so nobody can connect"
-        return [Finding("socket.gone", "broken", message, _AGAIN, name)]
+        return Finding("socket.gone", "broken", message, AGAIN, name)
     if found.result and found.result[0].isdigit() and not found.result.startswith("0"):
         fix = f"{os.path.dirname(places.log)} has what it said."
-        return [
-            Finding("units.failed", "note", f"{name} is loaded; it ended last with exit code {found.result}", fix, name)
-        ]
-    return [Finding("units.state", "ok", f"{name} is installed and loaded", "", name)]
+        message = f"{name} is loaded; it ended last with exit code {found.result}"
+        return Finding("units.failed", "note", message, fix, name)
+    return Finding("units.state", "ok", f"{name} is installed and loaded", "", name)
 
 
 def missing_interpreter(path: str) -> str | None:

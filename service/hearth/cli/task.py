@@ -8,7 +8,9 @@ import sys
 from xml.etree import ElementTree
 
 from hearth import paths, sids
+from hearth.cli import unheld
 from hearth.cli.findings import Finding, Mend
+from hearth.cli.unheld import AGAIN
 from hearth.cli.unit import Unit
 from hearth.errors import HearthError
 from hearth.host import service_requests, task
@@ -19,7 +21,6 @@ ADVICE_ON_VARIABLES = (
     " again."
 )
 ADVICE_ON_PATH = "Install it, or write its whole path; a PATH that was changed holds from the next logon on."
-_AGAIN = "hearth install"
 _NAMESPACE = "{http://schemas.microsoft.com/windows/2004/02/mit/task}"
 
 
@@ -34,8 +35,10 @@ def look(places: paths.Places, kind: str) -> Unit | None:
 
 def lights(held: Unit | None) -> str:
     """What would start the daemon, in a sentence."""
-    if held is None or not held.installed:
-        return "The first bridge starts it: `hearth connect` leads your clients to it."
+    return unheld.lights(held, _lights)
+
+
+def _lights(held: Unit) -> str:
     if held.name == service_requests.NAME:
         return f"The service {held.name} starts it with the first connection."
     return f"The first bridge has the Task Scheduler start it ({held.name})."
@@ -44,18 +47,17 @@ def lights(held: Unit | None) -> str:
 def check(places: paths.Places) -> list[Finding]:
     """The task, or the service, and the interpreter that it starts."""
     found = look(places, "service")
-    if found is None:
-        return [Finding("units.manager", "ok", "no task or service is for this daemon: the first bridge starts it")]
-    name = found.name
-    if not found.installed:
-        message = f"{name} is not installed: the first bridge starts the daemon"
-        return [Finding("units.missing", "note", message, _AGAIN, name)]
-    if name == service_requests.NAME:
-        return [Finding("units.state", "ok", f"the service {name} is installed", "", name)]
-    if missing := missing_interpreter(_read(found.path)):
-        message = f"{name} starts {missing}, which is not there"
-        return [Finding("units.interpreter", "broken", message, _AGAIN, name, Mend("install"))]
-    return [_ask_scheduler(name)]
+    return [unheld.check(found, "no task or service is for this daemon", _missing, _state)]
+
+
+def _state(held: Unit) -> Finding:
+    if held.name == service_requests.NAME:
+        return Finding("units.state", "ok", f"the service {held.name} is installed", "", held.name)
+    return _ask_scheduler(held.name)
+
+
+def _missing(held: Unit) -> str | None:
+    return None if held.name == service_requests.NAME else missing_interpreter(_read(held.path))
 
 
 def _ask_scheduler(name: str) -> Finding:
@@ -68,7 +70,7 @@ def _ask_scheduler(name: str) -> Finding:
         return Finding("units.manager", "note", f"the Task Scheduler was not asked: {tasks.problem}", "", name)
     if not known:
         message = f"{task.file()} tells of {name}, and the Task Scheduler does not know it"
-        return Finding("units.stopped", "note", message, _AGAIN, name, Mend("install"))
+        return Finding("units.stopped", "note", message, AGAIN, name, Mend("install"))
     return Finding("units.state", "ok", f"{name} is installed", "", name)
 
 

@@ -20,6 +20,8 @@ ADVICE_ON_PATH = (
     "Install it, or write its whole path; `hearth install`, typed in a shell that finds it, gives systemd"
     " that shell's PATH."
 )
+# What is said of a daemon that no service manager starts.
+BY_BRIDGE = "The first bridge starts it: `hearth connect` leads your clients to it."
 _PROPERTIES = ("Id", "LoadState", "ActiveState", "Result", "MainPID", "FragmentPath")
 
 
@@ -128,7 +130,7 @@ def _manager_path(places: paths.Places) -> str | None:
 def lights(held: Unit | None) -> str:
     """What would start the daemon, in a sentence."""
     if held is None or not held.installed:
-        return "The first bridge starts it: `hearth connect` leads your clients to it."
+        return BY_BRIDGE
     if held.active == "active":
         return f"systemd holds the socket ({held.name}): the first connection lights it."
     if held.active == "failed":
