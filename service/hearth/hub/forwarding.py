@@ -16,6 +16,7 @@ from hearth.hub.deadlines import Deadlines
 from hearth.hub.levels import Levels
 from hearth.hub.logins import Logins
 from hearth.hub.views import Catalogue, Target, View
+from hearth.hub.whereabouts import Search, anybody
 from hearth.mcp import eras, translate
 from hearth.mcp.pinned import Withheld
 from hearth.upstreams.connection import Connection
@@ -23,12 +24,8 @@ from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
 
-# Finds the target of a request in what its client sees, and whether that is all it will see; None if it is not there.
-Locate = Callable[[View, bool], Target | None]
 # How often a call waits for the next process when one has ended before it could be told anything.
 ENDED_LIMIT = 5
-# Whether a server that has not said yet what it offers may be the one.
-MayHave = Callable[[Server], bool]
 
 
 class Request(NamedTuple):
@@ -37,14 +34,6 @@ class Request(NamedTuple):
     method: str
     params: json.Fields
     meta: json.Fields
-
-
-class Search(NamedTuple):
-    """How the server of a request is found, and what is said when nobody has what it asks for."""
-
-    locate: Locate
-    may_have: MayHave
-    missing: HearthError
 
 
 class Forwarding:
@@ -178,7 +167,7 @@ class Forwarding:
             return target
 
         missing = UpstreamError(f"server {target.server.name!r} has just ended; call again")
-        self.spawn(self._submit_later(call, request, Search(locate, _anybody, missing)), call)
+        self.spawn(self._submit_later(call, request, Search(locate, anybody, missing)), call)
 
     def check_allowed(self, call: Call, request: Request, target: Target) -> None:
         """See to it that the tool is still one that may be called: since it was found, its server may describe it
@@ -246,10 +235,6 @@ class Forwarding:
 
 def _taken_out(server: Server) -> HearthError:
     return UpstreamError(f"server {server.name!r} was taken out of the config before it was ready")
-
-
-def _anybody(server: Server) -> bool:
-    return True
 
 
 def note_modern(call: Call, meta: json.Fields) -> None:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 
 from hearth.errors import HearthError, LoginRequired, MessageError
+from hearth.hub import whereabouts
 from hearth.hub.binding import Binding
 from hearth.hub.calls import Call, broken
-from hearth.hub.forwarding import Forwarding, Request, Search, note_modern
+from hearth.hub.forwarding import Forwarding, Request, note_modern
 from hearth.hub.input_loop import InputLoop
 from hearth.hub.levels import Levels
 from hearth.hub.listing import Listing
@@ -19,15 +20,13 @@ from hearth.hub.parking import Parking
 from hearth.hub.questions import Questions
 from hearth.hub.sessions import FULL, Replies, Session
 from hearth.hub.subscriptions import Subscriptions
-from hearth.hub.views import Catalogue, Target, View
+from hearth.hub.views import Catalogue, Target
 from hearth.hub.visits import Visits
-from hearth.mcp import answers, eras, inputs, names
+from hearth.hub.whereabouts import Search, anybody
+from hearth.mcp import answers, eras, inputs
 from hearth.mcp.capabilities import NEWER_QUESTIONS_SINCE
 from hearth.mcp.offering import KINDS, PROMPTS, TOOLS, Kind
-from hearth.mcp.pinned import Withheld
 from hearth.mcp.questions import Question
-from hearth.mcp.uris import NoSuchResource
-from hearth.upstreams.server import Server
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
 
@@ -262,14 +261,7 @@ class Router:
     def _submit_named(
         self, call: Call, request: Request, kind: Kind, name: str, missing: HearthError | None = None
     ) -> None:
-        def locate(view: View, settled: bool) -> Target | None:
-            offer = view.offers[kind].get(name)
-            if offer is None and kind is TOOLS and name in view.withheld:
-                raise Withheld(*view.withheld[name])
-            return offer.target if offer else None
-
-        missing = missing or MessageError(f"unknown {kind.member[:-1]}: {name}", eras.INVALID_PARAMS)
-        self._forwarding.submit(call, request, Search(locate, _may_have(call.session, name), missing))
+        self._forwarding.submit(call, request, whereabouts.named(call.session, kind, name, missing))
 
     def _get_prompt(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         name = values.text(params.get("name"))
@@ -285,33 +277,11 @@ class Router:
         if self._is_retry(call, "resources/read", params, meta):
             return
         call.uri = params["uri"]
-
-        def locate(view: View, settled: bool) -> Target | None:
-            found = view.locate(uri, call.session.links, settled)
-            return Target(found[0], {"uri": Raw(json.dumps(found[1]))}) if found else None
-
-        search = Search(locate, _anybody, NoSuchResource(uri, call.era))
+        search = whereabouts.resource(call.session, uri, call.era)
         self._forwarding.submit(call, Request("resources/read", params, meta), search)
 
     def _complete(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
-        ref = values.members(params.get("ref"))
-        name, uri = values.text(ref.get("name")), values.text(ref.get("uri"))
-        if name is None and uri is None:
-            raise MessageError("params.ref must name a prompt or a resource template", eras.INVALID_PARAMS)
-
-        def locate(view: View, settled: bool) -> Target | None:
-            if uri is not None:
-                found = view.locate_template(uri) or view.locate(uri, call.session.links, settled)
-                own = None if found is None else {**ref, "uri": Raw(json.dumps(found[1]))}
-                return Target(found[0], {"ref": Raw(json.join(own))}) if found and own else None
-            offer = view.offers[PROMPTS].get(name or "")
-            if offer is None:
-                return None
-            return Target(offer.server, {"ref": Raw(json.join({**ref, "name": Raw(offer.item.wire_name)}))})
-
-        may_have = _anybody if name is None else _may_have(call.session, name)
-        missing = f"unknown prompt: {name}" if uri is None else f"no server has the resource template {uri}"
-        search = Search(locate, may_have, MessageError(missing, eras.INVALID_PARAMS))
+        search = whereabouts.completion(call.session, values.members(params.get("ref")))
         self._forwarding.submit(call, Request("completion/complete", params, meta), search)
 
     def _forward_unknown(self, call: Call, method: str, params: json.Fields, meta: json.Fields) -> None:
@@ -324,7 +294,7 @@ class Router:
         # Nobody knows what it does, so it is not done twice.
         target = Target(server, {}, method)
         missing = MessageError(f"unknown method: {method}", eras.METHOD_NOT_FOUND)
-        search = Search(lambda view, settled: target, _anybody, missing)
+        search = Search(lambda view, settled: target, anybody, missing)
         self._forwarding.submit(call, Request(method, params, meta), search)
 
     # --- input that is required in the middle of a call
@@ -392,11 +362,3 @@ class Router:
 
 def _lister(listing: Listing, kind: Kind) -> Handler:
     return lambda call, params, meta: listing.answer(call, kind, params)
-
-
-def _may_have(session: Session, name: str) -> Callable[[Server], bool]:
-    return lambda server: session.server is not None or names.may_have(server.name, name)
-
-
-def _anybody(server: Server) -> bool:
-    return True
