@@ -263,10 +263,14 @@ class Connection:
             self.disregard(problem)
 
     def disregard(self, problem: HearthError) -> None:
-        """What the server said goes nowhere. The log has the first few: some servers never stop."""
+        """What the server said goes nowhere."""
+        self.complain(f"not MCP{self._where}: {problem}")
+
+    def complain(self, problem: object) -> None:
+        """Something is wrong that nobody waits for. The log has the first few: some servers never stop."""
         self._garbage += 1
         if self._garbage <= GARBAGE_REPORTS:
-            log.warning("not MCP%s: %s", self._where, problem, extra={"upstream": self.name})
+            log.warning("%s", problem, extra={"upstream": self.name})
 
     def _end(self, problem: UpstreamError, why: str) -> None:
         """Nobody will be answered any more: everybody who waits is told, then the owner."""

@@ -15,7 +15,7 @@ from hearth.errors import HearthError, UpstreamBusy, UpstreamError
 from hearth.mcp import answers
 from hearth.mcp.headers import Index
 from hearth.turns import TURN
-from hearth.upstreams.connection import CANCELLED, GARBAGE_REPORTS, Connection, Owner, Waiter, cancellation
+from hearth.upstreams.connection import CANCELLED, Connection, Owner, Waiter, cancellation
 from hearth.upstreams.http.outgoing import INITIALIZE, Outgoing
 from hearth.upstreams.http.sse_carrier import SseCarrier
 from hearth.upstreams.http.streamable import StreamableCarrier
@@ -225,12 +225,6 @@ class HttpConnection(Connection):
             waiter.failed(problem)
             if self.on_free:
                 self.on_free()
-
-    def complain(self, problem: HearthError) -> None:
-        """Something is wrong that nobody waits for."""
-        self._garbage += 1
-        if self._garbage <= GARBAGE_REPORTS:
-            log.warning("%s", problem, extra={"upstream": self.name})
 
     async def fall_back(self) -> None:
         """Go over to the transport of 2024-11-05. Raises UpstreamError when the server does not speak it either."""
