@@ -26,6 +26,7 @@ from hearth.upstreams.supervision import IDLE, READY, RETIRED, Load, Need
 from hearth.upstreams.supervisor import Supervisor, chance, refusal, terms_of
 from hearth.upstreams.tenancy import Tenant
 from hearth.upstreams.watching import Watch
+from hearth.upstreams.workload import Workload
 from hearth.wire import json, values
 
 log = logging.getLogger(__name__)
@@ -94,9 +95,7 @@ class Instance:
         self._stderr: tuple[str, ...] = ()
         # Set where the last start only wanted a person.
         self._login: LoginRequired | None = None
-        # Calls without an error, at the beginning of this conversation; and all of them, at the last look.
-        self._served_before = 0
-        self._calls_seen = 0
+        self._workload = Workload()
         self._supervisor = Supervisor(terms_of(spec, mode), self)
 
     @property
@@ -198,7 +197,7 @@ class Instance:
         self.error = None
         if self.limited:
             self.connection.on_free = self.queue.advance
-        self._served_before = self._served()
+        self._workload.begun(self.figures)
         self.started_at = time.time()
         elapsed = (time.monotonic() - begun) * 1000
         log.info("ready after %.0f ms", elapsed, extra={"upstream": self.name, "era": self.era})
@@ -292,13 +291,7 @@ class Instance:
         if connection is None:
             return Load()
         busy = bool(self.in_flight or self.queue or self.pins) or self._audience.owes(connection)
-        heard, connection.heard = connection.heard, False
-        gave_up, connection.gave_up = connection.gave_up, False
-        seen, self._calls_seen = self._calls_seen, self.figures.calls
-        return Load(busy, used=gave_up or seen != self._calls_seen, heard=heard, gave_up=gave_up)
-
-    def _served(self) -> int:
-        return self.figures.calls - self.figures.errors
+        return self._workload.look(connection, self.figures, busy)
 
     def perform(self, instruction: str) -> None:
         """Do what was decided."""
@@ -348,8 +341,7 @@ class Instance:
         self._part(connection, by_itself=True)
         self.restarts += 1
         self.error = why
-        served = self._served() > self._served_before
-        self._supervisor.tell(supervision.Lost(chance(), served))
+        self._supervisor.tell(supervision.Lost(chance(), self._workload.has_served(self.figures)))
         if self.obsolete:
             self._fail_queue()
         return True
