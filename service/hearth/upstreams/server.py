@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from hearth.config import Config, ServerSpec
-from hearth.errors import HearthError, LoginRequired, UpstreamError
+from hearth.errors import LoginRequired, UpstreamError
 from hearth.mcp import capabilities, eras, isolation
 from hearth.mcp.offering import Offering
-from hearth.upstreams import awaited_login, connecting, figures
+from hearth.upstreams import awaited_login, connecting, description, figures
 from hearth.upstreams.audience import Audience
 from hearth.upstreams.awaited_login import NEEDS_LOGIN, AwaitedLogin
 from hearth.upstreams.connection import Connection, Owner
@@ -19,17 +19,8 @@ from hearth.upstreams.kept import Kept
 from hearth.upstreams.learned import Learned
 from hearth.upstreams.offerings import Offerings
 from hearth.upstreams.pins import Pins
-from hearth.upstreams.supervision import (
-    FAILED,
-    FAILING,
-    GIVEN_UP,
-    IDLE,
-    PAUSED,
-    READY,
-    STARTING,
-    STOPPED,
-    STOPPING,
-)
+from hearth.upstreams.scout import Scout
+from hearth.upstreams.supervision import FAILING, READY
 from hearth.upstreams.tenancy import Tenant
 from hearth.upstreams.unused import Unused
 from hearth.upstreams.vetting import Vetting
@@ -41,8 +32,6 @@ log = logging.getLogger(__name__)
 
 # How often a client may find that the instance it waited for is no longer the right one, before it is told so.
 _ATTEMPTS = 5
-# What is said of a server with several instances: that of the first one that is found here.
-_BEST_FIRST = (READY, STARTING, STOPPING, IDLE, PAUSED, FAILED, GIVEN_UP)
 
 
 class Key(NamedTuple):
@@ -76,7 +65,7 @@ class Server:
         self.offerings = Offerings(spec, kept)
         self._vetting = Vetting(spec.name, self.offerings, pins)
         self._latest: Instance | None = None
-        self._scout: Instance | None = None
+        self._scout = Scout()
         self._retired = False
         self._login = AwaitedLogin(self.ensure)
         # Of instances that are no longer in use.
@@ -202,10 +191,6 @@ class Server:
             return ""
         return tenant.workspace if self.mode == isolation.WORKSPACE else tenant.session
 
-    def find(self, tenant: Tenant) -> Instance | None:
-        """The instance that this client shares, if it exists."""
-        return self.instances.get(self._key(tenant))
-
     def _make(self, tenant: Tenant) -> Instance:
         key = self._key(tenant)
         instance = self.instances.get(key)
@@ -227,7 +212,7 @@ class Server:
         for _ in range(_ATTEMPTS):
             if self._retired:
                 raise UpstreamError(f"server {self.name!r} is no longer in the config")
-            await self._wait_for_scout()
+            await self._scout.wait()
             instance = self._make(tenant)
             # From its first word on: it may ask something while it is being started.
             instance.owner = owner if instance.mode == isolation.SESSION else None
@@ -240,20 +225,12 @@ class Server:
                 return instance
         raise UpstreamError(f"server {self.name!r} changes too often how it is shared; call again")
 
-    async def _wait_for_scout(self) -> None:
-        """Which era it speaks is found out by one; the others need not ask again."""
-        while self._scout and self._scout.state == STARTING:
-            try:
-                await self._scout.ensure()
-            except HearthError:
-                pass
-
     async def _start(self, instance: Instance) -> None:
         if instance.state == READY:
             return
         knows = self._learned.get(self.spec)
-        if self.spec.era == "auto" and not knows.only and instance.wanted not in knows.eras and self._scout is None:
-            self._scout = instance
+        if self.spec.era == "auto" and not knows.only and instance.wanted not in knows.eras:
+            self._scout.send(instance)
         # Somebody may log in while it is tried, too late for it.
         seen = awaited_login.signature()
         try:
@@ -267,8 +244,7 @@ class Server:
                 self.offerings.failed()
             raise
         finally:
-            if self._scout is instance:
-                self._scout = None
+            self._scout.back(instance)
             # Whoever wanted it may have left meanwhile.
             self._unused.wait(instance, self.spec.instance_idle)
         self._login.over()
@@ -366,8 +342,7 @@ class Server:
         """The best that can be said of it."""
         if self.needs_login:
             return NEEDS_LOGIN
-        states = {instance.state for instance in self.instances.values()}
-        return next((state for state in _BEST_FIRST if state in states), STOPPED)
+        return description.best_state(self.instances.values())
 
     @property
     def needs_login(self) -> bool:
@@ -406,20 +381,5 @@ class Server:
             **self._vetting.describe(self.spec.pin),
             "restarts": self._former_restarts + sum(instance.restarts for instance in self.instances.values()),
             **figures.total([self._former, *(instance.figures for instance in self.instances.values())]),
-            "instances": [
-                {
-                    "era": instance.era,
-                    "place": key.place or None,
-                    "state": instance.state,
-                    "error": instance.error,
-                    "retrySeconds": round(instance.pause, 1) or None,
-                    "pids": instance.pids,
-                    "sessions": len(instance.holders),
-                    "inFlight": instance.in_flight,
-                    "restarts": instance.restarts,
-                    "startedAt": instance.started_at if instance.state == READY else None,
-                    **instance.figures.describe(),
-                }
-                for key, instance in self.instances.items()
-            ],
+            "instances": [description.of_instance(each, key.place) for key, each in self.instances.items()],
         }

@@ -230,7 +230,7 @@ def test_what_was_learned_again_changes_nothing(learned: Path) -> None:
         server.learn(isolation.ROOTS)
         one = await server.ensure(LEGACY)
         server.learn(isolation.ROOTS)
-        assert (server.find(LEGACY), server.retired) == (one, [])
+        assert (list(server.instances.values()), server.retired) == ([one], [])
 
     run(body())
 
@@ -254,7 +254,7 @@ def test_who_waits_for_an_instance_that_is_no_longer_right_gets_the_one_that_is(
         server = StagedServer(learned, script)
         waiting = asyncio.create_task(server.ensure(LEGACY))
         await until(lambda: server.connections and "tools/list" in server.connections[0].methods(), "it is started")
-        first = server.find(LEGACY)
+        [first] = server.instances.values()
         server.learn(isolation.ROOTS)
         script["tools/list"] = tools
         number = next(item["id"] for item in server.connections[0].sent if item["method"] == "tools/list")
@@ -331,10 +331,10 @@ def test_what_nobody_uses_any_more_is_ended_after_a_while(learned: Path) -> None
         server.release(one, "a")
         assert not one.watch
         await asyncio.sleep(0.05)
-        assert server.find(LEGACY) is one
+        assert list(server.instances.values()) == [one]
         server.release(one, "b")
         await until(lambda: server.retired, "it is ended")
-        assert (server.find(LEGACY), one.obsolete) == (None, True)
+        assert (server.instances, one.obsolete) == ({}, True)
         # Who ever used it is known for as long as it lives.
         assert one.ever == {"a", "b"}
 
@@ -349,7 +349,7 @@ def test_an_instance_that_is_wanted_again_in_time_stays(learned: Path) -> None:
         server.release(one, "a")
         server.hold(one, "b", "b")
         await asyncio.sleep(0.05)
-        assert server.find(LEGACY) is one
+        assert list(server.instances.values()) == [one]
         assert server.retired == []
 
     run(body())
@@ -407,7 +407,7 @@ def test_an_unused_instance_with_something_in_flight_is_ended_only_afterwards(le
         number = connection.request(b'"tools/call"', b"{}", Nobody())
         server.release(one, "a")
         await asyncio.sleep(0.05)
-        assert server.find(LEGACY) is one
+        assert list(server.instances.values()) == [one]
         connection.give(number, {})
         await until(lambda: server.retired, "it is ended")
 
