@@ -159,7 +159,8 @@ def main() -> int:
     results = {}
     for revision in REVISIONS:
         with Scratch() as scratch:
-            fixture = {"command": sys.executable, "args": ["-I", "-S", str(HERE / "fixture_server.py")]}
+            # Not -I: the modules beside it are its own.
+            fixture = {"command": sys.executable, "args": ["-E", "-s", "-S", str(HERE / "fixture_server.py")]}
             scratch.configure({"fixture": fixture})
             scratch.start()
             forwarding = Forwarding(scratch.socket)
