@@ -237,6 +237,8 @@ def test_one_server_has_an_address_of_its_own_with_its_own_names(home: Scratch) 
         ({"Host": "example.com"}, 403),
         ({"Host": "localhost.example.com:80"}, 403),
         ({"Origin": "http://localhost:5173", "Host": "127.0.0.1:8080"}, 200),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "none"}, 200),
         ({"Content-Type": "text/plain"}, 415),
         ({"Accept": "application/json"}, 406),
         ({"Accept": "*/*"}, 200),

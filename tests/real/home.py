@@ -21,10 +21,10 @@ Entry = Mapping[str, Any]
 class RealHome:
     """The home, its servers, and the daemon that the first bridge starts."""
 
-    def __init__(self, servers: Mapping[str, Entry]) -> None:
+    def __init__(self, servers: Mapping[str, Entry], **settings: object) -> None:
         self.servers = dict(servers)
         self.scratch = Scratch()
-        self.scratch.configure(self.servers, list_timeout=PATIENCE_SECONDS, idle_timeout=600)
+        self.scratch.configure(self.servers, list_timeout=PATIENCE_SECONDS, idle_timeout=600, **settings)
 
     def __enter__(self) -> Self:
         return self

@@ -19,6 +19,9 @@ from hearth.server.http import checks
         {"origin": "http://localhost:5173"},
         {"origin": "https://127.0.0.1"},
         {"origin": "http://[::1]:80", "host": "localhost"},
+        {"origin": "http://localhost:5173", "sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "none"},
+        {"sec-fetch-site": "same-origin"},
     ],
 )
 def test_this_machine_is_let_in(headers: dict[str, str]) -> None:
@@ -45,6 +48,9 @@ def test_this_machine_is_let_in(headers: dict[str, str]) -> None:
         {"origin": "file://localhost"},
         {"origin": "localhost"},
         {"origin": "http://localhost, http://example.com"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"origin": "http://example.com", "sec-fetch-site": "same-origin"},
     ],
 )
 def test_anything_else_is_not(headers: dict[str, str]) -> None:

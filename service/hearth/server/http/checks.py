@@ -1,7 +1,8 @@
 """What is refused before anybody looks into a message: foreign origins and hosts, unknown types. Pure.
 
-A page of any site may have a browser send requests to this machine. What tells them is `Origin`, and for a name that
-was made to mean this machine only afterwards (DNS rebinding) `Host`.
+A page of any site may have a browser send requests to this machine. What tells them is `Origin`, for what has none
+(pictures, scripts, links) `Sec-Fetch-Site`, and for a name that was made to mean this machine only afterwards (DNS
+rebinding) `Host`.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -11,6 +12,8 @@ from urllib.parse import urlsplit
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 JSON = "application/json"
 EVENTS = "text/event-stream"
+# What browsers say of a request that a page of another origin is the cause of.
+_FOREIGN_SITES = ("cross-site", "same-site")
 # Clients send the same with every request; each different one has at most what a request's headers may have.
 _remembered = lru_cache(maxsize=32)
 
@@ -35,6 +38,8 @@ def refused_address(
     origin = headers.get("origin")
     if origin is not None and origin not in origins and not is_local(origin):
         return f"the Origin {origin!r} may not use this server (http_origins)"
+    if origin is None and headers.get("sec-fetch-site") in _FOREIGN_SITES:
+        return "a page of another origin may only ask with its Origin (http_origins)"
     return None
 
 
@@ -48,7 +53,7 @@ def shared_with(origin: str) -> list[tuple[bytes, bytes]]:
     """The headers that let a page of that origin, which is let in, read the answer."""
     return [
         (b"access-control-allow-origin", origin.encode("latin-1")),
-        (b"access-control-expose-headers", b"Mcp-Session-Id, WWW-Authenticate"),
+        (b"access-control-expose-headers", b"Mcp-Session-Id, Retry-After, WWW-Authenticate"),
         (b"vary", b"Origin"),
     ]
 
