@@ -11,6 +11,7 @@ collect_ignore = [] if sys.platform == "win32" else ["windows"]
 # What `make test` has no time for, by folder and the beginning of a file's name: who adds one need not think of it.
 THOROUGH = {
     "process": (
+        "test_bridge_to_",
         "test_corners_",
         "test_http_",
         "test_launchd_",

@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from hearth.config import OAuthSpec, ServerSpec, addresses
+from hearth import addresses
+from hearth.config import OAuthSpec, ServerSpec
 from hearth.config.loading import read_file
 from hearth.errors import ConfigError, VaultError
 from hearth.masking import Mask
@@ -231,16 +232,20 @@ def _url_from_home(url: str) -> str:
     return addresses.UNIX + _from_home(url.removeprefix(addresses.UNIX)) if url.startswith(prefix) else url
 
 
-def fill(text: str, environ: Mapping[str, str]) -> str:
-    """The text with its references replaced."""
-    return _Sources(environ).fill(text)
+def fill(text: str, environ: Mapping[str, str], whose: str = "the daemon's") -> str:
+    """The text with its references replaced; `whose` environment it is, for people. Raises ConfigError."""
+    try:
+        return _Sources(environ, whose).fill(text)
+    except _Unresolved as exc:
+        raise ConfigError([str(exc)]) from exc
 
 
 class _Sources:
     """Where references lead to. Each secret is looked up once, and what was found is remembered for the mask."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, environ: Mapping[str, str], whose: str = "the daemon's") -> None:
         self._environ = environ
+        self._whose = whose
         # What was put away to be secret, and what may be one, by its name.
         self.kept: list[str] = []
         self.variables: list[tuple[str, str]] = []
@@ -287,7 +292,7 @@ class _Sources:
             raise _Unresolved(f"{name} is a client's folder, and a shared server has none; set isolation to workspace")
         if found is None:
             raise _Unresolved(
-                f"the variable {name} is not set in the daemon's environment;"
+                f"the variable {name} is not set in {self._whose} environment;"
                 f" set it there, or write ${{{name}:-…}} to give it a default"
             )
         if name not in WORKSPACE_VARIABLES:

@@ -200,7 +200,10 @@ def test_help_teaches_and_click_is_not_needed_for_it(scene: Stage) -> None:
     [
         (["--sevrer", "x"], "'--sevrer' is not known here"),
         (["--server"], "--server needs a value"),
-        (["--to", "http://x"], "--to is not available yet"),
+        (["--to", "ftp://x"], "--to must begin with http://, https:// or unix:/"),
+        (["--to", "http://x", "--server", "y"], "--server is about Hearth's daemon"),
+        (["--to", "http://x", "--header", "secret"], "--header is written 'NAME: VALUE'"),
+        (["--header", "A: b"], "--header goes with --to only"),
         (["--mode", "loud"], "--mode is full, search or auto, not 'loud'"),
         (["--profile", "a", "--config", "b"], "give one of them"),
         (["--profile", "../x"], "is not a profile name"),

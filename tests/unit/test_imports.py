@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2] / "service"
 
 # Modules that import nothing of hearth but each other, and that anybody may use. "hearth" is the version.
-FREE = {"hearth", "errors", "paths", "faults", "sids"}
+FREE = {"hearth", "addresses", "errors", "paths", "faults", "sids"}
 
 # What each part may use besides itself and FREE. A part is a package of hearth, or a module beside them.
 ARROWS = {
@@ -18,7 +18,7 @@ ARROWS = {
     "cli": {"bridge", "clients", "demo", "server", "packs", "hub", "upstreams", "mcp", "wire", "host", "config",
             "registry", "references", "masking", "secrecy", "vault", "conversation", "http_token"},
     "clients": {"config", "host", "mcp", "references", "secrecy"},
-    "bridge": {"wire", "host"},  # of both only what is in BRIDGE_MODULES
+    "bridge": {"wire", "host", "mcp"},  # of each only what is in BRIDGE_MODULES
     "demo": {"host", "conversation"},
     "server": {"hub", "mcp", "wire", "host", "config", "registry", "turns", "masking", "http_token"},
     "packs": {"hub"},
@@ -46,6 +46,8 @@ BRIDGE_MODULES = {
     "hearth", "hearth.errors", "hearth.paths", "hearth.faults", "hearth.wire", "hearth.wire.frames",
     "hearth.host", "hearth.host.agent", "hearth.host.locks", "hearth.host.locks_windows", "hearth.host.folders",
     "hearth.host.pipe_streams", "hearth.host.task", "hearth.sids",
+    # Of a bridge to an HTTP server.
+    "hearth.addresses", "hearth.mcp", "hearth.mcp.annotations", "hearth.wire.sse",
 }  # fmt: skip
 
 # Bytes in, events out: these layers neither wait nor touch the system.

@@ -7,16 +7,18 @@ from hearth.paths import DEFAULT_PROFILE, Places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 USAGE = """\
 Usage: hearth bridge [OPTIONS]
+       hearth bridge --to URL [--header 'NAME: VALUE']...
 
 Connects one MCP client (standard input and output, one JSON-RPC message per line) with Hearth's daemon, starts the
 daemon when none runs, and survives its restarts. MCP clients run it; `hearth connect --print` prints the entry to
 paste into a client's config. By hand:
 
   echo '{"jsonrpc":"2.0","id":1,"method":"ping"}' | hearth bridge
+  hearth bridge --to https://mcp.example.com/mcp --header 'Authorization: Bearer ${keyring:example}'
 
 Options:
   --server NAME    offer one server only, under its tools' own names
@@ -26,6 +28,13 @@ Options:
   --agent-id ID    the agent that this client is
   --profile NAME   the daemon of another profile
   --config PATH    the daemon of this config file (also: HEARTH_CONFIG in the environment)
+  --to URL         another server than Hearth's daemon: any that speaks Streamable HTTP, of either era. http://..., https://...,
+                   or HTTP on a Unix socket, unix:/PATH/OF/SOCKET[:/REQUEST] (without a request it is /mcp). Goes with
+                   --header only
+  --header 'NAME: VALUE'
+                   sent with every request of --to; may be given several times. ${env:NAME}, ${file:PATH} and
+                   ${keyring:NAME} are filled in, so that no secret has to stand in a client's config. Without an
+                   Authorization among them, what `hearth auth login` has stored for the URL is used
   -h, --help       this text
 
 It ends when standard input ends, after it has delivered what was still owed. Trouble is told on standard error."""
@@ -34,6 +43,16 @@ MODES = ("full", "search", "auto")
 # With every character escaped, three values and a folder of PATH_MAX bytes still fit into a header of 64 KiB.
 _VALUE_LIMIT_CHARACTERS = 1000
 _FOLDER_LIMIT_CHARACTERS = 4096
+# Which daemon, and what of it.
+_OF_THE_DAEMON = ("--server", "--mode", "--role", "--agent-id", "--profile", "--config")
+_HEADER_CHARACTERS = frozenset("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+# They say how a message is framed, or repeat what it says; another value would only break it.
+_NOT_TO_BE_SET = frozenset(
+    {
+        *("content-length", "content-type", "transfer-encoding", "connection", "accept", "accept-encoding", "upgrade"),
+        *("mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name", "last-event-id"),
+    }
+)
 _HINT = "`hearth bridge --help` lists the options"
 
 
@@ -48,9 +67,13 @@ class UsageError(HearthError):
 class Options:
     """What was asked for."""
 
-    __slots__ = ("agent_id", "environ", "mode", "places", "role", "server")
+    __slots__ = ("agent_id", "environ", "headers", "mode", "places", "role", "server", "to")
 
-    def __init__(self, values: "dict[str, str]", environ: "Mapping[str, str]") -> None:
+    def __init__(
+        self, values: "dict[str, str]", environ: "Mapping[str, str]", headers: "Sequence[tuple[str, str]]" = ()
+    ) -> None:
+        self.to = values.get("--to")
+        self.headers = list(headers)
         self.server = values.get("--server")
         self.role = values.get("--role")
         self.agent_id = values.get("--agent-id")
@@ -93,20 +116,42 @@ def _places(profile: str | None, config: str | None, environ: "Mapping[str, str]
 def parse(argv: list[str], environ: "Mapping[str, str]") -> Options:
     """Read the arguments. Raises UsageError, also for `--help`."""
     values: dict[str, str] = {}
+    headers: list[tuple[str, str]] = []
     words = iter(argv)
     for word in words:
         name, equals, value = word.partition("=")
         if name in ("-h", "--help"):
             raise UsageError(USAGE, exit_code=0)
-        if name == "--to":
-            raise UsageError("--to is not available yet; put the server's url into Hearth's config instead")
-        if name not in ("--server", "--mode", "--role", "--agent-id", "--profile", "--config"):
+        if name not in (*_OF_THE_DAEMON, "--to", "--header"):
             raise UsageError(f"{word!r} is not known here; {_HINT}")
         if not equals:
             value = next(words, "")
         if not value:
             raise UsageError(f"{name} needs a value; {_HINT}")
-        if name not in ("--profile", "--config") and len(value) > _VALUE_LIMIT_CHARACTERS:
+        if name == "--header":
+            headers.append(_header(value))
+            continue
+        if name not in ("--profile", "--config", "--to") and len(value) > _VALUE_LIMIT_CHARACTERS:
             raise UsageError(f"the value of {name} is over the limit of {_VALUE_LIMIT_CHARACTERS} characters")
         values[name] = value
-    return Options(values, environ)
+    if headers and "--to" not in values:
+        raise UsageError("--header goes with --to only: the daemon is not reached by HTTP")
+    if "--to" in values and (others := [name for name in _OF_THE_DAEMON if name in values]):
+        raise UsageError(
+            f"{others[0]} is about Hearth's daemon, and --to names another server. For Hearth's own HTTP, put it into"
+            " the address: unix:/PATH/OF/SOCKET:/mcp/SERVER?role=ROLE&agent=ID&mode=MODE"
+        )
+    return Options(values, environ, headers)
+
+
+def _header(written: str) -> tuple[str, str]:
+    """Name and value of a header as it was given. No sentence shows the value."""
+    name, colon, value = written.partition(":")
+    name = name.strip()
+    if not colon or not name or not (_HEADER_CHARACTERS.issuperset(name)):
+        raise UsageError("--header is written 'NAME: VALUE', as in --header 'Authorization: Bearer ${keyring:NAME}'")
+    if name.lower() in _NOT_TO_BE_SET:
+        raise UsageError(f"--header {name} is the bridge's own to send; leave it out")
+    if any(character < " " and character != "\t" for character in value):
+        raise UsageError(f"--header {name} has a line end or another control character in it")
+    return name, value.strip()

@@ -28,13 +28,15 @@ class Literal(str):
     __slots__ = ()
 
 
-class _Literals(ScannerSettings):
+class Literals(ScannerSettings):
+    """Has the scanner leave numbers as they are."""
+
     parse_float = Literal
     parse_int = Literal
     parse_constant = Literal
 
 
-_scan = make_scanner(_Literals())  # type: ignore[arg-type]  # any object with these fields will do
+_scan = make_scanner(Literals())  # type: ignore[arg-type]  # any object with these fields will do
 
 
 def error(id: "Any", code: int, message: str) -> bytes:

@@ -18,6 +18,7 @@ def bridge(ctx: click.Context, /, arguments: tuple[str, ...]) -> int:
     Examples:
       hearth bridge
       hearth bridge --server github
+      hearth bridge --to https://mcp.example.com/mcp
     """
     from hearth.bridge import main
 

@@ -7,7 +7,6 @@
     examination defaults < file < environment < flags
     document    a file's bytes to a tree; toml_lines and json_lines find the line of a key in it
     servers     the entries under mcpServers
-    addresses   what may stand in their url
     spelling    the nearest right name
     exposition  a configuration to look at, its secrets masked
     edits       a file's bytes with a server more or less; toml_edits and json_edits know where

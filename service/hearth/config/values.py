@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from types import MappingProxyType
 
-from hearth.config import addresses
+from hearth import addresses
 
 # About thirty years. Beyond it the timers of operating systems overflow, and nobody means it.
 LONGEST_SECONDS = 1e9

@@ -8,44 +8,25 @@ is known.
 import base64
 import re
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
-from typing import Any
 
 from hearth.errors import MessageError
-from hearth.mcp import eras
+from hearth.mcp import annotations, eras
 from hearth.wire import json
 from hearth.wire.values import RawBytes, members, text
 
-ANNOTATION = "x-mcp-header"
 METHOD = "Mcp-Method"
 NAME = "Mcp-Name"
-PARAM_PREFIX = "Mcp-Param-"
 
-# From the path of properties to the header that carries what is there.
-Index = dict[tuple[str, ...], str]
+Index = annotations.Index
+InvalidAnnotation = annotations.InvalidAnnotation
 
 # What `Mcp-Name` repeats.
 _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-_TYPES = ("string", "integer", "boolean")
-_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-# Keywords of JSON Schema (2020-12, and what it replaced) that hold a schema or an array of schemas …
-_SCHEMAS = (
-    "items", "prefixItems", "additionalItems", "contains", "unevaluatedItems", "additionalProperties",
-    "unevaluatedProperties", "propertyNames", "oneOf", "anyOf", "allOf", "not", "if", "then", "else", "contentSchema",
-)  # fmt: skip
-# … or an object of them.
-_NAMED_SCHEMAS = ("patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions")
 
 _SENTINEL_START, _SENTINEL_END = "=?base64?", "?="
 _SPACE = " \t"
 _PLAIN = re.compile(r"[!-~](?:[\t -~]*[!-~])?")
 _DECIMAL = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
-# More digits than any number has that both sides can hold; longer ones are compared as they are written.
-_NUMBER_CHARACTERS = 40
-
-
-class InvalidAnnotation(ValueError):
-    """A tool whose `x-mcp-header` breaks the rules: a client must not offer it."""
 
 
 # --- annotations
@@ -54,50 +35,12 @@ class InvalidAnnotation(ValueError):
 def index(input_schema: RawBytes) -> Index:
     """Which argument goes into which header. Raises InvalidAnnotation."""
     data = bytes(input_schema)
-    if ANNOTATION.encode() not in data and b"\\u00" not in data:
+    if not annotations.may_be_in(data):
         return {}
     try:
-        root = json.loads(data)
+        return annotations.find(json.loads(data))
     except MessageError as exc:
         raise InvalidAnnotation(f"the input schema cannot be read: {exc}") from exc
-    found: Index = {}
-    # A path of None: here the chain of properties is broken, and nothing may be annotated.
-    pending: list[tuple[tuple[str, ...] | None, Any]] = [((), root)]
-    while pending:
-        path, schema = pending.pop()
-        if isinstance(schema, dict):
-            if ANNOTATION in schema:
-                _add(found, path, schema)
-            pending += _inside(path, schema)
-    return found
-
-
-def _inside(path: tuple[str, ...] | None, schema: dict[str, Any]) -> list[tuple[tuple[str, ...] | None, Any]]:
-    found: list[tuple[tuple[str, ...] | None, Any]] = []
-    properties = schema.get("properties")
-    if isinstance(properties, dict):
-        found += [(None if path is None else (*path, name), inner) for name, inner in properties.items()]
-    for keyword in _SCHEMAS:
-        inner = schema.get(keyword)
-        found += [(None, item) for item in (inner if isinstance(inner, list) else [inner])]
-    for keyword in _NAMED_SCHEMAS:
-        inner = schema.get(keyword)
-        found += [(None, item) for item in (inner.values() if isinstance(inner, dict) else [])]
-    return found
-
-
-def _add(found: Index, path: tuple[str, ...] | None, schema: dict[str, Any]) -> None:
-    name = schema[ANNOTATION]
-    if not path:
-        raise InvalidAnnotation(f"{ANNOTATION} {name!r} stands where no chain of properties leads to")
-    where = ".".join(path)
-    if not isinstance(name, str) or not _TOKEN.fullmatch(name):
-        raise InvalidAnnotation(f"{ANNOTATION} of {where} is {name!r}, which is no name of a header")
-    if schema.get("type") not in _TYPES:
-        raise InvalidAnnotation(f"{ANNOTATION} of {where}: its type must be one of {', '.join(_TYPES)}")
-    if name.lower() in (other.removeprefix(PARAM_PREFIX).lower() for other in found.values()):
-        raise InvalidAnnotation(f"{ANNOTATION} {name!r} is there twice")
-    found[path] = PARAM_PREFIX + name
 
 
 # --- sending
@@ -148,22 +91,8 @@ def _leaf(arguments: RawBytes | None, path: tuple[str, ...]) -> bytes:
 
 
 def _text(leaf: bytes) -> str:
-    """The value as text. Integers are written in decimal; other numbers stay: the server will have its say."""
-    if leaf[:1] == b'"':
-        return text(leaf) or ""
-    literal = leaf.decode()
-    number = _number(literal)
-    # Written out, a large exponent would fill the memory.
-    if number is None or number.adjusted() >= _NUMBER_CHARACTERS or number != int(number):
-        return literal
-    return str(int(number))
-
-
-def _number(literal: str) -> Decimal | None:
-    try:
-        return Decimal(literal) if len(literal) <= _NUMBER_CHARACTERS else None
-    except InvalidOperation:  # a boolean, or an exponent beyond all bounds
-        return None
+    """The value as text."""
+    return text(leaf) or "" if leaf[:1] == b'"' else annotations.written(leaf.decode())
 
 
 # --- receiving
@@ -215,8 +144,8 @@ def _same(leaf: bytes, found: str) -> bool:
     if found == _readable(_text(leaf)):
         return True
     # Numbers are compared as such: 42.0 is 42.
-    number = None if leaf[:1] == b'"' or not _DECIMAL.fullmatch(found) else _number(leaf.decode())
-    return number is not None and number == _number(found)
+    number = None if leaf[:1] == b'"' or not _DECIMAL.fullmatch(found) else annotations.number(leaf.decode())
+    return number is not None and number == annotations.number(found)
 
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:

@@ -4,8 +4,6 @@ As the HTML standard interprets a stream (section 9.2.6): lines end with CR, LF 
 what the stream's end cuts off is no event. Knows nothing of what an event carries.
 """
 
-from typing import NamedTuple
-
 from hearth.errors import TooLarge
 
 _BOM = b"\xef\xbb\xbf"
@@ -18,11 +16,24 @@ _NAME_LIMIT_BYTES = 256
 _RETRY_DIGITS = 9
 
 
-class Event(NamedTuple):
+class Event:
     """One event. `data` has its lines joined by LF."""
 
-    name: str
-    data: bytes
+    # No NamedTuple: a bridge loads this, and `typing` costs it as much as everything else.
+    __slots__ = ("data", "name")
+
+    def __init__(self, name: str, data: bytes) -> None:
+        self.name = name
+        self.data = data
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Event) and (self.name, self.data) == (other.name, other.data)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.data))
+
+    def __repr__(self) -> str:
+        return f"Event({self.name!r}, {self.data!r})"
 
 
 class SseDecoder:

@@ -56,6 +56,9 @@ class LegacySite(Site):
         super().__init__(**keys)
         self.version = version
         self.names = list(TOOLS)
+        # What a session that is not known is answered with, and whether no new one is to be had.
+        self.unknown_status = 404
+        self.refuses_sessions = False
         self.sessions: dict[str, Session] = {}
         self.deleted: list[str] = []
         self.withdrawn: list[Any] = []
@@ -138,7 +141,7 @@ class LegacySite(Site):
         id = request.headers.get("mcp-session-id")
         session = self.sessions.get(id or "")
         if session is None:
-            status = self._to_strangers if id is None else 404
+            status = self._to_strangers if id is None else self.unknown_status
             error = {"code": -32000, "message": "no such session"}
             await reply.json({"jsonrpc": "2.0", "id": None, "error": error}, status)
             return None
@@ -149,6 +152,9 @@ class LegacySite(Site):
     async def _initialize(self, request: Request, reply: Reply) -> None:
         if "mcp-session-id" in request.headers:
             self.faults.append("initialize with a session id")
+        if self.refuses_sessions:
+            await reply.send(503)
+            return
         self._only = Session("", self.version)
         headers = {}
         if self._gives_sessions:

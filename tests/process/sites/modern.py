@@ -31,6 +31,8 @@ class ModernSite(LegacySite):
         self.closed = 0
         self.header = "Region"
         self.listens: list[Reply] = []
+        # What a subscription is said to be told of.
+        self.honoured: dict[str, object] = {}
         self._dual = dual
         self._supported = supported
 
@@ -124,7 +126,7 @@ class ModernSite(LegacySite):
 
     async def _subscriptions_listen(self, request: Request, message: Any, reply: Reply) -> None:
         await reply.stream(X_Accel_Buffering="no")
-        acknowledged = {"_meta": {f"{_KEY}subscriptionId": message["id"]}, "notifications": {}}
+        acknowledged = {"_meta": {f"{_KEY}subscriptionId": message["id"]}, "notifications": self.honoured}
         await reply.event(
             {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": acknowledged}
         )

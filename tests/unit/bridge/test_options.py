@@ -40,7 +40,7 @@ def test_a_value_that_would_not_fit_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["--x"], ["x"], ["--server"], ["--server="], ["--to=x"], ["--mode=x"], ["--profile=a/b"]]
+    "words", [["--x"], ["x"], ["--server"], ["--server="], ["--to="], ["--mode=x"], ["--profile=a/b"]]
 )
 def test_what_is_not_understood_exits_with_2(words: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
@@ -63,3 +63,32 @@ def test_help_is_not_a_failure() -> None:
     with pytest.raises(UsageError) as caught:
         parse(["--server", "x", "--help"], {})
     assert caught.value.exit_code == 0
+
+
+def test_another_server_takes_headers_and_nothing_of_the_daemon() -> None:
+    options = parse(["--to", "https://x/mcp?a=b", "--header", "A: b: c", "--header=X-Y:${env:Z}"], {})
+    assert (options.to, options.headers) == ("https://x/mcp?a=b", [("A", "b: c"), ("X-Y", "${env:Z}")])
+    assert parse([], {}).to is None
+
+
+@pytest.mark.parametrize("name", ["--server", "--mode", "--role", "--agent-id", "--profile", "--config"])
+def test_what_is_about_the_daemon_does_not_go_with_another_server(name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name} is about Hearth's daemon"):
+        parse(["--to", "https://x", name, "full"], {})
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ("s3cret", "is written 'NAME: VALUE'"),
+        (": s3cret", "is written 'NAME: VALUE'"),
+        ("a b: s3cret", "is written 'NAME: VALUE'"),
+        ("X: s3cret\r\nY: z", "X has a line end"),
+        ("Mcp-Session-Id: s3cret", "Mcp-Session-Id is the bridge's own"),
+        ("content-length: 5", "content-length is the bridge's own"),
+    ],
+)
+def test_a_header_that_cannot_be_sent_is_refused_without_showing_its_value(header: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words) as caught:
+        parse(["--to", "https://x", "--header", header], {})
+    assert "s3cret" not in str(caught.value)

@@ -7,8 +7,8 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
+from hearth.addresses import UNIX
 from hearth.config import ServerSpec
-from hearth.config.addresses import UNIX
 from hearth.paths import oauth_file
 
 if TYPE_CHECKING:

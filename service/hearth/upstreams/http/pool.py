@@ -15,8 +15,8 @@ from typing import NamedTuple, Self
 import httpx
 
 from hearth import __version__
+from hearth.addresses import UNIX, unix_parts
 from hearth.config import ServerSpec
-from hearth.config.addresses import UNIX, unix_parts
 from hearth.errors import LoginRequired, UpstreamError
 from hearth.upstreams.http.credentials import REFUSALS, Credentials, credentials_of
 from hearth.upstreams.http.failures import Broken

@@ -89,6 +89,11 @@ class Account:
             grant = await self._refreshed(grant)
         return grant.bearer
 
+    @property
+    def due_at(self) -> float | None:
+        """When what `authorization` gave is to be asked for again, by the clock of the wall."""
+        return self._grant.due_at if self._grant else None
+
     def accepted(self, bearer: str | None) -> None:
         """The server took a request with that."""
         if self._on_trial is not None and self._on_trial == bearer:

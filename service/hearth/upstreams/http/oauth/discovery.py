@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import httpx
 
+from hearth.addresses import UNIX
 from hearth.config import ServerSpec
-from hearth.config.addresses import UNIX
 from hearth.errors import LoginFailed
 from hearth.upstreams.http.credentials import has_own_header
 from hearth.upstreams.http.oauth import metadata, tokens

@@ -74,7 +74,16 @@ class Grant(Record):
 
     def is_due(self, now: float) -> bool:
         """Whether it is time for another."""
-        return self.left(now) <= min(AHEAD_SECONDS, (self.expires_in or 0) / 4)
+        return self.left(now) <= self._ahead
+
+    @property
+    def due_at(self) -> float | None:
+        """When it is time for another, by the clock of the wall."""
+        return None if self.expires_at is None else self.expires_at - self._ahead
+
+    @property
+    def _ahead(self) -> float:
+        return min(AHEAD_SECONDS, (self.expires_in or 0) / 4)
 
 
 class Client(Record):

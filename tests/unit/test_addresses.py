@@ -2,7 +2,7 @@
 
 import pytest
 
-from hearth.config import addresses
+from hearth import addresses
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,425 @@
+"""What the client says: which way each message takes, in which order, and the end.
+
+    client ─stdin─▶ carry ─▶ requests: a thread each (`asking`) ─▶ POST ─▶ answers, as they come ─▶ stdout
+                          ├▶ notifications: one after the other, in a lane
+                          ├▶ cancellations, answers to questions: past all others
+                          └▶ initialize, initialized: what comes after them waits
+
+The thread that reads the client never waits for the server, nor for the client to read.
+"""
+
+import os
+from _thread import allocate_lock, start_new_thread
+from time import monotonic, sleep
+
+from hearth.bridge import replies, stdio
+from hearth.bridge.lines import LineSplitter
+from hearth.bridge.remote import messages, refusals
+from hearth.bridge.remote.asking import Inquiry
+from hearth.bridge.remote.crew import Crew, Gate, Lane
+from hearth.bridge.remote.errands import Identity
+from hearth.bridge.remote.headers import JSON, POSTING, STREAM, Repeated
+from hearth.bridge.remote.messages import CANCELLED, INITIALIZE, INITIALIZED, LISTEN, Key, Message, key_of
+from hearth.bridge.remote.outlet import Outlet
+from hearth.bridge.remote.session import Session
+from hearth.bridge.remote.streams import Events, Listener
+from hearth.bridge.remote.web import GivenUp, Web
+from hearth.bridge.remote.wires import Call
+from hearth.errors import HearthError, Unreachable
+from hearth.paths import state_dir
+from hearth.wire.frames import MESSAGE_LIMIT_BYTES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hearth.bridge.options import Options
+    from hearth.bridge.remote.target import Target
+    from hearth.bridge.remote.web import Reply
+
+# How long a server that takes no connection is given to come back before requests are answered with an error: a restart
+# takes seconds, and clients give up their first question after ten. HEARTH_BRIDGE_PATIENCE changes it for tests.
+PATIENCE_SECONDS = 5.0
+# How long the answers that are owed are waited for when the client has closed its side. HEARTH_BRIDGE_EOF_GRACE changes
+# it for tests.
+EOF_GRACE_SECONDS = 60.0
+# At the very end, for telling the client what it will not get, and for giving the session back.
+LAST_WORDS_SECONDS = 1.0
+GOODBYE_SECONDS = 2.0
+# For a notification or an answer to be taken.
+TELL_SECONDS = 30.0
+RENEWAL_SECONDS = 30.0
+# What a client may pile up while the server has too much to do: one message of the largest size.
+_WAITING_LIMIT_BYTES = MESSAGE_LIMIT_BYTES
+_WAITING_LOOK_SECONDS = 0.05
+# A tool whose schema is not on the first pages is called without headers of its own.
+_PAGES_LIMIT = 20
+
+
+class Carrier:
+    """One client's way to one server, for the client's life."""
+
+    def __init__(self, options: "Options", target: "Target") -> None:
+        environ = options.environ
+        self._grace = float(environ.get("HEARTH_BRIDGE_EOF_GRACE") or EOF_GRACE_SECONDS)
+        patience = float(environ.get("HEARTH_BRIDGE_PATIENCE") or PATIENCE_SECONDS)
+        self._target = target
+        self.web = Web(target, Identity(target, options.headers), patience)
+        self.session = Session()
+        self.outlet = Outlet(self._leave)
+        self._repeated = Repeated()
+        self._crew = Crew()
+        self._lane = Lane(self._crew)
+        self._lock = allocate_lock()
+        self._inquiries: dict[Key, Inquiry] = {}
+        # What has to be taken before a message of a session may be sent; closed anew by each that others wait for.
+        self._gate = Gate(is_open=True)
+        # Closed while a lost session is replaced.
+        self._ready = Gate(is_open=True)
+        self._renewing = allocate_lock()
+        self._listener: Listener | None = None
+        self._ended = False
+        self._leaving = allocate_lock()
+
+    def run(self) -> None:
+        """Carry, until the client leaves. Does not return."""
+        splitter = LineSplitter(MESSAGE_LIMIT_BYTES)
+        ended = False
+        while not ended:
+            data = stdio.read_input()
+            ended = not data
+            for line in splitter.receive_eof() if ended else splitter.receive_data(data):
+                self._crew.do(lambda line=line: self.carry(line))  # type: ignore[misc]
+            while splitter.oversize:
+                self._refuse_oversize(*splitter.oversize.pop(0))
+            while self._crew.waiting_bytes > _WAITING_LIMIT_BYTES:
+                sleep(_WAITING_LOOK_SECONDS)
+        self._end()
+
+    # --- up
+
+    def carry(self, line: bytes) -> None:
+        """Send a line of the client on its way."""
+        try:
+            found, is_array = messages.read(line)
+        except messages.Unreadable as exc:
+            self._say(replies.error(exc.written_id, exc.rpc_code, f"{exc}; one message per line is expected"))
+            return
+        requests = [message for message in found if message.is_request]
+        if requests:
+            self._ask(found[0].raw if not is_array else line, requests, is_array)
+        elif is_array:
+            self._tell_later(line, None)
+        else:
+            self._tell(found[0])
+
+    def _say(self, line: bytes) -> None:
+        """Tell the client something of our own, without waiting for it to read."""
+        self._crew.start(lambda: self.outlet.deliver([line]))
+
+    def _refuse_oversize(self, head: bytes, tail: bytes) -> None:
+        answer, _ = replies.too_large(head, tail, MESSAGE_LIMIT_BYTES)
+        if answer:
+            self._say(answer)
+
+    def _ask(self, line: bytes, requests: list[Message], is_array: bool) -> None:
+        gate = self._gate
+        inquiry = Inquiry(self, line, requests, is_array, gate)
+        if inquiry.version is None:
+            for message in requests:
+                self.session.note(message)
+        with self._lock:
+            twice = [key for key in inquiry.owed if key in self._inquiries]
+            for key in inquiry.owed:
+                self._inquiries.setdefault(key, inquiry)
+        if twice:
+            self._refuse_twice(inquiry, twice)
+        elif inquiry.method == INITIALIZE:
+            self._gate = opened = Gate()
+            self._crew.start(lambda: self._open(inquiry, opened))
+        elif inquiry.method == LISTEN:
+            self._crew.start_apart(inquiry.run)
+        else:
+            self._crew.start(inquiry.run, len(line))
+
+    def _refuse_twice(self, inquiry: Inquiry, twice: list[Key]) -> None:
+        """Two requests of one id could not be told apart by their answers."""
+        self.done(inquiry)
+        for key in twice:
+            id = messages.quoted(inquiry.owed[key])
+            error = '{"code":-32600,"message":"this id is in use by a request that has not been answered"}'
+            self._say(f'{{"jsonrpc":"2.0","id":{id},"error":{error}}}'.encode())
+
+    def _open(self, inquiry: Inquiry, gate: Gate) -> None:
+        try:
+            inquiry.run()
+        finally:
+            gate.open()
+
+    def _tell(self, message: Message) -> None:
+        if message.method == CANCELLED:
+            self._withdraw(message)
+        elif message.method == INITIALIZED:
+            self.session.note(message)
+            before, self._gate = self._gate, Gate()
+            after = self._gate
+            self._crew.start(lambda: self._introduce(message.raw, before, after))
+        elif message.method is not None:
+            self._tell_later(message.raw, message if message.version else None)
+        elif message.is_response:
+            if self.session.may_answer(message):
+                self._crew.start(lambda: self.post(message.raw), len(message.raw))
+        else:
+            self._say(replies.error(None, replies.INVALID_REQUEST, "this is neither a request nor a notification"))
+
+    def _tell_later(self, line: bytes, modern: Message | None) -> None:
+        gate = self._gate
+
+        def work() -> None:
+            gate.wait()
+            self.post(line, modern)
+
+        self._lane.put(work, len(line))
+
+    def _introduce(self, line: bytes, before: Gate, after: Gate) -> None:
+        before.wait()
+        try:
+            if self.session.generation:
+                self.post(line)
+        finally:
+            after.open()
+        self._listen()
+
+    def _withdraw(self, message: Message) -> None:
+        """The client wants no answer: over HTTP a stream is closed, or a legacy server is told."""
+        id = message.params.get("requestId")
+        key = key_of(id) if isinstance(id, str) else None
+        with self._lock:
+            inquiry = self._inquiries.get(key) if key else None
+        # `initialize` is never cancelled.
+        if inquiry is None or key is None or inquiry.method == INITIALIZE or not self.settle(inquiry, key):
+            return
+        if inquiry.version is None:
+            self._crew.start(lambda: self._cancel(inquiry, message.raw))
+        else:
+            inquiry.call.give_up()
+
+    def _cancel(self, inquiry: Inquiry, line: bytes) -> None:
+        """Tell a legacy server, to which a connection that ends means nothing; but never of what it did not get."""
+        if not inquiry.owed and not inquiry.call.wait_until_sent(0):
+            inquiry.call.give_up()
+            return
+        if inquiry.call.wait_until_sent(TELL_SECONDS):
+            self.post(line)
+        if not inquiry.owed:
+            # Some servers then answer with an error, others never: nobody reads it.
+            inquiry.call.give_up()
+
+    def post(self, line: bytes, modern: Message | None = None) -> None:
+        """Send what has no answer. A failure is nobody's to handle: whoever waits for its effect has a time limit."""
+        call = Call()
+        headers = self._repeated.of(modern, modern.version or "") if modern else self.session.headers()
+        try:
+            # What comes twice says the same.
+            reply = self.web.send("POST", {**POSTING, **headers}, line, call, may_repeat=True, seconds=TELL_SECONDS)
+        except (HearthError, TimeoutError, GivenUp) as exc:
+            stdio.remark(f"a notification or an answer was not taken: {exc}")
+            return
+        # A session that is gone is the next request's to renew.
+        if not 200 <= reply.status < 300 and reply.status != 404:
+            stdio.remark(refusals.sentence(self.web.shown, reply.status, reply.head.reason))
+        reply.close()
+
+    # --- for whoever asks
+
+    def headers(self, inquiry: Inquiry) -> dict[str, str]:
+        """The headers of a request, as things are now; waits for a session that is being replaced."""
+        if inquiry.version is not None:
+            return self._repeated.of(inquiry.message, inquiry.version)
+        if inquiry.method == INITIALIZE:
+            # A new session is asked for without the old one's id.
+            return {}
+        while True:
+            ready = self._ready
+            ready.wait()
+            found = self.session.headers()
+            # Of a session that was begun since, nobody has said yet that it is initialized.
+            if ready is self._ready:
+                return found
+
+    def settle(self, inquiry: Inquiry, key: Key) -> bool:
+        """Whether that id still waits for its answer; from now on it does not."""
+        with self._lock:
+            if inquiry.owed.pop(key, None) is None:
+                return False
+            if self._inquiries.get(key) is inquiry:
+                del self._inquiries[key]
+            return True
+
+    def done(self, inquiry: Inquiry) -> None:
+        """Nothing is read for it any more."""
+        with self._lock:
+            for key in [key for key, known in self._inquiries.items() if known is inquiry]:
+                del self._inquiries[key]
+
+    def take_freely(self, found: list[Message], is_array: bool) -> None:
+        """Messages of the server that no request is the reason of."""
+        lines = []
+        for message in found:
+            if message.is_request:
+                self.session.asked(message)
+            if message.method is not None:
+                lines.append(message.raw)
+        self.outlet.deliver(lines)
+
+    def refusal(self, status: int, reason: str) -> str:
+        """The sentence for an HTTP status that says no."""
+        said = refusals.sentence(self.web.shown, status, reason)
+        if status not in (401, 403) or self._target.socket is not None:
+            return said
+        if self._target.is_loopback:
+            return (
+                f"{said}. If this is Hearth's own port: `unix:` with its socket needs no token, and"
+                f" --header 'Authorization: Bearer ${{file:{os.path.join(state_dir(), 'http', 'token')}}}' is its token"
+            )
+        return (
+            f"{said}. Give it --header 'Authorization: Bearer ${{keyring:NAME}}', or log in: `hearth add NAME --url"
+            " URL`, then `hearth auth login NAME`"
+        )
+
+    # --- tools
+
+    def learn(self, answer: Message) -> None:
+        """Note which arguments of the listed tools go into headers, too."""
+        for problem in self._repeated.learn(answer):
+            stdio.remark(problem)
+
+    def learn_tools(self, inquiry: Inquiry) -> None:
+        """A modern server misses a header: list its tools. Raises Unreachable, GivenUp."""
+        cursor = ""
+        for number in range(_PAGES_LIMIT):
+            meta = f'{{"{messages.VERSION_KEY}":{messages.quoted(inquiry.version or "")}'
+            meta += ',"io.modelcontextprotocol/clientCapabilities":{}}'
+            line = f'{{"jsonrpc":"2.0","id":"hearth-tools-{number}","method":"tools/list"'
+            [question], _ = messages.read(f'{line},"params":{{"_meta":{meta}{cursor}}}}}'.encode())
+            headers = self._repeated.of(question, inquiry.version or "")
+            answer = self._swallow(question, headers, inquiry.call)
+            result = answer.result if answer else None
+            if answer is None or result is None:
+                return
+            self.learn(answer)
+            if not isinstance(result.get("nextCursor"), str):
+                return
+            cursor = f',"cursor":{messages.quoted(result["nextCursor"])}'
+
+    def _swallow(self, question: Message, headers: dict[str, str], call: Call) -> Message | None:
+        """Ask for ourselves; None when there is no answer. Raises Unreachable, GivenUp, TimeoutError."""
+        reply = self.web.send("POST", {**POSTING, **headers}, question.raw, call, True, RENEWAL_SECONDS)
+        try:
+            return self._answer_in(reply, question)
+        finally:
+            reply.close()
+
+    def _answer_in(self, reply: "Reply", question: Message) -> Message | None:
+        answers: list[Message] = []
+
+        def take(found: list[Message], is_array: bool) -> None:
+            answers.extend(message for message in found if message.is_response and message.key == question.key)
+            self.take_freely([message for message in found if message.method is not None], is_array)
+
+        reply.patience = RENEWAL_SECONDS
+        if reply.status == 200 and reply.head.content_type == STREAM:
+            Events(take, lambda: bool(answers)).read(reply)
+        elif reply.status == 200 and reply.head.content_type == JSON:
+            try:
+                take(*messages.read(reply.body(MESSAGE_LIMIT_BYTES)))
+            except messages.Unreadable:
+                return None
+        return answers[0] if answers else None
+
+    # --- sessions
+
+    def renew(self, generation: int) -> None:
+        """Begin a new session, unless somebody has since that generation. Raises Unreachable, GivenUp, TimeoutError."""
+        with self._renewing:
+            if self.session.generation != generation:
+                return
+            self._ready = Gate()
+            try:
+                self._begin_again()
+            finally:
+                self._ready.open()
+        self._listen()
+        self.outlet.deliver(self.session.notices())
+
+    def _begin_again(self) -> None:
+        opening, call = self.session.opening, Call()
+        assert opening is not None, "judged to be renewable"
+        reply = self.web.send("POST", POSTING, opening.raw, call, True, RENEWAL_SECONDS)
+        try:
+            answer = self._answer_in(reply, opening)
+        finally:
+            reply.close()
+        if answer is None or answer.result is None:
+            raise Unreachable(f"{self.web.shown} lost its session and gave no new one (HTTP {reply.status})")
+        self.session.begin(reply.head.headers.get("mcp-session-id"), answer)
+        if self.session.introduction is not None:
+            self.post(self.session.introduction)
+        for message in self.session.told():
+            self._swallow(message, self.session.headers(), call)
+
+    def _listen(self) -> None:
+        """Hear what the server says by itself in the session that there is now."""
+        if self._listener:
+            self._listener.call.give_up()
+        if self._ended or not self.session.generation:
+            return
+        self._listener = Listener(self)
+        self._crew.start_apart(self._listener.run)
+
+    # --- the end
+
+    def _end(self) -> None:
+        """The client's input ended: see to it that what is owed is delivered, within bounds."""
+        self._ended = True
+        if self._listener:
+            self._listener.call.give_up()
+        with self._lock:
+            listens = [inquiry for inquiry in self._inquiries.values() if inquiry.method == LISTEN]
+        for inquiry in listens:
+            inquiry.call.give_up()
+        until = monotonic() + self._grace
+        while not self._crew.is_idle() and (left := until - monotonic()) > 0:
+            self._crew.rest(left)
+        if not self._crew.is_idle():
+            # In a thread: perhaps nobody reads.
+            start_new_thread(self._say_last_words, ())
+            sleep(LAST_WORDS_SECONDS)
+        self._leave()
+
+    def _say_last_words(self) -> None:
+        with self._lock:
+            left = set(self._inquiries.values())
+        for inquiry in left:
+            if inquiry.method != LISTEN:
+                inquiry.fail(f"the client's input ended, and no answer came within {self._grace:g} s")
+        self._leave()
+
+    def _leave(self) -> None:
+        """End the process; whoever comes first does."""
+        self._leaving.acquire()
+        self.say_goodbye()
+        os._exit(0)
+
+    def say_goodbye(self) -> None:
+        """Give the session back, within bounds."""
+        if self.session.id:
+            done = Gate()
+            start_new_thread(self._delete, (done,))
+            done.wait(GOODBYE_SECONDS)
+
+    def _delete(self, done: Gate) -> None:
+        try:
+            # 405 means that sessions end by themselves there.
+            self.web.send("DELETE", self.session.headers(), b"", Call(), True, GOODBYE_SECONDS).close()
+        except Exception:  # who does not listen needs no farewell
+            pass
+        done.open()

@@ -1,0 +1,124 @@
+"""Who we are to the server: the headers that were given, their references filled in, or the login that is stored.
+
+Logins and references need more than the standard library, and are seldom needed: a process of its own
+(`hearth.upstreams.http.errand`) looks them up, refreshes tokens, and tells by a pipe. Nothing of it is ever logged.
+"""
+
+import os
+import sys
+from _thread import allocate_lock
+from time import monotonic, time
+
+from hearth.bridge.headers import read
+from hearth.errors import HearthError, Unreachable
+from hearth.paths import oauth_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from hearth.bridge.remote.target import Target
+
+# A keyring may ask a person to unlock it, and an authorization server may take its time.
+ERRAND_SECONDS = 60.0
+AUTHORIZATION = "authorization"
+_MARK = b"errand "
+
+
+class Identity:
+    """The headers of every request."""
+
+    def __init__(self, target: "Target", given: list[tuple[str, str]]) -> None:
+        self._target = target
+        self._given = given
+        self._lock = allocate_lock()
+        self._filled: dict[str, str] | None = None
+        self._has_own = any(name.lower() == AUTHORIZATION for name, _ in given)
+        # What the login has given, until when by the clock of the wall, and whether there is any.
+        self._bearer: str | None = None
+        self._until: float | None = None
+        self._is_known = False
+
+    def headers(self) -> dict[str, str]:
+        """What to send. Raises Unreachable for a reference that leads nowhere, or a login that cannot be had."""
+        with self._lock:
+            if self._filled is None:
+                self._filled = self._fill()
+            if self._may_log_in and self._is_due():
+                self._log_in([])
+            return {**self._filled, "Authorization": self._bearer} if self._bearer else self._filled
+
+    def refused(self, status: int, challenge: str | None, sent: dict[str, str]) -> bool:
+        """The server refused a request with those headers; whether to ask once more. Raises Unreachable."""
+        if not self._may_log_in:
+            return False
+        with self._lock:
+            former = sent.get("Authorization")
+            if former == self._bearer:
+                self._log_in([str(status), challenge or "", _digest(former) if former else ""])
+            return self._bearer is not None and self._bearer != former
+
+    @property
+    def _may_log_in(self) -> bool:
+        return not self._has_own and self._target.socket is None
+
+    def _is_due(self) -> bool:
+        """Whether the login has to be asked for: nobody is where nobody ever logged in to anything."""
+        if not self._is_known:
+            return os.path.exists(oauth_file())
+        return self._until is not None and time() >= self._until
+
+    def _log_in(self, refusal: list[str]) -> None:
+        answer = run(["login", self._target.url, *refusal])
+        self._is_known = True
+        bearer, until = answer.get("authorization"), answer.get("until")
+        self._bearer = bearer if isinstance(bearer, str) else None
+        self._until = float(until) if isinstance(until, int | float) else None
+
+    def _fill(self) -> dict[str, str]:
+        values = [value for _, value in self._given]
+        if any("${" in value for value in values):
+            found = run(["fill", *values]).get("values")
+            if not isinstance(found, list) or len(found) != len(values):
+                raise Unreachable("the references in --header could not be filled in")
+            values = [str(value) for value in found]
+        return {name: value for (name, _), value in zip(self._given, values, strict=True)}
+
+
+def _digest(bearer: str) -> str:
+    from hashlib import sha256
+
+    return sha256(bearer.encode()).hexdigest()
+
+
+def run(words: list[str]) -> "dict[str, Any]":
+    """Have an errand run; what it brings. Raises Unreachable with its reason."""
+    if sys.platform == "win32":
+        from hearth.bridge.child_windows import Child
+    else:
+        from hearth.bridge.child import Child
+    command = [sys.executable, "-I", "-m", "hearth.upstreams.http.errand", *words]
+    try:
+        child = Child(command, dict(os.environ), numbered=True)
+    except OSError as exc:
+        raise Unreachable(f"{sys.executable} cannot be run: {exc.strerror}; is Hearth still installed?") from exc
+    try:
+        ended = child.read(monotonic() + ERRAND_SECONDS)
+    finally:
+        child.close()
+    for line in child.output.splitlines():
+        if line.startswith(_MARK):
+            return _brought(line.removeprefix(_MARK))
+    if not ended:
+        raise Unreachable(f"logins and references could not be looked up within {ERRAND_SECONDS:g} s")
+    raise Unreachable("logins and references cannot be looked up: is Hearth's installation complete?")
+
+
+def _brought(line: bytes) -> "dict[str, Any]":
+    try:
+        found = read(line)
+    except HearthError as exc:
+        raise Unreachable("logins and references could not be looked up") from exc
+    if "error" in found:
+        raise Unreachable(str(found["error"]))
+    return found

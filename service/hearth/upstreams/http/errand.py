@@ -1,0 +1,89 @@
+"""What a bridge to an HTTP server (`hearth bridge --to`) cannot do by itself, in a process of its own, once.
+
+    python -m hearth.upstreams.http.errand login URL [STATUS CHALLENGE DIGEST] DESCRIPTOR
+    python -m hearth.upstreams.http.errand fill TEXT … DESCRIPTOR
+
+`login` tells the Authorization header that the stored login of that address gives, refreshed where it is due; after a
+refusal, which the three further words describe, another one than the refused. `fill` fills in references. The answer is
+one line of JSON behind `errand `, written to the descriptor and nowhere else: it is a secret.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import sys
+from typing import Any
+
+from hearth import config as configuration
+from hearth import references
+from hearth.config import ServerSpec
+from hearth.errors import ConfigError, HearthError, LoginRequired
+from hearth.host.background import take_descriptor
+from hearth.paths import Places
+
+MARK = "errand "
+_LOGIN, _FILL = "login", "fill"
+_NO_NAME = "the server after --to"
+
+
+def main(words: list[str]) -> int:
+    """Run one errand; the last word is where to tell what came of it."""
+    *errand, descriptor = words
+    output = take_descriptor(int(descriptor))
+    try:
+        answer = _run(errand)
+    except HearthError as exc:
+        answer = {"error": str(exc)}
+    data = f"{MARK}{json.dumps(answer)}\n".encode()
+    while data:
+        data = data[os.write(output, data) :]
+    return 0
+
+
+def _run(words: list[str]) -> dict[str, Any]:
+    if words[0] == _FILL:
+        return {"values": [references.fill(text, os.environ, "the bridge's") for text in words[1:]]}
+    assert words[0] == _LOGIN
+    return asyncio.run(_log_in(words[1], words[2:]))
+
+
+async def _log_in(url: str, refusal: list[str]) -> dict[str, Any]:
+    from hearth.upstreams.http.oauth.account import account_of
+
+    spec = _entry(url)
+    account = account_of(spec)
+    try:
+        bearer = await account.authorization()
+        if refusal and (bearer is None or _digest(bearer) == refusal[2]):
+            status, challenge, _ = refusal
+            again = await account.refused(int(status), challenge or None, bearer)
+            bearer = await account.authorization() if again else None
+    except LoginRequired as exc:
+        if spec.name != _NO_NAME:
+            raise
+        raise LoginRequired(
+            f"{_NO_NAME} wants a login: put it into Hearth's config (`hearth add NAME --url URL`), then type"
+            " `hearth auth login NAME`; the bridge uses that login from then on",
+            exc.server,
+        ) from exc
+    return {"authorization": bearer, "until": account.due_at if bearer else None}
+
+
+def _entry(url: str) -> ServerSpec:
+    """The config's entry for that address: its login may have a client of its own. Without one, a nameless entry."""
+    for spec in configuration.examine(Places()).config.servers.values():
+        try:
+            if spec.url and references.glance(spec, os.environ).url == url:
+                return references.resolve(spec, os.environ).spec
+        except ConfigError:
+            continue
+    return ServerSpec(name=_NO_NAME, url=url)
+
+
+def _digest(bearer: str) -> str:
+    return hashlib.sha256(bearer.encode()).hexdigest()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,99 @@
+"""A client on `hearth bridge --to`, which gets whole messages and knows which answer is whose."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from process.scripted_daemon import BridgeProcess, scratch_home
+
+Message = dict[str, Any]
+
+MODERN = "2026-07-28"
+KEY = "io.modelcontextprotocol/"
+META = {f"{KEY}protocolVersion": MODERN, f"{KEY}clientCapabilities": {}}
+
+
+class RemoteBridge(BridgeProcess):
+    """The bridge, and the client that started it. `aside` has what came while something else was waited for."""
+
+    aside: list[Message]
+    _last = 0
+
+    def begin(self, method: str, /, _modern: bool = False, **params: object) -> int:
+        """Send a request; its id."""
+        self._last += 1
+        meta = {"_meta": META} if _modern else {}
+        self.send({"jsonrpc": "2.0", "id": self._last, "method": method, "params": {**params, **meta}})
+        return self._last
+
+    def answer_to(self, id: object) -> Message:
+        """The answer with that id; other messages are put aside."""
+        for message in self.aside:
+            if "method" not in message and message.get("id") == id:
+                self.aside.remove(message)
+                return message
+        while "method" in (message := self.read()) or message.get("id") != id:
+            self.aside.append(message)
+        return message
+
+    def ask(self, method: str, /, **params: Any) -> Message:
+        """Ask and wait."""
+        return self.answer_to(self.begin(method, **params))
+
+    def call(self, tool: str, /, **arguments: object) -> Message:
+        """Call a tool of the legacy era."""
+        return self.ask("tools/call", name=tool, arguments=arguments)
+
+    def call_modern(self, tool: str, /, **arguments: object) -> Message:
+        """Call a tool of the modern era."""
+        return self.ask("tools/call", _modern=True, name=tool, arguments=arguments)
+
+    def cancel(self, id: int) -> None:
+        """Want no answer any more."""
+        self.send(
+            {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id, "reason": "enough"}}
+        )
+
+    def open(self, version: str = "2025-11-25") -> Message:
+        """The legacy handshake."""
+        info = {"name": "test", "version": "1"}
+        answer = self.ask("initialize", protocolVersion=version, capabilities={"elicitation": {}}, clientInfo=info)
+        self.notify("notifications/initialized")
+        result: Message = answer["result"]
+        return result
+
+    def next_called(self, method: str) -> Message:
+        """The next request or notification of that name."""
+        for message in self.aside:
+            if message.get("method") == method:
+                self.aside.remove(message)
+                return message
+        while (message := self.read()).get("method") != method:
+            self.aside.append(message)
+        return message
+
+    def leave(self) -> list[Message]:
+        """Close the input, see it end well; what it still said."""
+        self.end_input()
+        rest = self.read_rest()
+        assert self.wait() == 0
+        return rest
+
+
+@contextlib.contextmanager
+def bridge_to(url: str, *words: str, home: Any = None, **settings: Any) -> Iterator[RemoteBridge]:
+    """A bridge to that address, in a home of its own."""
+    with contextlib.ExitStack() as stack:
+        place = home or stack.enter_context(scratch_home())
+        bridge = RemoteBridge(place, "--to", url, *words, **settings)
+        bridge.aside = []
+        try:
+            yield bridge
+        finally:
+            bridge.close()
+
+
+def text_of(answer: Message) -> str:
+    """The text of a tool's result."""
+    text: str = answer["result"]["content"][0]["text"]
+    return text
