@@ -231,6 +231,9 @@ class HttpConnection(HttpToolsProtocol):
         """Close after everything queued has been taken."""
         self.shutdown()
 
+    def adapt(self, config: object) -> None:
+        """What is limited over HTTP are sessions, and they are looked after by what all connections share."""
+
     def abort(self, why: str) -> None:
         """Drop a client that does not read."""
         who = f"the HTTP client with pid {self.peer.pid}" if self.peer.pid else "an HTTP client over TCP"
