@@ -62,15 +62,15 @@ class Response:
 
     def events(self) -> Iterator[Event]:
         """Until the stream ends; comments are passed over."""
-        fields: dict[str, str] = {}
-        while line := self._inner.readline():
-            name, _, value = line.decode().rstrip("\n").partition(":")
-            if name:
-                fields[name] = value.removeprefix(" ")
-            elif line == b"\n" and fields:
-                data = fields.get("data")
-                yield Event(fields.get("id"), fields.get("event", ""), json.loads(data) if data else None)
-                fields = {}
+        return _events(iter(self._inner.readline, b""))
+
+    def events_within(self, size: int) -> list[Event]:
+        """Those that are whole within the first `size` bytes; less, if the stream ends before."""
+        pieces: list[bytes] = []
+        while size and (piece := self._inner.read1(size)):
+            pieces.append(piece)
+            size -= len(piece)
+        return list(_events(iter(b"".join(pieces).splitlines(keepends=True))))
 
     def line(self) -> str:
         """One line of a stream, as it is."""
@@ -85,6 +85,19 @@ class Response:
         if not self.is_stream:
             return [self.json()]
         return [event.message for event in self.events() if event.message is not None]
+
+
+def _events(lines: Iterator[bytes]) -> Iterator[Event]:
+    """An event is whole with the empty line behind it."""
+    fields: dict[str, str] = {}
+    for line in lines:
+        if line == b"\n" and fields:
+            data = fields.get("data")
+            yield Event(fields.get("id"), fields.get("event", ""), json.loads(data) if data else None)
+            fields = {}
+        elif line.endswith(b"\n") and not line.startswith((b":", b"\n")):
+            name, _, value = line.decode().rstrip("\n").partition(":")
+            fields[name] = value.removeprefix(" ")
 
 
 class HttpClient:

@@ -117,9 +117,11 @@ class HttpConnection(HttpToolsProtocol):
         self._is_partial = False
         self._headers_bytes = 0
         self._refused = False
+        self._is_made = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
+        self._is_made = True
         self.transport = self._outgoing = Outgoing(self.transport)
         if self.needs_token:
             # Nothing has come yet, and nothing may ever.
@@ -193,7 +195,7 @@ class HttpConnection(HttpToolsProtocol):
             self._outgoing.release()
 
     def dismiss(self) -> None:
-        """It showed no token: this answer is the last."""
+        """This answer is the last."""
         if self.cycle is not None:
             self.cycle.keep_alive = False
 
@@ -257,9 +259,10 @@ class HttpConnection(HttpToolsProtocol):
         self.front.lost(self)
 
     def drain(self, reconnect: bool, reason: str) -> None:
-        """Take no further request; one that is being answered is."""
+        """Take no further request; one that is being answered is, and one that is just coming is told."""
         self.front.drain(reason)
-        self.shutdown()
+        if self._is_made:
+            self.shutdown()
 
     def close(self) -> None:
         """Close after everything queued has been taken."""

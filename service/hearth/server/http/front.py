@@ -179,6 +179,7 @@ class _Door:
             request.connection.dismiss()
             await request.refuse(401, "the token is missing or wrong: `hearth token show`", _WANTS_TOKEN)
         elif self._front.farewell is not None:
+            request.connection.dismiss()
             await request.refuse(503, "the daemon is going out; ask again", [(b"retry-after", b"1")])
         else:
             self._front.introduced(request.connection)
