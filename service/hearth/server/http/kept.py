@@ -56,6 +56,8 @@ class KeptSessions:
         # When each was last used, by the name of its file. Read once: nobody else writes there while this daemon lives.
         self._used: dict[str, float] | None = None
         self._complained = False
+        # It was there, and nobody else's, when it was last looked at; that takes longer than writing a file.
+        self._has_folder = False
 
     def read(self, id: str) -> Record | None:
         """The session of that id, if there was one and it is not over."""
@@ -83,11 +85,11 @@ class KeptSessions:
         try:
             data = _document(record)
             if name not in used:
-                make_private(self._folder)
                 self._make_room()
             private_files.write(self._path(name), data)
             used[name] = self._now()
         except (OSError, ValueError, StartError) as exc:
+            self._has_folder = False
             self._complain("written", exc)
             # What is there is no longer true.
             self._remove(name)
@@ -136,6 +138,10 @@ class KeptSessions:
                     self._used[name] = entry.stat().st_mtime
 
     def _make_room(self) -> None:
+        """In the folder, which is there then, for one more. Raises StartError."""
+        if not self._has_folder:
+            make_private(self._folder)
+            self._has_folder = True
         used = self._index()
         while len(used) >= SESSIONS_LIMIT:
             self._remove(min(used, key=used.__getitem__))
