@@ -1,0 +1,88 @@
+"""A call that can be parked, between a real session and a real connection."""
+
+from typing import Any
+
+from hearth.hub.calls import Call
+from hearth.hub.parked_calls import ParkedCall
+from hearth.hub.parking import Parking
+from hearth.hub.sessions import Session
+from hearth.mcp import eras
+from hearth.wire import json
+from hearth.wire.json import Raw
+from unit.hub.outlets import Kept
+from unit.hub.stage import Desk, client, instance, offering, opened, sent, server
+
+ALL = b'{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{}}'
+ACCEPT = {"action": "accept", "content": {"sure": True}}
+ASKED = {"name": "s__t", "arguments": {"a": 1}}
+
+
+class Table(Desk):
+    """Takes calls that are to be made afresh."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.again: list[Call] = []
+
+    def call_again(self, call: Call) -> None:
+        self.again.append(call)
+
+
+class Stage:
+    """Calls of modern clients on one legacy server, parked when it asks."""
+
+    def __init__(self, patience: float = 60.0, limit: int = 3) -> None:
+        self.attached: list[Call] = []
+        self.parking = Parking(lambda: patience, lambda: limit, self.attached.append)
+        self.server = server()
+        self.instance, self.connection = instance(self.server, offering(tools=["t"]))
+        self.member, self.outlet = client(eras.MODERN, declared=ALL)
+        self.desk = Table()
+        self.settled: list[str] = []
+        self._count = 0
+
+    def call(self, member: Session | None = None, declared: bytes = ALL, token: bytes | None = None) -> Call:
+        """A call that the server has."""
+        self._count += 1
+        call = sent(member or self.member, self.server, self.instance, b"%d" % self._count, desk=self.desk)
+        call.asked = json.split(json.dumps(ASKED))
+        call.declared = declared
+        call.progress_token = None if token is None else Raw(token)
+        return call
+
+    def ask(self, call: Call | ParkedCall, id: str = "q", method: str = "elicitation/create") -> ParkedCall:
+        """The server asks in the midst of it."""
+        parked = self.parking.take(call) if isinstance(call, Call) else call
+        params = {"message": id, "requestedSchema": {}} if method == "elicitation/create" else {}
+        question = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+        parked.question(json.parse(json.dumps(question)), lambda: self.settled.append(id))
+        return parked
+
+    def result(self, outlet: Kept | None = None) -> dict[str, Any]:
+        """The client's last answer."""
+        found: dict[str, Any] = (outlet or self.outlet).messages("answer")[-1]["result"]
+        return found
+
+    def retry(
+        self,
+        required: dict[str, Any],
+        member: Session | None = None,
+        declared: bytes = ALL,
+        token: bytes | None = None,
+        params: dict[str, object] | None = None,
+        method: str = "tools/call",
+        **responses: object,
+    ) -> Call:
+        """The client calls again, with what it was given."""
+        self._count += 1
+        call = opened(member or self.member, b"%d" % self._count, eras.MODERN, self.desk)
+        call.declared = declared
+        call.progress_token = None if token is None else Raw(token)
+        fields: dict[str, object] = {**(params or ASKED), "requestState": required["requestState"]}
+        fields |= {"inputResponses": responses} if responses else {}
+        assert self.parking.retry(call, method, json.split(json.dumps(fields)))
+        return call
+
+
+def keys(required: dict[str, Any]) -> list[str]:
+    return list(required["inputRequests"])

@@ -1,0 +1,71 @@
+"""A relay between servers that speak of their own accord and the sessions that may be meant."""
+
+from pathlib import Path
+from typing import Any
+
+from hearth.hub.calls import Call
+from hearth.hub.parking import Parking
+from hearth.hub.questions import Questions
+from hearth.hub.relay import Relay
+from hearth.hub.sessions import Session
+from hearth.hub.visits import Visits
+from hearth.mcp import eras
+from hearth.upstreams.learned import Learned
+from hearth.wire import json
+from unit.conversations import until
+from unit.hub.outlets import Kept
+from unit.hub.stage import client, instance, offering, sent, server
+
+ALL = b'{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{}}'
+FORM = {"message": "Really?", "requestedSchema": {"type": "object"}}
+ELICIT, SAMPLE, ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
+
+
+class Stage:
+    """One instance of a legacy server, and the relay between it and clients."""
+
+    def __init__(self, folder: Path, mode: str = "shared", limit: int = 9, **spec: object) -> None:
+        self.questions = Questions("d")
+        self.parking = Parking(lambda: 60.0, lambda: limit, lambda call: None)
+        self.server = server(learned=Learned(str(folder / "learned.json")), **spec)
+        self.instance, self.connection = instance(self.server, offering(), mode)
+        self.relay = Relay(self.questions, self.parking, Visits(), {"s": self.server}.get, lambda: 60.0)
+        self._count = 0
+
+    def client(
+        self, era: str = eras.LEGACY, declared: bytes = ALL, version: str = "2025-11-25"
+    ) -> tuple[Session, Kept]:
+        """A client that uses the instance."""
+        member, outlet = client(era, version, declared)
+        self.server.hold(self.instance, member, member.id)
+        return member, outlet
+
+    def call(self, member: Session, method: str = "tools/call", level: str | None = None) -> Call:
+        self._count += 1
+        call = sent(member, self.server, self.instance, b"%d" % self._count, method=method)
+        call.asked = json.split(b'{"name":"t"}')
+        call.declared = member.caller.capabilities
+        call.log_level = level
+        return call
+
+    def ask(self, method: str = ELICIT, id: object = "q", params: object = FORM, cause: int | None = None) -> None:
+        message = json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        self.relay.asked(self.instance, self.connection, json.parse(message), cause)
+
+    def tell(self, method: str, params: object = None, cause: int | None = None) -> None:
+        message = {"jsonrpc": "2.0", "method": method} | ({} if params is None else {"params": params})
+        self.relay.noticed(self.instance, self.connection, json.parse(json.dumps(message)), cause)
+
+    async def question(self, outlet: Kept) -> dict[str, Any]:
+        await until(lambda: outlet.heard("ask"), "the client is asked")
+        return outlet.messages("ask")[-1]
+
+    def reply(self, member: Session, question: dict[str, Any], **answer: object) -> None:
+        message = json.dumps({"jsonrpc": "2.0", "id": question["id"], **answer})
+        self.questions.receive_answer(member, json.parse(message))
+
+    async def answer(self) -> dict[str, Any]:
+        """What the server gets."""
+        await until(lambda: self.connection.answers, "the server has its answer")
+        (found,) = self.connection.answers
+        return found

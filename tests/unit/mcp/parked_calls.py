@@ -1,0 +1,75 @@
+"""Parked calls in each of their states."""
+
+from hearth.mcp.capabilities import ELICITATION, ROOTS, SAMPLING
+from hearth.mcp.parked import Instruction, Parked, State
+from hearth.mcp.questions import Question
+from hearth.wire import json
+
+PATIENCE = 10.0
+ACCEPT, DECLINE = b'{"action":"accept","content":{}}', b'{"action":"decline"}'
+ROOT_LIST = b'{"roots":[]}'
+SAMPLED = b'{"role":"assistant","content":{"type":"text","text":"x"},"model":"m"}'
+ROOT = Question(ROOTS, b"{}")
+SAMPLE = Question(SAMPLING, b'{"messages":[],"maxTokens":1}')
+
+
+def form(message: str = "m") -> Question:
+    return Question(ELICITATION, json.dumps({"message": message, "requestedSchema": {}}))
+
+
+def url(elicitation: str | None = "e", message: str = "m") -> Question:
+    params = {"mode": "url", "message": message, "url": "https://example.org"}
+    return Question(ELICITATION, json.dumps(params | ({"elicitationId": elicitation} if elicitation else {})))
+
+
+def takes_all(question: Question) -> str | None:
+    return None
+
+
+def takes_none(question: Question) -> str | None:
+    return f"no {question.method}"
+
+
+def running() -> Parked[str]:
+    return Parked(PATIENCE, takes_all)
+
+
+def asking(*questions: Question) -> Parked[str]:
+    """Parked with the first question asked and the others gathered; their ids are 1, 2, …"""
+    call = running()
+    for number, question in enumerate(questions or [form()], 1):
+        call.question(b"%d" % number, question, 0.0)
+    assert call.state is State.ASKING
+    return call
+
+
+def visiting(*urls: Question) -> Parked[str]:
+    call = running()
+    call.demanded(urls or [url()], 0.0)
+    assert call.state is State.VISITING
+    return call
+
+
+def waiting() -> Parked[str]:
+    call = visiting()
+    assert retry(call, q1=ACCEPT) == []
+    assert call.state is State.WAITING
+    return call
+
+
+def finished() -> Parked[str]:
+    call = asking()
+    call.finished("kept")
+    assert call.state is State.FINISHED
+    return call
+
+
+def done() -> Parked[str]:
+    call = running()
+    call.finished("x")
+    assert call.state is State.DONE
+    return call
+
+
+def retry(call: Parked[str], **responses: bytes) -> list[Instruction[str]]:
+    return call.retry(call.round, responses, 1.0, takes_all)
