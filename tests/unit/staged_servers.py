@@ -3,12 +3,15 @@
 from pathlib import Path
 
 from hearth.config import Config, ServerSpec
+from hearth.mcp import eras
 from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.learned import Learned
 from hearth.upstreams.server import Server
 from hearth.upstreams.tenancy import Tenant
 from unit.conversations import Audience, Scripted, legacy_script
+
+LEGACY, MODERN = Tenant("1", eras.LEGACY), Tenant("2", eras.MODERN)
 
 
 class StagedServer(Server):
