@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from process.chaos.home import Home, scratch_home
-from process.corners import Stage
+from process.corners import Actor, Stage
 from process.daemon import Scratch
+from process.sharing import House
 
 
 @pytest.fixture
@@ -34,5 +35,21 @@ def home() -> Iterator[Home]:
 def stage(scratch: Scratch) -> Iterator[Stage]:
     """A daemon to be started between puppet servers and clients; a client that has cause to complain fails the test."""
     opened = Stage(scratch)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def actor(stage: Stage) -> Actor:
+    """One legacy server, and a daemon in front of it."""
+    found = stage.actor()
+    stage.start()
+    return found
+
+
+@pytest.fixture
+def house(scratch: Scratch) -> Iterator[House]:
+    """Puppet servers and clients that share them, and a daemon between them."""
+    opened = House(scratch)
     yield opened
     opened.close()

@@ -114,13 +114,6 @@ def test_results_of_other_types_and_unknown_members_pass(stage: Stage, modern_ac
 # --- legacy
 
 
-@pytest.fixture
-def actor(stage: Stage) -> Actor:
-    found = stage.actor()
-    stage.start()
-    return found
-
-
 def test_a_form_reaches_an_older_client_in_its_own_words(stage: Stage, actor: Actor) -> None:
     client = stage.legacy("2025-06-18")
     errand = Errand(client)

@@ -29,14 +29,6 @@ DEMANDED = -32042
 MISSING_CAPABILITY = -32021
 
 
-@pytest.fixture
-def actor(stage: Stage) -> Actor:
-    """One legacy server, and a daemon in front of it."""
-    found = stage.actor()
-    stage.start()
-    return found
-
-
 def demand(puppet: Puppet, call: Message, *pages: Message) -> None:
     puppet.refuse(call, DEMANDED, "Go there first.", {"elicitations": list(pages)})
 

@@ -1,7 +1,5 @@
 """What waits while the config changes: questions to clients, and those who wait to hear of resources."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from conformance.clients import UPDATED, Client, Message
@@ -15,13 +13,6 @@ from process.sharing import NEWEST_LEGACY, House
 SUBSCRIBE = "resources/subscribe"
 URI = "test://one"
 OFFERS = {"resources": [{"uri": URI, "name": "one"}]}
-
-
-@pytest.fixture
-def house(scratch: Scratch) -> Iterator[House]:
-    opened = House(scratch)
-    yield opened
-    opened.close()
 
 
 def reload(scratch: Scratch) -> None:

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
 
 import pytest
 
@@ -16,13 +15,6 @@ from process.kernel import until
 from process.sharing import FORM, NEWEST_LEGACY, House, act, called, heard_nothing, outcome
 
 ERAS = pytest.mark.parametrize("revision", [NEWEST_LEGACY, MODERN])
-
-
-@pytest.fixture
-def house(scratch: Scratch) -> Iterator[House]:
-    opened = House(scratch)
-    yield opened
-    opened.close()
 
 
 def numbered(client: Client, number: int) -> object:

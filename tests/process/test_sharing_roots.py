@@ -1,6 +1,5 @@
 """Where a client works: its folder or its roots decide which process it shares, and are what that process is told."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from conformance.clients import Client, LegacyClient, Message
 from conformance.puppets import Puppet, PuppetServer
 from conformance.revisions import MODERN
-from process.daemon import Scratch
 from process.kernel import is_gone, until
 from process.sharing import NEWEST_LEGACY, House, act, asked, called, heard_nothing, outcome
 
@@ -35,13 +33,6 @@ class Rooted(LegacyClient):
         """Work elsewhere from now on, and say so."""
         self.roots = [*roots]
         self.wire.send({"jsonrpc": "2.0", "method": ROOTS_CHANGED})
-
-
-@pytest.fixture
-def house(scratch: Scratch) -> Iterator[House]:
-    opened = House(scratch)
-    yield opened
-    opened.close()
 
 
 def rooted(house: House, name: str, *roots: Message, refuses: bool = False, place: str | None = None) -> Rooted:

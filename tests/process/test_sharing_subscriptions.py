@@ -1,13 +1,10 @@
 """Who waits to hear of a resource hears of it from whichever process serves it, whatever becomes of the others."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from conformance.clients import UPDATED, Client
 from conformance.puppets import Puppet, PuppetServer
 from conformance.revisions import MODERN
-from process.daemon import Scratch
 from process.kernel import is_gone, until
 from process.sharing import NEWEST_LEGACY, PROMPT, House, act, called, heard_nothing, outcome
 
@@ -15,13 +12,6 @@ ERAS = pytest.mark.parametrize("revision", [NEWEST_LEGACY, MODERN])
 SUBSCRIBE = "resources/subscribe"
 URI = "test://one"
 OFFERS = {"resources": [{"uri": URI, "name": "one"}]}
-
-
-@pytest.fixture
-def house(scratch: Scratch) -> Iterator[House]:
-    opened = House(scratch)
-    yield opened
-    opened.close()
 
 
 def told(client: Client, puppet: Puppet) -> bool:

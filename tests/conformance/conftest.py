@@ -1,0 +1,17 @@
+"""What the tests of corners share."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from conformance.corners import Corner
+from process.daemon import Scratch
+
+
+@pytest.fixture
+def corner() -> Iterator[Corner]:
+    """A daemon between clients and servers of any era, which do what the test says."""
+    with Scratch() as scratch:
+        opened = Corner(scratch)
+        yield opened
+        opened.close()
