@@ -81,11 +81,7 @@ class Member:
 def receive(receive_one: Receive, session: Session, tag: int, batch: json.Batch, resent: bool, replay: bool) -> None:
     """Take a batch of a session's client, and give each message in it to `receive_one`."""
     if session.era != eras.LEGACY or session.version != REVISION:
-        problem = MessageError(
-            f"batches exist only in revision {REVISION} of MCP, which this session has not negotiated; "
-            "send each message by itself"
-        )
-        session.outlet.answer(tag, answers.failure(None, problem))
+        session.outlet.answer(tag, answers.failure(None, refusal()))
         return
     whole = Batch(session, tag, len(batch.items))
     for item in map(_checked, batch.items):
@@ -93,6 +89,14 @@ def receive(receive_one: Receive, session: Session, tag: int, batch: json.Batch,
             whole.add(answers.failure(item.id, item))
         else:
             receive_one(session, tag, item, resent, replay, Member(whole, item))
+
+
+def refusal() -> MessageError:
+    """What a client is told that has not negotiated them, on every wire."""
+    return MessageError(
+        f"batches exist only in revision {REVISION} of MCP, which this session has not negotiated; "
+        "send each message by itself"
+    )
 
 
 def _checked(item: json.Message | MessageError) -> json.Message | MessageError:

@@ -53,14 +53,24 @@ def negotiate(requested: object) -> str:
     return requested if isinstance(requested, str) and requested in LEGACY_VERSIONS else NEWEST_LEGACY
 
 
-def check_envelope(meta: json.Fields) -> None:
-    """Check a modern request's `_meta`. Raises MessageError as the specification orders it."""
-    version = values.text(meta[PROTOCOL_VERSION_KEY])
+def named_version(meta: json.Fields) -> str:
+    """The revision that a modern request's `_meta` names, if it has all that it must have. Raises MessageError."""
+    version = values.text(meta.get(PROTOCOL_VERSION_KEY))
     if version is None:
         raise MessageError(f"_meta[{PROTOCOL_VERSION_KEY!r}] must be a string", INVALID_PARAMS)
     if bytes(meta.get(CLIENT_CAPABILITIES_KEY, b""))[:1] != b"{":
         raise MessageError(f"_meta[{CLIENT_CAPABILITIES_KEY!r}] must be an object", INVALID_PARAMS)
+    return version
+
+
+def check_version(version: str) -> None:
+    """Raise UnsupportedVersion unless it is a modern revision that is served."""
     if version not in MODERN_VERSIONS:
         raise UnsupportedVersion(version)
+
+
+def check_envelope(meta: json.Fields) -> None:
+    """Check a modern request's `_meta`. Raises MessageError as the specification orders it."""
+    check_version(named_version(meta))
     if LOG_LEVEL_KEY in meta and values.text(meta[LOG_LEVEL_KEY]) not in LOG_LEVELS:
         raise MessageError(f"_meta[{LOG_LEVEL_KEY!r}] must be one of {', '.join(LOG_LEVELS)}", INVALID_PARAMS)

@@ -6,10 +6,10 @@ cancels it. A legacy one belongs to a session, and its stream may be resumed.
 
 from typing import TYPE_CHECKING
 
-from hearth.errors import HearthError, MessageError, OverLimit, Refused, TooLarge, UpstreamError
+from hearth.errors import HearthError, MessageError, Refused, TooLarge, UpstreamError
 from hearth.hub import batches
 from hearth.mcp import answers, eras, headers
-from hearth.server.http import checks, event_ids, gates, responses
+from hearth.server.http import checks, event_ids, responses
 from hearth.server.http.exchange import Exchange
 from hearth.server.http.sessions import HttpSession
 from hearth.wire import json, values
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 SESSION = "mcp-session-id"
 VERSION = "mcp-protocol-version"
-
-Posted = json.Message | json.Batch
 
 
 class Rejected(Exception):
@@ -47,18 +45,7 @@ async def serve(request: "Request") -> None:
         else:
             await _delete(request)
     except Rejected as exc:
-        await reject(request, exc)
-
-
-async def reject(request: "Request", rejected: Rejected) -> None:
-    """Say why a request gets no further."""
-    problem = rejected.problem
-    if not isinstance(problem, OverLimit):
-        await request.answer(rejected.status, answers.failure(rejected.id, problem))
-    elif rejected.id is None:
-        await request.refuse(rejected.status, str(problem), gates.retry_after(problem))
-    else:
-        await request.answer(rejected.status, answers.failure(rejected.id, problem), gates.retry_after(problem))
+        await request.answer(exc.status, answers.failure(exc.id, exc.problem))
 
 
 # --- POST
@@ -105,7 +92,7 @@ async def read_body(request: "Request") -> bytes | None:
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def parse(body: bytes) -> Posted:
+def parse(body: bytes) -> json.Message | json.Batch:
     """What was posted. Raises Rejected."""
     # Between tokens it may have line ends, and it goes to servers as a line.
     line = json.one_line(body) if b"\n" in body or b"\r" in body else body
@@ -118,31 +105,14 @@ def parse(body: bytes) -> Posted:
 async def _exchange(
     request: "Request",
     found: HttpSession,
-    message: Posted,
+    message: json.Message | json.Batch,
     sent: responses.Headers = [],  # noqa: B006
 ) -> None:
-    admitted = admit(request, found, message)
     exchange = Exchange(request, found, sent)
-    await exchange.run(lambda tag: _receive(request, found, tag, admitted))
+    await exchange.run(lambda tag: _receive(request, found, tag, message))
 
 
-def admit(request: "Request", found: HttpSession, message: Posted) -> Posted:
-    """The message, or as much of it as its client may send. Raises Rejected."""
-    try:
-        return request.front.gates.admitted(found, request.connection.needs_token, message)
-    except OverLimit as exc:
-        raise Rejected(429, exc, exc.id) from exc
-
-
-def check_opening(request: "Request", id: bytes | None) -> None:
-    """Raise Rejected if a session more, for the request of that id, would be too much for now."""
-    try:
-        request.front.gates.check_opening(request.connection.needs_token, id)
-    except OverLimit as exc:
-        raise Rejected(429, exc, id) from exc
-
-
-def _receive(request: "Request", found: HttpSession, tag: int, message: Posted) -> None:
+def _receive(request: "Request", found: HttpSession, tag: int, message: json.Message | json.Batch) -> None:
     hub = request.front.hub
     if isinstance(message, json.Batch):
         hub.receive_batch(found.session, tag, message, resent=False, replay=False)
@@ -172,7 +142,7 @@ async def _post_modern(request: "Request", message: json.Message) -> None:
         if message.method is None:
             raise MessageError("a response may not be posted in this revision")
         if message.id is None:
-            _check_version(request.headers.get(VERSION, ""))
+            eras.check_version(request.headers.get(VERSION, ""))
             # None of them means anything here: a request is cancelled by closing its stream.
             await request.answer(202)
             return
@@ -182,7 +152,7 @@ async def _post_modern(request: "Request", message: json.Message) -> None:
             raise Rejected(
                 404, MessageError("initialize is not part of this revision", eras.METHOD_NOT_FOUND), message.id
             )
-        found = _modern_session(request, message.id)
+        found = _modern_session(request)
         _check_params(request, found, message)
     except MessageError as exc:
         raise Rejected(400, exc, message.id) from exc
@@ -192,21 +162,11 @@ async def _post_modern(request: "Request", message: json.Message) -> None:
 def _check_modern(message: json.Message, given: dict[str, str]) -> None:
     """Raise MessageError, in the order that the specification has."""
     assert message.method is not None
-    meta = _meta(message)
-    version = values.text(meta.get(eras.PROTOCOL_VERSION_KEY))
-    if version is None:
-        raise MessageError(f"params._meta must have {eras.PROTOCOL_VERSION_KEY!r}", eras.INVALID_PARAMS)
-    if bytes(meta.get(eras.CLIENT_CAPABILITIES_KEY, b""))[:1] != b"{":
-        raise MessageError(f"params._meta must have {eras.CLIENT_CAPABILITIES_KEY!r}", eras.INVALID_PARAMS)
+    version = eras.named_version(_meta(message))
     if given.get(VERSION, "").strip() != version:
         raise MessageError("header MCP-Protocol-Version is not the version in the body", eras.HEADER_MISMATCH)
     headers.check_standard(message.method, message.fields.get("params"), given)
-    _check_version(version)
-
-
-def _check_version(version: str) -> None:
-    if version not in eras.MODERN_VERSIONS:
-        raise eras.UnsupportedVersion(version)
+    eras.check_version(version)
 
 
 def _check_params(request: "Request", found: HttpSession, message: json.Message) -> None:
@@ -223,12 +183,9 @@ def _check_params(request: "Request", found: HttpSession, message: json.Message)
             headers.check(index, params.get("arguments"), request.headers)
 
 
-def _modern_session(request: "Request", id: bytes) -> HttpSession:
-    who = request.who
-    if not request.front.sessions.knows(who):
-        check_opening(request, id)
+def _modern_session(request: "Request") -> HttpSession:
     try:
-        return request.front.sessions.modern(who)
+        return request.front.sessions.modern(request.who)
     except Refused as exc:
         raise Rejected(503, exc) from exc
 
@@ -237,7 +194,6 @@ def _modern_session(request: "Request", id: bytes) -> HttpSession:
 
 
 async def _initialize(request: "Request", message: json.Message) -> None:
-    check_opening(request, message.id)
     try:
         id, found = request.front.sessions.open_legacy(request.who)
     except Refused as exc:
@@ -249,10 +205,11 @@ async def _initialize(request: "Request", message: json.Message) -> None:
 
 
 async def _post_batch(request: "Request", batch: json.Batch) -> None:
+    if _names_modern(request.headers.get(VERSION)):
+        raise Rejected(400, batches.refusal())
     found = _session(request)
     if found.session.version != batches.REVISION:
-        problem = MessageError(f"batches exist only in revision {batches.REVISION} of MCP: post each by itself")
-        raise Rejected(400, problem)
+        raise Rejected(400, batches.refusal())
     await _exchange(request, found, batch)
 
 
