@@ -10,6 +10,7 @@ collect_ignore = [] if sys.platform == "win32" else ["windows"]
 
 # What `make test` has no time for, by folder and the beginning of a file's name: who adds one need not think of it.
 THOROUGH = {
+    "conformance": ("test_wires_",),
     "process": (
         "test_bridge_to_",
         "test_corners_",

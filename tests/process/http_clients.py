@@ -1,5 +1,6 @@
 """HTTP to a daemon's socket, as small as it can be: the standard library's client on a Unix socket."""
 
+import contextlib
 import http.client
 import json
 import socket
@@ -21,6 +22,12 @@ class Connection(http.client.HTTPConnection):
     def __init__(self, address: str | tuple[str, int]) -> None:
         super().__init__("localhost", timeout=BOUND_SECONDS)
         self._address = address
+
+    def sever(self) -> None:
+        """Let whoever reads it, in another thread, see the end."""
+        if self.sock is not None:
+            with contextlib.suppress(OSError):
+                self.sock.shutdown(socket.SHUT_RDWR)
 
     def connect(self) -> None:
         if isinstance(self._address, tuple):
@@ -46,8 +53,9 @@ class Event(NamedTuple):
 class Response:
     """What a request got. A stream is read event by event."""
 
-    def __init__(self, inner: http.client.HTTPResponse) -> None:
+    def __init__(self, inner: http.client.HTTPResponse, connection: Connection) -> None:
         self._inner = inner
+        self._connection = connection
         self.status = inner.status
         self.headers = {name.lower(): value for name, value in inner.getheaders()}
         self.is_stream = self.headers.get("content-type") == "text/event-stream"
@@ -72,13 +80,22 @@ class Response:
             size -= len(piece)
         return list(_events(iter(b"".join(pieces).splitlines(keepends=True))))
 
+    def raw_line(self) -> bytes:
+        """One line of a stream, as it is; nothing at its end."""
+        return self._inner.readline()
+
     def line(self) -> str:
-        """One line of a stream, as it is."""
-        return self._inner.readline().decode().rstrip("\n")
+        """The same, as a text without the line's end."""
+        return self.raw_line().decode().rstrip("\n")
 
     def close(self) -> None:
         """Read nothing more."""
         self._inner.close()
+
+    def break_off(self) -> None:
+        """Leave, with the connection."""
+        self._inner.close()
+        self._connection.close()
 
     def messages(self) -> list[Message]:
         """Every message up to the end, of a stream or a body."""
@@ -117,13 +134,15 @@ class HttpClient:
         data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
         usual = {"Accept": BOTH, **({"Content-Type": "application/json"} if data is not None else {})}
         connection.request(method, path or self._path, data, {**usual, **self.headers, **(headers or {})})
-        response = Response(connection.getresponse())
+        response = Response(connection.getresponse(), connection)
         self._open += [connection, response]
         return response
 
     def close(self) -> None:
         """Break off whatever is open."""
         for each in self._open:
+            if isinstance(each, Connection):
+                each.sever()
             each.close()
 
 
