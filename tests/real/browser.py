@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from process.requirements import needs_program
@@ -28,6 +29,14 @@ class Visit(NamedTuple):
     does: str
     given: Found
     copied_from: str | None = None  # where the page came from before its name meant something else
+
+
+def bundle(folder: Path) -> Path:
+    """The official client for TypeScript as one file for browsers."""
+    command = [node(), str(PAGES / "bundle.mjs"), packages(), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=VISIT_SECONDS, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return folder / "index.js"
 
 
 def visit(*visits: Visit, options: Sequence[str] = (), permissions: Sequence[str] = ()) -> list[Found]:

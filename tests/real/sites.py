@@ -11,28 +11,29 @@ from pathlib import Path
 from typing import Any
 
 PAGES = Path(__file__).parent / "pages"
-_SERVED = {"/": ("page.html", "text/html"), "/client.js": ("client.js", "text/javascript")}
+_KINDS = {".html": "text/html", ".js": "text/javascript"}
 
 
-class _Page(http.server.BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        found = _SERVED.get(self.path)
-        if found is None:
-            self.send_error(404)
-            return
-        name, kind = found
-        self.send_response(200)
-        self.send_header("Content-Type", f"{kind}; charset=utf-8")
-        self.end_headers()
-        self.wfile.write((PAGES / name).read_bytes())
+def site(**scripts: Path) -> contextlib.AbstractContextManager[int]:
+    """A site with the page and more scripts by their names, under whatever name it is asked by; its port."""
+    served = {"/": PAGES / "page.html", "/client.js": PAGES / "client.js"}
+    served |= {f"/{name}.js": path for name, path in scripts.items()}
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing to anybody."""
+    class Page(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = served.get(self.path)
+            if found is None:
+                self.send_error(404)
+                return
+            self.send_response(200)
+            self.send_header("Content-Type", f"{_KINDS[found.suffix]}; charset=utf-8")
+            self.end_headers()
+            self.wfile.write(found.read_bytes())
 
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing to anybody."""
 
-def site() -> contextlib.AbstractContextManager[int]:
-    """A site with the page, under whatever name it is asked by; its port."""
-    return _serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Page))
+    return _serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page))
 
 
 def forwarded(path: str) -> contextlib.AbstractContextManager[int]:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from process.daemon import server
-from real.browser import Visit, visit
+from real.browser import Visit, bundle, visit
 from real.clients import Address
 from real.home import RealHome
 from real.sites import forwarded, site
@@ -54,11 +54,16 @@ class Place(NamedTuple):
         return [line for line in lines if not line.startswith("started ")]
 
 
+@pytest.fixture(scope="module")
+def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return bundle(tmp_path_factory.mktemp("sdk"))
+
+
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
+def place(tmp_path: Path, sdk: Path) -> Iterator[Place]:
     ledger = tmp_path / "ledger"
     servers = {"count": server("counting", ledger), "shelf": server("changing")}
-    with site() as number, RealHome(servers, http_origins=[f"http://app.test:{number}"]) as home:
+    with site(sdk=sdk) as number, RealHome(servers, http_origins=[f"http://app.test:{number}"]) as home:
         port = home.on_port()
         with forwarded(home.scratch.socket) as front:
             yield Place(home, port, f"http://127.0.0.1:{front}", number, ledger)
@@ -80,6 +85,21 @@ def test_a_page_of_an_allowed_origin_lists_and_calls_tools_in_both_eras(place: P
     assert legacy["result"]["told"] == ["notifications/tools/list_changed"]
     ends = {key: legacy["result"][key] for key in ("version", "accepted", "ended")}
     assert ends == {"version": "2025-11-25", "accepted": 202, "ended": 204}
+    assert place.carried_out() == ["put by a page"] * 2
+
+
+def test_a_page_with_the_official_client_does_the_same(place: Place) -> None:
+    given = {**place.given, "call": CALL}
+    modern, legacy = visit(
+        Visit(place.allowed, "official", {**given, "change": CHANGE, "mode": "auto"}),
+        Visit(place.allowed, "official", {**given, "change": CHANGE_AGAIN, "mode": "legacy"}),
+    )
+    for found, version in ((modern, "2026-07-28"), (legacy, "2025-11-25")):
+        assert "error" not in found
+        assert found["result"]["version"] == version
+        assert {"count__put", "shelf__grow"} <= set(found["result"]["tools"])
+        assert (found["result"]["progress"], found["result"]["text"]) == ([1, 2], "put by a page")
+        assert found["result"]["told"] == ["notifications/tools/list_changed"]
     assert place.carried_out() == ["put by a page"] * 2
 
 

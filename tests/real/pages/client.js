@@ -1,4 +1,5 @@
-// What a page does without any library: fetch, streams and EventSource. Each function on `window` is one visit.
+// What a page does without any library: fetch, streams and EventSource; and once with the official client. Each function
+// on `window` is one visit.
 
 const MODERN = "2026-07-28";
 const LEGACY = "2025-11-25";
@@ -110,6 +111,23 @@ window.old = async ({ url, call }) => {
   } finally {
     source.close();
   }
+};
+
+// The official client, which finds out by itself which era there is unless `mode` says so.
+window.official = async ({ url, token, call, change, mode }) => {
+  const { Client, StreamableHTTPClientTransport } = await import("/sdk.js");
+  const client = new Client({ name: "page", version: "1" }, { versionNegotiation: { mode } });
+  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers: headers(token) } }));
+  const { tools } = await client.listTools();
+  const progress = [];
+  const called = await client.callTool(call, { onprogress: (each) => progress.push(each.progress) });
+  const changed = new Promise((resolve) => client.setNotificationHandler("notifications/tools/list_changed", resolve));
+  if (mode === "auto") await client.listen({ toolsListChanged: true });
+  await client.callTool(change);
+  const told = [(await changed).method];
+  const version = client.getNegotiatedProtocolVersion();
+  await client.close();
+  return { version, tools: tools.map((tool) => tool.name), progress, text: called.content[0].text, told };
 };
 
 // One request; what came of it, and whether the page could read it.
