@@ -1,0 +1,59 @@
+"""What docs/clients.md says of connecting over HTTP works as it stands there, but for the number of the port."""
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from process.daemon import server
+from real.home import RealHome
+from real.installation import BIN, node, packages
+
+pytestmark = pytest.mark.real
+
+PAGE = Path(__file__).parents[2] / "docs" / "clients.md"
+# Node looks for packages beside a script that is a module.
+RUNS = {
+    "sh": ["bash", "-euo", "pipefail", "example.sh"],
+    "python": [str(BIN / "python"), "example.python"],
+    "js": ["node", "example.mjs"],
+}
+RUN_SECONDS = 60.0
+
+
+def examples() -> list[tuple[str, str]]:
+    """The blocks of the section: language and text."""
+    section = PAGE.read_text(encoding="utf-8").partition("\n## Connecting over HTTP\n")[2].partition("\n## ")[0]
+    return re.findall(r"^```(\w+)\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[RealHome]:
+    with RealHome({"echo": server("echo")}) as place:
+        (place.scratch.home / "node_modules").symlink_to(Path(packages()) / "node_modules")
+        yield place
+
+
+@pytest.mark.parametrize(("language", "text"), examples(), ids=lambda value: value.split()[0])
+def test_an_example_connects(home: RealHome, language: str, text: str) -> None:
+    folder = home.scratch.home
+    command = RUNS[language]
+    url = home.on_port().url.removesuffix("/mcp")
+    (folder / command[-1]).write_text(text.replace("http://127.0.0.1:3847", url), encoding="utf-8")
+    programs = [BIN, Path(node()).parent, folder / "node_modules" / ".bin", os.environ["PATH"]]
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        # npx takes what is installed, and is to look for nothing else.
+        env=home.scratch.environment(PATH=os.pathsep.join(map(str, programs)), npm_config_offline="true"),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    assert ("✔ Connected" if "claude" in text else "echo__echo") in done.stdout
