@@ -1,6 +1,7 @@
 """`hearth bridge --to`: one MCP client on standard input and output, one Streamable HTTP server of either era.
 
     carrying   what the client says: which way each message takes, and in which order
+    aside      what the bridge asks for itself: a new session, the tools whose headers it does not know
     asking     one request, from its POST to its answer
     streams    what a server says as events; streams that are taken up again
     session    what a legacy server was told, and is told again after it forgot (pure)

@@ -91,7 +91,7 @@ class Inquiry:
             if verdict == refusals.RENEW and self._mend(verdict):
                 self._carrier.renew(generation)
             elif verdict == refusals.LEARN and self._mend(verdict):
-                self._carrier.learn_tools(self)
+                self._carrier.aside.learn_tools(self)
             elif verdict is None:
                 return
 
@@ -269,7 +269,7 @@ def missed(acknowledgement: Message, id: str) -> list[bytes]:
     notices += [
         ("notifications/resources/updated", f',"uri":{messages.quoted(uri)}')
         for uri in (uris if isinstance(uris, list) else ())
-        if isinstance(uri, str)
+        if messages.is_text(uri)
     ]
     meta = f'"_meta":{{"{messages.SUBSCRIPTION_KEY}":{messages.quoted(id)}}}'
     return [f'{{"jsonrpc":"2.0","method":"{method}","params":{{{meta}{more}}}}}'.encode() for method, more in notices]

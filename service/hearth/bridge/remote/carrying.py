@@ -15,17 +15,18 @@ from time import monotonic, sleep
 from hearth.bridge import replies, stdio
 from hearth.bridge.lines import LineSplitter
 from hearth.bridge.remote import messages, refusals
+from hearth.bridge.remote.aside import Aside
 from hearth.bridge.remote.asking import Inquiry
 from hearth.bridge.remote.crew import Crew, Gate, Lane
 from hearth.bridge.remote.errands import Identity
-from hearth.bridge.remote.headers import JSON, POSTING, STREAM, Repeated
+from hearth.bridge.remote.headers import POSTING, Repeated
 from hearth.bridge.remote.messages import CANCELLED, INITIALIZE, INITIALIZED, LISTEN, Key, Message, key_of
 from hearth.bridge.remote.outlet import Outlet
 from hearth.bridge.remote.session import Session
-from hearth.bridge.remote.streams import Events, Listener
+from hearth.bridge.remote.streams import Listener
 from hearth.bridge.remote.web import GivenUp, Web
 from hearth.bridge.remote.wires import Call
-from hearth.errors import HearthError, Unreachable
+from hearth.errors import HearthError
 from hearth.paths import state_dir
 from hearth.wire.frames import MESSAGE_LIMIT_BYTES
 
@@ -33,7 +34,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hearth.bridge.options import Options
     from hearth.bridge.remote.target import Target
-    from hearth.bridge.remote.web import Reply
 
 # How long a server that takes no connection is given to come back before requests are answered with an error: a restart
 # takes seconds, and clients give up their first question after ten. HEARTH_BRIDGE_PATIENCE changes it for tests.
@@ -46,12 +46,9 @@ LAST_WORDS_SECONDS = 1.0
 GOODBYE_SECONDS = 2.0
 # For a notification or an answer to be taken.
 TELL_SECONDS = 30.0
-RENEWAL_SECONDS = 30.0
 # What a client may pile up while the server has too much to do: one message of the largest size.
 _WAITING_LIMIT_BYTES = MESSAGE_LIMIT_BYTES
 _WAITING_LOOK_SECONDS = 0.05
-# A tool whose schema is not on the first pages is called without headers of its own.
-_PAGES_LIMIT = 20
 
 
 class Carrier:
@@ -65,16 +62,14 @@ class Carrier:
         self.web = Web(target, Identity(target, options.headers), patience)
         self.session = Session()
         self.outlet = Outlet(self._leave)
-        self._repeated = Repeated()
+        self.repeated = Repeated()
         self._crew = Crew()
         self._lane = Lane(self._crew)
         self._lock = allocate_lock()
         self._inquiries: dict[Key, Inquiry] = {}
         # What has to be taken before a message of a session may be sent; closed anew by each that others wait for.
         self._gate = Gate(is_open=True)
-        # Closed while a lost session is replaced.
-        self._ready = Gate(is_open=True)
-        self._renewing = allocate_lock()
+        self.aside = Aside(self)
         self._listener: Listener | None = None
         self._ended = False
         self._leaving = allocate_lock()
@@ -216,7 +211,7 @@ class Carrier:
     def post(self, line: bytes, modern: Message | None = None) -> None:
         """Send what has no answer. A failure is nobody's to handle: whoever waits for its effect has a time limit."""
         call = Call()
-        headers = self._repeated.of(modern, modern.version or "") if modern else self.session.headers()
+        headers = self.repeated.of(modern, modern.version or "") if modern else self.session.headers()
         try:
             # What comes twice says the same.
             reply = self.web.send("POST", {**POSTING, **headers}, line, call, may_repeat=True, seconds=TELL_SECONDS)
@@ -233,17 +228,11 @@ class Carrier:
     def headers(self, inquiry: Inquiry) -> dict[str, str]:
         """The headers of a request, as things are now; waits for a session that is being replaced."""
         if inquiry.version is not None:
-            return self._repeated.of(inquiry.message, inquiry.version)
+            return self.repeated.of(inquiry.message, inquiry.version)
         if inquiry.method == INITIALIZE:
             # A new session is asked for without the old one's id.
             return {}
-        while True:
-            ready = self._ready
-            ready.wait()
-            found = self.session.headers()
-            # Of a session that was begun since, nobody has said yet that it is initialized.
-            if ready is self._ready:
-                return found
+        return self.aside.session_headers()
 
     def settle(self, inquiry: Inquiry, key: Key) -> bool:
         """Whether that id still waits for its answer; from now on it does not."""
@@ -289,82 +278,16 @@ class Carrier:
 
     def learn(self, answer: Message) -> None:
         """Note which arguments of the listed tools go into headers, too."""
-        for problem in self._repeated.learn(answer):
+        for problem in self.repeated.learn(answer):
             stdio.remark(problem)
-
-    def learn_tools(self, inquiry: Inquiry) -> None:
-        """A modern server misses a header: list its tools. Raises Unreachable, GivenUp."""
-        cursor = ""
-        for number in range(_PAGES_LIMIT):
-            meta = f'{{"{messages.VERSION_KEY}":{messages.quoted(inquiry.version or "")}'
-            meta += ',"io.modelcontextprotocol/clientCapabilities":{}}'
-            line = f'{{"jsonrpc":"2.0","id":"hearth-tools-{number}","method":"tools/list"'
-            [question], _ = messages.read(f'{line},"params":{{"_meta":{meta}{cursor}}}}}'.encode())
-            headers = self._repeated.of(question, inquiry.version or "")
-            answer = self._swallow(question, headers, inquiry.call)
-            result = answer.result if answer else None
-            if answer is None or result is None:
-                return
-            self.learn(answer)
-            if not isinstance(result.get("nextCursor"), str):
-                return
-            cursor = f',"cursor":{messages.quoted(result["nextCursor"])}'
-
-    def _swallow(self, question: Message, headers: dict[str, str], call: Call) -> Message | None:
-        """Ask for ourselves; None when there is no answer. Raises Unreachable, GivenUp, TimeoutError."""
-        reply = self.web.send("POST", {**POSTING, **headers}, question.raw, call, True, RENEWAL_SECONDS)
-        try:
-            return self._answer_in(reply, question)
-        finally:
-            reply.close()
-
-    def _answer_in(self, reply: "Reply", question: Message) -> Message | None:
-        answers: list[Message] = []
-
-        def take(found: list[Message], is_array: bool) -> None:
-            answers.extend(message for message in found if message.is_response and message.key == question.key)
-            self.take_freely([message for message in found if message.method is not None], is_array)
-
-        reply.patience = RENEWAL_SECONDS
-        if reply.status == 200 and reply.head.content_type == STREAM:
-            Events(take, lambda: bool(answers)).read(reply)
-        elif reply.status == 200 and reply.head.content_type == JSON:
-            try:
-                take(*messages.read(reply.body(MESSAGE_LIMIT_BYTES)))
-            except messages.Unreadable:
-                return None
-        return answers[0] if answers else None
 
     # --- sessions
 
     def renew(self, generation: int) -> None:
-        """Begin a new session, unless somebody has since that generation. Raises Unreachable, GivenUp, TimeoutError."""
-        with self._renewing:
-            if self.session.generation != generation:
-                return
-            self._ready = Gate()
-            try:
-                self._begin_again()
-            finally:
-                self._ready.open()
-        self._listen()
-        self.outlet.deliver(self.session.notices())
-
-    def _begin_again(self) -> None:
-        opening, call = self.session.opening, Call()
-        assert opening is not None, "judged to be renewable"
-        reply = self.web.send("POST", POSTING, opening.raw, call, True, RENEWAL_SECONDS)
-        try:
-            answer = self._answer_in(reply, opening)
-        finally:
-            reply.close()
-        if answer is None or answer.result is None:
-            raise Unreachable(f"{self.web.shown} lost its session and gave no new one (HTTP {reply.status})")
-        self.session.begin(reply.head.headers.get("mcp-session-id"), answer)
-        if self.session.introduction is not None:
-            self.post(self.session.introduction)
-        for message in self.session.told():
-            self._swallow(message, self.session.headers(), call)
+        """Begin a new session, unless somebody has since that generation. Raises Unreachable, TimeoutError."""
+        if self.aside.renew(generation):
+            self._listen()
+            self.outlet.deliver(self.session.notices())
 
     def _listen(self) -> None:
         """Hear what the server says by itself in the session that there is now."""

@@ -1,11 +1,11 @@
 """What goes into the headers of a request, by its era (2025-11-25 and 2026-07-28, Streamable HTTP). Pure."""
 
-from hearth.bridge.remote.messages import Message
+from hearth.bridge.remote.messages import Message, is_text
 from hearth.bridge.replies import Literal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TypeGuard
+    from typing import Any
 
     from hearth.mcp.annotations import Index
 
@@ -71,11 +71,6 @@ class Repeated:
             if index and len(self._indexes) < _TOOLS_LIMIT:
                 self._indexes[name] = index
         return problems
-
-
-def is_text(value: "Any") -> "TypeGuard[str]":
-    """Whether it was a string in JSON."""
-    return isinstance(value, str) and not isinstance(value, Literal)
 
 
 def _values(index: "Index", arguments: "Any") -> dict[str, str]:

@@ -11,7 +11,7 @@ from hearth.errors import MessageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeGuard
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -20,6 +20,7 @@ CANCELLED = "notifications/cancelled"
 DISCOVER, LISTEN = "server/discover", "subscriptions/listen"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
 SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
 
 _SPACE = " \t\r\n"
@@ -44,6 +45,11 @@ def key_of(id: str) -> Key:
         return (True, str(id))
 
 
+def is_text(value: "Any") -> "TypeGuard[str]":
+    """Whether it was a string in JSON."""
+    return isinstance(value, str) and not isinstance(value, Literal)
+
+
 class Unreadable(MessageError):
     """What came is no message. `written_id`: its id, as `replies` has it, where one is to be seen."""
 
@@ -63,7 +69,7 @@ class Message:
         id = fields.get("id")
         self.id: str | None = id if isinstance(id, str) else None
         method = fields.get("method")
-        self.method: str | None = method if isinstance(method, str) and not isinstance(method, Literal) else None
+        self.method: str | None = method if is_text(method) else None
 
     @property
     def is_request(self) -> bool:
@@ -96,7 +102,7 @@ class Message:
     def version(self) -> str | None:
         """The revision that a request of the modern era names; None for any other message."""
         found = self.meta.get(VERSION_KEY)
-        return found if isinstance(found, str) and not isinstance(found, Literal) else None
+        return found if is_text(found) else None
 
     @property
     def result(self) -> "dict[str, Any] | None":

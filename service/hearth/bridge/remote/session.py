@@ -4,7 +4,7 @@
 """
 
 from hearth.bridge.remote.headers import SESSION, VERSION
-from hearth.bridge.remote.messages import INITIALIZE, INITIALIZED, Key, Message, quoted
+from hearth.bridge.remote.messages import INITIALIZE, INITIALIZED, Key, Message, is_text, quoted
 
 # The specification allows any length; a header has to fit into 8 KiB with all the others.
 _ID_LIMIT_CHARACTERS = 4096
@@ -54,7 +54,7 @@ class Session:
         result = answer.result or {}
         self.id = id if id and is_usable(id) else None
         version = result.get("protocolVersion")
-        self.version = version if isinstance(version, str) and is_usable(version) else None
+        self.version = version if is_text(version) and is_usable(version) else None
         capabilities = result.get("capabilities")
         found = capabilities if isinstance(capabilities, dict) else {}
         offers = ((name, found.get(name)) for name in ("tools", "resources", "prompts"))

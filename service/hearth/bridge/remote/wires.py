@@ -29,6 +29,8 @@ CONNECT_SECONDS = 10.0
 # For one write to get into the kernel: a server that does not read for so long never will.
 WRITE_SECONDS = 60.0
 CHUNK_BYTES = 32 * 1024
+# More than a kernel holds for one connection.
+_DRAIN_READS = 1024
 # A silent peer is asked whether it lives: after a minute, six times ten seconds. Otherwise a stream over a network that
 # has forgotten it would wait for ever. These are TCP_KEEPIDLE, TCP_KEEPINTVL and TCP_KEEPCNT of Linux.
 _KEEPALIVE = ((4, 60), (5, 10), (6, 6)) if sys.platform == "linux" else ()
@@ -74,6 +76,10 @@ class Wire:
         try:
             # Past TLS, which would first say goodbye, and is in use by the other thread.
             socket.shutdown(self._sock, SHUT_RDWR)
+            # A server that waits for us to read would not notice; with room for one more byte it is told by a reset.
+            for _ in range(_DRAIN_READS):
+                if not socket.recv(self._sock, CHUNK_BYTES):
+                    break
         except OSError:
             pass  # the other side was quicker
 

@@ -1,0 +1,141 @@
+"""Who a bridge is to an HTTP server: given headers, references in them, stored logins, certificates."""
+
+from pathlib import Path
+
+import pytest
+
+from process.authority import Authority, Command, log_in
+from process.daemon import Scratch
+from process.kernel import until
+from process.remote_bridge import bridge_to, text_of
+from process.scripted_daemon import scratch_home
+from process.sites.legacy import LegacySite
+from process.sites.modern import ModernSite
+from process.test_http_upstreams_network import Authority as CertificateAuthority
+
+KEYRING = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
+SECRET = "s3cret-value"
+
+
+def test_headers_are_sent_with_every_request_and_their_references_filled_in(scratch: Scratch) -> None:
+    (scratch.home / "token").write_text(f"{SECRET}\n")
+    code, _, said = Command(scratch, "secret", "set", "far").end(SECRET)
+    assert code == 0, said
+    words = (
+        *("--header", "Authorization: Bearer ${keyring:far}"),
+        *("--header", "X-File: ${file:~/token}"),
+        *("--header", "x-variable: ${env:GIVEN} ${OTHER:-default}"),
+        *("--header", "X-Plain: $${as it is}"),
+    )
+    environment = scratch.environment(GIVEN=SECRET, **KEYRING)
+    with LegacySite() as site, bridge_to(site.url, *words, environment=environment) as bridge:
+        bridge.open()
+        assert text_of(bridge.call("echo", text="x")) == "x"
+        until(lambda: site.listening, "the server's own stream is open")
+        bridge.leave()
+        for request in site.requests:
+            assert request.headers["authorization"] == f"Bearer {SECRET}"
+            assert request.headers["x-file"] == SECRET
+            assert request.headers["x-variable"] == f"{SECRET} default"
+            assert request.headers["x-plain"] == "${as it is}"
+        assert {request.method for request in site.requests} == {"POST", "GET", "DELETE"}
+        assert SECRET not in bridge.stderr()
+
+
+def test_a_reference_that_leads_nowhere_is_told_and_looked_up_again(scratch: Scratch) -> None:
+    words = ("--header", "X-File: ${file:~/later} ${env:HOME}")
+    with ModernSite() as site, bridge_to(site.url, *words, environment=scratch.environment()) as bridge:
+        error = bridge.ask("tools/list", _modern=True)["error"]
+        assert error["code"] == -32603 and "later does not exist" in error["message"]
+        assert site.requests == []
+        (scratch.home / "later").write_text("now")
+        assert "result" in bridge.ask("tools/list", _modern=True)
+        assert site.requests[0].headers["x-file"] == f"now {scratch.home}"
+
+
+def test_an_unset_variable_is_said_to_be_the_bridges() -> None:
+    with ModernSite() as site, bridge_to(site.url, "--header", "X: ${env:NOT_SET}") as bridge:
+        message = bridge.ask("tools/list", _modern=True)["error"]["message"]
+        assert "NOT_SET is not set in the bridge's environment" in message
+        assert site.requests == []
+
+
+# --- logins
+
+
+@pytest.fixture
+def far(scratch: Scratch) -> Authority:
+    """An authorization server, and the config's entry for the MCP server that wants its tokens."""
+    opened = scratch.own(Authority())
+    scratch.configure({"far": {"url": opened.url}})
+    return opened
+
+
+def test_a_stored_login_is_used_and_refreshed(scratch: Scratch, far: Authority) -> None:
+    code, _, said = log_in(scratch, "far")
+    assert code == 0, said
+    with bridge_to(far.url, environment=scratch.environment(**KEYRING)) as bridge:
+        assert text_of(bridge.call_modern("echo", text="logged in")) == "logged in"
+        assert (far.count("refresh"), far.count("401")) == (0, far.count("401"))
+        before = far.count("401")
+        far.set(end_access=True)
+        ids = [bridge.begin("tools/call", _modern=True, name="echo", arguments={"text": "x"}) for _ in range(5)]
+        assert [text_of(bridge.answer_to(id)) for id in ids] == ["x"] * 5
+        assert (far.count("refresh"), far.count("reuse")) == (1, 0)
+        assert far.count("401") > before
+        bridge.open()
+        assert text_of(bridge.call("echo", text="legacy")) == "legacy"
+        assert bridge.leave() == []
+        assert "Bearer" not in bridge.stderr()
+
+
+def test_a_login_made_meanwhile_is_used_by_a_bridge_that_runs(scratch: Scratch, far: Authority) -> None:
+    with bridge_to(far.url, environment=scratch.environment(**KEYRING)) as bridge:
+        error = bridge.ask("tools/list", _modern=True)["error"]
+        assert error["code"] == -32603 and "hearth auth login far" in error["message"]
+        code, _, said = log_in(scratch, "far")
+        assert code == 0, said
+        assert "result" in bridge.ask("tools/list", _modern=True)
+
+
+def test_who_has_no_entry_is_told_to_make_one(scratch: Scratch, far: Authority) -> None:
+    scratch.configure({})
+    with bridge_to(far.url, environment=scratch.environment(**KEYRING)) as bridge:
+        message = bridge.ask("tools/list", _modern=True)["error"]["message"]
+        assert "hearth add NAME --url URL" in message and "hearth auth login NAME" in message
+
+
+def test_a_header_of_ones_own_wins_over_a_login(scratch: Scratch, far: Authority) -> None:
+    code, _, said = log_in(scratch, "far")
+    assert code == 0, said
+    words = ("--header", "authorization: Bearer wrong")
+    with bridge_to(far.url, *words, environment=scratch.environment(**KEYRING)) as bridge:
+        assert "HTTP 401" in bridge.ask("tools/list", _modern=True)["error"]["message"]
+        assert far.count("refresh") == 0
+
+
+# --- certificates
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", None])
+def test_a_certificate_is_verified(variable: str | None) -> None:
+    with scratch_home() as home:
+        place = Path(home) / "certificates"
+        place.mkdir()
+        authority = CertificateAuthority(place)
+        extra = {variable: str(authority.file)} if variable else {}
+        with LegacySite(tls=authority.context) as site, bridge_to(site.url, home=home, extra=extra) as bridge:
+            if variable:
+                bridge.open()
+                ids = [bridge.begin("tools/call", name="echo", arguments={"text": "x" * 100_000}) for _ in range(5)]
+                assert [len(text_of(bridge.answer_to(id))) for id in ids] == [100_000] * 5
+                cancelled = bridge.begin("tools/call", name="hang", arguments={})
+                bridge.next_called("notifications/message")
+                bridge.cancel(cancelled)
+                assert text_of(bridge.call("drop")) == "resumed"
+                bridge.leave()
+                assert len(site.deleted) == 1
+            else:
+                message = bridge.ask("tools/list", _modern=True)["error"]["message"]
+                assert "certificate is not trusted" in message and "SSL_CERT_FILE" in message
+                assert site.requests == []

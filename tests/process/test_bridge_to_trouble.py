@@ -1,0 +1,332 @@
+"""`hearth bridge --to` when the server, the way to it or the client misbehaves: every request has one answer."""
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from process.kernel import until
+from process.remote_bridge import RemoteBridge, bridge_to, text_of
+from process.scripted_daemon import readable
+from process.sites.legacy import LegacySite, content
+from process.sites.modern import ModernSite
+from process.sites.web import Reply, Request, Site
+
+QUICK = {"HEARTH_BRIDGE_PATIENCE": "0.3"}
+
+
+class Wicked(Site):
+    """A server of the modern era that does to a method of JSON-RPC, or of HTTP, what the test says."""
+
+    def __init__(self, **doings: Callable[[Request, Reply], Any]) -> None:
+        super().__init__()
+        self.doings = doings
+
+    async def serve(self, request: Request, reply: Reply) -> None:
+        message = request.message if request.method == "POST" else {}
+        await self.doings.get(message.get("method", request.method), answer)(request, reply)
+
+
+async def answer(request: Request, reply: Reply) -> None:
+    await reply.json({"jsonrpc": "2.0", "id": request.message["id"], "result": {"seen": request.message["method"]}})
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def error_of(message: dict[str, Any]) -> str:
+    assert message["error"]["code"] == -32603
+    sentence: str = message["error"]["message"]
+    return sentence
+
+
+# --- the way to the server
+
+
+def test_a_server_that_is_away_is_told_and_found_again() -> None:
+    with LegacySite() as site:
+        site.close()
+        with bridge_to(site.url, extra=QUICK) as bridge:
+            sentence = error_of(bridge.ask("tools/list", _modern=True))
+            assert "cannot be reached (Connection refused)" in sentence and "--to" in sentence
+            site.open()
+            bridge.open()
+            assert text_of(bridge.call("echo", text="back")) == "back"
+
+
+def test_a_request_waits_for_a_server_that_is_restarting() -> None:
+    with LegacySite() as site, bridge_to(site.url) as bridge:
+        bridge.open()
+        site.close()
+        id = bridge.begin("tools/call", name="echo", arguments={"text": "waited"})
+        assert bridge.is_silent()
+        site.open()
+        assert text_of(bridge.answer_to(id)) == "waited"
+        assert len(site.seen("tools/call")) == 1
+
+
+def test_a_socket_that_is_not_there_is_named() -> None:
+    with bridge_to("unix:/nowhere/at/all.sock", extra=QUICK) as bridge:
+        assert "unix:/nowhere/at/all.sock cannot be reached (No such file" in error_of(bridge.ask("ping"))
+        assert error_of(bridge.ask("ping"))
+        assert bridge.leave() == []
+
+
+def test_a_host_that_has_no_address_is_named() -> None:
+    with bridge_to("http://nobody.invalid/mcp", extra=QUICK) as bridge:
+        assert "http://nobody.invalid cannot be reached" in error_of(bridge.ask("ping"))
+
+
+def test_something_that_is_no_http_is_told() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(10)
+        writer.write(b"220 mail.example ESMTP\r\n\r\n")
+        await writer.drain()
+
+    class Mail(Wicked):
+        async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.closing(writer):
+                await talk(reader, writer)
+
+    with Mail() as site, bridge_to(site.url, extra=QUICK) as bridge:
+        assert "no HTTP" in error_of(bridge.ask("ping"))
+
+
+# --- the client's lines
+
+
+def test_what_is_no_message_is_refused_and_the_rest_goes_on() -> None:
+    with Wicked() as site, bridge_to(site.url) as bridge:
+        bridge.write(b'{"jsonrpc":\n')
+        bridge.write(b"\xff\xfe\n[]\n7\n")
+        bridge.write(b'{"jsonrpc":"2.0","id":"deep","method":"x","params":' + b"[" * 200_000 + b"]" * 200_000 + b"}\n")
+        found = [bridge.read() for _ in range(5)]
+        assert sorted(message["error"]["code"] for message in found) == [-32700, -32700, -32600, -32600, -32600]
+        assert [message["id"] for message in found if "id" in message] == ["deep"]
+        assert bridge.ask("ping")["result"] == {"seen": "ping"}
+        assert len(site.requests) == 1
+
+
+def test_an_id_in_use_is_refused() -> None:
+    async def hang(request: Request, reply: Reply) -> None:
+        await reply.gone.wait()
+
+    with Wicked(hang=hang) as site, bridge_to(site.url, extra={"HEARTH_BRIDGE_EOF_GRACE": "0.2"}) as bridge:
+        bridge.send({"jsonrpc": "2.0", "id": 1, "method": "hang"})
+        until(lambda: site.requests, "the first is asked")
+        bridge.send({"jsonrpc": "2.0", "id": 1.0, "method": "ping"})
+        assert bridge.read()["error"]["code"] == -32600
+        assert len(site.requests) == 1
+
+
+def test_a_batch_of_the_client_is_answered_whole() -> None:
+    async def both(request: Request, reply: Reply) -> None:
+        ids = [item["id"] for item in json.loads(request.body) if "id" in item]
+        await reply.json([{"jsonrpc": "2.0", "id": ids[0], "result": {}}])
+
+    class Batching(Wicked):
+        async def serve(self, request: Request, reply: Reply) -> None:
+            await both(request, reply)
+
+    with Batching() as site, bridge_to(site.url) as bridge:
+        bridge.write(b'[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":2,"method":"b"}]\n')
+        first, second = bridge.read(), bridge.read()
+        assert [item["id"] for item in first] == [1]  # type: ignore[attr-defined]
+        assert [(item["id"], item["error"]["code"]) for item in second] == [(2, -32603)]  # type: ignore[attr-defined]
+
+
+# --- the server's answers
+
+
+def test_a_message_that_is_spread_over_lines_reaches_the_client_on_one() -> None:
+    async def pretty(request: Request, reply: Reply) -> None:
+        body = json.dumps({"jsonrpc": "2.0", "id": request.message["id"], "result": {"a": "x"}}, indent=2)
+        await reply.send(200, body.replace("\n", "\r\n").encode(), "application/json; charset=utf-8")
+
+    async def spread(request: Request, reply: Reply) -> None:
+        body = json.dumps({"jsonrpc": "2.0", "id": request.message["id"], "result": {"b": "y"}}, indent=2)
+        await reply.stream()
+        await reply.raw(b"\xef\xbb\xbf" + b"".join(b"data: %b\r\n" % line.encode() for line in body.split("\n")))
+        await reply.raw(b"\r\n")
+        await reply.end()
+
+    with Wicked(pretty=pretty, spread=spread) as site, bridge_to(site.url) as bridge:
+        assert bridge.ask("pretty")["result"] == {"a": "x"}
+        assert bridge.ask("spread")["result"] == {"b": "y"}
+
+
+def test_a_second_answer_is_dropped() -> None:
+    async def twice(request: Request, reply: Reply) -> None:
+        await reply.stream()
+        for number in range(2):
+            await reply.event({"jsonrpc": "2.0", "id": request.message["id"], "result": {"number": number}})
+        await reply.event({"jsonrpc": "2.0", "id": 99, "result": {}})
+        await reply.end()
+
+    with Wicked(twice=twice) as site, bridge_to(site.url) as bridge:
+        assert bridge.ask("twice")["result"] == {"number": 0}
+        assert bridge.ask("ping")["result"] == {"seen": "ping"}
+        assert bridge.leave() == []
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "words"),
+    [
+        (b"{]", "application/json", "no message"),
+        (b'{"jsonrpc":"2.0","id":77,"result":{}}', "application/json", "no answer to what it was asked"),
+        (b'{"jsonrpc":"2.0","method":"x"}', "application/json", "no answer to what it was asked"),
+        (b"", "", "with nothing instead of JSON"),
+        (b"\x1f\x8b", "application/octet-stream", "application/octet-stream instead of JSON"),
+    ],
+)
+def test_what_is_no_answer_becomes_an_error(body: bytes, kind: str, words: str) -> None:
+    async def odd(request: Request, reply: Reply) -> None:
+        await reply.send(200, body, kind)
+
+    with Wicked(odd=odd) as site, bridge_to(site.url) as bridge:
+        assert words in error_of(bridge.ask("odd"))
+        assert bridge.ask("ping")["result"] == {"seen": "ping"}
+
+
+def test_an_event_over_the_limit_is_an_error_and_the_next_is_not() -> None:
+    async def huge(request: Request, reply: Reply) -> None:
+        await reply.stream()
+        await reply.raw(b"data: " + b"x" * (1 << 20))
+        for _ in range(64):
+            await reply.raw(b"x" * (1 << 20))
+        await reply.raw(b"\n\n")
+        await reply.end()
+
+    with Wicked(huge=huge) as site, bridge_to(site.url) as bridge:
+        assert "over the limit" in error_of(bridge.ask("huge"))
+        assert bridge.ask("ping")["result"] == {"seen": "ping"}
+
+
+def test_a_large_answer_passes() -> None:
+    with ModernSite() as site, bridge_to(site.url) as bridge:
+        text = "ä" * 2_000_000
+        assert text_of(bridge.call_modern("echo", text=text)) == text
+
+
+def test_a_server_that_asks_to_wait_is_asked_again() -> None:
+    times = 0
+
+    async def later(request: Request, reply: Reply) -> None:
+        nonlocal times
+        times += 1
+        if times == 1:
+            await reply.send(429 if request.message["id"] == 1 else 503, b"", Retry_After="1")
+        else:
+            await answer(request, reply)
+
+    async def never(request: Request, reply: Reply) -> None:
+        await reply.send(503, b"", Retry_After="3600")
+
+    with Wicked(later=later, never=never) as site, bridge_to(site.url) as bridge:
+        assert bridge.ask("later")["result"] == {"seen": "later"}
+        assert "HTTP 503" in error_of(bridge.ask("never"))
+        assert len(site.requests) == 3
+
+
+def test_redirects_are_followed_at_home_and_nowhere_else() -> None:
+    other = f"http://127.0.0.1:{free_port()}/mcp"
+
+    class Moving(Wicked):
+        async def serve(self, request: Request, reply: Reply) -> None:
+            if request.message["method"] == "away":
+                await reply.send(307, b"", Location=other)
+            elif request.target == "/mcp":
+                await reply.send(308, b"", Location="/new/mcp?a=1")
+            else:
+                await answer(request, reply)
+
+    with Moving() as site, bridge_to(site.url, "--header", "X-Key: s3cret") as bridge:
+        assert bridge.ask("ping")["result"] == {"seen": "ping"}
+        assert site.requests[-1].target == "/new/mcp?a=1"
+        assert "redirects to another server" in error_of(bridge.ask("away"))
+
+
+def test_a_kept_connection_that_ended_is_replaced() -> None:
+    with Wicked() as site, bridge_to(site.url) as bridge:
+        for _ in range(3):
+            assert bridge.ask("tools/call")["result"] == {"seen": "tools/call"}
+            for writer in list(site._writers):
+                site._loop.call_soon_threadsafe(writer.close)
+            until(lambda: not site._writers, "the server has closed it")
+        assert len(site.requests) == 3
+
+
+# --- the client's pace
+
+
+class Flooding(Wicked):
+    """Says something on a stream for as long as it is read; `said` counts."""
+
+    said = 0
+
+    async def serve(self, request: Request, reply: Reply) -> None:
+        if request.message.get("method") != "flood":
+            await answer(request, reply)
+            return
+        await reply.stream()
+        notice = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x" * 10_000}}
+        while not reply.gone.is_set():
+            await reply.event(notice)
+            self.said += 1
+            await asyncio.sleep(0)
+
+
+def resident_bytes(bridge: RemoteBridge) -> int:
+    with open(f"/proc/{bridge.child.pid}/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def is_still(count: Callable[[], int]) -> bool:
+    before = count()
+    with contextlib.suppress(AssertionError):
+        until(lambda: count() != before, "it goes on", 0.5)
+    return count() == before
+
+
+def test_a_client_that_does_not_read_stops_the_stream_and_can_still_cancel() -> None:
+    with Flooding() as site, bridge_to(site.url) as bridge:
+        id = bridge.begin("flood", _modern=True)
+        until(lambda: is_still(lambda: site.said) and site.said > 10, "the stream stands still")
+        assert resident_bytes(bridge) < 60 << 20
+        bridge.cancel(id)
+        until(lambda: not site._handlers, "the stream was closed")
+        # What had been read is delivered; then nothing more comes of it.
+        ping = bridge.begin("ping", _modern=True)
+        assert bridge.answer_to(ping)["result"] == {"seen": "ping"}
+
+
+def test_a_client_that_stops_reading_for_good_is_no_reason_not_to_end() -> None:
+    with Flooding() as site, bridge_to(site.url, extra={"HEARTH_BRIDGE_EOF_GRACE": "0.2"}) as bridge:
+        bridge.begin("flood", _modern=True)
+        until(lambda: is_still(lambda: site.said) and site.said > 10, "the stream stands still")
+        bridge.end_input()
+        assert bridge.wait() == 0
+
+
+def test_a_client_that_is_gone_ends_it() -> None:
+    with Flooding() as site, bridge_to(site.url) as bridge:
+        bridge.begin("flood", _modern=True)
+        assert readable(bridge.output, 10)
+        bridge.output.close()
+        assert bridge.wait() == 0
+
+
+def test_many_requests_at_once_are_each_answered_once() -> None:
+    with ModernSite() as site, bridge_to(site.url) as bridge:
+        ids = [bridge.begin("tools/call", _modern=True, name="echo", arguments={"text": "x"}) for _ in range(500)]
+        rest = bridge.leave()
+        assert sorted(message["id"] for message in rest) == ids
+        assert all(message["result"]["content"] == content("x")["content"] for message in rest)

@@ -1,0 +1,23 @@
+"""The same scenario and clients through `hearth bridge --to`, on Hearth's own HTTP."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from process.scripted_daemon import SCRIPT
+from real.board import scenario
+from real.clients import Command, Player, play
+from real.comparison import assert_same
+from real.home import RealHome
+from real.scenario.python_client import Document
+
+pytestmark = pytest.mark.real
+
+
+def test_a_client_sees_what_it_sees_without(home: RealHome, player: Player, direct: Document) -> None:
+    address = f"unix:{home.on_socket().socket}:/mcp/board"
+    words = [sys.executable, "-I", "-S", str(Path(SCRIPT)), "--to", address]
+    found = play(player, Command(words, home.scratch.environment(), str(home.scratch.home)), scenario())
+    assert_same(found, direct)
+    assert found["opening"]["protocolVersion"] == direct["opening"]["protocolVersion"]

@@ -1,0 +1,71 @@
+"""Threads, gates and lanes."""
+
+from threading import Barrier, Event, Lock
+
+from hearth.bridge.remote.crew import WORKERS_LIMIT, Crew, Gate, Lane
+
+BOUND_SECONDS = 20
+
+
+def rest(crew: Crew) -> None:
+    while not crew.is_idle():
+        crew.rest(BOUND_SECONDS)
+
+
+def test_a_gate_opens_once_and_for_all() -> None:
+    gate = Gate()
+    assert not gate.wait(0.01)
+    gate.open()
+    gate.open()
+    assert gate.wait() and gate.wait()
+    assert Gate(is_open=True).wait()
+
+
+def test_so_many_work_at_once_and_the_others_after_them() -> None:
+    crew, lock = Crew(), Lock()
+    busy = most = done = 0
+    full = Barrier(WORKERS_LIMIT)
+
+    def work() -> None:
+        nonlocal busy, most, done
+        with lock:
+            busy += 1
+            most = max(most, busy)
+            number = done
+        if number < WORKERS_LIMIT and full.n_waiting < WORKERS_LIMIT and not full.broken:
+            full.wait(BOUND_SECONDS)
+        with lock:
+            busy -= 1
+            done += 1
+
+    for _ in range(WORKERS_LIMIT):
+        crew.start(work)
+    rest(crew)
+    assert (most, done) == (WORKERS_LIMIT, WORKERS_LIMIT)
+
+
+def test_what_waits_for_its_turn_is_counted_in_bytes() -> None:
+    crew, held = Crew(), Event()
+    for _ in range(WORKERS_LIMIT):
+        crew.start(lambda: bool(held.wait(BOUND_SECONDS)) and None)
+    crew.start(lambda: None, 100)
+    assert (crew.waiting_bytes, crew.is_idle()) == (100, False)
+    held.set()
+    rest(crew)
+    assert crew.waiting_bytes == 0
+
+
+def test_a_lane_keeps_the_order_and_survives_what_fails() -> None:
+    crew = Crew()
+    lane = Lane(crew)
+    seen: list[int] = []
+
+    def work(number: int) -> None:
+        seen.append(number)
+        if number % 3 == 0:
+            raise ValueError("x")
+
+    for number in range(100):
+        lane.put(lambda number=number: work(number), 1)  # type: ignore[misc]
+    rest(crew)
+    assert seen == list(range(100))
