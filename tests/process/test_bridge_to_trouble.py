@@ -330,3 +330,36 @@ def test_many_requests_at_once_are_each_answered_once() -> None:
         rest = bridge.leave()
         assert sorted(message["id"] for message in rest) == ids
         assert all(message["result"]["content"] == content("x")["content"] for message in rest)
+
+
+def test_a_crowd_of_requests_that_hang_holds_up_neither_a_cancellation_nor_an_answer_to_the_server() -> None:
+    with LegacySite() as site, bridge_to(site.url) as bridge:
+        bridge.open()
+        asking = bridge.begin("tools/call", name="ask", arguments={})
+        question = bridge.next_called("elicitation/create")
+        hanging = [bridge.begin("tools/call", name="hang", arguments={}) for _ in range(200)]
+        until(lambda: len(site.seen("tools/call")) >= 128, "as many as may be are asked")
+        bridge.send(
+            {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {"name": "Ada"}}}
+        )
+        assert text_of(bridge.answer_to(asking)) == "hello Ada"
+        bridge.cancel(hanging[0])
+        until(lambda: site.withdrawn, "the server was told")
+        for id in hanging[1:]:
+            bridge.cancel(id)
+        assert text_of(bridge.call("echo", text="free again")) == "free again"
+        # Those that had not been asked yet never are.
+        assert len(site.seen("tools/call")) < 202
+
+
+def test_a_flood_before_the_handshake_is_done_waits_for_it() -> None:
+    with LegacySite() as site, bridge_to(site.url) as bridge:
+        info = {"name": "test", "version": "1"}
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
+        calls = ({"name": "echo", "arguments": {"text": "x"}} for _ in range(300))
+        bridge.send(
+            {"jsonrpc": "2.0", "id": "first", "method": "initialize", "params": params},
+            {"jsonrpc": "2.0", "method": "notifications/initialized"},
+            *({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call} for id, call in enumerate(calls)),
+        )
+        assert len([message for message in bridge.leave() if "result" in message]) == 301

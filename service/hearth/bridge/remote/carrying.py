@@ -65,6 +65,8 @@ class Carrier:
         self.repeated = Repeated()
         self._crew = Crew()
         self._lane = Lane(self._crew)
+        # What the bridge itself has to tell the client.
+        self._asides = Lane(self._crew)
         self._lock = allocate_lock()
         self._inquiries: dict[Key, Inquiry] = {}
         # What has to be taken before a message of a session may be sent; closed anew by each that others wait for.
@@ -85,9 +87,13 @@ class Carrier:
                 self._crew.do(lambda line=line: self.carry(line))  # type: ignore[misc]
             while splitter.oversize:
                 self._refuse_oversize(*splitter.oversize.pop(0))
-            while self._crew.waiting_bytes > _WAITING_LIMIT_BYTES:
+            while self._waiting_bytes > _WAITING_LIMIT_BYTES:
                 sleep(_WAITING_LOOK_SECONDS)
         self._end()
+
+    @property
+    def _waiting_bytes(self) -> int:
+        return self._crew.waiting_bytes + self._lane.waiting_bytes + self._asides.waiting_bytes
 
     # --- up
 
@@ -108,12 +114,16 @@ class Carrier:
 
     def _say(self, line: bytes) -> None:
         """Tell the client something of our own, without waiting for it to read."""
-        self._crew.start(lambda: self.outlet.deliver([line]))
+        self._asides.put(lambda: self.outlet.deliver([line]), len(line))
 
     def _refuse_oversize(self, head: bytes, tail: bytes) -> None:
-        answer, _ = replies.too_large(head, tail, MESSAGE_LIMIT_BYTES)
-        if answer:
-            self._say(answer)
+        """An error in its place: to the server if it was the answer to a question, or else to the client."""
+        to_client, to_server = replies.too_large(head, tail, MESSAGE_LIMIT_BYTES)
+        [answer], _ = messages.read(to_client or to_server or b"")
+        if self.session.may_answer(answer):
+            self._crew.start_now(lambda: self.post(answer.raw))
+        else:
+            self._say(answer.raw)
 
     def _ask(self, line: bytes, requests: list[Message], is_array: bool) -> None:
         gate = self._gate
@@ -129,7 +139,7 @@ class Carrier:
             self._refuse_twice(inquiry, twice)
         elif inquiry.method == INITIALIZE:
             self._gate = opened = Gate()
-            self._crew.start(lambda: self._open(inquiry, opened))
+            self._crew.start_now(lambda: self._open(inquiry, opened))
         elif inquiry.method == LISTEN:
             self._crew.start_apart(inquiry.run)
         else:
@@ -156,12 +166,12 @@ class Carrier:
             self.session.note(message)
             before, self._gate = self._gate, Gate()
             after = self._gate
-            self._crew.start(lambda: self._introduce(message.raw, before, after))
+            self._crew.start_now(lambda: self._introduce(message.raw, before, after))
         elif message.method is not None:
             self._tell_later(message.raw, message if message.version else None)
         elif message.is_response:
             if self.session.may_answer(message):
-                self._crew.start(lambda: self.post(message.raw), len(message.raw))
+                self._crew.start_now(lambda: self.post(message.raw))
         else:
             self._say(replies.error(None, replies.INVALID_REQUEST, "this is neither a request nor a notification"))
 
@@ -193,7 +203,7 @@ class Carrier:
         if inquiry is None or key is None or inquiry.method == INITIALIZE or not self.settle(inquiry, key):
             return
         if inquiry.version is None:
-            self._crew.start(lambda: self._cancel(inquiry, message.raw))
+            self._crew.start_now(lambda: self._cancel(inquiry, message.raw))
         else:
             inquiry.call.give_up()
 
@@ -201,8 +211,8 @@ class Carrier:
         """Tell a legacy server, to which a connection that ends means nothing; but never of what it did not get."""
         if not inquiry.owed and not inquiry.call.wait_until_sent(0):
             inquiry.call.give_up()
-            return
-        if inquiry.call.wait_until_sent(TELL_SECONDS):
+        # What is being written at this moment is not told of, and not finished.
+        if inquiry.call.wait_until_sent(TELL_SECONDS if inquiry.owed else 0):
             self.post(line)
         if not inquiry.owed:
             # Some servers then answer with an error, others never: nobody reads it.
@@ -291,12 +301,14 @@ class Carrier:
 
     def _listen(self) -> None:
         """Hear what the server says by itself in the session that there is now."""
-        if self._listener:
-            self._listener.call.give_up()
         if self._ended or not self.session.generation:
             return
-        self._listener = Listener(self)
-        self._crew.start_apart(self._listener.run)
+        listener = Listener(self)
+        with self._lock:
+            former, self._listener = self._listener, listener
+        if former:
+            former.call.give_up()
+        self._crew.start_apart(listener.run)
 
     # --- the end
 

@@ -67,6 +67,12 @@ class Crew:
             # No thread is to be had; waiting is better than never.
             self._run(work)
 
+    def start_now(self, work: "Work") -> None:
+        """Have it done past all that wait: a place may be free only once it is done."""
+        with self._lock:
+            self._active += 1
+        start_new_thread(self._run, (work,))
+
     def start_apart(self, work: "Work") -> None:
         """Have it done at once, by somebody who is not waited for."""
         start_new_thread(self.do, (work,))
@@ -75,7 +81,7 @@ class Crew:
         while True:
             self.do(work)
             with self._lock:
-                if not self._waiting:
+                if not self._waiting or self._active > WORKERS_LIMIT:
                     self._active -= 1
                     break
                 work, size = self._waiting.pop(0)
@@ -108,17 +114,20 @@ class Lane:
     def __init__(self, crew: Crew) -> None:
         self._crew = crew
         self._lock = allocate_lock()
-        self._waiting: list[Work] = []
+        self._waiting: list[tuple[Work, int]] = []
         self._is_busy = False
+        # Of what waits for its turn.
+        self.waiting_bytes = 0
 
     def put(self, work: "Work", size: int) -> None:
-        """Do it after what was put before."""
+        """Do it after what was put before. `size`: bytes that it holds until then."""
         with self._lock:
-            self._waiting.append(work)
+            self._waiting.append((work, size))
+            self.waiting_bytes += size
             if self._is_busy:
                 return
             self._is_busy = True
-        self._crew.start(self._run, size)
+        self._crew.start_now(self._run)
 
     def _run(self) -> None:
         while True:
@@ -126,5 +135,6 @@ class Lane:
                 if not self._waiting:
                     self._is_busy = False
                     return
-                work = self._waiting.pop(0)
+                work, size = self._waiting.pop(0)
+                self.waiting_bytes -= size
             self._crew.do(work)

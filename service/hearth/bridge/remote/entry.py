@@ -1,7 +1,10 @@
 """The start and the interruption of a bridge to an HTTP server."""
 
 import os
+import sys
 from _signal import SIG_DFL, SIGINT, SIGTERM, default_int_handler, getsignal, signal  # type: ignore[import-not-found]
+from _thread import start_new_thread
+from time import sleep
 
 from hearth.bridge import stdio
 from hearth.bridge.options import UsageError
@@ -14,6 +17,10 @@ if TYPE_CHECKING:
     from hearth.bridge.options import Options
 
 
+# Longer than a client takes for its first question.
+_PRELOAD_DELAY_SECONDS = 0.5
+
+
 def run(options: "Options") -> None:
     """Carry between the client and the server that --to names. Returns never; raises UsageError."""
     try:
@@ -23,7 +30,22 @@ def run(options: "Options") -> None:
     stdio.make_whole()
     carrier = Carrier(options, target)
     _leave_on_signals(carrier)
+    start_new_thread(_preload, ())
     carrier.run()
+
+
+def _preload() -> None:
+    """Load what trouble will need, behind the first question: later an upgrade may have taken the files away."""
+    sleep(_PRELOAD_DELAY_SECONDS)
+    try:
+        from hearth.bridge import ready  # noqa: F401
+
+        if sys.platform == "win32":
+            from hearth.bridge import child_windows  # noqa: F401
+        else:
+            from hearth.bridge import child  # noqa: F401
+    except Exception as exc:
+        stdio.remark(f"a part of the bridge cannot be loaded: {exc}")
 
 
 def _leave_on_signals(carrier: Carrier) -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # A keyring may ask a person to unlock it, and an authorization server may take its time.
 ERRAND_SECONDS = 60.0
+# More than the file of all logins has (upstreams/http/oauth/store.py).
+_LOGINS_LIMIT_BYTES = 4 * 1024 * 1024
 AUTHORIZATION = "authorization"
 _MARK = b"errand "
 
@@ -63,9 +65,9 @@ class Identity:
         return not self._has_own and self._target.socket is None
 
     def _is_due(self) -> bool:
-        """Whether the login has to be asked for: nobody is where nobody ever logged in to anything."""
+        """Whether the login has to be asked for: nobody is where nobody ever logged in to such a host."""
         if not self._is_known:
-            return os.path.exists(oauth_file())
+            return _mentions(oauth_file(), self._target.authority)
         return self._until is not None and time() >= self._until
 
     def _log_in(self, refusal: list[str]) -> None:
@@ -83,6 +85,15 @@ class Identity:
                 raise Unreachable("the references in --header could not be filled in")
             values = [str(value) for value in found]
         return {name: value for (name, _), value in zip(self._given, values, strict=True)}
+
+
+def _mentions(path: str, host: str) -> bool:
+    """Whether that file has anything about the host: most have not, and an errand takes a quarter of a second."""
+    try:
+        with open(path, "rb") as file:
+            return host.lower().encode() in file.read(_LOGINS_LIMIT_BYTES).lower()
+    except OSError:
+        return False
 
 
 def _digest(bearer: str) -> str:

@@ -10,6 +10,8 @@ from hearth.bridge.remote.messages import INITIALIZE, INITIALIZED, Key, Message,
 _ID_LIMIT_CHARACTERS = 4096
 # Subscriptions that are told again; more are no client's.
 _TOLD_LIMIT = 1000
+# Questions that may be open; of more than that, those that were asked first are not answered any more.
+_QUESTIONS_LIMIT = 10_000
 _SET_LEVEL, _SUBSCRIBE, _UNSUBSCRIBE = "logging/setLevel", "resources/subscribe", "resources/unsubscribe"
 
 
@@ -81,6 +83,8 @@ class Session:
     def asked(self, question: Message) -> None:
         """The server has asked the client something."""
         if question.key and question.id is not None:
+            while len(self._questions) >= _QUESTIONS_LIMIT:
+                self._questions.pop(next(iter(self._questions)), None)
             self._questions[question.key] = (self.generation, question.id)
 
     def may_answer(self, answer: Message) -> bool:
