@@ -169,8 +169,7 @@ class Router:
             self._pass_on(session, method, message)
         (batch or session.outlet).finish(tag, keep, drop)
         if replay and keep:
-            # The client's lists are of another daemon; it is told what it was promised.
-            self._subscriptions.tell(session, KINDS)
+            self._subscriptions.renew(session)
 
     def _cancelled(self, session: Session, params: json.Fields) -> str | None:
         if "requestId" not in params:

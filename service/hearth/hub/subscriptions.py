@@ -59,6 +59,11 @@ class Subscriptions:
             for listen in session.listens.values():
                 listen.changed(CHANGES[notice][0])
 
+    def renew(self, session: Session) -> None:
+        """A client's lists are of another daemon: it is told what it was promised; of one server, what that has."""
+        offerings = self._catalogue.view(session).offerings if session.server is not None else []
+        self.tell(session, [kind for kind in KINDS if all(each.has(kind.capability) for _, each in offerings)])
+
     # --- modern clients
 
     def listen(self, call: Call, params: json.Fields) -> None:

@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -112,13 +113,16 @@ def test_garbage_is_thrown_away_and_said_so(folder: Path, content: bytes, caplog
     assert "is thrown away" in caplog.text
 
 
-def test_half_a_file_of_a_daemon_that_was_killed_is_swept(folder: Path) -> None:
+def test_half_a_file_is_swept_unless_somebody_may_be_writing_it(folder: Path) -> None:
     daemon(folder).write("a", Record(WHO, OPENING))
     [file] = files(folder)
-    (folder / f"{file.name}.4711").write_bytes(b'{"version"')
+    half, fresh = folder / f"{file.name}.4711", folder / f"{file.name}.4712"
+    for each in (half, fresh):
+        each.write_bytes(b'{"version"')
+    os.utime(half, (1e9, 1e9))
     (folder / "notes").write_text("somebody else's")
     daemon(folder).sweep()
-    assert [each.name for each in files(folder)] == sorted([file.name, "notes"])
+    assert [each.name for each in files(folder)] == sorted([file.name, fresh.name, "notes"])
 
 
 def test_a_file_that_was_removed_is_a_session_that_is_over(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -129,15 +133,38 @@ def test_a_file_that_was_removed_is_a_session_that_is_over(folder: Path, caplog:
 
 
 def test_those_that_were_used_longest_ago_make_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "SESSIONS_LIMIT", 3)
-    clock = Clock()
-    first = daemon(folder, clock)
-    for id in "abcd":
-        clock.now += 1
+    monkeypatch.setattr(kept, "SESSIONS_LIMIT", 10)
+    first = daemon(folder)
+    ids = [f"id-{number}" for number in range(10)]
+    for age, id in enumerate(ids):
         first.write(id, Record(WHO, OPENING))
-        first.touch("a", clock.now + 0.5)
-    assert [id for id in "abcd" if first.read(id)] == ["a", "c", "d"]
-    assert len(files(folder)) == 3
+        moment = time.time() - 50 + age
+        os.utime(max(files(folder), key=lambda file: file.stat().st_ctime_ns), (moment, moment))
+    first.touch(ids[0], time.time())
+    first.write("new", Record(WHO, OPENING))
+    assert first.read(ids[0]) and first.read(ids[-1]) and first.read("new")
+    assert first.read(ids[1]) is None
+    assert len(files(folder)) == 10
+    for number in range(20):
+        first.write(f"more-{number}", Record(WHO, OPENING))
+        assert first.read(f"more-{number}") and len(files(folder)) <= 10
+
+
+def test_what_another_process_has_used_meanwhile_is_not_over(folder: Path) -> None:
+    clock = Clock()
+    clock.now = time.time()
+    one, other = daemon(folder, clock), daemon(folder, clock)
+    for id in "ab":
+        one.write(id, Record(WHO, OPENING))
+    other.sweep()
+    one.write("c", Record(WHO, OPENING))
+    clock.now += TTL - 1
+    one.touch("a", clock.now)
+    clock.now += 2
+    other.sweep()
+    assert other.read("a") == Record(WHO, OPENING)
+    assert other.read("b") is None and other.read("c") is None
+    assert len(files(folder)) == 1
 
 
 def test_one_with_too_much_to_keep_is_not_kept_at_all(folder: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 SESSIONS_LIMIT = 1000
 # An opening has a few hundred bytes, a subscription a hundred; one that has more to keep ends with its daemon.
 SIZE_LIMIT_BYTES = 256 * 1024
+# Nobody takes longer to write one.
+_WRITING_SECONDS = 60.0
 _VERSION = 1
 _ENDING = ".json"
 
@@ -53,7 +55,8 @@ class KeptSessions:
         self._folder = folder
         self._ttl = ttl
         self._now = now
-        # When each was last used, by the name of its file. Read once: nobody else writes there while this daemon lives.
+        # When each was last used, by the name of its file, as far as it is known here: `hearth serve` in a terminal
+        # may serve HTTP beside the daemon.
         self._used: dict[str, float] | None = None
         self._complained = False
         # It was there, and nobody else's, when it was last looked at; that takes longer than writing a file.
@@ -62,13 +65,9 @@ class KeptSessions:
     def read(self, id: str) -> Record | None:
         """The session of that id, if there was one and it is not over."""
         name = _name(id)
-        used = self._index().get(name)
-        if used is None:
-            return None
-        if used <= self._now() - self._ttl:
-            self._remove(name)
-            return None
         try:
+            if self._is_over(name):
+                return None
             data = private_files.read(self._path(name), SIZE_LIMIT_BYTES)
             if data:
                 return _parsed(data)
@@ -81,13 +80,13 @@ class KeptSessions:
 
     def write(self, id: str, record: Record) -> None:
         """Keep it as it is now, which is when it was last used."""
-        name, used = _name(id), self._index()
+        name = _name(id)
         try:
             data = _document(record)
-            if name not in used:
+            if name not in self._index():
                 self._make_room()
             private_files.write(self._path(name), data)
-            used[name] = self._now()
+            self._index()[name] = self._now()
         except (OSError, ValueError, StartError) as exc:
             self._has_folder = False
             self._complain("written", exc)
@@ -102,6 +101,9 @@ class KeptSessions:
         index[name] = used
         try:
             os.utime(self._path(name), (used, used))
+        except FileNotFoundError:
+            # It had to make room.
+            del index[name]
         except OSError as exc:
             self._complain("written", exc)
 
@@ -112,39 +114,62 @@ class KeptSessions:
     def sweep(self) -> None:
         """Remove those that are over."""
         oldest, index = self._now() - self._ttl, self._index()
-        for name in [name for name, used in index.items() if used <= oldest]:
-            self._remove(name)
+        try:
+            for name in [name for name, used in index.items() if used <= oldest]:
+                self._is_over(name)
+        except OSError as exc:
+            self._complain("read", exc)
+
+    def _is_over(self, name: str) -> bool:
+        """Whether it is; then it is removed. The file is asked: another process may have used it since."""
+        try:
+            used = self._index()[name] = os.stat(self._path(name)).st_mtime
+        except FileNotFoundError:
+            self._index().pop(name, None)
+            return True
+        if used > self._now() - self._ttl:
+            return False
+        self._remove(name)
+        return True
 
     def _index(self) -> dict[str, float]:
         if self._used is None:
             self._used = {}
             try:
                 self._look()
-            except FileNotFoundError:
-                pass
             except OSError as exc:
                 self._complain("read", exc)
         return self._used
 
     def _look(self) -> None:
-        assert self._used is not None
-        with os.scandir(self._folder) as found:
-            for entry in found:
-                name, ending, half = entry.name.partition(_ENDING)
-                if half:
-                    # Of a daemon that was killed while it wrote.
-                    private_files.remove(entry.path)
-                elif ending and entry.is_file(follow_symlinks=False):
-                    self._used[name] = entry.stat().st_mtime
+        found: dict[str, float] = {}
+        try:
+            with os.scandir(self._folder) as entries:
+                for entry in entries:
+                    name, ending, half = entry.name.partition(_ENDING)
+                    used = entry.stat(follow_symlinks=False).st_mtime
+                    if half and used < self._now() - _WRITING_SECONDS:
+                        # Of a daemon that was killed while it wrote.
+                        private_files.remove(entry.path)
+                    elif ending and not half:
+                        found[name] = used
+        except FileNotFoundError:
+            # There is nothing yet; or what was just there is over.
+            pass
+        self._used = found
 
     def _make_room(self) -> None:
         """In the folder, which is there then, for one more. Raises StartError."""
         if not self._has_folder:
             make_private(self._folder)
             self._has_folder = True
+        if len(self._index()) < SESSIONS_LIMIT:
+            return
+        # Others may have written there, and used what they wrote. Not for each one more: it is a look at all of them.
+        self._look()
         used = self._index()
-        while len(used) >= SESSIONS_LIMIT:
-            self._remove(min(used, key=used.__getitem__))
+        for name in sorted(used, key=used.__getitem__)[: len(used) - SESSIONS_LIMIT * 9 // 10]:
+            self._remove(name)
 
     def _remove(self, name: str) -> None:
         if self._index().pop(name, None) is not None:

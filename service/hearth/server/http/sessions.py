@@ -162,8 +162,7 @@ class HttpSessions:
 
     def _open(self, who: Who, resumable: bool, book: Book | None = None) -> HttpSession:
         most, bytes_limit = self._limits()
-        if len(self._legacy) + len(self._modern) >= most:
-            self._make_room()
+        self._make_room(most)
         if len(self._legacy) + len(self._modern) >= most:
             raise Refused(f"{most} sessions are open already (max_connections)")
         outlet = HttpOutlet(bytes_limit, resumable, book)
@@ -176,25 +175,42 @@ class HttpSessions:
 
     def sweep(self) -> None:
         """End those that nobody has used for a while; of the others it is said on disk how things are."""
-        self._end_unused(self._now() - TTL_SECONDS, self._close)
-        self._kept.sweep()
+        oldest = self._now() - TTL_SECONDS
+        self._legacy = self._used_since(self._legacy, oldest)
+        self._modern = self._used_since(self._modern, oldest)
         for found in self:
             found.outlet.sweep()
+        # First: a machine that slept has lost more time than its sessions have.
         self.remember()
+        self._kept.sweep()
 
     def remember(self) -> None:
         """Have it said on disk how things are."""
         for found in self._legacy.values():
             found.remember()
 
-    def _make_room(self) -> None:
-        """Let go of those that nobody uses now. A legacy one comes back from disk when its client does."""
-        self.remember()
-        self._end_unused(self._now(), self._let_go)
+    def _used_since(self, found: dict[Key, HttpSession], oldest: float) -> dict[Key, HttpSession]:
+        """Those of them that were used since; the others are ended."""
+        unused = {key for key, each in found.items() if not each.is_open and each.used_at <= oldest}
+        for key in unused:
+            self._close(found[key])
+        return {key: each for key, each in found.items() if key not in unused}
 
-    def _end_unused(self, oldest: float, end: Callable[[HttpSession], None]) -> None:
-        self._legacy = _used_since(self._legacy, oldest, end)
-        self._modern = _used_since(self._modern, oldest, end)
+    def _make_room(self, most: int) -> None:
+        """Let go of those that were used longest ago. A legacy one comes back from disk when its client does."""
+        excess = len(self._legacy) + len(self._modern) - most + 1
+        if excess <= 0:
+            return
+        # With a call in flight only if there is no other: it would be cancelled.
+        idle = sorted(
+            (each for each in self if not each.is_open), key=lambda each: (bool(each.session.open), each.used_at)
+        )
+        gone = set(idle[:excess])
+        for each in gone:
+            each.remember()
+            self._let_go(each)
+        self._legacy = {id: each for id, each in self._legacy.items() if each not in gone}
+        self._modern = {who: each for who, each in self._modern.items() if each not in gone}
 
     def _close(self, found: HttpSession) -> None:
         if found.book:
@@ -204,13 +220,3 @@ class HttpSessions:
     def _let_go(self, found: HttpSession) -> None:
         found.outlet.end_all()
         self._hub.close_session(found.session)
-
-
-def _used_since(
-    found: dict[Key, HttpSession], oldest: float, end: Callable[[HttpSession], None]
-) -> dict[Key, HttpSession]:
-    """Those of them that were used since; the others are ended."""
-    unused = {key for key, each in found.items() if not each.is_open and each.used_at <= oldest}
-    for key in unused:
-        end(found[key])
-    return {key: each for key, each in found.items() if key not in unused}
