@@ -6,7 +6,10 @@ A file is either edited or refused; which of the two it has to be stands with it
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
+
+from hearth.clients.kinds import Table
 
 Tree = dict[str, Any]
 
@@ -389,3 +392,12 @@ ODDITIES = [
 ]
 
 CONFIGS = [*_in_json(), *_in_toml(), *ODDITIES]
+EDITED = [config for config in CONFIGS if not config.refusal]
+REFUSED = [config for config in CONFIGS if config.refusal]
+
+
+def put(folder: Path, config: Config) -> Table:
+    """Such a file, as it would be found."""
+    path = folder / config.name
+    path.write_bytes(config.data)
+    return Table(config.client, str(path), config.keys, "user", None)

@@ -16,30 +16,15 @@ from hearth.config.edits import value_at
 from hearth.config.json_lines import blank_comments
 from hearth.errors import ConfigError, HearthError
 from hearth.paths import Places
-from unit.clients.client_configs import CONFIGS, Config
+from unit.clients.client_configs import CONFIGS, EDITED, REFUSED, Config, put
 
+pytestmark = pytest.mark.usefixtures("hasty")
 BOM = b"\xef\xbb\xbf"
-EDITED = [config for config in CONFIGS if not config.refusal]
 IN_TWO_PLACES = "an entry in two places"
-REFUSED = [config for config in CONFIGS if config.refusal]
 
 
 def ids(config: Config) -> str:
     return config.title
-
-
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    # Thousands of files are written here, and no power fails.
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)
-    return tmp_path
-
-
-def put(folder: Path, config: Config) -> Table:
-    path = folder / config.name
-    path.write_bytes(config.data)
-    return Table(config.client, str(path), config.keys, "user", None)
 
 
 def content(table: Table) -> bytes:

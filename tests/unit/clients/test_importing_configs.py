@@ -11,28 +11,14 @@ from hearth.clients.kinds import Table
 from hearth.clients.texts import Secret
 from hearth.errors import ConfigError
 from hearth.paths import Places
-from unit.clients.client_configs import CONFIGS, Config
+from unit.clients.client_configs import EDITED, REFUSED, Config, put
 from unit.clients.imports import Shell, read
 
-EDITED = [config for config in CONFIGS if not config.refusal]
-REFUSED = [config for config in CONFIGS if config.refusal]
+pytestmark = pytest.mark.usefixtures("hasty")
 
 
 def answered(_: Table, name: str) -> Secret:
     return Secret("hunter2000", name)
-
-
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)
-    return tmp_path
-
-
-def put(folder: Path, config: Config) -> Table:
-    path = folder / config.name
-    path.write_bytes(config.data)
-    return Table(config.client, str(path), config.keys, "user", None)
 
 
 @pytest.mark.parametrize("config", EDITED, ids=lambda config: config.title)

@@ -20,12 +20,6 @@ TIME = {"url": "https://time.example/mcp", "headers": {"Authorization": "Bearer 
 TREE = {"theme": "dark", "mcpServers": {"git": GIT, "time": TIME}}
 
 
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    return tmp_path
-
-
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "mcp.json"

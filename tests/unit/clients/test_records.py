@@ -9,12 +9,6 @@ from hearth.clients import records
 from hearth.clients.kinds import Table
 
 
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    return tmp_path
-
-
 def table(path: Path, *keys: str) -> Table:
     return Table("cursor", str(path), keys or ("mcpServers",), "user", None)
 
