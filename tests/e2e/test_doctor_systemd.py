@@ -13,10 +13,14 @@ from e2e.conftest import World
 from e2e.systemd.client import RpcError
 from e2e.systemd.machine import until
 from e2e.systemd.seat import SERVICE, SOCKET, Seat
+from hearth.host.units import HTTP_UNIT
 
 pytestmark = [pytest.mark.systemd, pytest.mark.root, pytest.mark.timeout(300)]
 
 Environment = dict[str, str]
+
+# A unit of the test's own that holds the port for HTTP.
+TAKEN = "taken"
 
 
 class Ward:
@@ -147,6 +151,29 @@ def without_lingering(ward: Ward) -> None:
     ward.shell["SSH_CONNECTION"] = "192.0.2.1 50000 192.0.2.2 22"
 
 
+def enable_port(ward: Ward) -> None:
+    # systemd starts no socket whose service runs.
+    ward.seat.systemctl("stop", SERVICE)
+    ward.seat.run("systemctl", "--user", "enable", "--now", HTTP_UNIT)
+
+
+def enable_port_that_is_taken(ward: Ward) -> None:
+    listen = "[Socket]\nListenStream=127.0.0.1:3847\nAccept=yes\n"
+    ward.seat.write(f"{ward.units}/{TAKEN}.socket", listen)
+    ward.seat.write(f"{ward.units}/{TAKEN}@.service", "[Service]\nExecStart=/bin/true\n")
+    ward.seat.systemctl("daemon-reload")
+    ward.seat.systemctl("start", f"{TAKEN}.socket")
+    enable_port(ward)
+
+
+def disable_port(ward: Ward) -> None:
+    ward.seat.systemctl("disable", "--now", HTTP_UNIT)
+    ward.seat.run("systemctl", "--user", "stop", f"{TAKEN}.socket")
+    ward.seat.run("systemctl", "--user", "reset-failed", HTTP_UNIT)
+    ward.seat.check("sh", "-c", f"rm -f {ward.units}/{TAKEN}*")
+    ward.seat.systemctl("daemon-reload")
+
+
 def forget_shell(ward: Ward) -> None:
     ward.shell.clear()
 
@@ -218,6 +245,8 @@ FAULTS = [
         "~/.config/environment.d/proxy.conf",
         undo=forget_shell,
     ),
+    Fault("port.token", enable_port, "hearth token show", undo=disable_port),
+    Fault("port.failed", enable_port_that_is_taken, "ss -ltnp", undo=disable_port),
     Fault("folders.full", lambda ward: ward.mount("size=64k"), "Free some space", undo=Ward.unmount),
     Fault("folders.inodes", lambda ward: ward.mount("size=16m,nr_inodes=8"), "Remove files", undo=Ward.unmount),
     Fault("folders.read_only", lambda ward: ward.mount("ro"), "Make it writable", undo=Ward.unmount),

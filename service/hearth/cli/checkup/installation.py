@@ -13,7 +13,7 @@ from hearth.cli.checkup.patient import Patient
 from hearth.cli.findings import Finding, Mend
 
 OLDEST_PYTHON = (3, 11)
-_NEEDED = ("click", "msgspec", "httpx")
+_NEEDED = ("click", "msgspec", "httpx", "httptools", "starlette", "uvicorn")
 # The first line of a script that pip or uv has made; the kernel reads no more of one either.
 _FIRST_LINE_BYTES = 4096
 

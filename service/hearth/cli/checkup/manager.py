@@ -35,6 +35,8 @@ class Sight(NamedTuple):
     state: Literal["absent", "silent", "answers"]
     socket: Properties = _NOTHING
     service: Properties = _NOTHING
+    # The unit that holds a port for HTTP, where the daemon may have one.
+    http: Properties = _NOTHING
     variables: Mapping[str, str] = _NOTHING
     said: str = ""
     # What a person types to reach it.
@@ -52,15 +54,15 @@ def look(places: paths.Places) -> Sight:
     if sys.platform != "linux" or not (places.system_wide or unit.user_manager_runs()):
         return Sight("absent")
     scope = found.scope if found else ("--user",)
-    names = (found.socket, found.service) if found else ()
+    names = (found.socket, found.service, *found.more[:1]) if found else ()
     said = _ask(scope, "show", f"--property={','.join(_PROPERTIES)}", "--", *names)
     variables = _ask(scope, "show-environment", "--output=json") if said.returncode == 0 else said
     if said.returncode or variables.returncode:
         return Sight("silent", said=(said.stderr or variables.stderr).strip())
     blocks = [properties(block) for block in said.stdout.split("\n\n")] if names else []
-    socket, service = (*blocks, {}, {})[:2]
+    socket, service, http = (*blocks, {}, {}, {})[:3]
     typed = " ".join(("systemctl", *scope))
-    return Sight("answers", socket, service, parse_environment(variables.stdout), systemctl=typed)
+    return Sight("answers", socket, service, http, parse_environment(variables.stdout), systemctl=typed)
 
 
 def _ask(scope: Sequence[str], *arguments: str) -> "subprocess.CompletedProcess[str]":

@@ -15,6 +15,7 @@ from hearth.cli.checkup import (
     folders,
     installation,
     network,
+    port,
     secrets,
     servers,
     socket_file,
@@ -56,6 +57,7 @@ GROUPS = (
     _group("folders", folders.look, folders.judge),
     _UNITS,
     Group("socket", lambda patient: [] if patient.is_locked_out() else socket_file.judge(socket_file.look(patient))),
+    _group("port", port.look, port.judge),
     _group("daemon", daemon.look, daemon.judge),
     _group("clients", clients.look, clients.judge),
 )

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from hearth.cli.checkup import bridge_entries, environment, manager, network, rounds, shims
+from hearth.cli.checkup import bridge_entries, environment, manager, network, port, rounds, shims
 from hearth.cli.checkup.daemon import failures
 from hearth.cli.checkup.patient import Patient
 from hearth.cli.checkup.unit_files import interpreter
@@ -19,6 +19,31 @@ PLAIN = environment.Facts(
     now=time.time(), newest=(time.time() - 5, "/f"), open_files=1024, open_files_whose="this shell",
     is_wsl=False, has_systemd=True,
 )  # fmt: skip
+
+
+LISTENING = port.Facts(
+    "mcp-http.socket", {"ActiveState": "active", "UnitFileState": "enabled", "Listen": "127.0.0.1:3847 (Stream)"},
+    "systemctl --user", (), has_token=True, problem="",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("facts", "state", "part"),
+    [
+        (LISTENING, "port.state", "mcp-http.socket listens on 127.0.0.1:3847"),
+        (LISTENING._replace(served=["http://127.0.0.1:3848"]), "port.state", "HTTP on http://127.0.0.1:3848"),
+        (LISTENING._replace(unit={}, has_token=False, problem="x"), "port.state", "on the daemon's socket only"),
+        (LISTENING._replace(unit={**LISTENING.unit, "ActiveState": "failed"}), "port.failed", "127.0.0.1:3847"),
+        (LISTENING._replace(unit={**LISTENING.unit, "ActiveState": "inactive"}), "port.stopped", "not started"),
+        (LISTENING._replace(unit={**LISTENING.unit, "Listen": "[::]:3847 (Stream)"}), "port.remote", "[::]:3847"),
+        (LISTENING._replace(unit={**LISTENING.unit, "Listen": "[::1]:3847 (Stream)"}), "port.state", "[::1]:3847"),
+        (LISTENING._replace(has_token=False), "port.token", "no token yet"),
+        (LISTENING._replace(unit={}, served=["http://x"], problem="it is no token"), "port.token", "it is no token"),
+    ],
+)
+def test_a_port_is_named_with_what_is_the_matter_with_it(facts: port.Facts, state: str, part: str) -> None:
+    [finding] = port.judge(facts)
+    assert (finding.id, part in finding.message) == (state, True), finding
 
 
 def test_plain_surroundings_are_well() -> None:
