@@ -5,6 +5,7 @@
     ├── WireError              somebody sent bytes that do not follow the protocol
     │   ├── FrameError         … as frames
     │   ├── MessageError       … as JSON-RPC; carries the id when one could be found
+    │   │   └── OverLimit      … or more messages than it may; carries when to come back
     │   └── TooLarge           … beyond a limit
     ├── StartError             a daemon could not be started
     │   └── AlreadyRunning     … because another one is; carries who
@@ -67,6 +68,18 @@ class MessageError(WireError):
         self.rpc_code = rpc_code
         self.id = id
         self.asks = asks
+
+
+class OverLimit(MessageError):
+    """A message beyond what its client may send; the sentence names the limit and its setting."""
+
+    # Not the client's mistake in what it says: the same words will do, later.
+    def __init__(self, message: str, reason: str, id: bytes | None, retry_after: float) -> None:
+        super().__init__(message, -32603, id)
+        self.retry_after = retry_after
+        self.reason = reason
+        # Up, not down: who comes back then is let in.
+        self.data = {"reason": reason, "retryAfterSeconds": round(retry_after + 0.0005, 3)}
 
 
 class StartError(HearthError):

@@ -1,7 +1,6 @@
 """HTTP that is malformed, endless or never comes to its point: each ends by itself, and nobody else is kept waiting."""
 
 import socket
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,12 +11,22 @@ from process.kernel import BOUND_SECONDS, until
 HEAD = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: */*\r\n"
 
 
-@pytest.fixture
-def home(scratch: Scratch) -> Iterator[Scratch]:
+def started(scratch: Scratch, **settings: float) -> Scratch:
     servers = {"echo": server("echo"), "big": server("big"), "count": server("counting", scratch.home / "ledger")}
-    scratch.configure(servers, message_limit=100_000, outbound_limit=1_000_000, http_request_timeout=0.5)
+    scratch.configure(servers, message_limit=100_000, outbound_limit=1_000_000, **settings)
     scratch.start()
-    yield scratch
+    return scratch
+
+
+@pytest.fixture
+def home(scratch: Scratch) -> Scratch:
+    return started(scratch, http_request_timeout=0.5)
+
+
+@pytest.fixture
+def patient(scratch: Scratch) -> Scratch:
+    """Where a client may take its time to read."""
+    return started(scratch)
 
 
 def talk(home: Scratch, *pieces: bytes) -> bytes:
@@ -76,8 +85,8 @@ def test_requests_in_a_row_are_answered_in_a_row(home: Scratch) -> None:
     assert talk(home, ask * 20 + last).count(b'{"status":"ok"}') == 21
 
 
-def test_a_client_that_does_not_read_loses_its_stream_and_nobody_else_waits(home: Scratch) -> None:
-    stuck, lively = HttpClient(home, "/sse"), ModernHttp(home)
+def test_a_client_that_does_not_read_loses_its_stream_and_nobody_else_waits(patient: Scratch) -> None:
+    stuck, lively = HttpClient(patient, "/sse"), ModernHttp(patient)
     stream = stuck.request("GET")
     assert stream.line() == "event: endpoint"
     path = stream.line().removeprefix("data: ")
@@ -85,15 +94,15 @@ def test_a_client_that_does_not_read_loses_its_stream_and_nobody_else_waits(home
     for number in range(40):
         body = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": arguments}
         assert stuck.request("POST", body, path=path).status in (202, 404)
-    until(lambda: "its connection is dropped" in home.logged(), "the one that does not read is dropped")
-    assert "outbound_limit" in home.logged()
+    until(lambda: "its connection is dropped" in patient.logged(), "the one that does not read is dropped")
+    assert "outbound_limit" in patient.logged()
     assert lively.call("echo__echo", text="on").status == 200
     until(lambda: stuck.request("POST", body, path=path).status == 404, "its session is over")
 
 
-def test_a_client_that_does_not_read_loses_progress_but_no_answer(home: Scratch) -> None:
-    slow = ModernHttp(home).call("count__read", meta={"progressToken": 1}, key="k", delay=1000, steps=20_000)
-    assert ModernHttp(home).call("count__read", key="after", delay=1500).status == 200
+def test_a_client_that_does_not_read_for_a_moment_loses_progress_but_no_answer(patient: Scratch) -> None:
+    slow = ModernHttp(patient).call("count__read", meta={"progressToken": 1}, key="k", delay=1000, steps=20_000)
+    assert ModernHttp(patient).call("count__read", key="after", delay=1500).status == 200
     messages = slow.messages()
     assert messages[-1]["result"]["content"][0]["text"] == "read k"
     assert len(messages) < 20_000

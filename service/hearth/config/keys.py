@@ -11,6 +11,8 @@ _LARGEST_LIMIT_BYTES = 2**31
 _LARGEST_MESSAGE_BYTES = 255 * 1024 * 1024
 # More calls at once than a machine has memory for; such a number means that no limit was meant.
 _MOST_AT_ONCE = 65536
+# More messages than the daemon reads in a second; who wants no limit says 0.
+_MOST_A_SECOND = 1_000_000
 # More tools than any client takes; whoever wants no search says `mode = "full"`.
 _MOST_TOOLS = 1_000_000
 # Zero would spin.
@@ -37,6 +39,11 @@ SETTINGS: dict[str, Kind] = {
     "outbound_limit": values.size(_SMALLEST_LIMIT_BYTES, _LARGEST_LIMIT_BYTES),
     "upstream_queue_limit": values.size(_SMALLEST_LIMIT_BYTES, _LARGEST_LIMIT_BYTES),
     "max_connections": values.count(1, MIB),
+    "rate_limit": values.rate(_MOST_A_SECOND),
+    "in_flight_limit": values.count(0, _MOST_AT_ONCE),
+    "port_rate_limit": values.rate(_MOST_A_SECOND),
+    "port_in_flight_limit": values.count(0, _MOST_AT_ONCE),
+    "rate_burst": values.seconds(),
     "http_request_timeout": values.seconds(),
     "http_hosts": values.words(),
     "http_origins": values.words(),

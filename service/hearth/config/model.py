@@ -109,6 +109,11 @@ class Config(Record):
     outbound_limit: int = 64 * MIB
     upstream_queue_limit: int = 16 * MIB
     max_connections: int = 1024
+    rate_limit: float = 0.0
+    in_flight_limit: int = 0
+    port_rate_limit: float = 500.0
+    port_in_flight_limit: int = 256
+    rate_burst: float = 10.0
     http_request_timeout: float = 30.0
     http_hosts: tuple[str, ...] = ()
     http_origins: tuple[str, ...] = ()

@@ -72,11 +72,20 @@ def _list_from_text(text: str) -> object:
 
 def seconds(least: float = 0.0) -> Kind:
     """A duration. `least` above 0 is for waits that make no sense, or spin, without any length."""
-    wanted = f"must be a number of seconds from {least:g} to {LONGEST_SECONDS:.0f}"
+    return _number("a number of seconds", least, LONGEST_SECONDS)
+
+
+def rate(most: float) -> Kind:
+    """How many of something there may be in a second."""
+    return _number("a number per second", 0.0, most)
+
+
+def _number(what: str, least: float, most: float) -> Kind:
+    wanted = f"must be {what} from {least:g} to {most:.0f}"
 
     def check(value: object) -> float:
         number = math.nan if isinstance(value, bool) or not isinstance(value, int | float) else value
-        if not least <= number <= LONGEST_SECONDS:  # of NaN, neither is true
+        if not least <= number <= most:  # of NaN, neither is true
             raise BadValue(f"{wanted}, not {described(value)}")
         return float(number)
 

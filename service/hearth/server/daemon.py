@@ -236,6 +236,7 @@ class Daemon:
         self._settings = settings
         logging.getLogger().setLevel(settings.log_level.upper())
         self.hub.apply(settings)
+        self._reception.adapt(settings)
         # The next tick was due at the former pace.
         self._tick()
         try:

@@ -7,10 +7,13 @@ from typing import Any
 from msgspec import Raw
 
 from hearth import __version__
-from hearth.errors import FrameError, HearthError, Refused, WireError
+from hearth.config import Config
+from hearth.errors import FrameError, HearthError, OverLimit, Refused, WireError
 from hearth.faults import SEAMS
 from hearth.hub.sessions import AUTO, FULL, SEARCH, Session
 from hearth.mcp import answers
+from hearth.server import limits
+from hearth.server.limits import Gate
 from hearth.server.outbox import Outbox
 from hearth.server.steward import Steward
 from hearth.server.tally import TALLY
@@ -63,6 +66,15 @@ class FramedWire(asyncio.Protocol):
         # What it is told at its hello holds for this connection, whatever is configured meanwhile.
         self.heartbeat_interval = config.heartbeat_interval
         self._message_limit = config.message_limit
+        self._gate: Gate | None = None
+        self.adapt(config)
+
+    def adapt(self, config: Config) -> None:
+        """What it may send is limited as this config has it."""
+        self._gate = limits.gate(limits.near(config), self._gate, self._steward.now, self._tell_of_limit)
+
+    def _tell_of_limit(self, sentence: str) -> None:
+        log.warning("the bridge with pid %s: %s", self._pid, sentence)
 
     # --- bytes in
 
@@ -155,11 +167,17 @@ class FramedWire(asyncio.Protocol):
             items = self._assembler.receive_line(payload)
         if self._pieces or not items:
             items = self._settle_pieces(seq, items)
+        # What another daemon has taken was let in by it.
+        gate = self._gate if not (resent or replay) else None
         for item in items:
+            if gate is not None:
+                item = gate.admitted(item, len(self.session.open))
             if isinstance(item, json.Message):
                 self._steward.hub.receive(self.session, seq, item, resent, replay)
             elif isinstance(item, json.Batch):
                 self._steward.hub.receive_batch(self.session, seq, item, resent, replay)
+            elif isinstance(item, OverLimit) and item.id is None:
+                self.finish(seq)
             else:
                 self.answer(seq, _failure(item))
 

@@ -1,15 +1,21 @@
 """The raw-lines wire: `socat - UNIX-CONNECT:…` is a working client. One JSON-RPC message per line, both ways."""
 
 import asyncio
+import logging
 
-from hearth.errors import MessageError
+from hearth.config import Config
+from hearth.errors import MessageError, OverLimit
 from hearth.hub.sessions import Session
 from hearth.mcp import answers, eras
+from hearth.server import limits
+from hearth.server.limits import Gate
 from hearth.server.outbox import Outbox
 from hearth.server.steward import Steward
 from hearth.turns import TURN
 from hearth.wire import json
 from hearth.wire.lines import Item, LineDecoder
+
+log = logging.getLogger(__name__)
 
 # How soon the calls of a client are withdrawn that was gone, and not only done with writing, when its input ended.
 READER_CHECK_SECONDS = 1.0
@@ -33,6 +39,16 @@ class LinedWire(asyncio.Protocol):
         self.session.pid = pid
         self.last_seen: float | None = None
         self.heartbeat_interval = 0.0
+        self._gate: Gate | None = None
+        self.adapt(config)
+
+    def adapt(self, config: Config) -> None:
+        """What it may send is limited as this config has it."""
+        self._gate = limits.gate(limits.near(config), self._gate, self._steward.now, self._tell_of_limit)
+
+    def _tell_of_limit(self, sentence: str) -> None:
+        assert self.session is not None
+        log.warning("the client with pid %s: %s", self.session.pid, sentence)
 
     def data_received(self, data: bytes) -> None:
         TURN.begin()
@@ -43,12 +59,15 @@ class LinedWire(asyncio.Protocol):
 
     def _receive(self, items: list[Item | json.Batch]) -> None:
         assert self.session is not None
+        gate = self._gate
         for item in map(_without_requests, items) if self._draining else items:
+            if gate is not None:
+                item = gate.admitted(item, len(self.session.open))
             if isinstance(item, json.Message):
                 self._steward.hub.receive(self.session, 0, item, resent=False, replay=False)
             elif isinstance(item, json.Batch):
                 self._steward.hub.receive_batch(self.session, 0, item, resent=False, replay=False)
-            else:
+            elif not isinstance(item, OverLimit) or item.id is not None:
                 self.answer(0, answers.failure(getattr(item, "id", None), item))
 
     def eof_received(self) -> bool:

@@ -123,6 +123,11 @@ class Reception:
         for wire in list(self.wires):
             wire.drain(reconnect, reason)
 
+    def adapt(self, config: Config) -> None:
+        """Another config is in force."""
+        for wire in self.wires:
+            wire.adapt(config)
+
     def session_wires(self) -> list[Wire]:
         """The connections that are some client's; the others are control connections."""
         return [wire for wire in self.wires if wire.session or wire.is_shared]

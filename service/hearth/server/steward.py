@@ -24,6 +24,9 @@ class Wire(Protocol):
     def close(self) -> None:
         """Close after everything queued has been taken."""
 
+    def adapt(self, config: Config) -> None:
+        """Another config is in force, of which some holds for connections that are there already."""
+
 
 class Steward(Protocol):
     """The daemon, as its connections see it."""

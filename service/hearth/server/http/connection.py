@@ -87,6 +87,9 @@ class Outgoing(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._transport.is_closing()
 
+    def get_write_buffer_size(self) -> int:
+        return self._transport.get_write_buffer_size()
+
 
 class HttpConnection(HttpToolsProtocol):
     """A connection that speaks HTTP. Sessions are told apart by its requests, so it has none."""
@@ -108,6 +111,8 @@ class HttpConnection(HttpToolsProtocol):
         # Told when the client has gone, while a request is being answered.
         self.on_lost: list[Any] = []
         self._deadline: asyncio.TimerHandle | None = None
+        # Runs while the client leaves unread what it was sent.
+        self._unread: asyncio.TimerHandle | None = None
         # A request has begun and not come to its end.
         self._is_partial = False
         self._headers_bytes = 0
@@ -210,6 +215,34 @@ class HttpConnection(HttpToolsProtocol):
             )
         self.transport.close()
 
+    # --- a client that does not read
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._await_reader()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._end_unread()
+
+    def _await_reader(self) -> None:
+        # Whatever waits for it is bounded, but would be held for as long as it stays connected.
+        seconds = self.front.steward.config.http_request_timeout
+        if seconds:
+            size = self.transport.get_write_buffer_size()
+            self._unread = self.loop.call_later(seconds, self._look_at_reader, size, seconds)
+
+    def _look_at_reader(self, size: int, seconds: float) -> None:
+        if self.transport.get_write_buffer_size() < size:
+            self._await_reader()
+        else:
+            self.abort(f"has read nothing for {seconds:g} s (http_request_timeout)")
+
+    def _end_unread(self) -> None:
+        if self._unread:
+            self._unread.cancel()
+            self._unread = None
+
     # --- the end
 
     def eof_received(self) -> None:
@@ -218,6 +251,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_deadline()
+        self._end_unread()
         super().connection_lost(exc)
         waiting, self.on_lost = self.on_lost, []
         for lost in waiting:
@@ -233,6 +267,9 @@ class HttpConnection(HttpToolsProtocol):
     def close(self) -> None:
         """Close after everything queued has been taken."""
         self.shutdown()
+
+    def adapt(self, config: object) -> None:
+        """What is limited over HTTP are sessions, and they are looked after by what all connections share."""
 
     def abort(self, why: str) -> None:
         """Drop a client that does not read."""

@@ -16,6 +16,7 @@ from hearth.errors import StartError
 from hearth.host.peers import Peer, own_uid
 from hearth.server.http import checks, connection, mcp, responses, sse_old
 from hearth.server.http.connection import HttpConnection
+from hearth.server.http.gates import Gates
 from hearth.server.http.kept import KeptSessions
 from hearth.server.http.sessions import SWEEP_SECONDS, TTL_SECONDS, HttpSessions
 from hearth.server.http.who import Who
@@ -91,6 +92,7 @@ class Front:
             steward.now,
             KeptSessions(steward.kept_sessions, TTL_SECONDS),
         )
+        self.gates = Gates(steward)
         # Connections over TCP that have shown no token yet.
         self.strangers: set[HttpConnection] = set()
         # Why no further request is taken.

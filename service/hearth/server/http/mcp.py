@@ -6,10 +6,10 @@ cancels it. A legacy one belongs to a session, and its stream may be resumed.
 
 from typing import TYPE_CHECKING
 
-from hearth.errors import HearthError, MessageError, Refused, TooLarge, UpstreamError
+from hearth.errors import HearthError, MessageError, OverLimit, Refused, TooLarge, UpstreamError
 from hearth.hub import batches
 from hearth.mcp import answers, eras, headers
-from hearth.server.http import checks, event_ids, responses
+from hearth.server.http import checks, event_ids, gates, responses
 from hearth.server.http.exchange import Exchange
 from hearth.server.http.sessions import HttpSession
 from hearth.wire import json, values
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SESSION = "mcp-session-id"
 VERSION = "mcp-protocol-version"
+
+Posted = json.Message | json.Batch
 
 
 class Rejected(Exception):
@@ -45,7 +47,18 @@ async def serve(request: "Request") -> None:
         else:
             await _delete(request)
     except Rejected as exc:
-        await request.answer(exc.status, answers.failure(exc.id, exc.problem))
+        await reject(request, exc)
+
+
+async def reject(request: "Request", rejected: Rejected) -> None:
+    """Say why a request gets no further."""
+    problem = rejected.problem
+    if not isinstance(problem, OverLimit):
+        await request.answer(rejected.status, answers.failure(rejected.id, problem))
+    elif rejected.id is None:
+        await request.refuse(rejected.status, str(problem), gates.retry_after(problem))
+    else:
+        await request.answer(rejected.status, answers.failure(rejected.id, problem), gates.retry_after(problem))
 
 
 # --- POST
@@ -92,7 +105,7 @@ async def read_body(request: "Request") -> bytes | None:
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def parse(body: bytes) -> json.Message | json.Batch:
+def parse(body: bytes) -> Posted:
     """What was posted. Raises Rejected."""
     # Between tokens it may have line ends, and it goes to servers as a line.
     line = json.one_line(body) if b"\n" in body or b"\r" in body else body
@@ -105,14 +118,31 @@ def parse(body: bytes) -> json.Message | json.Batch:
 async def _exchange(
     request: "Request",
     found: HttpSession,
-    message: json.Message | json.Batch,
+    message: Posted,
     sent: responses.Headers = [],  # noqa: B006
 ) -> None:
+    admitted = admit(request, found, message)
     exchange = Exchange(request, found, sent)
-    await exchange.run(lambda tag: _receive(request, found, tag, message))
+    await exchange.run(lambda tag: _receive(request, found, tag, admitted))
 
 
-def _receive(request: "Request", found: HttpSession, tag: int, message: json.Message | json.Batch) -> None:
+def admit(request: "Request", found: HttpSession, message: Posted) -> Posted:
+    """The message, or as much of it as its client may send. Raises Rejected."""
+    try:
+        return request.front.gates.admitted(found, request.connection.needs_token, message)
+    except OverLimit as exc:
+        raise Rejected(429, exc, exc.id) from exc
+
+
+def check_opening(request: "Request", id: bytes | None) -> None:
+    """Raise Rejected if a session more, for the request of that id, would be too much for now."""
+    try:
+        request.front.gates.check_opening(request.connection.needs_token, id)
+    except OverLimit as exc:
+        raise Rejected(429, exc, id) from exc
+
+
+def _receive(request: "Request", found: HttpSession, tag: int, message: Posted) -> None:
     hub = request.front.hub
     if isinstance(message, json.Batch):
         hub.receive_batch(found.session, tag, message, resent=False, replay=False)
@@ -152,7 +182,7 @@ async def _post_modern(request: "Request", message: json.Message) -> None:
             raise Rejected(
                 404, MessageError("initialize is not part of this revision", eras.METHOD_NOT_FOUND), message.id
             )
-        found = _modern_session(request)
+        found = _modern_session(request, message.id)
         _check_params(request, found, message)
     except MessageError as exc:
         raise Rejected(400, exc, message.id) from exc
@@ -183,9 +213,12 @@ def _check_params(request: "Request", found: HttpSession, message: json.Message)
             headers.check(index, params.get("arguments"), request.headers)
 
 
-def _modern_session(request: "Request") -> HttpSession:
+def _modern_session(request: "Request", id: bytes) -> HttpSession:
+    who = request.who
+    if not request.front.sessions.knows(who):
+        check_opening(request, id)
     try:
-        return request.front.sessions.modern(request.who)
+        return request.front.sessions.modern(who)
     except Refused as exc:
         raise Rejected(503, exc) from exc
 
@@ -194,6 +227,7 @@ def _modern_session(request: "Request") -> HttpSession:
 
 
 async def _initialize(request: "Request", message: json.Message) -> None:
+    check_opening(request, message.id)
     try:
         id, found = request.front.sessions.open_legacy(request.who)
     except Refused as exc:

@@ -44,6 +44,7 @@ METRICS = {
     "hearth_sessions": About("gauge", ("wire", "era"), "Sessions, by what their clients speak."),
     "hearth_calls_in_flight": About("gauge", (), "Requests that clients wait for."),
     "hearth_calls_parked": About("gauge", (), "Calls that wait for their client to come back with an answer."),
+    "hearth_messages_refused_total": About("counter", ("limit", "kind"), "Messages of clients who sent too many."),
     "hearth_readers_dropped_total": About("counter", (), "Clients who were dropped since they did not read."),
     "hearth_http_exchanges": About("gauge", (), "Requests and streams over HTTP that are being answered."),
     "hearth_config_reloads_total": About("counter", ("outcome",), "Configs that were read anew while running."),
@@ -110,6 +111,7 @@ def collect(front: "Front", sizes: Mapping[int, int | None]) -> dict[str, list[R
         "hearth_sessions": [(labels, number) for labels, number in counted.items()],
         "hearth_calls_in_flight": [([], sum(each["inFlight"] for each in sessions))],
         "hearth_calls_parked": [([], status["parked"])],
+        "hearth_messages_refused_total": [(labels, number) for labels, number in TALLY.messages_refused.items()],
         "hearth_readers_dropped_total": [([], TALLY.readers_dropped)],
         "hearth_http_exchanges": [([], sum(each.exchanges for each in front.sessions))],
         "hearth_config_reloads_total": [

@@ -16,6 +16,7 @@ from hearth.hub.sessions import Session
 from hearth.server.http.kept import Book, KeptSessions, Record
 from hearth.server.http.outlets import REPLAYED, HttpOutlet
 from hearth.server.http.who import Who
+from hearth.server.limits import Gate
 from hearth.wire import json
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,8 @@ class HttpSession:
         self._hub = hub
         self._now = now
         self._open = 0
+        # What may be sent in it, by the door that it comes through.
+        self.gates: dict[bool, Gate] = {}
         self.used_at = now()
 
     @property
@@ -150,6 +153,10 @@ class HttpSessions:
             return False
         self._kept.remove(id)
         return True
+
+    def knows(self, who: Who) -> bool:
+        """Whether that modern client was here before."""
+        return who in self._modern
 
     def modern(self, who: Who) -> HttpSession:
         """What the requests of one client have in common. Raises Refused."""

@@ -17,7 +17,11 @@ async def serve_stream(request: "Request") -> None:
         await request.refuse(405, f"{request.method} means nothing here", [(b"allow", b"GET")])
         return
     try:
+        mcp.check_opening(request, None)
         id, found = request.front.sessions.open_legacy(request.who, is_kept=False)
+    except mcp.Rejected as exc:
+        await mcp.reject(request, exc)
+        return
     except Refused as exc:
         await request.refuse(503, str(exc))
         return
@@ -60,6 +64,11 @@ async def serve_message(request: "Request") -> None:
         return
     if isinstance(message, json.Batch):
         await request.refuse(400, "batches are not part of this revision")
+        return
+    try:
+        mcp.admit(request, found, message)
+    except mcp.Rejected as exc:
+        await mcp.reject(request, exc)
         return
     request.front.hub.receive(found.session, found.outlet.begin(), message, resent=False, replay=False)
     await request.answer(202)

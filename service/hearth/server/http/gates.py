@@ -1,0 +1,78 @@
+"""What clients may send over HTTP. A client opens connections as it likes, so what is limited is a session of it: a
+legacy one by its id, a modern one by who it says it is. Beginning sessions counts for all that come by the same door:
+otherwise every message could begin one.
+"""
+
+import functools
+import logging
+import math
+
+from hearth.config import Config
+from hearth.errors import OverLimit
+from hearth.server import limits
+from hearth.server.http.responses import Headers
+from hearth.server.http.sessions import HttpSession
+from hearth.server.limits import Gate, Limits
+from hearth.server.steward import Steward
+from hearth.wire import json
+
+log = logging.getLogger(__name__)
+
+
+class Gates:
+    """`is_far` tells the doors apart: a port, or the daemon's own socket."""
+
+    def __init__(self, steward: Steward) -> None:
+        self._steward = steward
+        self._doors: dict[bool, Gate] = {}
+        self._read(steward.config)
+
+    def _read(self, config: Config) -> None:
+        self._config = config
+        self._limits = {False: limits.near(config), True: limits.far(config)}
+
+    def _wanted(self, is_far: bool) -> Limits | None:
+        if self._steward.config is not self._config:
+            self._read(self._steward.config)
+        return self._limits[is_far]
+
+    def _gate(self, gates: dict[bool, Gate], is_far: bool, wanted: Limits, name: str) -> Gate:
+        found = gates.get(is_far)
+        if found is None:
+            found = gates[is_far] = Gate(wanted, self._steward.now, functools.partial(log.warning, "%s: %s", name))
+        elif found.limits is not wanted:
+            found.settle(wanted)
+        return found
+
+    def admitted(
+        self, found: HttpSession, is_far: bool, message: json.Message | json.Batch
+    ) -> json.Message | json.Batch:
+        """The message, or as much of it as may pass. Raises OverLimit."""
+        wanted = self._wanted(is_far)
+        if wanted is None:
+            return message
+        session = found.session
+        gate = self._gate(found.gates, is_far, wanted, f"the client of session {session.id} over HTTP")
+        admitted = gate.admitted(message, len(session.open))
+        if isinstance(admitted, json.Batch):
+            refused = [each for each in admitted.items if isinstance(each, OverLimit)]
+            if refused and len(refused) == len(admitted.items):
+                # As a whole: it has no id of its own.
+                raise OverLimit(str(refused[0]), refused[0].reason, None, refused[0].retry_after)
+        elif not isinstance(admitted, json.Message):
+            raise admitted
+        return admitted
+
+    def check_opening(self, is_far: bool, id: bytes | None = None) -> None:
+        """Raise OverLimit if a session more would be too much, for the request of that id, for now."""
+        wanted = self._wanted(is_far)
+        if wanted is not None:
+            name = "clients at a port" if is_far else "clients on the socket, over HTTP"
+            refusal = self._gate(self._doors, is_far, wanted, name).opening(id)
+            if refusal:
+                raise refusal
+
+
+def retry_after(problem: OverLimit) -> Headers:
+    """When to come back, in whole seconds, as RFC 9110 (10.2.3) has it."""
+    return [(b"retry-after", b"%d" % math.ceil(max(1.0, problem.retry_after)))]

@@ -1,0 +1,65 @@
+"""Clients that are programs of their own, each in a home of its own."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from process.requirements import needs
+from real.clients import Address, Command
+from real.installation import REMEDY, node, packages
+
+# A start of node and a request or two; a loaded machine takes some more.
+RUN_SECONDS = 60.0
+
+
+def npm_program(name: str) -> str:
+    """A program of one of the packages."""
+    path = Path(packages()) / "node_modules" / ".bin" / name
+    needs(path.exists(), f"{name}: {REMEDY}")
+    return str(path)
+
+
+def inspect(home: Path, server: Address, *words: str) -> dict[str, Any]:
+    """What MCP's own Inspector prints, in its mode for command lines."""
+    wire = "sse" if server.is_old else "http"
+    arguments = ["--cli", server.url, "--transport", wire, *headers(server), *words]
+    found: dict[str, Any] = json.loads(_run(home, npm_program("mcp-inspector"), *arguments))
+    return found
+
+
+def claude(home: Path, *words: str) -> str:
+    """What Claude Code prints."""
+    return _run(home, npm_program("claude"), *words)
+
+
+def mcp_remote(home: Path, server: Address) -> Command:
+    """A bridge from stdio to HTTP that is not Hearth's own."""
+    words = [npm_program("mcp-remote"), server.url, "--allow-http", "--transport", "http-only", *headers(server)]
+    return Command(words, _environment(home), str(home))
+
+
+def headers(server: Address) -> list[str]:
+    """As all of them want them."""
+    return [word for name, value in server.headers.items() for word in ("--header", f"{name}: {value}")]
+
+
+def _environment(home: Path) -> dict[str, str]:
+    # Scripts look for their node there.
+    return {"PATH": f"{Path(node()).parent}:{os.environ['PATH']}", "HOME": str(home)}
+
+
+def _run(home: Path, *command: str) -> str:
+    done = subprocess.run(
+        command,
+        cwd=home,
+        env=_environment(home),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    return done.stdout
