@@ -84,7 +84,9 @@ lint: $(STAMP)
 	$(BIN)/mypy --platform win32
 	$(BIN)/mypy --platform win32 winsvc/hearth_service.py
 
+# Beside it, programs of others from PyPI, which are installed below .peers at first.
 bench: $(STAMP)
+	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/run.py
 
 fuzz: $(STAMP)
@@ -99,4 +101,4 @@ test-windows: $(STAMP)
 	$(BIN)/python tests/windows/run.py $(PYTEST_ARGS)
 
 clean:
-	rm -rf $(VENV) .real .official .fresh .wine .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build
+	rm -rf $(VENV) .real .official .peers .fresh .wine .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build

@@ -36,16 +36,23 @@ class HearthChain:
     tool = "echo__echo"
 
     def __init__(
-        self, stage: Stage, name: str, upstream: list[str], others: Mapping[str, list[str]] | None = None
+        self,
+        stage: Stage,
+        name: str,
+        upstream: list[str],
+        others: Mapping[str, list[str]] | None = None,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self._stage = stage
         self.env = stage.env(name)
         self._runtime = self.env["XDG_RUNTIME_DIR"]
+        self.socket = os.path.join(self._runtime, "mcp", "mcp.sock")
         folder = os.path.join(self.env["HOME"], ".config", "hearth")
         os.makedirs(folder)
         with open(os.path.join(folder, "config.toml"), "w") as config:
             # The daemon stays: an idle exit between two rounds would be measured as a cold start.
             config.write("idle_timeout = 0\n")
+            config.writelines(f"{key} = {value}\n" for key, value in (settings or {}).items())
             for server, command in {"echo": upstream, **(others or {})}.items():
                 config.write(f"\n[mcpServers.{server}]\n")
                 config.write(f"command = {json.dumps(command[0])}\nargs = {json.dumps(command[1:])}\n")
@@ -111,10 +118,10 @@ def gone(pid: int) -> bool:
     return not os.path.exists(f"/proc/{pid}")
 
 
-def wait_until(happened: Callable[[], bool], what: str) -> None:
+def wait_until(happened: Callable[[], bool], what: str, patience: float = PATIENCE_SECONDS) -> None:
     """Poll a condition; raises ChainError when it takes too long."""
-    limit = monotonic() + PATIENCE_SECONDS
+    limit = monotonic() + patience
     while not happened():
         if monotonic() > limit:
-            raise ChainError(f"waited {PATIENCE_SECONDS:g} s for {what}")
+            raise ChainError(f"waited {patience:g} s for {what}")
         sleep(POLL_INTERVAL_SECONDS)

@@ -1,6 +1,6 @@
 """Where the daemon's or the bridge's time goes under load, by sampling with py-spy (pip install py-spy).
 
-    python benchmarks/profile_daemon.py [--target daemon|bridge] [--load calls|pipeline] [--native]
+    python benchmarks/profile_daemon.py [--target daemon|bridge] [--load calls|pipeline|http] [--native]
 
 Prints the functions and lines by their own samples, and the functions by all samples that they were part
 of. py-spy reads the memory of another process: without root, `sysctl kernel.yama.ptrace_scope=0` may be
@@ -12,24 +12,34 @@ import collections
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from time import monotonic
 
 from cases import End, attached
 from chain import ECHO, HearthChain
 from client import ChainError
+from http_client import HttpClient
 from stage import Child, Stage
 
 SHOWN = 25
-CALLS_PER_TURN = {"calls": 200, "pipeline": 4000}
+CALLS_PER_TURN = {"calls": 200, "pipeline": 4000, "http": 200}
 # The profiler needs a moment to attach and a moment to write its file.
 MARGIN_SECONDS = 1.0
 
 
-def load(end: End, kind: str, seconds: float) -> float:
+def work_of(chain: HearthChain, end: End, kind: str) -> Callable[[str, int], float]:
+    """What keeps the chain busy, and gives a figure for so many calls of a tool."""
+    if kind == "http":
+        client = HttpClient(chain.socket, {})
+        client.open()
+        return client.median_call_us
+    return end.child.client.median_call_us if kind == "calls" else end.child.client.calls_per_second
+
+
+def load(chain: HearthChain, end: End, kind: str, seconds: float) -> float:
     """Keep the chain busy for that long; return the last figure."""
-    limit, figure = monotonic() + seconds, 0.0
-    client = end.child.client
-    work = client.median_call_us if kind == "calls" else client.calls_per_second
+    work, figure = work_of(chain, end, kind), 0.0
+    limit = monotonic() + seconds
     while monotonic() < limit:
         figure = work(end.tool, CALLS_PER_TURN[kind])
     return figure
@@ -88,10 +98,10 @@ def main() -> int:
             end = attached(chain)
             pid = chain.daemon_pid() if wanted.target == "daemon" else end.child.pid
             spy, path = profiled(stage, pid, wanted.seconds, wanted.native)
-            figure = load(end, wanted.load, wanted.seconds + MARGIN_SECONDS)
+            figure = load(chain, end, wanted.load, wanted.seconds + MARGIN_SECONDS)
             spy.leave()
             print(report(frames(path)))
-            unit = "µs" if wanted.load == "calls" else "calls/s"
+            unit = "calls/s" if wanted.load == "pipeline" else "µs"
             print(f"the last figure under the profiler: {figure:,.0f} {unit}")
         except (ChainError, OSError) as exc:
             print(f"profile: {exc}\n{stage.said()}", file=sys.stderr)

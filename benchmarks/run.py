@@ -1,4 +1,4 @@
-"""`make bench`: measure Hearth beside its physical limits, print one table, exit 1 when something is over
+"""`make bench`: measure Hearth beside its physical limits and its peers, print one table, exit 1 when something is over
 its limit.
 
     python benchmarks/run.py [--json] [--only GROUP]
@@ -15,11 +15,13 @@ from types import FrameType
 from cases import LINES, groups
 from chain import socat
 from client import ChainError
+from http_cases import http_groups, http_lines
 from measure import Figure, Group, judge
+from peers import PEERS, Peer
 from stage import Stage
 
 # The whole run; a chain that hangs must not hang `make bench`.
-RUN_SECONDS = 300
+RUN_SECONDS = 480
 OVER, UNABLE = 1, 2
 # Processes of others that want to run, per core, from which on the figures are not worth much.
 BUSY_LOAD_PER_CORE = 0.5
@@ -79,6 +81,11 @@ def table(rows: list[list[str]]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+def present() -> list[Peer]:
+    """The peers that are installed; `python benchmarks/peers.py` has said what is missing, and why."""
+    return [peer for peer in PEERS if peer.is_installed]
+
+
 def warn_if_busy(load: float, cores: int) -> None:
     """A chain of working processes loses more to others' work than a byte pump does: say so beside the figures."""
     if load > BUSY_LOAD_PER_CORE * cores:
@@ -109,23 +116,34 @@ def main() -> int:
     """Measure and print; the exit code is the verdict."""
     parser = argparse.ArgumentParser(description="Measure Hearth beside its physical limits.")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--only", choices=sorted({line.group for line in LINES}), help="one group of lines")
+    parser.add_argument(
+        "--only",
+        choices=["http", *sorted({line.group for line in LINES})],
+        help="one group of lines, or all about HTTP",
+    )
     wanted = parser.parse_args()
     for number in (signal.SIGTERM, signal.SIGALRM):
         signal.signal(number, stop)
     signal.alarm(RUN_SECONDS)
     load, cores = os.getloadavg()[0], os.cpu_count() or 1
-    lines = [line for line in LINES if wanted.only in (None, line.group)]
+    lines = [line for line in [*LINES, *http_lines(present())] if wanted.only in (None, line.group.partition(",")[0])]
     with Stage() as stage:
         try:
             socat()
-            found = groups(stage)
+            found = {}
+            if wanted.only != "http":
+                found |= groups(stage)
+            if wanted.only in (None, "http"):
+                found |= http_groups(stage, present())
             figures = judge(found, lines, say)
         except (ChainError, OSError) as exc:
             say(f"bench: {exc}" + (f"\n{said}" if (said := stage.said()) else ""))
             return UNABLE
     rows = [shown(figure, found[figure.line.group].unit) for figure in figures]
     print(document(figures, found) if wanted.json else table(rows))
+    for peer in PEERS:
+        if peer not in present():
+            say(f"{peer.name} is not installed, and nothing was compared with it: python benchmarks/peers.py")
     warn_if_busy(load, cores)
     return 0 if all(figure.ok for figure in figures) else OVER
 

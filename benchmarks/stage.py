@@ -25,7 +25,7 @@ REAP_INTERVAL_SECONDS = 0.01
 class Child:
     """A program with pipes on stdin and stdout; its stderr goes to the stage's log."""
 
-    def __init__(self, command: list[str], env: dict[str, str], log: int) -> None:
+    def __init__(self, command: list[str], env: dict[str, str], log: int, third: int | None = None) -> None:
         theirs_in, self.stdin = os.pipe()
         self.stdout, theirs_out = os.pipe()
         actions = [
@@ -33,6 +33,8 @@ class Child:
             (os.POSIX_SPAWN_DUP2, theirs_out, 1),
             (os.POSIX_SPAWN_DUP2, log, 2),
         ]
+        if third is not None:
+            actions.append((os.POSIX_SPAWN_DUP2, third, 3))
         try:
             # Cheaper than subprocess and the same for all that is compared.
             self.pid = os.posix_spawn(command[0], command, env, file_actions=actions)
@@ -70,9 +72,9 @@ class Stage:
             "LANG": "C.UTF-8",
         }
 
-    def spawn(self, command: list[str], env: dict[str, str]) -> Child:
-        """Start a program whose first word is a path."""
-        return Child(command, env, self.log)
+    def spawn(self, command: list[str], env: dict[str, str], third: int | None = None) -> Child:
+        """Start a program whose first word is a path; with something as its descriptor 3, if that is given."""
+        return Child(command, env, self.log, third)
 
     def said(self) -> str:
         """The end of what the children wrote to stderr."""
