@@ -7,11 +7,14 @@ at.
 import json
 import subprocess
 import sys
+import winreg
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+import win32api
+import win32con
 from click.testing import CliRunner
 
 from hearth import paths, sids
@@ -19,9 +22,10 @@ from hearth.bridge import tasks
 from hearth.cli import task as task_checks
 from hearth.cli.main import cli
 from hearth.errors import HearthError
-from hearth.host import commands, install_windows, service_manager, service_requests, task
+from hearth.host import commands, event_source, install_windows, service_manager, service_requests, task
 from hearth.host import install as installation
 
+RT_MESSAGETABLE = 11
 NAMESPACE = "{http://schemas.microsoft.com/windows/2004/02/mit/task}"
 
 
@@ -159,8 +163,28 @@ def test_a_service_is_a_template_for_every_user_that_the_pipe_starts(
     assert services.triggers == {service_requests.NAME: service_requests.on_pipe(paths.Places().socket)}
     assert f"wrote HKLM\\SYSTEM\\CurrentControlSet\\Services\\{service_requests.NAME}" in said
     assert json.loads(run("install", "--service", "--json"))["written"] == []
+    assert has_messages(source_of_events())
     run("uninstall")
+    assert source_of_events() == ""
     assert (services.made, services.stopped) == ({}, [service_requests.NAME])
+
+
+def source_of_events() -> str:
+    """The file in which the event log looks the service's words up; empty: there is none."""
+    try:
+        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, event_source.key(service_requests.NAME)) as key:
+            return str(winreg.QueryValueEx(key, "EventMessageFile")[0])
+    except FileNotFoundError:
+        return ""
+
+
+def has_messages(file: str) -> bool:
+    """Whether there is a message table in it."""
+    module = win32api.LoadLibraryEx(file, 0, win32con.LOAD_LIBRARY_AS_DATAFILE)
+    try:
+        return bool(win32api.EnumResourceNames(module, RT_MESSAGETABLE))
+    finally:
+        win32api.FreeLibrary(module)
 
 
 def test_a_service_takes_the_place_of_the_task_and_a_task_does_not_come_beside_it(

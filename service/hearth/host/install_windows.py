@@ -11,7 +11,7 @@ import sysconfig
 
 from hearth import paths, sids
 from hearth.errors import HearthError
-from hearth.host import service_manager, service_requests, task, task_document, written_files
+from hearth.host import event_source, service_manager, service_requests, task, task_document, written_files
 from hearth.host.byte_code import compile_package
 from hearth.host.folders import make_private
 from hearth.host.schtasks import Schtasks, command_to_create, command_to_delete
@@ -67,7 +67,8 @@ def _install_task(python: str, enable: bool, dry_run: bool) -> Outcome:
 
 
 def _install_service(python: str, enable: bool, dry_run: bool) -> Outcome:
-    if importlib.util.find_spec("servicemanager") is None:
+    messages = importlib.util.find_spec("servicemanager")
+    if messages is None or messages.origin is None:
         raise HearthError(
             "a service needs the package pywin32, which this installation lacks: install Hearth as"
             " `mcp-hearth[service]`. `hearth install` without --service needs none"
@@ -82,6 +83,8 @@ def _install_service(python: str, enable: bool, dry_run: bool) -> Outcome:
     _remove_task()
     if plan.write:
         service_manager.create(service_requests.Service(wanted))
+    # The service itself has not the right to.
+    event_source.register(service_requests.NAME, messages.origin)
     if enable:
         trigger = service_requests.on_pipe(paths.Places().socket)
         service_manager.set_trigger(service_requests.NAME, trigger)
@@ -113,6 +116,7 @@ def _uninstall_service(dry_run: bool) -> Outcome:
         for name in (*instances(), service_requests.NAME):
             service_manager.stop(name)
             service_manager.delete(name)
+        event_source.forget(service_requests.NAME)
     return outcome
 
 
