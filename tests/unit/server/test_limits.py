@@ -1,7 +1,7 @@
 """How much a client may send: never more than rate and burst allow, and never less."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hearth.config import Config
@@ -43,6 +43,7 @@ class Stage:
 # --- the bucket
 
 
+@settings(deadline=None)
 @given(RATES, st.floats(min_value=0.0, max_value=100.0), STEPS)
 def test_in_no_time_span_more_is_taken_than_burst_and_rate_allow(rate: float, size: float, steps: list[float]) -> None:
     bucket, now, taken = TokenBucket(rate, size, 0.0), 0.0, []
@@ -55,6 +56,7 @@ def test_in_no_time_span_more_is_taken_than_burst_and_rate_allow(rate: float, si
             assert last - first + 1 <= max(1.0, size) + rate * (taken[last] - begin) + 1e-6
 
 
+@settings(deadline=None)
 @given(RATES, st.floats(min_value=0.0, max_value=100.0), STEPS)
 def test_who_comes_back_when_it_was_told_to_is_let_in(rate: float, size: float, steps: list[float]) -> None:
     bucket, now = TokenBucket(rate, size, 0.0), 0.0
@@ -68,6 +70,7 @@ def test_who_comes_back_when_it_was_told_to_is_let_in(rate: float, size: float, 
             assert bucket.take(now) == 0.0
 
 
+@settings(deadline=None)
 @given(RATES, st.floats(min_value=1.0, max_value=100.0), st.integers(min_value=0, max_value=200))
 def test_a_steady_client_below_the_rate_is_never_refused(rate: float, size: float, number: int) -> None:
     bucket = TokenBucket(rate, size, 0.0)

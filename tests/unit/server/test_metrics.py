@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse
@@ -42,6 +42,7 @@ def figures(*seconds: float) -> Figures:
     return found
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(min_value=0.0, max_value=1000.0), max_size=50), st.text(max_size=20))
 def test_a_histogram_counts_every_call_below_each_bound(seconds: list[float], server: str) -> None:
     name = "hearth_upstream_call_duration_seconds"

@@ -46,6 +46,8 @@ def settings(app: Any) -> Config:
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
     found.load()
+    # It has a line for whatever is no HTTP, and anybody who finds the port can send that.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     return found
 
 
@@ -113,9 +115,13 @@ class HttpConnection(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         # Runs while the client leaves unread what it was sent.
         self._unread: asyncio.TimerHandle | None = None
-        # A request has begun and not come to its end.
+        # A request has begun and not come to its end; its head has.
         self._is_partial = False
+        self._is_headed = False
         self._headers_bytes = 0
+        # The parser has told something of what came last, and how much has come since it did.
+        self._has_told = False
+        self._untold_bytes = 0
         self._refused = False
         self._is_made = False
 
@@ -132,15 +138,32 @@ class HttpConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._refused or self.parser is None:
             return
-        super().data_received(data)
-        # Most requests come whole, and need no clock.
-        if self._is_partial and self._deadline is None and not self._refused:
+        if self._is_partial:
+            self._receive_more(data)
+        else:
+            super().data_received(data)
+        # Most requests come whole, and need no clock. What is none, such as an empty line, has stopped uvicorn's.
+        is_idle = self.cycle is None or self.cycle.response_complete
+        if (self._is_partial or is_idle) and self._deadline is None and not self._refused:
             self._set_deadline()
+
+    def _receive_more(self, data: bytes) -> None:
+        """The parser keeps a header until it is whole, and tells nothing meanwhile; nor of what it passes over."""
+        before = self._headers_bytes, self.url
+        self._has_told = False
+        super().data_received(data)
+        if self._has_told or before != (self._headers_bytes, self.url):
+            self._untold_bytes = 0
+            return
+        self._untold_bytes += len(data)
+        if self._untold_bytes > HEADERS_LIMIT_BYTES:
+            self._refuse_headers()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._headers_bytes = 0
-        self._is_partial = True
+        self._headers_bytes = self._untold_bytes = 0
+        self._is_partial = self._has_told = True
+        self._is_headed = False
         self._end_deadline()
 
     def on_url(self, url: bytes) -> None:
@@ -151,15 +174,21 @@ class HttpConnection(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers_bytes += len(name) + len(value)
         if self._headers_bytes > HEADERS_LIMIT_BYTES or len(self.headers) >= HEADERS_LIMIT:
-            self.refuse(431, f"there are more than {HEADERS_LIMIT} headers, or {HEADERS_LIMIT_BYTES} bytes of them")
-        elif not self._refused:
+            self._refuse_headers()
+        # What follows a body is no header, whatever it is called (RFC 9110, 6.5.1): the checks are over.
+        elif not self._refused and not self._is_headed:
             super().on_header(name, value)
 
+    def _refuse_headers(self) -> None:
+        self.refuse(431, f"there are more than {HEADERS_LIMIT} headers, or {HEADERS_LIMIT_BYTES} bytes of them")
+
     def on_headers_complete(self) -> None:
+        self._is_headed = True
         if not self._refused:
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
+        self._has_told = True
         if not self._refused:
             super().on_body(body)
 
@@ -205,8 +234,14 @@ class HttpConnection(HttpToolsProtocol):
             return
         self._refused = True
         self._end_deadline()
-        begun = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
-        if not self.transport.is_closing() and not begun:
+        cycle = self.cycle
+        begun = cycle is not None and cycle.response_started and not cycle.response_complete
+        # Its body goes on although nobody wants it.
+        answered = cycle is not None and cycle.response_complete and self._is_partial and self._is_headed
+        if cycle is not None:
+            # Whoever answers it need not.
+            cycle.disconnected = True
+        if not self.transport.is_closing() and not begun and not answered:
             body = responses.reason(reason)
             self.transport.write(
                 STATUS_LINE[status]
@@ -259,9 +294,12 @@ class HttpConnection(HttpToolsProtocol):
         self.front.lost(self)
 
     def drain(self, reconnect: bool, reason: str) -> None:
-        """Take no further request; one that is being answered is, and one that is just coming is told."""
+        """Take no further request; one that is being answered is, one that has not come to its end is told."""
         self.front.drain(reason)
-        if self._is_made:
+        is_next = not self._is_headed and self.cycle is not None and not self.cycle.response_complete
+        if self._is_partial and not is_next and not self.pipeline:
+            self.refuse(503, "the daemon is going out; ask again")
+        elif self._is_made:
             self.shutdown()
 
     def close(self) -> None:

@@ -166,14 +166,17 @@ class _Door:
     async def __call__(self, scope: Scope, receive: Receive, send: responses.Send) -> None:
         request = Request(self._front, scope, receive, send)
         config = self._front.steward.config
-        refusal = checks.refused_address(request.headers, config.http_hosts, config.http_origins)
         origin = request.headers.get("origin")
-        if refusal:
-            await request.refuse(403, refusal)
+        refusal = checks.refused_address(request.headers, config.http_hosts, config.http_origins)
+        is_nameless = "host" not in request.headers and scope["http_version"] != "1.0"
+        if is_nameless or refusal:
+            self._dismiss_stranger(request)
+            await request.refuse(400 if is_nameless else 403, refusal or "header Host is missing")
             return
         if origin is not None:
             request.send = responses.with_headers(send, checks.shared_with(origin))
         if request.method == "OPTIONS":
+            self._dismiss_stranger(request)
             await request.answer(204, b"", checks.preflight(request.headers))
         elif request.connection.needs_token and not self._has_token(request.headers):
             request.connection.dismiss()
@@ -184,6 +187,11 @@ class _Door:
         else:
             self._front.introduced(request.connection)
             await self._handler(request)
+
+    def _dismiss_stranger(self, request: Request) -> None:
+        """Who shows no token keeps no connection, whatever it asks."""
+        if request.connection.is_stranger:
+            request.connection.dismiss()
 
     def _has_token(self, headers: dict[str, str]) -> bool:
         scheme, _, given = headers.get("authorization", "").partition(" ")

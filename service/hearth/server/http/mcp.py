@@ -65,8 +65,7 @@ async def reject(request: "Request", rejected: Rejected) -> None:
 
 
 async def _post(request: "Request") -> None:
-    if not checks.is_json(request.headers.get("content-type", "")):
-        raise Rejected(415, MessageError("the body must be application/json"))
+    check_body(request)
     if not checks.accepts(request.headers.get("accept"), checks.JSON, checks.EVENTS):
         raise Rejected(406, MessageError("Accept must name application/json and text/event-stream"))
     body = await read_body(request)
@@ -81,6 +80,14 @@ async def _post(request: "Request") -> None:
         await _initialize(request, message)
     else:
         await _exchange(request, _session(request), message)
+
+
+def check_body(request: "Request") -> None:
+    """Raise Rejected unless the body is one that can be read."""
+    if not checks.is_json(request.headers.get("content-type", "")):
+        raise Rejected(415, MessageError("the body must be application/json"))
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise Rejected(415, MessageError("the body must not be compressed"))
 
 
 async def read_body(request: "Request") -> bytes | None:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from hearth.errors import Refused
-from hearth.server.http import checks, mcp, responses
+from hearth.server.http import mcp, responses
 from hearth.server.http.exchange import pump
 from hearth.wire import json
 
@@ -51,13 +51,11 @@ async def serve_message(request: "Request") -> None:
     if found is None or not found.outlet.is_single:
         await request.refuse(404, "there is no such session: open /sse first")
         return
-    if not checks.is_json(request.headers.get("content-type", "")):
-        await request.refuse(415, "the body must be application/json")
-        return
-    body = await mcp.read_body(request)
-    if body is None:
-        return
     try:
+        mcp.check_body(request)
+        body = await mcp.read_body(request)
+        if body is None:
+            return
         message = mcp.parse(body)
     except mcp.Rejected as exc:
         await request.refuse(exc.status, str(exc))
