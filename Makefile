@@ -22,9 +22,9 @@ test: $(STAMP)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # What `make test` has no time for: corners of the protocol, servers by url, reloads, sharing, wicked servers, a systemd in
-# trouble, the demo.
+# trouble, the demo, one scenario over every wire.
 thorough: $(STAMP)
-	$(BIN)/python -m pytest -m "thorough and not slow" $(PYTEST_ARGS) tests/process tests/e2e
+	$(BIN)/python -m pytest -m "thorough and not slow" $(PYTEST_ARGS) tests/conformance tests/process tests/e2e
 
 # Left out as well: real systemd once more, on the newest Python at hand.
 slow: $(STAMP)
