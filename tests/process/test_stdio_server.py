@@ -344,3 +344,17 @@ def test_options_that_mean_nothing_to_a_transport_are_told_of_once(scratch: Scra
     assert (done.stdout, done.returncode) == (PONG, 0)
     [warning] = [line for line in done.stderr.decode().splitlines() if "warning" in line]
     assert "--http-port, --allow-remote has no effect with --transport stdio" in warning
+
+
+def test_a_person_at_a_terminal_is_told_what_is_expected(scratch: Scratch) -> None:
+    scratch.configure()
+    ours, theirs = os.openpty()
+    with subprocess.Popen([*SERVE, "stdio"], env=scratch.environment(), stdin=theirs, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as process:  # fmt: skip
+        os.close(theirs)
+        # Ctrl-D, at the beginning of a line.
+        os.write(ours, PING + b"\x04")
+        output, errors = process.communicate(timeout=BOUND_SECONDS)
+    os.close(ours)
+    assert (output, process.returncode) == (PONG, 0)
+    assert b"Ctrl-D ends it" in errors

@@ -227,6 +227,8 @@ def _streams() -> "Streams":
 
     # What is set for whoever started us is not for us.
     systemd.forget_manager()
+    if os.isatty(stdio.INPUT):
+        print("hearth: MCP on this terminal: one JSON message in a line, Ctrl-D ends it", file=sys.stderr)
     return stdio.take()
 
 
