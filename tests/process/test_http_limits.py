@@ -2,15 +2,19 @@
 
 import json
 import math
+import os
+import signal
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import pytest
 
+from process.batches import Bridged
 from process.clients import Client, Message
 from process.daemon import Scratch, server
 from process.http_clients import BOTH, Connection, HttpClient, LegacyHttp, ModernHttp, Response, bearer, port_of
-from process.kernel import until
+from process.kernel import pids_at_home, until
+from process.stdio_server import StdioServer
 
 # Ten at once, then one in a second.
 RATE = {"rate_limit": 1, "port_rate_limit": 1, "rate_burst": 10}
@@ -273,6 +277,43 @@ def test_what_a_bridge_sends_again_is_never_refused(scratch: Scratch) -> None:
             line = {"jsonrpc": "2.0", "id": f"{flag}{id}", "method": "ping"}
             client.send_line(json.dumps(line).encode(), **{flag: True})
             assert client.answer_to(f"{flag}{id}")["result"] == {}
+
+
+def test_a_bridge_loses_no_call_to_the_limits_of_the_next_daemon(scratch: Scratch) -> None:
+    configure(scratch)
+    daemon = scratch.start()
+    client = Bridged(scratch)
+    try:
+        client.initialize()
+        ids = [client.begin_call("count__read", key=str(number), delay=1500) for number in range(20)]
+        until(lambda: in_flight(scratch) == len(ids), "all of them are in flight")
+        configure(scratch, rate_limit=0.001, rate_burst=0, in_flight_limit=1)
+        os.kill(daemon.pid, signal.SIGKILL)
+        # The bridge starts another, and sends again what was not answered, and what has to be known there.
+        assert all("result" in client.answer_to(id) for id in ids)
+        # What it says from now on is counted, as everybody's.
+        assert [reason(client.ask("ping")), reason(client.ask("ping"))] == [None, "rate_limit"]
+    finally:
+        client.close()
+        scratch.control().control("shutdown")
+        until(lambda: not pids_at_home(str(scratch.home)), "everybody has gone")
+
+
+# --- on standard input
+
+
+def test_who_speaks_on_standard_input_is_limited_as_on_the_socket(scratch: Scratch) -> None:
+    configure(scratch, in_flight_limit=2, **RATE)
+    client = StdioServer(scratch)
+    client.initialize()
+    for number in range(2):
+        client.begin_call("count__read", id=f"long{number}", key=str(number), delay=LONG_MS)
+    refusal = client.call("echo__echo", text="x")
+    assert reason(refusal) == "in_flight_limit"
+    client.notify("notifications/cancelled", {"requestId": "long0"})
+    assert "result" in client.call("echo__echo", text="x")
+    assert any(reason(client.ask("ping")) == "rate_limit" for _ in range(TRIES))
+    until(lambda: "result" in client.ask("ping"), "it is served again")
 
 
 # --- batches
