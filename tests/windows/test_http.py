@@ -4,10 +4,13 @@ import asyncio
 import errno
 import http.client
 import json
+import re
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -99,6 +102,42 @@ def test_a_port_and_the_pipe_speak_http_and_the_port_wants_the_token(house: Hous
         with Control(house.places.socket, house.pid()) as control:
             control.shutdown(restart=False)
         assert daemon.wait(LIMIT_SECONDS) == 0
+
+
+def test_a_port_besides_stdio_outlives_its_client_and_a_bridge_leads_to_it(house: House) -> None:
+    house.write(demo=DEMO)
+    hearth = [sys.executable, "-I", "-m", "hearth"]
+    serve = [*hearth, "serve", "--transport", "both", "--http-port", "0", "--config", str(house.config)]
+    with piped(serve) as server:
+        assert server.stdin and server.stderr
+        found = None
+        while not found:
+            line = server.stderr.readline()
+            assert line, "it has ended"
+            found = re.search(r"HTTP on (\S+),", line)
+        server.stdin.close()
+        token = f"Authorization: Bearer {http_token.read()}"
+        with piped([*hearth, "bridge", "--to", f"{found[1]}/mcp", "--header", token]) as bridge:
+            assert bridge.stdin and bridge.stdout
+            bridge.stdin.write(f"{CALL}\n")
+            bridge.stdin.flush()
+            assert json.loads(bridge.stdout.readline())["result"]["content"] == [{"type": "text", "text": "42"}]
+            bridge.stdin.close()
+            assert bridge.wait(LIMIT_SECONDS) == 0
+
+
+@contextmanager
+def piped(command: list[str]) -> "Iterator[subprocess.Popen[str]]":
+    """Such a process, ended behind the block and after a while."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, encoding="utf-8", **pipes) as process:
+        limit = threading.Timer(LIMIT_SECONDS, process.kill)
+        limit.start()
+        try:
+            yield process
+        finally:
+            process.kill()
+            limit.cancel()
 
 
 def test_a_port_is_ours_alone_and_one_that_is_taken_gives_way_to_the_next(
