@@ -1,7 +1,6 @@
 """`hearth bridge --to` Hearth's own HTTP, and servers on the official SDK, in both eras, with the official client."""
 
 import asyncio
-import subprocess
 import sys
 from collections.abc import Iterator
 from urllib.parse import urlsplit
@@ -10,10 +9,11 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.client import ConnectMode
 
-from process.daemon import UPSTREAMS, Scratch, server
+from process.daemon import Scratch, server
 from process.kernel import until
 from process.remote_bridge import bridge_to, text_of
 from process.scripted_daemon import SCRIPT
+from process.sdk_site import serve_sdk
 
 
 def on_port(scratch: Scratch) -> str:
@@ -71,27 +71,16 @@ def test_a_port_of_hearth_gets_its_token_only_when_it_is_given(scratch: Scratch)
 # --- the official SDK
 
 
-def run_sdk(*words: str) -> Iterator[str]:
-    """A server on the official Python SDK; its address."""
-    command = [sys.executable, "-W", "ignore", str(UPSTREAMS / "sdk_http_server.py"), *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        try:
-            assert process.stdout is not None
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}/mcp"
-        finally:
-            process.terminate()
-
-
 @pytest.fixture(scope="module", params=["", "json", "stateless"])
 def sdk(request: pytest.FixtureRequest) -> Iterator[str]:
     """One that streams, one that answers in JSON, one without sessions."""
-    yield from run_sdk(request.param)
+    yield from serve_sdk(request.param)
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_the_official_client_on_the_official_server(sdk: str, scratch: Scratch, mode: ConnectMode) -> None:
     async def body() -> None:
-        words = ["-I", "-S", str(SCRIPT), "--to", sdk]
+        words = ["-I", "-S", str(SCRIPT), "--to", f"{sdk}/mcp"]
         command = StdioServerParameters(command=sys.executable, args=words, env=scratch.environment())
         async with Client(command, mode=mode, read_timeout_seconds=20) as client:
             assert "add" in [tool.name for tool in (await client.list_tools()).tools]
@@ -104,12 +93,12 @@ def test_the_official_client_on_the_official_server(sdk: str, scratch: Scratch, 
 @pytest.fixture(scope="module")
 def streaming() -> Iterator[str]:
     """One that notices when a stream is closed: those that answer in JSON do not."""
-    yield from run_sdk()
+    yield from serve_sdk()
 
 
 @pytest.mark.parametrize("modern", [True, False])
 def test_the_official_server_learns_of_a_cancellation(streaming: str, modern: bool) -> None:
-    with bridge_to(streaming) as bridge:
+    with bridge_to(f"{streaming}/mcp") as bridge:
         call = bridge.call_modern if modern else bridge.call
         if not modern:
             bridge.open()

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from process.authority import Authority, Command, log_in
+from process.certificates import Authority as CertificateAuthority
 from process.daemon import Scratch
 from process.kernel import until
 from process.remote_bridge import bridge_to, text_of
 from process.scripted_daemon import scratch_home
 from process.sites.legacy import LegacySite
 from process.sites.modern import ModernSite
-from process.test_http_upstreams_network import Authority as CertificateAuthority
 
 KEYRING = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
 SECRET = "s3cret-value"

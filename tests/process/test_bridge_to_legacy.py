@@ -87,6 +87,16 @@ def test_a_server_without_that_stream_is_not_asked_again() -> None:
         assert len(site.seen("GET")) == 1
 
 
+def test_a_client_that_begins_anew_leaves_no_session_behind() -> None:
+    with LegacySite() as site, bridge_to(site.url) as bridge:
+        bridge.open()
+        bridge.call("echo", text="x")
+        bridge.open()
+        assert text_of(bridge.call("echo", text="y")) == "y"
+        bridge.leave()
+        assert sorted(site.deleted) == ["session-1", "session-2"]
+
+
 def test_a_lost_session_is_renewed_once_for_all_who_notice() -> None:
     with LegacySite() as site, bridge_to(site.url) as bridge:
         bridge.open()

@@ -143,6 +143,22 @@ def test_a_batch_of_the_client_is_answered_whole() -> None:
         assert [(item["id"], item["error"]["code"]) for item in second] == [(2, -32603)]  # type: ignore[attr-defined]
 
 
+def test_a_request_that_is_cancelled_before_the_server_says_anything_is_given_up() -> None:
+    closed = []
+
+    async def hang(request: Request, reply: Reply) -> None:
+        await reply.gone.wait()
+        closed.append(request)
+
+    with Wicked(hang=hang) as site, bridge_to(site.url) as bridge:
+        id = bridge.begin("hang", _modern=True)
+        until(lambda: site.requests, "it is asked")
+        bridge.cancel(id)
+        until(lambda: closed, "the connection was closed")
+        assert bridge.ask("ping", _modern=True)["result"] == {"seen": "ping"}
+        assert bridge.leave() == []
+
+
 # --- the server's answers
 
 

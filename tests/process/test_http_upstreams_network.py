@@ -3,7 +3,6 @@
 import asyncio
 import shutil
 import socket
-import ssl
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import pytest
 from hearth.config import ServerSpec
 from hearth.errors import UpstreamError
 from hearth.upstreams.http.pool import open_pool
+from process.certificates import Authority
 from process.http_talk import run, talking
 from process.requirements import needs_program
 from process.sites.legacy import LegacySite
@@ -47,29 +47,6 @@ async def _call(url: str, **entry: object) -> None:
 
 
 # --- TLS
-
-
-class Authority:
-    """A throw-away authority, and a server's certificate that it has signed."""
-
-    def __init__(self, folder: Path, host: str = "IP:127.0.0.1") -> None:
-        self._openssl = needs_program("openssl")
-        self.file = folder / "authority.pem"
-        key, request = folder / "key.pem", folder / "request.pem"
-        self._run("req", "-x509", *self._new(folder / "authority.key"), "-subj", "/CN=authority", "-out", self.file,
-                  "-addext", "keyUsage=critical,keyCertSign")  # fmt: skip
-        self._run("req", *self._new(key), "-subj", "/CN=server", "-out", request)
-        (folder / "extensions").write_text(f"subjectAltName={host}\n")
-        self._run("x509", "-req", "-in", request, "-CA", self.file, "-CAkey", folder / "authority.key",
-                  "-extfile", folder / "extensions", "-out", folder / "server.pem", "-days", "2")  # fmt: skip
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.load_cert_chain(folder / "server.pem", key)
-
-    def _new(self, key: Path) -> tuple[str | Path, ...]:
-        return "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-keyout", key
-
-    def _run(self, *words: str | Path) -> None:
-        subprocess.run([self._openssl, *words], check=True, capture_output=True)
 
 
 @pytest.mark.parametrize("make", [LegacySite, ModernSite, OldSite])

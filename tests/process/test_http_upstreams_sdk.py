@@ -1,34 +1,21 @@
 """Servers on the official Python SDK behind a url, in both eras and on both transports."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 
-from process.daemon import UPSTREAMS
 from process.http_talk import bounded, run, talking, text_of, until
-
-
-def _server(*words: str) -> Iterator[str]:
-    program = str(UPSTREAMS / "sdk_http_server.py")
-    command = [sys.executable, "-W", "ignore", program, *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        try:
-            assert process.stdout is not None
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-        finally:
-            process.terminate()
+from process.sdk_site import serve_sdk
 
 
 @pytest.fixture(scope="module", params=["", "json", "stateless"])
 def server(request: pytest.FixtureRequest) -> Iterator[str]:
-    yield from _server(request.param)
+    yield from serve_sdk(request.param)
 
 
 @pytest.fixture(scope="module")
 def streaming() -> Iterator[str]:
-    yield from _server()
+    yield from serve_sdk()
 
 
 WAYS = pytest.mark.parametrize(

@@ -167,5 +167,13 @@ def test_what_the_bridge_loads_is_standard_library() -> None:
         assert "asyncio" not in {item.split(".")[0] for item in imports(name)}, name
 
 
+def test_a_bridge_to_the_daemon_loads_nothing_of_the_one_to_http_servers() -> None:
+    others = [name for name in modules() if part_of(name) == "bridge" and not name.startswith("hearth.bridge.remote")]
+    users = {name for name in others if any(item.startswith("hearth.bridge.remote") for item in imports(name))}
+    assert users == {"hearth.bridge"}
+    body = modules()["hearth.bridge"].body
+    assert not [node for node in body if isinstance(node, ast.ImportFrom) and "remote" in (node.module or "")]
+
+
 def test_every_module_says_what_it_is_for() -> None:
     assert [name for name, tree in modules().items() if not ast.get_docstring(tree)] == []

@@ -220,7 +220,7 @@ class Inquiry:
             stdio.remark("the server sent an answer that nobody waits for")
             return False
         if self.method == INITIALIZE and message.result is not None:
-            self._carrier.session.begin(reply.head.headers.get("mcp-session-id"), message)
+            self._carrier.begin(reply.head.headers.get("mcp-session-id"), message)
         elif self.method == "tools/list":
             self._carrier.learn(message)
         return True

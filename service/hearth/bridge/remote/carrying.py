@@ -293,6 +293,13 @@ class Carrier:
 
     # --- sessions
 
+    def begin(self, id: str | None, answer: Message) -> None:
+        """The client's `initialize` was taken. A session that it had before is given back."""
+        former, had_one = self.session.headers(), self.session.id
+        self.session.begin(id, answer)
+        if had_one and had_one != self.session.id:
+            self._crew.start_now(lambda: self._delete(former, Gate()))
+
     def renew(self, generation: int) -> None:
         """Begin a new session, unless somebody has since that generation. Raises Unreachable, TimeoutError."""
         if self.aside.renew(generation):
@@ -348,13 +355,13 @@ class Carrier:
         """Give the session back, within bounds."""
         if self.session.id:
             done = Gate()
-            start_new_thread(self._delete, (done,))
+            start_new_thread(self._delete, (self.session.headers(), done))
             done.wait(GOODBYE_SECONDS)
 
-    def _delete(self, done: Gate) -> None:
+    def _delete(self, session: dict[str, str], done: Gate) -> None:
         try:
             # 405 means that sessions end by themselves there.
-            self.web.send("DELETE", self.session.headers(), b"", Call(), True, GOODBYE_SECONDS).close()
+            self.web.send("DELETE", session, b"", Call(), True, GOODBYE_SECONDS).close()
         except Exception:  # who does not listen needs no farewell
             pass
         done.open()

@@ -1,6 +1,6 @@
 """Threads, gates and lanes."""
 
-from threading import Barrier, Event, Lock
+from threading import Event, Lock
 
 from hearth.bridge.remote.crew import WORKERS_LIMIT, Crew, Gate, Lane
 
@@ -22,26 +22,24 @@ def test_a_gate_opens_once_and_for_all() -> None:
 
 
 def test_so_many_work_at_once_and_the_others_after_them() -> None:
-    crew, lock = Crew(), Lock()
-    busy = most = done = 0
-    full = Barrier(WORKERS_LIMIT)
+    crew, lock, held = Crew(), Lock(), Event()
+    busy: list[int] = []
 
-    def work() -> None:
-        nonlocal busy, most, done
+    def work(number: int) -> None:
         with lock:
-            busy += 1
-            most = max(most, busy)
-            number = done
-        if number < WORKERS_LIMIT and full.n_waiting < WORKERS_LIMIT and not full.broken:
-            full.wait(BOUND_SECONDS)
-        with lock:
-            busy -= 1
-            done += 1
+            busy.append(number)
+        held.wait(BOUND_SECONDS)
 
-    for _ in range(WORKERS_LIMIT):
-        crew.start(work)
+    for number in range(WORKERS_LIMIT + 10):
+        crew.start(lambda number=number: work(number), 1)  # type: ignore[misc]
+    # Past them all, whoever waits.
+    urgent = Event()
+    crew.start_now(urgent.set)
+    assert urgent.wait(BOUND_SECONDS)
+    assert crew.waiting_bytes == 10 and WORKERS_LIMIT not in busy
+    held.set()
     rest(crew)
-    assert (most, done) == (WORKERS_LIMIT, WORKERS_LIMIT)
+    assert sorted(busy) == list(range(WORKERS_LIMIT + 10))
 
 
 def test_what_waits_for_its_turn_is_counted_in_bytes() -> None:
