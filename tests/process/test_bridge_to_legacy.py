@@ -202,9 +202,12 @@ def test_whoever_is_told_to_end_gives_its_session_back() -> None:
 def test_what_is_pending_at_the_end_of_the_input_is_delivered() -> None:
     with LegacySite() as site, bridge_to(site.url) as bridge:
         bridge.open()
-        ids = [bridge.begin("tools/call", name="poll", arguments={}) for _ in range(5)]
+        ids = [bridge.begin("tools/call", name="poll", arguments={}) for _ in range(40)]
         rest = bridge.leave()
         assert sorted(message["id"] for message in rest if "result" in message) == ids
+        # Each of their streams was taken up once, on a connection of its own, and said two things.
+        assert len(rest) == 2 * len(ids)
+        assert len([request for request in site.seen("GET") if "last-event-id" in request.headers]) == len(ids)
         assert len(site.deleted) == 1
 
 

@@ -55,6 +55,7 @@ class Reply:
         self._wire = wire
         self._parser = parser
         self._first = first
+        self._is_closed = False
         # How long a piece of the body may take; None: as long as it likes.
         self.patience: float | None = None
 
@@ -96,6 +97,10 @@ class Reply:
 
     def close(self) -> None:
         """Nothing more is read: the connection is kept if it can be used again."""
+        if self._is_closed:
+            # The connection is somebody else's by now.
+            return
+        self._is_closed = True
         # Before somebody else uses it, who must not be interrupted for our sake.
         self._call.use(None)
         self._web.give_back(self._wire, self._parser.may_keep and not self._call.given_up)
