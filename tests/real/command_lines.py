@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,13 @@ def inspect(home: Path, server: Address, *words: str) -> dict[str, Any]:
     """What MCP's own Inspector prints, in its mode for command lines."""
     wire = "sse" if server.is_old else "http"
     arguments = ["--cli", server.url, "--transport", wire, *headers(server), *words]
-    found: dict[str, Any] = json.loads(_run(home, npm_program("mcp-inspector"), *arguments))
+    found: dict[str, Any] = json.loads(run(home, _environment(home), npm_program("mcp-inspector"), *arguments))
     return found
 
 
 def claude(home: Path, *words: str) -> str:
     """What Claude Code prints."""
-    return _run(home, npm_program("claude"), *words)
+    return run(home, _environment(home), npm_program("claude"), *words)
 
 
 def mcp_remote(home: Path, server: Address) -> Command:
@@ -50,11 +51,12 @@ def _environment(home: Path) -> dict[str, str]:
     return {"PATH": f"{Path(node()).parent}:{os.environ['PATH']}", "HOME": str(home)}
 
 
-def _run(home: Path, *command: str) -> str:
+def run(folder: Path, environment: Mapping[str, str], *command: str) -> str:
+    """What a command prints that has to succeed."""
     done = subprocess.run(
         command,
-        cwd=home,
-        env=_environment(home),
+        cwd=folder,
+        env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -2,13 +2,13 @@
 
 import os
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from process.daemon import server
+from real.command_lines import run
 from real.home import RealHome
 from real.installation import BIN, node, packages
 
@@ -21,7 +21,6 @@ RUNS = {
     "python": [str(BIN / "python"), "example.python"],
     "js": ["node", "example.mjs"],
 }
-RUN_SECONDS = 60.0
 
 
 def examples() -> list[tuple[str, str]]:
@@ -44,16 +43,7 @@ def test_an_example_connects(home: RealHome, language: str, text: str) -> None:
     url = home.on_port().url.removesuffix("/mcp")
     (folder / command[-1]).write_text(text.replace("http://127.0.0.1:3847", url), encoding="utf-8")
     programs = [BIN, Path(node()).parent, folder / "node_modules" / ".bin", os.environ["PATH"]]
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        # npx takes what is installed, and is to look for nothing else.
-        env=home.scratch.environment(PATH=os.pathsep.join(map(str, programs)), npm_config_offline="true"),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=RUN_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
-    assert ("✔ Connected" if "claude" in text else "echo__echo") in done.stdout
+    # npx takes what is installed, and is to look for nothing else.
+    environment = home.scratch.environment(PATH=os.pathsep.join(map(str, programs)), npm_config_offline="true")
+    printed = run(folder, environment, *command)
+    assert ("✔ Connected" if "claude" in text else "echo__echo") in printed
