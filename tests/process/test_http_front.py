@@ -1,11 +1,13 @@
 """HTTP on the daemon's socket, both eras: a real daemon, real servers, and a client that is as small as it can be."""
 
 import json
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from hearth.mcp import eras
+from process.clients import text_of
 from process.daemon import Scratch, server
 from process.http_clients import HttpClient, LegacyHttp, Message, ModernHttp
 from process.kernel import until
@@ -292,3 +294,17 @@ def test_a_quiet_session_does_not_hold_the_daemon(scratch: Scratch) -> None:
     client.open()
     client.call("echo__echo", text="bye").json()
     assert daemon.wait() == 0
+
+
+def test_nothing_of_http_is_loaded_before_somebody_speaks_it(scratch: Scratch) -> None:
+    scratch.configure({"echo": server("echo")})
+    # None of them could be imported if anybody tried, and what comes over HTTP is answered with the reason.
+    names = ("uvicorn", "starlette", "httptools", "anyio", "click", "prometheus_client")
+    code = f"import sys; sys.modules.update(dict.fromkeys({names!r}))"
+    lacking = f"{code}; from hearth.server import main; sys.exit(main(sys.argv[1:]))"
+    scratch.start(command=(sys.executable, "-I", "-c", lacking))
+    assert text_of(scratch.lines().call("echo__echo", text="lines")) == "lines"
+    assert text_of(scratch.frames().call("echo__echo", text="frames")) == "frames"
+    assert scratch.status()["sessions"] and "HTTP" not in scratch.logged()
+    assert HttpClient(scratch).request("GET", path="/healthz").status == 500
+    assert "HTTP cannot be served" in scratch.logged()
