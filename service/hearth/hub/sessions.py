@@ -5,6 +5,7 @@ that fell silent keeps its connection and what is owed to it: a person may have 
 """
 
 import asyncio
+import itertools
 import os
 import time
 from collections.abc import Iterator
@@ -47,6 +48,9 @@ class Replies(Protocol):
 class Outlet(Replies, Protocol):
     """How a session's client is reached. `about` is the tag of the line on whose account something is said, if any."""
 
+    # Whether there is a way to tell its client who the owner is.
+    hears_of_owner: bool
+
     def keep_line(self, tag: int, key: str, line: bytes) -> None:
         """Replay a part of the line `tag`, which is not finished yet, into a later daemon, as a line of its own."""
 
@@ -80,6 +84,8 @@ class Outlet(Replies, Protocol):
 
 class Nobody:
     """The outlet of a session that has ended: what is still on its way to it goes nowhere."""
+
+    hears_of_owner = False
 
     def answer(self, tag: int, payload: bytes, keep: str | None = None, drop: str | None = None) -> None: ...
     def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None: ...
@@ -126,6 +132,8 @@ class Session:
         self.cwd: str | None = None
         self.pid: int | None = None
         self.connected_at = time.time()
+        # The how manieth it is; earlier ones go before later ones.
+        self.number = 0
         self.active = True
         # Its connection has ended; what still runs for it holds nothing any more.
         self.left = False
@@ -201,6 +209,11 @@ class Sessions:
 
     def __init__(self) -> None:
         self._by_id: dict[str, Session] = {}
+        # Those who are not silent, by when they came. Over HTTP they come back and fall silent with every request, and
+        # that must not cost more where many are silent.
+        self._active: dict[int, Session] = {}
+        self._numbers = itertools.count()
+        self._hearing: dict[str, Session] = {}
         self.owner: Session | None = None
 
     def __iter__(self) -> Iterator[Session]:
@@ -216,31 +229,40 @@ class Sessions:
     def add(self, session: Session) -> None:
         """A session begins."""
         self._by_id[session.id] = session
-        self._elect()
+        session.number = next(self._numbers)
+        if session.outlet.hears_of_owner:
+            self._hearing[session.id] = session
+        self.came_back(session)
 
     def remove(self, session: Session) -> None:
         """A session ends."""
         if self._by_id.get(session.id) is session:
             del self._by_id[session.id]
-            self._elect()
+            self._hearing.pop(session.id, None)
+            self._retire(session)
 
     def fell_silent(self, session: Session) -> None:
         """Its heartbeats stopped: it holds nothing any longer, and what is owed to it is kept."""
         session.active = False
-        self._elect()
+        self._retire(session)
 
     def came_back(self, session: Session) -> None:
         """It spoke again. It does not take the ownership back."""
         session.active = True
-        self._elect()
+        if self._by_id.get(session.id) is session:
+            self._active[session.number] = session
+            if self.owner is None:
+                self._elect()
+
+    def _retire(self, session: Session) -> None:
+        self._active.pop(session.number, None)
+        if self.owner is session:
+            self.owner = None
+            self._elect()
 
     def _elect(self) -> None:
-        owner = self.owner
-        if owner and owner.active and self._by_id.get(owner.id) is owner:
-            return
-        active = (session for session in self._by_id.values() if session.active and not session.stateless)
-        self.owner = next(active, None)
-        if self.owner is None or self.owner is owner:
-            return
-        for session in self._by_id.values():
-            session.outlet.owner_changed(self.owner.id, session is self.owner)
+        number = min((number for number, each in self._active.items() if not each.stateless), default=None)
+        if number is not None:
+            owner = self.owner = self._active[number]
+            for session in self._hearing.values():
+                session.outlet.owner_changed(owner.id, session is owner)

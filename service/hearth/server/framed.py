@@ -45,6 +45,7 @@ class FramedWire(asyncio.Protocol):
     """One connection that speaks frames. It is its session's outlet; a tag is the `seq` of a line."""
 
     is_shared = False
+    hears_of_owner = True
 
     def __init__(self, steward: Steward, transport: asyncio.Transport, pid: int | None) -> None:
         config = steward.config

@@ -25,6 +25,7 @@ class LinedWire(asyncio.Protocol):
     """One connection that speaks lines. It is its session's outlet; tags mean nothing here."""
 
     is_shared = False
+    hears_of_owner = False
 
     def __init__(self, steward: Steward, transport: asyncio.Transport, pid: int | None, name: str = "lines") -> None:
         config = steward.config

@@ -9,6 +9,8 @@ from hearth.wire import json
 class Kept:
     """Everything that a session's client would have got, in order: (what, …)."""
 
+    hears_of_owner = True
+
     def __init__(self) -> None:
         self.said: list[tuple[object, ...]] = []
         # The keys of what the bridge is to keep, and no longer.

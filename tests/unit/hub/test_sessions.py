@@ -54,6 +54,34 @@ def test_when_all_are_silent_there_is_no_owner_until_one_speaks() -> None:
     assert sessions.owner is second
 
 
+def test_the_earliest_follows_in_whatever_order_they_spoke_again() -> None:
+    sessions, [(first, _), (second, _), (third, _)] = crowd(3)
+    for each in (first, second, third):
+        sessions.fell_silent(each)
+    for each in (third, second, first):
+        sessions.came_back(each)
+    assert sessions.owner is third
+    sessions.fell_silent(third)
+    assert sessions.owner is first
+
+
+def test_one_without_a_way_to_hear_of_it_is_owner_all_the_same() -> None:
+    sessions, [(first, heard)] = crowd(1)
+    deaf, outlet = session()
+    outlet.hears_of_owner = False
+    sessions.add(deaf)
+    sessions.fell_silent(first)
+    assert sessions.owner is deaf
+    assert (heard.heard("owner")[-1], outlet.heard("owner")) == (("owner", deaf.id, False), [])
+
+
+def test_one_that_has_left_does_not_become_owner_by_speaking() -> None:
+    sessions, [(first, _)] = crowd(1)
+    sessions.remove(first)
+    sessions.came_back(first)
+    assert sessions.owner is None
+
+
 def test_removing_a_session_whose_id_another_has_by_now_changes_nothing() -> None:
     sessions, [(first, _)] = crowd(1)
     heir = Session(Kept(), "frames", first.id)

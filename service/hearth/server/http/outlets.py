@@ -25,6 +25,8 @@ class HttpOutlet:
     `resumable`: clients may come back for what they missed. `book`: they may also do so after the daemon's end.
     """
 
+    hears_of_owner = False
+
     def __init__(self, limit: int, resumable: bool, book: Book | None = None) -> None:
         self._limit = limit
         self._resumable = resumable
