@@ -101,6 +101,45 @@ def test_who_has_read_a_stream_to_its_end_is_not_sent_an_empty_one(counting: Leg
     assert [event.id for event in again.events()] == [events[-1].id]
 
 
+# --- somebody else reads it, while the former connection is still open
+
+
+def test_who_takes_over_the_general_stream_is_told_and_the_former_reader_hears_its_end(scratch: Scratch) -> None:
+    scratch.configure({"change": server("changing")}, idle_timeout=0.5)
+    daemon = scratch.start()
+    client, other = LegacyHttp(scratch), LegacyHttp(scratch)
+    for each in (client, other):
+        each.open()
+        each.post("tools/list").json()
+    former = client.request("GET").events()
+    assert next(former).message is None
+    newer = client.request("GET").events()
+    assert next(newer).message is None
+    assert list(former) == []
+    other.call("change__grow", name="leaf").messages()
+    assert told(next(newer)) == "notifications/tools/list_changed"
+    client.close()
+    other.close()
+    assert daemon.wait() == 0
+
+
+def test_who_takes_over_the_stream_of_a_call_gets_its_answer(scratch: Scratch) -> None:
+    scratch.configure({"count": server("counting", scratch.home / "ledger")}, idle_timeout=0.5)
+    daemon = scratch.start()
+    client = LegacyHttp(scratch)
+    client.open()
+    former = client.call("count__read", meta={"progressToken": "p"}, key="k", delay=1000, steps=2).events()
+    first = next(former)
+    newer = client.request("GET", headers={"Last-Event-ID": first.id or ""})
+    assert newer.is_stream
+    messages = newer.messages()
+    assert [each["params"]["progress"] for each in messages[:-1]] == [1, 2]
+    assert said(messages[-1]) == "read k"
+    assert not [event for event in former if event.message and "method" not in event.message]
+    client.close()
+    assert daemon.wait() == 0
+
+
 # --- from daemon to daemon
 
 

@@ -176,3 +176,37 @@ def test_waiting_ends_with_news_or_with_time() -> None:
         assert not stream.waiting
 
     asyncio.run(play())
+
+
+async def take_over(stream: Stream, reader: object, seconds: float) -> None:
+    """As a request does that resumes a stream: nothing happens between the two."""
+    stream.attach(reader)
+    await stream.wait(seconds)
+
+
+def test_who_is_replaced_while_it_waits_takes_no_news_from_its_successor() -> None:
+    async def play() -> None:
+        stream, _ = read()
+        former = asyncio.create_task(stream.wait(60))
+        await asyncio.sleep(0)
+        waiting = asyncio.create_task(take_over(stream, newer := object(), 60))
+        await former
+        assert not waiting.done()
+        stream.add(b"a")
+        async with asyncio.timeout(10):
+            await waiting
+        assert taken(stream, newer) == [b"a"]
+
+    asyncio.run(play())
+
+
+def test_time_passes_for_each_of_two_who_wait() -> None:
+    async def play() -> None:
+        stream, _ = read()
+        former = asyncio.create_task(stream.wait(60))
+        await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            await take_over(stream, object(), 0.001)
+            await former
+
+    asyncio.run(play())

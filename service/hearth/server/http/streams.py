@@ -95,8 +95,8 @@ class Stream:
 
     def wake(self) -> None:
         """Whoever waits looks again."""
-        if self._news and not self._news.done():
-            self._news.set_result(None)
+        if self._news:
+            _resolve(self._news)
 
     # --- reading
 
@@ -176,10 +176,18 @@ class Stream:
 
     async def wait(self, seconds: float) -> None:
         """Return when there is something new, or when so much time has passed."""
-        self._news = asyncio.get_running_loop().create_future()
-        timer = asyncio.get_running_loop().call_later(seconds, self.wake)
+        loop = asyncio.get_running_loop()
+        news = self._news = loop.create_future()
+        timer = loop.call_later(seconds, _resolve, news)
         try:
-            await self._news
+            await news
         finally:
             timer.cancel()
-            self._news = None
+            # Whoever replaced this reader may be waiting already.
+            if self._news is news:
+                self._news = None
+
+
+def _resolve(news: asyncio.Future[None]) -> None:
+    if not news.done():
+        news.set_result(None)
