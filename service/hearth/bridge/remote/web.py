@@ -29,14 +29,20 @@ REFUSALS = frozenset({401, 403})
 # Between two attempts to connect: doubled each time, up to the longest.
 _FIRST_PAUSE_SECONDS = 0.05
 _LAST_PAUSE_SECONDS = 1.0
+# For a server that takes no more of a request to say why: it has said so already, or never will.
+AFTERWORD_SECONDS = 2.0
 
 
 class Broken(Unreachable):
-    """The connection failed. `sent`: after all of the request had been written, so that the server may have it."""
+    """The connection failed. `sent`: after all of the request had been written, so that the server may have it.
 
-    def __init__(self, sentence: str, sent: bool) -> None:
+    `stalled`: nothing ended, but the server does not read; it would not read the same request on another connection.
+    """
+
+    def __init__(self, sentence: str, sent: bool, stalled: bool = False) -> None:
         super().__init__(sentence)
         self.sent = sent
+        self.stalled = stalled
 
 
 class GivenUp(Exception):
@@ -46,9 +52,13 @@ class GivenUp(Exception):
 class Reply:
     """A response whose body has not been read. `close` gives the connection back."""
 
-    def __init__(self, web: "Web", call: Call, wire: Wire, parser: http1.ResponseParser, first: list[bytes]) -> None:
+    def __init__(
+        self, web: "Web", call: Call, wire: Wire, parser: http1.ResponseParser, first: list[bytes], sent: bool
+    ) -> None:
         assert parser.head is not None
         self._call = call
+        # After half a request, the next one would be taken for its other half.
+        self._sent = sent
         self.head = parser.head
         self.status = parser.head.status
         self._web = web
@@ -103,7 +113,7 @@ class Reply:
         self._is_closed = True
         # Before somebody else uses it, who must not be interrupted for our sake.
         self._call.use(None)
-        self._web.give_back(self._wire, self._parser.may_keep and not self._call.given_up)
+        self._web.give_back(self._wire, self._sent and self._parser.may_keep and not self._call.given_up)
 
 
 class Web:
@@ -188,7 +198,7 @@ class Web:
             try:
                 return self._send_once(wire, data, call, seconds)
             except Broken as exc:
-                if exc.sent and not may_repeat:
+                if exc.stalled or (exc.sent and not may_repeat):
                     raise
         while True:
             wire = self._connect(call)
@@ -196,7 +206,7 @@ class Web:
                 return self._send_once(wire, data, call, seconds)
             except Broken as exc:
                 # Half a request is none: it has not been looked at.
-                if exc.sent or not self._is_patient(call):
+                if exc.stalled or exc.sent or not self._is_patient(call):
                     raise
 
     def _send_once(self, wire: Wire, data: bytes, call: Call, seconds: float | None) -> Reply:
@@ -211,6 +221,7 @@ class Web:
             except OSError as exc:
                 # It may have said why it reads no further.
                 problem: OSError | None = exc
+                seconds = AFTERWORD_SECONDS
             else:
                 problem = None
             pieces: list[bytes] = []
@@ -228,10 +239,10 @@ class Web:
                 raise
             if isinstance(exc, OSError | WireError):
                 what = wires.reason(exc) if isinstance(exc, OSError) else str(exc)
-                raise self.broken(what, sent) from exc
+                raise self.broken(what, sent, stalled=isinstance(exc, TimeoutError)) from exc
             raise
         self._down_since = None
-        return Reply(self, call, wire, parser, pieces)
+        return Reply(self, call, wire, parser, pieces, sent)
 
     # --- connections
 
@@ -289,8 +300,8 @@ class Web:
             " The next request tries again"
         )
 
-    def broken(self, what: str, sent: bool) -> Broken:
+    def broken(self, what: str, sent: bool, stalled: bool = False) -> Broken:
         """A connection that failed, in words."""
         if sent:
             return Broken(f"{self.shown} broke the connection before it answered ({what})", sent)
-        return Broken(f"{self.shown} did not take the request ({what})", sent)
+        return Broken(f"{self.shown} did not take the request ({what})", sent, stalled)
