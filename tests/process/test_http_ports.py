@@ -168,13 +168,30 @@ def test_those_without_the_token_take_nobody_s_place(scratch: Scratch) -> None:
     finally:
         for each in strangers:
             each.close()
-    idle = [socket.create_connection(address, 20) for _ in range(25)]
+    # More than may be there: those that wait longest and say nothing give way, also with the beginning of a request.
+    idle = [socket.create_connection(address, 20) for _ in range(100)]
     try:
+        for each in idle[-40:]:
+            each.sendall(b"GET /status HTTP/1.1\r\nHost: ")
+        for _ in range(3):
+            assert ModernHttp(scratch, address=address).post("tools/list", headers=allowed).status == 200
         assert client.post("tools/list", headers=allowed).status == 200
         assert scratch.lines().ask("ping")["result"] == {}
     finally:
         for each in idle:
             each.close()
+
+
+def test_those_without_the_token_have_little_time_to_ask(scratch: Scratch) -> None:
+    scratch.configure(http_request_timeout=0)
+    scratch.start("--http", "127.0.0.1:0")
+    parts = urlsplit(scratch.status()["http"][0])
+    address = ("127.0.0.1", parts.port)
+    with socket.create_connection(address, 20) as silent, socket.create_connection(address, 20) as slow:
+        slow.sendall(b"GET /status HTTP/1.1\r\nHost: ")
+        for each in (silent, slow):
+            said = b"".join(iter(lambda each=each: each.recv(65536), b""))
+            assert said.startswith(b"HTTP/1.1 408 ") and b"token" in said
 
 
 def test_a_daemon_that_cannot_serve_says_so_over_http(scratch: Scratch) -> None:

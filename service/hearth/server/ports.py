@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hearth.host import ports
 from hearth.host.acceptor import Acceptor
-from hearth.server.reception import ACCEPT_BATCH, ACCEPT_PAUSE_SECONDS
+from hearth.server.reception import ACCEPT_PAUSE_SECONDS
 from hearth.server.tally import TALLY
 
 if TYPE_CHECKING:
@@ -20,6 +20,9 @@ log = logging.getLogger(__name__)
 
 # Connections that have shown no token: any user of this machine may open them. They take nothing from others' places.
 STRANGERS_LIMIT = 32
+# Accepted in one turn of the loop. From accepting to reading it takes a few turns: who says something at once is to be
+# heard before as many others as make it the oldest of the silent ones.
+STRANGERS_BATCH = STRANGERS_LIMIT // 8
 # What will be there again; with any other error the socket itself is of no use any more.
 _SCARCE = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
@@ -54,7 +57,7 @@ class Ports:
         return any(came)
 
     def _accept(self, acceptor: Acceptor) -> None:
-        for _ in range(ACCEPT_BATCH):
+        for _ in range(STRANGERS_BATCH):
             if not self._accept_one(acceptor):
                 return
 
@@ -92,8 +95,10 @@ class Ports:
         self._reception.decided(connection, None)
         if len(front.strangers) >= STRANGERS_LIMIT:
             TALLY.connections_refused += 1
-            connection.close()
-            return
+            # Somebody who only waits gives way: it must not be possible to hold all places against who has the token.
+            if not front.drop_stranger():
+                connection.close()
+                return
         wire = front.connect_port()
         task: asyncio.Task[object] = loop.create_task(loop.connect_accepted_socket(lambda: wire, connection))
         self._tasks.add(task)

@@ -30,6 +30,9 @@ KEEP_ALIVE_SECONDS = 75
 HEADERS_LIMIT_BYTES = 64 * 1024
 HEADERS_LIMIT = 200
 URL_LIMIT_BYTES = 8 * 1024
+# From the connection to the end of the first headers, for who has shown no token. Clients connect when they have
+# something to ask; this is for a slow network in between, and any user of the machine may hold a place for as long.
+STRANGER_SECONDS = 5.0
 
 
 def settings(app: Any) -> Config:
@@ -133,6 +136,11 @@ class HttpConnection(HttpToolsProtocol):
             # Nothing has come yet, and nothing may ever.
             self._set_deadline()
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether it is there, and has not come to the end of its first headers."""
+        return self._is_made and not self._is_headed and self.cycle is None
+
     # --- what uvicorn's parser tells
 
     def data_received(self, data: bytes) -> None:
@@ -164,7 +172,8 @@ class HttpConnection(HttpToolsProtocol):
         self._headers_bytes = self._untold_bytes = 0
         self._is_partial = self._has_told = True
         self._is_headed = False
-        self._end_deadline()
+        if not self.is_stranger:
+            self._end_deadline()
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
@@ -184,6 +193,9 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._is_headed = True
+        if self.is_stranger:
+            # The body has the time that everybody's has.
+            self._end_deadline()
         if not self._refused:
             super().on_headers_complete()
 
@@ -200,6 +212,8 @@ class HttpConnection(HttpToolsProtocol):
 
     def _set_deadline(self) -> None:
         seconds = self.front.steward.config.http_request_timeout
+        if self.is_stranger and not self._is_headed:
+            seconds = min(seconds or STRANGER_SECONDS, STRANGER_SECONDS)
         if seconds:
             self._deadline = self.loop.call_later(seconds, self._late, seconds)
 
@@ -209,7 +223,9 @@ class HttpConnection(HttpToolsProtocol):
             self._deadline = None
 
     def _late(self, seconds: float) -> None:
-        self.refuse(408, f"the request did not come to its end within {seconds:g} s (http_request_timeout)")
+        limit = self.front.steward.config.http_request_timeout
+        name = " (http_request_timeout)" if seconds == limit else ", and has shown no token"
+        self.refuse(408, f"the request did not come to its end within {seconds:g} s{name}")
 
     def send_400_response(self, msg: str) -> None:
         self.refuse(400, "this is not HTTP/1.1 as RFC 9112 has it")

@@ -93,8 +93,8 @@ class Front:
             KeptSessions(steward.kept_sessions, TTL_SECONDS),
         )
         self.gates = Gates(steward)
-        # Connections over TCP that have shown no token yet.
-        self.strangers: set[HttpConnection] = set()
+        # Connections over TCP that have shown no token yet, the oldest first.
+        self.strangers: dict[HttpConnection, None] = {}
         # Why no further request is taken.
         self.farewell: str | None = None
         self.token = http_token.Current()
@@ -126,19 +126,28 @@ class Front:
     def connect_port(self) -> HttpConnection:
         """The same for one over TCP: whoever has the token is this user."""
         stranger = HttpConnection(self, self._settings, self._state, Peer(None, own_uid(), -1), needs_token=True)
-        self.strangers.add(stranger)
+        self.strangers[stranger] = None
         return stranger
+
+    def drop_stranger(self) -> bool:
+        """Drop the oldest that has asked for nothing yet; False if there is none."""
+        silent = next((each for each in self.strangers if each.is_silent), None)
+        if silent is None:
+            return False
+        del self.strangers[silent]
+        silent.transport.abort()
+        return True
 
     def introduced(self, connection: HttpConnection) -> None:
         """A connection over TCP has shown the token: from now on it is as good as any other."""
         if connection.is_stranger:
             connection.is_stranger = False
-            self.strangers.discard(connection)
+            self.strangers.pop(connection, None)
             self.steward.welcome(connection)
 
     def lost(self, connection: HttpConnection) -> None:
         """A connection has ended."""
-        self.strangers.discard(connection)
+        self.strangers.pop(connection, None)
         self.steward.forget(connection)
 
     def drain(self, reason: str) -> None:
