@@ -74,8 +74,9 @@ class Claim:
         """Take the entry away, then the lock."""
         entry = registry.read(self._places)
         try:
-            # Somebody may have removed the whole folder, lock included, and another daemon may live in the new one.
-            if entry is None or entry.pid == os.getpid():
+            # Somebody may have removed the whole folder, lock included, and another daemon may live in the new one, or
+            # be about to write its entry there.
+            if entry is not None and entry.pid == os.getpid():
                 registry.remove(self._places)
         except StartError:
             # The folder became read-only; the entry is stale by its pid.
