@@ -140,6 +140,30 @@ def test_an_address_that_others_can_reach_has_to_be_meant(scratch: Scratch) -> N
     assert not os.path.exists(scratch.socket)
 
 
+def own_address() -> str:
+    """One of this machine that is not for itself alone, where it has any; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return "127.0.0.3"
+        return str(probe.getsockname()[0])
+
+
+@pytest.mark.parametrize("bound", ["127.0.0.2", "0.0.0.0"])  # noqa: S104 - for what is reached at another address
+def test_the_address_that_was_asked_for_is_served(scratch: Scratch, bound: str) -> None:
+    scratch.configure({"echo": server("echo")})
+    scratch.start("--http", f"{bound}:0", "--allow-remote")
+    port = urlsplit(scratch.status()["http"][0]).port or 0
+    reached = bound if bound == "127.0.0.2" else own_address()
+    named = {"Host": f"{reached}:{port}"}
+    client = ModernHttp(scratch, address=(reached, port))
+    assert client.post("tools/list", headers={**bearer(scratch), **named}).status == 200
+    assert client.post("tools/list", headers=named).status == 401
+    for wrong in ({"Host": "rebound.example"}, {"Host": "203.0.113.9"}, {**named, "Origin": "http://rebound.example"}):
+        assert client.post("tools/list", headers={**bearer(scratch), **named, **wrong}).status == 403
+
+
 def test_a_port_that_is_taken_gives_way_to_the_next(scratch: Scratch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -57,9 +57,33 @@ def test_anything_else_is_not(headers: dict[str, str]) -> None:
     assert checks.refused_address(headers)
 
 
+@pytest.mark.parametrize(
+    ("host", "own"),
+    [
+        ("127.0.0.2:3847", "127.0.0.2"),
+        ("192.0.2.7", "192.0.2.7"),
+        ("192.0.2.7:3847", "::ffff:192.0.2.7"),
+        ("[2001:DB8::1]:3847", "2001:db8:0::1"),
+        ("[fe80::1]", "fe80::1%eth0"),
+    ],
+)
+def test_the_address_that_it_arrived_at_is_let_in_as_a_host_only(host: str, own: str) -> None:
+    assert checks.refused_address({"host": host}, own=own) is None
+    assert checks.refused_address({"host": host})
+    assert checks.refused_address({"host": host, "origin": f"http://{host}"}, own=own)
+
+
+@pytest.mark.parametrize(
+    "host", ["192.0.2.8", "rebound.example", "192.0.2.7.nip.io", "192.0.2.7@example.com", "3221225991", "[::]"]
+)
+def test_any_other_host_is_not(host: str) -> None:
+    assert checks.refused_address({"host": host}, own="192.0.2.7")
+    assert checks.refused_address({"host": host}, own="")
+
+
 @given(st.text(max_size=40))
 def test_no_host_makes_it_fail(text: str) -> None:
-    checks.refused_address({"host": text, "origin": text})
+    checks.refused_address({"host": text, "origin": text}, own="127.0.0.2")
 
 
 @pytest.mark.parametrize(

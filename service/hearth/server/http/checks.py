@@ -2,9 +2,10 @@
 
 A page of any site may have a browser send requests to this machine. What tells them is `Origin`, for what has none
 (pictures, scripts, links) `Sec-Fetch-Site`, and for a name that was made to mean this machine only afterwards (DNS
-rebinding) `Host`.
+rebinding) `Host`. An address in digits is no name: it means what it says.
 """
 
+import ipaddress
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from urllib.parse import urlsplit
@@ -28,12 +29,15 @@ def headers_of(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def refused_address(
-    headers: Mapping[str, str], hosts: Collection[str] = (), origins: Collection[str] = ()
+    headers: Mapping[str, str], hosts: Collection[str] = (), origins: Collection[str] = (), own: str | None = None
 ) -> str | None:
-    """Why a request is not let in, or None. `hosts` and `origins` are let in besides this machine's."""
+    """Why a request is not let in, or None.
+
+    `hosts` and `origins` are let in besides this machine's; as a host also `own`, the address that it arrived at.
+    """
     host = headers.get("host", "")
     name = _name(f"//{host}") if host else None
-    if host and name not in LOOPBACK and name not in hosts:
+    if host and name not in LOOPBACK and name not in hosts and not _is_address(name, own):
         return f"the Host {host!r} is not this machine's (http_hosts)"
     origin = headers.get("origin")
     if origin is not None and origin not in origins and not is_local(origin):
@@ -82,6 +86,21 @@ def _name(address: str) -> str | None:
     if parts.username is not None or parts.path or parts.query or parts.fragment:
         return None
     return parts.hostname
+
+
+@_remembered
+def _is_address(name: str | None, own: str | None) -> bool:
+    return name is not None and own is not None and _address(name) == _address(own) is not None
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        # A link's own name for an address (`%eth0`) is not the client's.
+        found = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    # A socket for both families calls IPv4 addresses so.
+    return found.ipv4_mapped or found if isinstance(found, ipaddress.IPv6Address) else found
 
 
 @_remembered

@@ -137,6 +137,11 @@ class HttpConnection(HttpToolsProtocol):
             self._set_deadline()
 
     @property
+    def own_address(self) -> str | None:
+        """The address of this machine that it has arrived at; a socket has none."""
+        return self.server[0] if self.needs_token and self.server else None
+
+    @property
     def is_silent(self) -> bool:
         """Whether it is there, and has not come to the end of its first headers."""
         return self._is_made and not self._is_headed and self.cycle is None

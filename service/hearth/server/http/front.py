@@ -176,7 +176,8 @@ class _Door:
         request = Request(self._front, scope, receive, send)
         config = self._front.steward.config
         origin = request.headers.get("origin")
-        refusal = checks.refused_address(request.headers, config.http_hosts, config.http_origins)
+        own = request.connection.own_address
+        refusal = checks.refused_address(request.headers, config.http_hosts, config.http_origins, own)
         is_nameless = "host" not in request.headers and scope["http_version"] != "1.0"
         if is_nameless or refusal:
             self._dismiss_stranger(request)
