@@ -49,6 +49,33 @@ def test_large_answers_are_kept_within_limits_and_the_last_whatever_its_size() -
     assert outlet.stream(second) is None and outlet.stream(third)
 
 
+def test_what_its_client_cannot_come_back_for_is_not_kept() -> None:
+    outlet = HttpOutlet(LIMIT, resumable=True)
+    tag = outlet.begin()
+    in_flight, ended = outlet.stream(tag), outlet.stream(answered(outlet, is_read=False))
+    assert in_flight and ended
+    outlet.abandon(in_flight)
+    outlet.abandon(ended)
+    assert outlet.stream(tag) and outlet.stream(ended.number) is None
+    outlet.answer(tag, b"{}")
+    assert outlet.stream(tag) is None
+
+
+def test_at_the_end_every_request_is_told_that_it_gets_no_answer_and_nothing_else_is() -> None:
+    outlet = HttpOutlet(LIMIT, resumable=True)
+    streams = []
+    for line in (LINE, b'{"jsonrpc":"2.0","id":6,"result":{}}', b'{"jsonrpc":"2.0","method":"notifications/x"}'):
+        tag = outlet.begin()
+        outlet.carry(tag, json.parse(line))
+        streams.append(outlet.stream(tag))
+    tag = outlet.begin()
+    outlet.carry_batch(tag, json.parse_batch(b"[%b,%b]" % (LINE, line)))
+    outlet.end_all()
+    told = [stream.only for stream in (*streams, outlet.stream(tag)) if stream]
+    assert told[0] and told[0].startswith(b'{"jsonrpc":"2.0","id":5,"error":{"code":-32603,')
+    assert told[1:] == [None, None, b"[%b]" % told[0]]
+
+
 def test_an_event_id_of_another_life_is_not_taken_for_its_own() -> None:
     one, other = HttpOutlet(LIMIT, resumable=True), HttpOutlet(LIMIT, resumable=True)
     place = event_ids.parse(one.name(one.general).decode() + "-1")

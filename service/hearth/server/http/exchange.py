@@ -31,6 +31,8 @@ class Exchange:
         self._found = found
         self._headers = headers
         self._lost = False
+        # An event without data has told its client where the stream begins.
+        self._is_primed = False
 
     async def run(self, receive: Callable[[int], None]) -> None:
         """Have the hub `receive` the message, and answer."""
@@ -49,6 +51,8 @@ class Exchange:
             self._end(stream)
             if self._found.session.stateless:
                 self._leave(stream)
+            elif self._lost and not self._is_told:
+                self._found.outlet.abandon(stream)
 
     async def _answer(self, stream: Stream) -> None:
         only = stream.only
@@ -57,14 +61,21 @@ class Exchange:
         if only is not None:
             status = responses.status_of(only) if self._found.session.stateless else 200
             await self._request.answer(status, only, self._headers)
-            self._forget(stream)
+            self._found.outlet.forget(stream.number)
         elif stream.ended and not stream.waiting:
-            # A notification, a response, or a request that was cancelled meanwhile.
-            await self._request.answer(202, b"", self._headers)
-            self._forget(stream)
+            await self._answer_nothing(stream)
+            self._found.outlet.forget(stream.number)
         else:
             # Not forgotten at its end: the last of it may be on its way when the connection breaks.
             await self._pump(stream, is_primed=True)
+
+    async def _answer_nothing(self, stream: Stream) -> None:
+        if stream.owes:
+            # It was cancelled meanwhile. A request gets JSON or a stream; with an event id, its client would come back.
+            await self._pump(stream, is_primed=False)
+        else:
+            # A notification or a response.
+            await self._request.answer(202, b"", self._headers)
 
     async def listen(self, stream: Stream, after: int | None = None, is_primed: bool = True) -> None:
         """Send what is on a stream, behind that message, until its end. `is_primed`: its client is told where it is."""
@@ -98,10 +109,10 @@ class Exchange:
             self._request.front.hub.withdraw(self._found.session, stream.number)
         self._found.outlet.forget(stream.number)
 
-    def _forget(self, stream: Stream) -> None:
-        # What a legacy client has not got stays.
-        if not self._lost:
-            self._found.outlet.forget(stream.number)
+    @property
+    def _is_told(self) -> bool:
+        """Whether its client has an event id by which it can come back."""
+        return self._is_primed or self._stream.taken > 0
 
     async def _pump(self, stream: Stream, is_primed: bool) -> None:
         session = self._found.session
@@ -110,6 +121,7 @@ class Exchange:
         first = b""
         if name is not None and is_primed and (session.version or "") >= _PRIMED_SINCE:
             first = responses.priming(name, stream.taken, RETRY_MS)
+            self._is_primed = True
         await self._request.begin(200, [*responses.EVENT_STREAM, *self._headers], first, more=True)
         await pump(self._request, stream, self, name)
 

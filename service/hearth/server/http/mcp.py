@@ -152,6 +152,7 @@ def check_opening(request: "Request", id: bytes | None) -> None:
 def _receive(request: "Request", found: HttpSession, tag: int, message: Posted) -> None:
     hub = request.front.hub
     if isinstance(message, json.Batch):
+        found.outlet.carry_batch(tag, message)
         hub.receive_batch(found.session, tag, message, resent=False, replay=False)
     else:
         found.outlet.carry(tag, message)

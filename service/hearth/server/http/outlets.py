@@ -6,6 +6,8 @@ A message goes on exactly one stream. Knows nothing of HTTP itself.
 import itertools
 from collections import OrderedDict
 
+from hearth.errors import HearthError
+from hearth.mcp import answers
 from hearth.server.http import event_ids
 from hearth.server.http.kept import Book
 from hearth.server.http.streams import Stream
@@ -64,9 +66,15 @@ class HttpOutlet:
 
     def carry(self, tag: int, message: json.Message) -> None:
         """What the request of that tag is."""
-        self._streams[tag].request = message.id
+        if message.method is not None:
+            self._streams[tag].request = message.id
         if self._book:
             self._messages[tag] = message
+
+    def carry_batch(self, tag: int, batch: json.Batch) -> None:
+        """The same for many at once."""
+        messages = [item for item in batch.items if isinstance(item, json.Message) and item.method is not None]
+        self._streams[tag].batch = [message.id for message in messages if message.id is not None]
 
     def name(self, stream: Stream) -> bytes:
         """What the ids of its events begin with."""
@@ -89,6 +97,11 @@ class HttpOutlet:
         self._messages.pop(tag, None)
         self.attended.discard(tag)
 
+    def abandon(self, stream: Stream) -> None:
+        """Its client has gone, and cannot come back: what becomes of the request is told to nobody."""
+        stream.abandoned = True
+        self._finished.pop(stream.number, None)
+
     def sweep(self) -> None:
         """Forget what was read to its end some time ago: nobody has come back for it."""
         for tag in self._old:
@@ -104,9 +117,12 @@ class HttpOutlet:
         self.general.end()
 
     def end_all(self) -> None:
-        """Nothing more will be said."""
-        for stream in (*self._streams.values(), self.general):
+        """Nothing more will be said, but to those who still wait for an answer that there is none."""
+        for tag, stream in self._streams.items():
+            if stream.owes and tag not in self.attended:
+                stream.add(_unanswered(stream))
             stream.end()
+        self.general.end()
 
     # --- for the hub
 
@@ -131,9 +147,10 @@ class HttpOutlet:
     def _end(self, tag: int, stream: Stream) -> None:
         stream.end()
         del self._streams[tag]
-        self._finished[tag] = stream
-        if len(self._finished) > 1:
-            self._trim()
+        if not stream.abandoned:
+            self._finished[tag] = stream
+            if len(self._finished) > 1:
+                self._trim()
 
     def _trim(self) -> None:
         size = sum(stream.size for stream in self._finished.values())
@@ -183,3 +200,10 @@ class HttpOutlet:
 
     def close(self) -> None:
         self.end_all()
+
+
+def _unanswered(stream: Stream) -> bytes:
+    problem = HearthError("the session was ended before this request was answered; it may or may not have run")
+    if stream.request is not None:
+        return answers.failure(stream.request, problem)
+    return b"[%b]" % b",".join([answers.failure(id, problem) for id in stream.batch])

@@ -28,8 +28,11 @@ class Stream:
 
     def __init__(self, number: int, limit: int, resumable: bool) -> None:
         self.number = number
-        # The raw id of the request that it is for, if it is for one.
+        # The raw id of the request that it is for, if it is for one; of a batch, those of its requests.
         self.request: bytes | None = None
+        self.batch: list[bytes] = []
+        # Its client has gone without an event id by which it could come back.
+        self.abandoned = False
         self.ended = False
         # Its reader did not read, and what waited for it was let go.
         self.overflowed = False
@@ -49,6 +52,11 @@ class Stream:
         self._reader: object = None
         # Told when its reader is too far behind.
         self.on_overflow: Callable[[], None] = lambda: None
+
+    @property
+    def owes(self) -> bool:
+        """Whether it is for a request, and not for what gets no answer."""
+        return self.request is not None or bool(self.batch)
 
     # --- writing
 

@@ -1,0 +1,126 @@
+"""Requests of legacy sessions over HTTP without a result: cancelled, in a session that ends, or left by the client."""
+
+import json
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from process.corners import Actor, Stage
+from process.http_clients import BOTH, Connection, LegacyHttp, Response
+
+CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "puppet__act", "arguments": {}}}
+
+
+class Pending:
+    """A request whose answer is yet to come."""
+
+    def __init__(self, ask: Callable[[], Response]) -> None:
+        self._got: list[Response] = []
+        self._thread = threading.Thread(target=lambda: self._got.append(ask()))
+        self._thread.start()
+
+    def response(self) -> Response:
+        self._thread.join()
+        [found] = self._got
+        return found
+
+
+@pytest.fixture
+def actor(stage: Stage) -> Actor:
+    found = stage.actor()
+    stage.start()
+    return found
+
+
+def opened(stage: Stage, version: str = "2025-11-25") -> LegacyHttp:
+    client = LegacyHttp(stage.scratch)
+    client.open(version)
+    return client
+
+
+def cancel(client: LegacyHttp, id: int = 7) -> None:
+    message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}
+    assert client.request("POST", message).status == 202
+
+
+def test_a_request_in_flight_when_its_session_is_ended_gets_an_error(stage: Stage, actor: Actor) -> None:
+    client = opened(stage)
+    pending = Pending(lambda: client.request("POST", CALL))
+    actor.next("tools/call")
+    assert client.request("DELETE").status == 204
+    got = pending.response()
+    assert (got.status, got.is_stream) == (200, False)
+    answer = got.json()
+    assert (answer["id"], answer["error"]["code"]) == (7, -32603)
+    assert "the session was ended" in answer["error"]["message"]
+
+
+def test_one_that_has_a_stream_already_gets_the_error_on_it(stage: Stage, actor: Actor) -> None:
+    client = opened(stage)
+    pending = Pending(lambda: client.call("puppet__act", id=7, meta={"progressToken": "p"}))
+    puppet, call = actor.next("tools/call")
+    puppet.notify("notifications/progress", progressToken=call["params"]["_meta"]["progressToken"], progress=1)
+    got = pending.response()
+    assert got.is_stream
+    assert client.request("DELETE").status == 204
+    [progress, answer] = got.messages()
+    assert progress["method"] == "notifications/progress"
+    assert (answer["id"], answer["error"]["code"]) == (7, -32603)
+
+
+def test_each_request_of_a_batch_gets_the_error(stage: Stage, actor: Actor) -> None:
+    client = opened(stage, "2025-03-26")
+    notice = {"jsonrpc": "2.0", "method": "notifications/nothing"}
+    pending = Pending(lambda: client.request("POST", [CALL, notice, {**CALL, "id": "b"}]))
+    for _ in range(2):
+        actor.next("tools/call")
+    assert client.request("DELETE").status == 204
+    answers = json.loads(pending.response().text())
+    assert [(each["id"], each["error"]["code"]) for each in answers] == [(7, -32603), ("b", -32603)]
+
+
+@pytest.mark.parametrize("version", ["2025-03-26", "2025-06-18", "2025-11-25"])
+def test_a_request_that_is_cancelled_gets_a_stream_that_ends_without_data(
+    stage: Stage, actor: Actor, version: str
+) -> None:
+    client = opened(stage, version)
+    pending = Pending(lambda: client.request("POST", CALL))
+    actor.next("tools/call")
+    cancel(client)
+    got = pending.response()
+    # No event id, either: its client would come back for the rest.
+    assert (got.status, got.is_stream, got.text()) == (200, True, "")
+    assert client.post("ping").status == 200
+
+
+def test_so_does_a_batch_all_of_which_is_cancelled(stage: Stage, actor: Actor) -> None:
+    client = opened(stage, "2025-03-26")
+    pending = Pending(lambda: client.request("POST", [CALL, {**CALL, "id": 8}]))
+    for _ in range(2):
+        actor.next("tools/call")
+    cancel(client, 7)
+    cancel(client, 8)
+    got = pending.response()
+    assert (got.status, got.is_stream, got.text()) == (200, True, "")
+
+
+def test_an_answer_for_which_its_client_cannot_come_back_is_not_kept(stage: Stage, actor: Actor) -> None:
+    client = opened(stage)
+    epoch = (next(client.request("GET").events()).id or "").partition("-")[0]
+    leaving = Connection(stage.scratch.socket)
+    usual = {"Accept": BOTH, "Content-Type": "application/json", **client.headers}
+    leaving.request("POST", "/mcp", json.dumps(CALL), usual)
+    puppet, call = actor.next("tools/call")
+    leaving.close()
+    # Served behind the end of that connection.
+    assert client.post("ping").status == 200
+    puppet.say(call, "nobody hears it")
+    pending = Pending(lambda: client.call("puppet__act", id=8))
+    puppet, call = actor.next("tools/call")
+    puppet.say(call, "heard")
+    assert pending.response().status == 200
+    # Nobody was told these ids.
+    for number in range(1, 10):
+        guessed = f"{epoch}-{number}-{b'7'.hex()}-0"
+        assert client.request("GET", headers={"Last-Event-ID": guessed}).status == 400
