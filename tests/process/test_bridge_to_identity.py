@@ -12,6 +12,7 @@ from process.remote_bridge import bridge_to, text_of
 from process.scripted_daemon import scratch_home
 from process.sites.legacy import LegacySite
 from process.sites.modern import ModernSite
+from process.sites.web import Reply, Request
 
 KEYRING = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
 SECRET = "s3cret-value"
@@ -58,6 +59,37 @@ def test_an_unset_variable_is_said_to_be_the_bridges() -> None:
         message = bridge.ask("tools/list", _modern=True)["error"]["message"]
         assert "NOT_SET is not set in the bridge's environment" in message
         assert site.requests == []
+
+
+class Guarded(ModernSite):
+    """Lets in who has the token of the moment."""
+
+    token = "first"
+    refused = 0
+
+    async def serve(self, request: Request, reply: Reply) -> None:
+        if request.headers.get("authorization") == f"Bearer {self.token}":
+            await super().serve(request, reply)
+        else:
+            self.refused += 1
+            await reply.send(401)
+
+
+def test_a_token_that_was_rotated_is_looked_up_again(scratch: Scratch) -> None:
+    file = scratch.home / "token"
+    file.write_text("first")
+    words = ("--header", "Authorization: Bearer ${file:~/token}")
+    with Guarded() as site, bridge_to(site.url, *words, environment=scratch.environment()) as bridge:
+        assert "result" in bridge.ask("tools/list", _modern=True)
+        site.token = "second"
+        assert "HTTP 401" in bridge.ask("tools/list", _modern=True)["error"]["message"]
+        # The same again would be refused again.
+        assert site.refused == 1
+        file.write_text("second")
+        ids = [bridge.begin("tools/call", _modern=True, name="echo", arguments={"text": "x"}) for _ in range(5)]
+        assert [text_of(bridge.answer_to(id)) for id in ids] == ["x"] * 5
+        assert "result" in bridge.ask("tools/list", _modern=True)
+        assert site.refused <= 1 + len(ids)
 
 
 # --- logins

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from errno import EAGAIN
 from time import monotonic, sleep
 
 from hearth.bridge.ready import is_ready
@@ -23,22 +24,35 @@ class Child:
     """A program in a session of its own, whose standard error, and on demand output, is read through a pipe."""
 
     def __init__(
-        self, command: list[str], environment: "Mapping[str, str]", stdout: bool = False, numbered: bool = False
+        self,
+        command: list[str],
+        environment: "Mapping[str, str]",
+        stdout: bool = False,
+        numbered: bool = False,
+        told: bytes = b"",
     ) -> None:
-        """Start it. `numbered`: it also gets the pipe's number as its last argument. Raises OSError."""
+        """Start it. Raises OSError.
+
+        `numbered`: it also gets the pipe's number as its last argument. `told`: its standard input, of which no more
+        may be than a pipe holds.
+        """
         _reap()
         self.output = b""
         self._reader, writer = os.pipe()
+        source = None
         try:
+            source = _pipe_with(told) if told else None
             if numbered:
                 os.set_inheritable(writer, True)
                 command = [*command, str(writer)]
-            self._pid = _spawn(command, environment, writer, stdout)
+            self._pid = _spawn(command, environment, source, writer, stdout)
         except BaseException:
             os.close(self._reader)
             raise
         finally:
             os.close(writer)
+            if source is not None:
+                os.close(source)
         _unreaped.add(self._pid)
 
     def read(self, deadline: float, enough: bytes | None = None) -> bool:
@@ -56,10 +70,15 @@ class Child:
         """How it ended; None if it has not in time, and then it is killed."""
         while (status := _look(self._pid)) is None:
             if monotonic() > deadline:
-                os.kill(self._pid, 9)
+                self.kill()
                 return None
             sleep(_LOOK_SECONDS)
         return status
+
+    def kill(self) -> None:
+        """End it, if it has not ended."""
+        if _look(self._pid) is None:
+            os.kill(self._pid, 9)
 
     def close(self) -> None:
         """Read no more of it."""
@@ -102,12 +121,28 @@ def _look(pid: int) -> int | None:
     return os.waitstatus_to_exitcode(status)
 
 
-def _spawn(command: list[str], environment: "Mapping[str, str]", output: int, stdout: bool) -> int:
+def _pipe_with(data: bytes) -> int:
+    """A pipe that those bytes, and then its end, can be read from. Nobody reads yet: what does not fit is an error."""
+    source, writer = os.pipe()
+    try:
+        os.set_blocking(writer, False)
+        if os.write(writer, data) < len(data):
+            raise BlockingIOError(EAGAIN, "what it is to be told does not fit into a pipe")
+    except BaseException:
+        os.close(source)
+        raise
+    finally:
+        os.close(writer)
+    return source
+
+
+def _spawn(command: list[str], environment: "Mapping[str, str]", source: int | None, output: int, stdout: bool) -> int:
     from _signal import SIGINT, SIGPIPE  # type: ignore[import-not-found]
 
     to_null = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
+    from_null = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
     actions = [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, source, 0) if source is not None else from_null,
         (os.POSIX_SPAWN_DUP2, output, 1) if stdout else to_null,
         (os.POSIX_SPAWN_DUP2, output, 2),
     ]

@@ -28,31 +28,40 @@ class _StartupInfo:
     dwFlags = _winapi.STARTF_USESTDHANDLES  # noqa: N815
     wShowWindow = 0  # noqa: N815
 
-    def __init__(self, null: int, output: int) -> None:
-        self.hStdInput = null
+    def __init__(self, source: int | None, null: int, output: int) -> None:
+        self.hStdInput = null if source is None else source
         self.hStdOutput = null
         self.hStdError = output
         # Nothing else that happens to be inheritable is handed on.
-        self.lpAttributeList = {"handle_list": [null, output]}
+        self.lpAttributeList = {"handle_list": [null, output, *([] if source is None else [source])]}
 
 
 class Child:
     """A program whose standard error is read through a pipe."""
 
-    def __init__(self, command: list[str], environment: "Mapping[str, str]", numbered: bool = False) -> None:
-        """Start it. `numbered`: it also gets the pipe's number as its last argument. Raises OSError."""
+    def __init__(
+        self, command: list[str], environment: "Mapping[str, str]", numbered: bool = False, told: bytes = b""
+    ) -> None:
+        """Start it. Raises OSError.
+
+        `numbered`: it also gets the pipe's number as its last argument. `told`: its standard input.
+        """
         self.output = b""
         self._reader, writer = _winapi.CreatePipe(None, 0)
+        source = None
         try:
+            source = _pipe_with(told) if told else None
             os.set_handle_inheritable(writer, True)
             if numbered:
                 command = [*command, str(writer)]
-            _create(command, dict(environment), writer)
+            self._process = _create(command, dict(environment), source, writer)
         except BaseException:
             _winapi.CloseHandle(self._reader)
             raise
         finally:
             _winapi.CloseHandle(writer)
+            if source is not None:
+                _winapi.CloseHandle(source)
 
     def read(self, deadline: float, enough: bytes | None = None) -> bool:
         """Collect its output until the line `enough` or the end. False: neither came in time."""
@@ -70,16 +79,39 @@ class Child:
                 return True
         return False
 
+    def kill(self) -> None:
+        """End it, if it has not ended."""
+        try:
+            _winapi.TerminateProcess(self._process, 1)
+        except OSError:
+            pass  # it has
+
     def close(self) -> None:
         """Read no more of it."""
         _winapi.CloseHandle(self._reader)
+        _winapi.CloseHandle(self._process)
 
 
-def _create(command: list[str], environment: dict[str, str], output: int) -> None:
+def _pipe_with(data: bytes) -> int:
+    """A pipe that those bytes, and then its end, can be read from: made so large that writing them waits for nobody."""
+    source, writer = _winapi.CreatePipe(None, len(data))
+    try:
+        os.set_handle_inheritable(source, True)
+        _winapi.WriteFile(writer, data)
+    except BaseException:
+        _winapi.CloseHandle(source)
+        raise
+    finally:
+        _winapi.CloseHandle(writer)
+    return source
+
+
+def _create(command: list[str], environment: dict[str, str], source: int | None, output: int) -> int:
+    """Start it; the handle of its process."""
     null = os.open(os.devnull, os.O_RDWR)
     try:
         os.set_inheritable(null, True)
-        info = _StartupInfo(msvcrt.get_osfhandle(null), output)
+        info = _StartupInfo(source, msvcrt.get_osfhandle(null), output)
         line = " ".join(map(quoted, command))
         try:
             made = _create_process(line, _FLAGS | _winapi.CREATE_BREAKAWAY_FROM_JOB, environment, info)
@@ -90,8 +122,9 @@ def _create(command: list[str], environment: dict[str, str], output: int) -> Non
             made = _create_process(line, _FLAGS, environment, info)
     finally:
         os.close(null)
-    for handle in made[:2]:
-        _winapi.CloseHandle(handle)
+    process, thread = made[:2]
+    _winapi.CloseHandle(thread)
+    return process
 
 
 def _create_process(

@@ -24,7 +24,12 @@ ERRAND_SECONDS = 60.0
 # More than the file of all logins has (upstreams/http/oauth/store.py).
 _LOGINS_LIMIT_BYTES = 4 * 1024 * 1024
 AUTHORIZATION = "authorization"
+UNAUTHORIZED = 401
 _MARK = b"errand "
+# What begins a reference (hearth.references), or stands for itself there: `$${`.
+_REFERENCE = "${"
+# What the pipe of every system holds before anybody reads; more than any server takes as headers.
+_TEXTS_LIMIT_BYTES = 16 * 1024
 
 
 class Identity:
@@ -35,6 +40,7 @@ class Identity:
         self._given = given
         self._lock = allocate_lock()
         self._filled: dict[str, str] | None = None
+        self._has_references = any(_REFERENCE in value for _, value in given)
         self._has_own = any(name.lower() == AUTHORIZATION for name, _ in given)
         # What the login has given, until when by the clock of the wall, and whether there is any.
         self._bearer: str | None = None
@@ -52,13 +58,24 @@ class Identity:
 
     def refused(self, status: int, challenge: str | None, sent: dict[str, str]) -> bool:
         """The server refused a request with those headers; whether to ask once more. Raises Unreachable."""
-        if not self._may_log_in:
-            return False
         with self._lock:
+            if status == UNAUTHORIZED and self._has_references and self._is_filled_otherwise(sent):
+                return True
+            if not self._may_log_in:
+                return False
             former = sent.get("Authorization")
             if former == self._bearer:
                 self._log_in([str(status), challenge or "", _digest(former) if former else ""])
             return self._bearer is not None and self._bearer != former
+
+    def _is_filled_otherwise(self, sent: dict[str, str]) -> bool:
+        """Whether the references lead to something else by now: tokens are rotated. Looks unless somebody else did."""
+        if not self._differs(sent):
+            self._filled = self._fill()
+        return self._differs(sent)
+
+    def _differs(self, sent: dict[str, str]) -> bool:
+        return any(sent.get(name) != value for name, value in (self._filled or {}).items())
 
     @property
     def _may_log_in(self) -> bool:
@@ -78,13 +95,18 @@ class Identity:
         self._until = float(until) if isinstance(until, int | float) else None
 
     def _fill(self) -> dict[str, str]:
-        values = [value for _, value in self._given]
-        if any("${" in value for value in values):
-            found = run(["fill", *values]).get("values")
-            if not isinstance(found, list) or len(found) != len(values):
-                raise Unreachable("the references in --header could not be filled in")
-            values = [str(value) for value in found]
-        return {name: value for (name, _), value in zip(self._given, values, strict=True)}
+        texts = [value for _, value in self._given if _REFERENCE in value]
+        if not texts:
+            return dict(self._given)
+        # As the errand reads it. No argument of a command has a zero byte in it, but might have half a character.
+        written = "\0".join(texts).encode("utf-8", "surrogatepass")
+        if len(written) > _TEXTS_LIMIT_BYTES:
+            raise Unreachable(f"the values of --header with references are over {_TEXTS_LIMIT_BYTES} bytes long")
+        found = run(["fill"], written).get("values")
+        if not isinstance(found, list) or len(found) != len(texts):
+            raise Unreachable("the references in --header could not be filled in")
+        filled = iter(found)
+        return {name: str(next(filled)) if _REFERENCE in value else value for name, value in self._given}
 
 
 def _mentions(path: str, host: str) -> bool:
@@ -102,19 +124,21 @@ def _digest(bearer: str) -> str:
     return sha256(bearer.encode()).hexdigest()
 
 
-def run(words: list[str]) -> "dict[str, Any]":
-    """Have an errand run; what it brings. Raises Unreachable with its reason."""
+def run(words: list[str], told: bytes = b"") -> "dict[str, Any]":
+    """Have an errand run; what it brings. `told`: what is nobody else's to see. Raises Unreachable with its reason."""
     if sys.platform == "win32":
         from hearth.bridge.child_windows import Child
     else:
         from hearth.bridge.child import Child
     command = [sys.executable, "-I", "-m", "hearth.upstreams.http.errand", *words]
     try:
-        child = Child(command, dict(os.environ), numbered=True)
+        child = Child(command, dict(os.environ), numbered=True, told=told)
     except OSError as exc:
         raise Unreachable(f"{sys.executable} cannot be run: {exc.strerror}; is Hearth still installed?") from exc
     try:
         ended = child.read(monotonic() + ERRAND_SECONDS)
+        if not ended:
+            child.kill()
     finally:
         child.close()
     for line in child.output.splitlines():

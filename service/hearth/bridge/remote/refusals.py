@@ -23,6 +23,7 @@ LONGEST_WAIT_SECONDS = 20.0
 # These say nothing about the message: the server did not look at it.
 _ABOUT_THE_CALLER = frozenset({401, 403, 407, 408, 425, 429})
 _WHAT_TO_DO = {
+    401: "it does not know who asks, or takes what it was given for no longer valid",
     403: "it does not let this caller in, or does not allow what was asked",
     404: "it takes no MCP at this address; check what stands after --to",
     405: "it takes no MCP at this address; check what stands after --to",
@@ -76,7 +77,7 @@ def is_about_the_message(status: int) -> bool:
 
 def sentence(shown: str, status: int, reason: str) -> str:
     """The error for a status. What the body said stays out of it: it could be anything."""
-    default = "it failed by itself; look at its own log" if status >= 500 else _WHAT_TO_DO[404]
+    default = "it failed by itself; look at its own log" if status >= 500 else "it does not take the request"
     said = "".join(character for character in reason[:60] if " " <= character <= "~").strip()
     return f"{shown} answered HTTP {status}{' ' + said if said else ''}: {_WHAT_TO_DO.get(status, default)}"
 

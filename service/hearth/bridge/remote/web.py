@@ -176,9 +176,13 @@ class Web:
             reply = self._send_surely(data, call, may_repeat, seconds)
             if reply.status not in REFUSALS or is_last:
                 break
-            challenge = reply.head.headers.get("www-authenticate")
-            if not self._identity.refused(reply.status, challenge, own):
-                break
+            try:
+                challenge = reply.head.headers.get("www-authenticate")
+                if not self._identity.refused(reply.status, challenge, own):
+                    break
+            except BaseException:
+                reply.close()
+                raise
             reply.close()
         return reply
 

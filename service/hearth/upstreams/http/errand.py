@@ -1,11 +1,12 @@
 """What a bridge to an HTTP server (`hearth bridge --to`) cannot do by itself, in a process of its own, once.
 
     python -m hearth.upstreams.http.errand login URL [STATUS CHALLENGE DIGEST] DESCRIPTOR
-    python -m hearth.upstreams.http.errand fill TEXT … DESCRIPTOR
+    python -m hearth.upstreams.http.errand fill DESCRIPTOR <TEXTS
 
 `login` tells the Authorization header that the stored login of that address gives, refreshed where it is due; after a
-refusal, which the three further words describe, another one than the refused. `fill` fills in references. The answer is
-one line of JSON behind `errand `, written to the descriptor and nowhere else: it is a secret.
+refusal, which the three further words describe, another one than the refused. `fill` fills in the references of the
+texts on its standard input, which has a zero byte between two of them: arguments are for everybody to see. The answer
+is one line of JSON behind `errand `, written to the descriptor and nowhere else: it is a secret.
 """
 
 import asyncio
@@ -43,7 +44,8 @@ def main(words: list[str]) -> int:
 
 def _run(words: list[str]) -> dict[str, Any]:
     if words[0] == _FILL:
-        return {"values": [references.fill(text, os.environ, "the bridge's") for text in words[1:]]}
+        texts = sys.stdin.buffer.read().decode("utf-8", "surrogatepass").split("\0")
+        return {"values": [references.fill(text, os.environ, "the bridge's") for text in texts]}
     assert words[0] == _LOGIN
     return asyncio.run(_log_in(words[1], words[2:]))
 

@@ -86,4 +86,10 @@ def test_a_sentence_has_the_status_its_reason_and_what_to_do() -> None:
         "http://x answered HTTP 502 Bad[31m Gateway: whatever stands before it cannot reach it"
     )
     assert sentence("http://x", 599, "") == "http://x answered HTTP 599: it failed by itself; look at its own log"
-    assert "check what stands after --to" in sentence("http://x", 418, "Teapot")
+    assert sentence("http://x", 418, "Teapot") == "http://x answered HTTP 418 Teapot: it does not take the request"
+
+
+def test_only_who_takes_no_mcp_there_is_said_to_have_another_address() -> None:
+    statuses = {status for status in range(400, 600) if "after --to" in sentence("http://x", status, "")}
+    assert statuses == {404, 405, 406, 415}
+    assert "does not know who asks" in sentence("http://x", 401, "Unauthorized")
