@@ -19,7 +19,14 @@ SERVE = (sys.executable, "-I", "-m", "hearth", "serve", "--transport")
 class StdioServer(Client):
     """A client and the server that it started. `words` come after the transport."""
 
-    def __init__(self, scratch: Scratch, *words: str, transport: str = "stdio", python: str = sys.executable) -> None:
+    def __init__(
+        self,
+        scratch: Scratch,
+        *words: str,
+        transport: str = "stdio",
+        python: str = sys.executable,
+        stderr: int | None = None,
+    ) -> None:
         self._last_id = 0
         self.aside = []
         self._buffer = bytearray()
@@ -30,7 +37,7 @@ class StdioServer(Client):
             cwd=scratch.home,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._errors,
+            stderr=self._errors if stderr is None else stderr,
             bufsize=0,
         )
         assert self.process.stdin and self.process.stdout

@@ -1,5 +1,6 @@
 """`hearth serve --transport stdio|both`: one client's own server, with everything that the daemon has and no daemon."""
 
+import contextlib
 import http.client as http_client
 import json
 import os
@@ -115,15 +116,22 @@ def test_its_output_carries_nothing_but_messages(scratch: Scratch) -> None:
     assert "serving on stdio" in client.stderr()
 
 
+def fill(pipe: int) -> None:
+    os.set_blocking(pipe, False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            os.write(pipe, bytes(1 << 12))
+    with pytest.raises(BlockingIOError):
+        while True:
+            os.write(pipe, b" ")
+    os.set_blocking(pipe, True)
+
+
 def test_a_client_that_never_reads_its_errors_is_served_all_the_same(scratch: Scratch) -> None:
     scratch.configure({"echo": server("echo")}, log_level="debug")
     reading, writing = os.pipe()
     # Full from the start.
-    os.set_blocking(writing, False)
-    with pytest.raises(BlockingIOError):
-        while True:
-            os.write(writing, bytes(1 << 16))
-    os.set_blocking(writing, True)
+    fill(writing)
     try:
         done = run(scratch, input=PING, stderr=writing)
     finally:
@@ -268,10 +276,15 @@ def test_one_that_cannot_serve_is_ended_by_a_signal_all_the_same(scratch: Scratc
 
 # --- with HTTP besides
 
+ADDRESS = re.compile(r"HTTP on (\S+),")
+
 
 def http(scratch: Scratch, client: StdioServer) -> ModernHttp:
     """A client of the port, whose address is on stderr."""
-    url = until(lambda: re.search(r"HTTP on (\S+),", client.stderr()), "the address of the port")[1]
+    return http_at(scratch, until(lambda: ADDRESS.search(client.stderr()), "the address of the port")[1])
+
+
+def http_at(scratch: Scratch, url: str) -> ModernHttp:
     parts = urlsplit(url)
     assert parts.hostname and parts.port
     found = ModernHttp(scratch, address=(parts.hostname, parts.port))
@@ -323,6 +336,34 @@ def test_an_installation_that_cannot_speak_http_is_the_end_as_soon_as_that_is_kn
         http(scratch, client).request("GET", path="/healthz")
     assert client.wait() == 1
     assert "HTTP cannot be served" in client.stderr()
+
+
+def test_it_is_the_end_also_for_a_client_that_does_not_read_its_errors(scratch: Scratch) -> None:
+    scratch.configure()
+    installation = Installation(scratch.home / "venv")
+    installation.truncate("server/http/front.py")
+    reading, writing = os.pipe()
+    try:
+        client = StdioServer(
+            scratch, "--http-port", "0", transport="both", python=str(installation.python), stderr=writing
+        )
+        client.initialize()
+        os.set_blocking(reading, False)
+        said = bytearray()
+        address = until(lambda: ADDRESS.search(_more(reading, said)), "the address of the port")[1]
+        fill(writing)
+        with pytest.raises((http_client.HTTPException, OSError)):
+            http_at(scratch, address).request("GET", path="/healthz")
+        assert client.wait() == 1
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def _more(pipe: int, said: bytearray) -> str:
+    with contextlib.suppress(BlockingIOError):
+        said += os.read(pipe, 1 << 16)
+    return said.decode()
 
 
 def test_a_broken_installation_is_explained_to_the_client(scratch: Scratch) -> None:

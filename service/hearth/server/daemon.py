@@ -299,11 +299,10 @@ class Daemon:
             self.go_out("the client has left", reconnect=False)
 
     def http_failed(self, reason: str) -> None:
-        """HTTP is served no longer, or could not be. Who has a socket is served on."""
+        """HTTP is served no longer, or could not be, which is in the log. Who has a socket is served on."""
         if self._start.streams:
             self.exit_code = 1
             self._hurry.set()
-            print(f"hearth: {reason}", file=sys.stderr)
             self.go_out(reason, reconnect=False)
 
     # --- time

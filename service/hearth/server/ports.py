@@ -23,8 +23,9 @@ STRANGERS_LIMIT = 32
 # Accepted in one turn of the loop. From accepting to reading it takes a few turns: who says something at once is to be
 # heard before as many others as make it the oldest of the silent ones.
 STRANGERS_BATCH = STRANGERS_LIMIT // 8
-# What will be there again; with any other error the socket itself is of no use any more.
-_SCARCE = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+# The socket itself is of no use any more. Any other error is of one connection, or passes: accept(2) hands on what the
+# network has to say of who came, and asks to try again.
+_FATAL = {errno.EBADF, errno.EINVAL, errno.ENOTSOCK}
 
 
 class Ports:
@@ -32,14 +33,16 @@ class Ports:
 
     def __init__(self, reception: "Reception", sockets: list[socket.socket]) -> None:
         self._reception = reception
-        self._acceptors = [Acceptor(sock) for sock in sockets]
+        # With their URLs: a socket that has failed cannot be asked any more.
+        self._acceptors = {Acceptor(sock): ports.address_of(sock) for sock in sockets}
+        self._is_starved = False
         self._tasks: set[asyncio.Task[object]] = set()
         for address in self.addresses():
             log.info("HTTP on %s, for who has the token (`hearth token show`)", address)
 
     def addresses(self) -> list[str]:
         """Their URLs."""
-        return [ports.address_of(acceptor.socket) for acceptor in self._acceptors]
+        return list(self._acceptors.values())
 
     def poll(self) -> None:
         """Accept whoever comes."""
@@ -53,7 +56,7 @@ class Ports:
 
     def look_once(self) -> bool:
         """Take what waits in the queues, although they are no longer polled; True when somebody was there."""
-        came = [self._accept_one(acceptor) for acceptor in self._acceptors]
+        came = [self._accept_one(acceptor) for acceptor in list(self._acceptors)]
         return any(came)
 
     def _accept(self, acceptor: Acceptor) -> None:
@@ -65,15 +68,14 @@ class Ports:
         try:
             connection = acceptor.accept()
         except OSError as exc:
-            if exc.errno not in _SCARCE:
-                where = ports.address_of(acceptor.socket)
-                self._reception.http_failed(f"HTTP on {where} has ended: {exc.strerror or exc}")
-            log.error("no connection can be accepted for now: %s", exc)
-            self.rest()
-            asyncio.get_running_loop().call_later(ACCEPT_PAUSE_SECONDS, self.poll)
+            if exc.errno in _FATAL:
+                self._lose(acceptor, exc)
+            else:
+                self._pause(exc)
             return False
         if connection is None:
             return False
+        self._is_starved = False
         crowd = self._reception.crowd()
         if crowd:
             log.warning("a connection is refused: %s", crowd)
@@ -85,6 +87,23 @@ class Ports:
         self._reception.expect(connection)
         self._reception.when_http_is_there(lambda front: self._meet(front, connection))
         return True
+
+    def _lose(self, acceptor: Acceptor, exc: OSError) -> None:
+        acceptor.rest()
+        reason = f"HTTP on {self._acceptors.pop(acceptor)} has ended: {exc.strerror or exc}"
+        log.error("%s", reason)
+        self._reception.http_failed(reason)
+
+    def _pause(self, exc: OSError) -> None:
+        if not self._is_starved:
+            log.error("no connection can be accepted for now: %s", exc)
+        self._is_starved = True
+        self.rest()
+        asyncio.get_running_loop().call_later(ACCEPT_PAUSE_SECONDS, self._poll_again)
+
+    def _poll_again(self) -> None:
+        if not self._reception.is_draining:
+            self.poll()
 
     def _meet(self, front: "Front | None", connection: socket.socket) -> None:
         if front is None:

@@ -106,6 +106,15 @@ class Reception:
         if self._ports:
             self._ports.poll()
 
+    @property
+    def is_draining(self) -> bool:
+        """Whether nobody is accepted any more."""
+        return self._farewell is not None
+
+    def _open_again(self) -> None:
+        if not self.is_draining:
+            self.open()
+
     def close(self) -> None:
         """Stop polling; who connects now waits in the kernel's queue."""
         if self._listener:
@@ -173,7 +182,7 @@ class Reception:
                 log.error("no connection can be accepted for now: %s", exc)
             self._starved = True
             self.close()
-            asyncio.get_running_loop().call_later(ACCEPT_PAUSE_SECONDS, self.open)
+            asyncio.get_running_loop().call_later(ACCEPT_PAUSE_SECONDS, self._open_again)
             return False
         self._starved = False
         if connection is None:

@@ -1,12 +1,18 @@
 """TCP sockets that lead to HTTP, when one of them comes to nothing."""
 
 import asyncio
+import errno
+import logging
 import socket
-from typing import cast
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
 
 from hearth.host import ports
 from hearth.server.ports import Ports
-from hearth.server.reception import Reception
+from hearth.server.reception import ACCEPT_PAUSE_SECONDS, Reception
+from hearth.server.steward import Steward
 
 BOUND_SECONDS = 20.0
 
@@ -16,13 +22,108 @@ class Desk:
 
     def __init__(self) -> None:
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.came: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
+        self.is_draining = False
+
+    def crowd(self) -> None:
+        return None
+
+    def expect(self, connection: socket.socket) -> None:
+        self.came.set_result(connection)
+
+    def when_http_is_there(self, then: Callable[[None], None]) -> None:
+        """It never is."""
 
     def http_failed(self, reason: str) -> None:
         if not self.failed.done():
             self.failed.set_result(reason)
 
 
-def test_a_port_that_ends_by_itself_is_told_of() -> None:
+class Troubled(socket.socket):
+    """A listening socket whose next accepts end in these errors."""
+
+    def __init__(self, *errors: int) -> None:
+        super().__init__(socket.AF_INET)
+        self.errors = list(errors)
+        self.tried = asyncio.Event()
+        self.bind(("127.0.0.1", 0))
+        self.listen()
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        self.tried.set()
+        if self.errors:
+            raise OSError(self.errors.pop(0), "as the network has it")
+        return super().accept()
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+
+
+def test_what_the_network_says_of_one_connection_does_not_end_the_port(caplog: pytest.LogCaptureFixture) -> None:
+    async def body() -> bool:
+        desk = Desk()
+        errors = (errno.EPROTO, errno.ENETDOWN, errno.EHOSTUNREACH, errno.EPERM, errno.EMFILE)
+        with Troubled(*errors) as sock, socket.socket() as client:
+            served = Ports(cast(Reception, desk), [sock])
+            served.poll()
+            client.connect(sock.getsockname())
+            try:
+                (await asyncio.wait_for(desk.came, BOUND_SECONDS)).close()
+            finally:
+                served.rest()
+        return desk.failed.done()
+
+    assert not asyncio.run(body())
+    [line] = told(caplog)
+    assert "no connection can be accepted for now" in line
+
+
+def test_a_port_that_paused_is_not_polled_again_once_the_daemon_goes_out() -> None:
+    async def body() -> list[int]:
+        desk = Desk()
+        with Troubled(errno.EMFILE, errno.EMFILE) as sock, socket.socket() as client:
+            served = Ports(cast(Reception, desk), [sock])
+            served.poll()
+            client.connect(sock.getsockname())
+            await asyncio.wait_for(sock.tried.wait(), BOUND_SECONDS)
+            desk.is_draining = True
+            # Timers run in their order; then a turn for what would be ready.
+            await asyncio.sleep(ACCEPT_PAUSE_SECONDS)
+            await asyncio.sleep(ACCEPT_PAUSE_SECONDS)
+            served.rest()
+            return sock.errors
+
+    assert asyncio.run(body()) == [errno.EMFILE]
+
+
+def test_nor_is_the_socket() -> None:
+    class Starved:
+        polled = 0
+
+        def poll(self, ready: object) -> None:
+            self.polled += 1
+
+        def rest(self) -> None:
+            pass
+
+        def accept(self) -> None:
+            raise OSError(errno.EMFILE, "too many")
+
+    async def body() -> int:
+        listener = Starved()
+        reception = Reception(cast(Steward, None), cast(Any, listener))
+        reception.open()
+        assert not reception.look_once()
+        reception.drain(False, "it is time")
+        await asyncio.sleep(ACCEPT_PAUSE_SECONDS)
+        await asyncio.sleep(ACCEPT_PAUSE_SECONDS)
+        return listener.polled
+
+    assert asyncio.run(body()) == 1
+
+
+def test_a_port_that_ends_by_itself_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
     async def body() -> str:
         desk = Desk()
         with ports.bind("127.0.0.1", 0, allow_remote=False) as sock:
@@ -31,10 +132,14 @@ def test_a_port_that_ends_by_itself_is_told_of() -> None:
             # As `ss --kill` does it.
             sock.shutdown(socket.SHUT_RDWR)
             try:
-                return await asyncio.wait_for(desk.failed, BOUND_SECONDS)
+                found = await asyncio.wait_for(desk.failed, BOUND_SECONDS)
+                # It is over, and not tried again.
+                await asyncio.sleep(2 * ACCEPT_PAUSE_SECONDS)
+                return found
             finally:
                 served.rest()
 
     reason = asyncio.run(body())
     assert reason.startswith("HTTP on http://127.0.0.1:")
     assert "has ended: " in reason
+    assert told(caplog) == [reason]
