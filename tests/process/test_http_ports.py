@@ -232,21 +232,24 @@ def test_a_daemon_that_cannot_serve_says_so_over_http(scratch: Scratch) -> None:
         assert far.status == 503 and "hearth status" in far.json()["error"]
 
 
-# Becomes the daemon, with a Unix socket and a TCP socket as a service manager hands them over.
+# Becomes the daemon, with a Unix socket and a TCP socket as a service manager hands them over, or the latter alone.
 HAND_OVER = """
 import os, sys
-for number, given in enumerate(sys.argv[1:3], 3):
+names, fds = sys.argv[1], sys.argv[2].split(":")
+for number, given in enumerate(fds, 3):
     os.dup2(int(given), number)
-os.environ.update(LISTEN_FDS="2", LISTEN_PID=str(os.getpid()), LISTEN_FDNAMES="mcp:http")
+os.environ.update(LISTEN_FDS=str(len(fds)), LISTEN_PID=str(os.getpid()), LISTEN_FDNAMES=names)
 os.execv(sys.argv[3], sys.argv[3:])
 """
 
 
-def _start_handed_over(scratch: Scratch, near: socket.socket, port: socket.socket) -> Daemon:
+def _start_handed_over(scratch: Scratch, near: socket.socket | None, port: socket.socket) -> Daemon:
     # High numbers: what is copied to 3 and 4 must not be one of them.
-    fds = [os.dup2(each.fileno(), number, inheritable=True) for each, number in ((near, 50), (port, 51))]
+    sockets = [(near, 50), (port, 51)] if near else [(port, 51)]
+    fds = [os.dup2(each.fileno(), number, inheritable=True) for each, number in sockets]
     try:
-        words = (sys.executable, "-I", "-S", "-c", HAND_OVER, *map(str, fds))
+        names = "mcp:http" if near else "http"
+        words = (sys.executable, "-I", "-S", "-c", HAND_OVER, names, ":".join(map(str, fds)))
         return scratch.attempt(command=(*words, *COMMAND), fds=tuple(fds))
     finally:
         for each in fds:
@@ -270,6 +273,14 @@ def test_a_port_that_is_handed_over_lights_the_daemon_and_lets_it_go_out(scratch
         # Who comes now waits for the next one.
         with socket.create_connection(port.getsockname()):
             pass
+
+
+def test_a_port_that_is_handed_over_alone_is_refused_and_not_left_unheard(scratch: Scratch) -> None:
+    scratch.configure()
+    with socket.create_server(("127.0.0.1", 0)) as port:
+        daemon = _start_handed_over(scratch, None, port)
+        assert daemon.wait() == 5
+    assert "hearth: a port was handed over" in daemon.stderr() and "mcp.socket" in daemon.stderr()
 
 
 def test_an_installation_that_cannot_speak_http_says_so_and_goes_on(scratch: Scratch) -> None:

@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 
-from hearth.errors import AlreadyRunning, StartError
+from hearth.errors import AlreadyRunning, Refused, StartError
 from hearth.faults import SEAMS
 from hearth.host import launchd, systemd
 from hearth.host.acceptor import Acceptor
@@ -98,10 +98,16 @@ def is_there(path: str) -> bool:
 def inherit(path: str) -> Listener | None:
     """The listener that was handed to this process, by the service manager or by its own former self.
 
-    Raises StartError when launchd started this process and has no socket for it.
+    Raises StartError when launchd started this process and has no socket for it, and Refused when it was handed ports
+    alone: whoever holds those would take them for served.
     """
     handed = systemd.take_listeners()
     listeners = [item for item in handed if item[0] != PORT_NAME]
+    if handed and not listeners:
+        raise Refused(
+            f"a port was handed over (FileDescriptorName={PORT_NAME}) without the socket that belongs to it: start"
+            " mcp.socket as well, or run `hearth serve --transport http`, which needs no service manager"
+        )
     if not listeners:
         held = launchd.take_listener(SOCKET_NAME) if launchd.PRESENT else None
         return Listener(held, path, None, "launchd") if held else None

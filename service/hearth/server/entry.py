@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from hearth.errors import AlreadyRunning, HearthError, StartError
+from hearth.errors import AlreadyRunning, HearthError, Refused, StartError
 from hearth.host import background, systemd
 from hearth.host.listening import Listener, bind, inherit
 from hearth.paths import DEFAULT_PROFILE, Places
@@ -188,7 +188,11 @@ def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
         print(f"hearth: {exc}", file=sys.stderr)
         return 2
     streams = _streams() if options.stdio else None
-    listener = None if options.stdio else _inherited(places)
+    try:
+        listener = None if options.stdio else _inherited(places)
+    except Refused as exc:
+        print(f"hearth: {exc}", file=sys.stderr)
+        return exc.exit_code
     if listener is not None and listener.holder == "systemd":
         # Whoever connects has found this socket, wherever others would look by now: the locks belong beside it.
         places = Places(options.profile, options.config, adopted=listener.address())
@@ -246,7 +250,10 @@ def _hold_descendants() -> None:
 
 
 def _inherited(places: Places) -> Listener | None:
-    """What was handed over. A manager that starts us without a socket gets a daemon that binds its own, and is told."""
+    """What was handed over. A manager that starts us without a socket gets a daemon that binds its own, and is told.
+
+    Raises Refused for ports alone.
+    """
     try:
         return inherit(places.socket)
     except StartError as exc:
