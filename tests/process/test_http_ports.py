@@ -1,24 +1,28 @@
 """HTTP on a TCP port: only when asked, only with the token, only for pages that may."""
 
 import contextlib
+import http.client
 import json
 import os
+import secrets
 import socket
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import pytest
 
 from process.daemon import COMMAND, Daemon, Scratch, server
-from process.http_clients import HttpClient, LegacyHttp, ModernHttp
+from process.http_clients import HttpClient, LegacyHttp, ModernHttp, Response
 
 Address = tuple[str, int]
 
 
 def serve(scratch: Scratch, *arguments: str) -> Address:
-    scratch.configure({"echo": server("echo")}, http_origins=["https://app.example"], idle_timeout=0.3)
+    servers = {"echo": server("echo"), "slow": server("stalling", scratch.home / "ledger")}
+    scratch.configure(servers, http_origins=["https://app.example"], idle_timeout=0.3)
     scratch.start("--http", "127.0.0.1:0", *arguments)
     [url] = scratch.status()["http"]
     parts = urlsplit(url)
@@ -55,6 +59,46 @@ def test_a_token_that_was_rotated_is_worth_nothing_at_once(scratch: Scratch) -> 
     token(scratch, "rotate")
     assert client.post("tools/list", headers=former).status == 401
     assert client.post("tools/list", headers=bearer(scratch)).status == 200
+
+
+def is_cut(stream: Response) -> bool:
+    """Whether its connection ends before the stream does."""
+    try:
+        stream.text()
+    except (ConnectionResetError, http.client.IncompleteRead):
+        return True
+    return False
+
+
+def write_token(scratch: Scratch) -> None:
+    """As somebody would who has no command for it."""
+    file = scratch.home / ".local" / "state" / "hearth" / "http" / "token"
+    file.write_text(secrets.token_urlsafe(32))
+
+
+@pytest.mark.parametrize("change", [lambda scratch: token(scratch, "rotate"), write_token], ids=["rotate", "edit"])
+def test_streams_and_calls_that_the_former_token_let_in_end(
+    scratch: Scratch, change: Callable[[Scratch], object]
+) -> None:
+    address = serve(scratch)
+    near, far, newer = (LegacyHttp(scratch, address=address if at else None) for at in (0, 1, 1))
+    far.headers.update(bearer(scratch))
+    near.open()
+    far.open()
+    streams = [client.request("GET") for client in (near, far)]
+    call = far.call("slow__plod", meta={"progressToken": 1}, steps=600, pause=0.1)
+    change(scratch)
+    newer.headers.update(bearer(scratch))
+    newer.open()
+    kept = newer.request("GET")
+    assert is_cut(streams[1]) and is_cut(call)
+    assert far.post("ping").status == 401
+    assert newer.post("ping").status == 200
+    assert scratch.logged().count("connections over TCP that came with the former are cut: ") == 1
+    # Those of others are as they were, until another GET takes them over.
+    for client, stream in ((near, streams[0]), (newer, kept)):
+        client.request("GET")
+        assert not is_cut(stream)
 
 
 def test_a_legacy_session_over_a_port(scratch: Scratch) -> None:

@@ -6,6 +6,7 @@ mcp          POST, GET and DELETE of `/mcp`: which era a request is of, and what
 exchange     one request and its answer: JSON, or events until a stream ends
 sse_old      the endpoints of the oldest revision: `GET /sse`, `POST /messages`
 checks       what is refused before anybody looks into the message: addresses, origins, types. Pure
+guests       who has shown the token at a port, and is let in for as long as it is the token
 gates        how much a session may send
 sessions     who is there: legacy sessions by their ids, modern clients by who they are
 who          who sends a request, as far as it tells

@@ -327,6 +327,10 @@ class HttpConnection(HttpToolsProtocol):
         """Close after everything queued has been taken."""
         self.shutdown()
 
+    def cut(self) -> None:
+        """End it at once, whatever it waits for."""
+        self.transport.abort()
+
     def adapt(self, config: object) -> None:
         """What is limited over HTTP are sessions, and they are looked after by what all connections share."""
 

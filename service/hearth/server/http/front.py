@@ -11,12 +11,11 @@ from urllib.parse import parse_qs
 from starlette.routing import Route, Router
 from uvicorn.server import ServerState
 
-from hearth import http_token
-from hearth.errors import StartError
 from hearth.host.peers import Peer, own_uid
 from hearth.server.http import checks, connection, mcp, responses, sse_old
 from hearth.server.http.connection import HttpConnection
 from hearth.server.http.gates import Gates
+from hearth.server.http.guests import Guests
 from hearth.server.http.kept import KeptSessions
 from hearth.server.http.sessions import SWEEP_SECONDS, TTL_SECONDS, HttpSessions
 from hearth.server.http.who import Who
@@ -95,9 +94,9 @@ class Front:
         self.gates = Gates(steward)
         # Connections over TCP that have shown no token yet, the oldest first.
         self.strangers: dict[HttpConnection, None] = {}
+        self.guests = Guests()
         # Why no further request is taken.
         self.farewell: str | None = None
-        self.token = http_token.Current()
         self._state = ServerState()
         # Without the layers of a whole Starlette application: each would cost every request something. Whoever may not
         # come in is told so at any address.
@@ -148,6 +147,7 @@ class Front:
     def lost(self, connection: HttpConnection) -> None:
         """A connection has ended."""
         self.strangers.pop(connection, None)
+        self.guests.discard(connection)
         self.steward.forget(connection)
 
     def drain(self, reason: str) -> None:
@@ -188,7 +188,7 @@ class _Door:
         if request.method == "OPTIONS":
             self._dismiss_stranger(request)
             await request.answer(204, b"", checks.preflight(request.headers))
-        elif request.connection.needs_token and not self._has_token(request.headers):
+        elif request.connection.needs_token and not self._has_token(request):
             request.connection.dismiss()
             await request.refuse(401, "the token is missing or wrong: `hearth token show`", _WANTS_TOKEN)
         elif self._front.farewell is not None:
@@ -203,14 +203,15 @@ class _Door:
         if request.connection.is_stranger:
             request.connection.dismiss()
 
-    def _has_token(self, headers: dict[str, str]) -> bool:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        try:
-            token = self._front.token.read()
-        except StartError:
+    def _has_token(self, request: Request) -> bool:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        token = self._front.guests.token()
+        if token is None or not hmac.compare_digest(given.strip().encode(), token.encode()):
             return False
-        is_right = token is not None and hmac.compare_digest(given.strip().encode(), token.encode())
-        return is_right and scheme.lower() == "bearer"
+        if scheme.lower() != "bearer":
+            return False
+        self._front.guests.add(request.connection, token)
+        return True
 
 
 _WANTS_TOKEN: responses.Headers = [(b"www-authenticate", b'Bearer realm="hearth"')]
