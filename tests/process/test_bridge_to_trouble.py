@@ -127,6 +127,28 @@ def test_an_id_in_use_is_refused() -> None:
         assert len(site.requests) == 1
 
 
+def test_a_batch_with_an_id_in_use_is_refused_whole_and_the_one_in_flight_goes_on() -> None:
+    released = asyncio.Event()
+
+    async def hang(request: Request, reply: Reply) -> None:
+        await released.wait()
+        await answer(request, reply)
+
+    with Wicked(hang=hang) as site, bridge_to(site.url) as bridge:
+        bridge.send({"jsonrpc": "2.0", "id": 1, "method": "hang"})
+        until(lambda: site.requests, "the first is asked")
+        bridge.write(b'[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":"2","method":"b"}]\n')
+        refused: Any = bridge.read()
+        assert [(item["id"], item["error"]["code"]) for item in refused] == [(1, -32600), ("2", -32600)]
+        assert ["batch" in item["error"]["message"] for item in refused] == [False, True]
+        # The id that was free is still.
+        bridge.send({"jsonrpc": "2.0", "id": "2", "method": "ping"})
+        assert bridge.answer_to("2")["result"] == {"seen": "ping"}
+        site._loop.call_soon_threadsafe(released.set)
+        assert bridge.answer_to(1)["result"] == {"seen": "hang"}
+        assert len(site.requests) == 2
+
+
 def test_a_batch_of_the_client_is_answered_whole() -> None:
     async def both(request: Request, reply: Reply) -> None:
         ids = [item["id"] for item in json.loads(request.body) if "id" in item]
@@ -268,6 +290,24 @@ def test_redirects_are_followed_at_home_and_nowhere_else() -> None:
         assert bridge.ask("ping")["result"] == {"seen": "ping"}
         assert site.requests[-1].target == "/new/mcp?a=1"
         assert "redirects to another server" in error_of(bridge.ask("away"))
+
+
+def test_a_redirect_for_the_moment_is_followed_for_one_request() -> None:
+    class Elsewhere(Wicked):
+        """Two questions are sent to another place for the moment, which has moved for good; the third is not."""
+
+        async def serve(self, request: Request, reply: Reply) -> None:
+            if request.target == "/moment":
+                await reply.send(308, b"", Location="/after")
+            elif request.target == "/mcp" and request.message["id"] < 3:
+                await reply.send(302 if request.message["id"] == 1 else 307, b"", Location="/moment")
+            else:
+                await answer(request, reply)
+
+    with Elsewhere() as site, bridge_to(site.url) as bridge:
+        for _ in range(3):
+            assert bridge.ask("ping")["result"] == {"seen": "ping"}
+        assert [request.target for request in site.requests] == ["/mcp", "/moment", "/after"] * 2 + ["/mcp"]
 
 
 def test_a_kept_connection_that_ended_is_replaced() -> None:

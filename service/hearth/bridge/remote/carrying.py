@@ -49,6 +49,8 @@ TELL_SECONDS = 30.0
 # What a client may pile up while the server has too much to do: one message of the largest size.
 _WAITING_LIMIT_BYTES = MESSAGE_LIMIT_BYTES
 _WAITING_LOOK_SECONDS = 0.05
+_IN_USE = "this id is in use by a request that has not been answered"
+_BESIDE_ONE_IN_USE = "another request of this batch has an id that is in use; none of them was asked"
 
 
 class Carrier:
@@ -128,30 +130,40 @@ class Carrier:
     def _ask(self, line: bytes, requests: list[Message], is_array: bool) -> None:
         gate = self._gate
         inquiry = Inquiry(self, line, requests, is_array, gate)
+        with self._lock:
+            twice = {key for key in inquiry.owed if key in self._inquiries}
+            if not twice:
+                self._inquiries.update(dict.fromkeys(inquiry.owed, inquiry))
+        if twice:
+            self._refuse_twice(inquiry, twice, is_array)
+            return
         if inquiry.version is None:
             for message in requests:
                 self.session.note(message)
-        with self._lock:
-            twice = [key for key in inquiry.owed if key in self._inquiries]
-            for key in inquiry.owed:
-                self._inquiries.setdefault(key, inquiry)
-        if twice:
-            self._refuse_twice(inquiry, twice)
-        elif inquiry.method == INITIALIZE:
+        if inquiry.method == INITIALIZE:
             self._gate = opened = Gate()
             self._crew.start_now(lambda: self._open(inquiry, opened))
         elif inquiry.method == LISTEN:
-            self._crew.start_apart(inquiry.run)
+            self._start_listening(inquiry)
         else:
             self._crew.start(inquiry.run, len(line))
 
-    def _refuse_twice(self, inquiry: Inquiry, twice: list[Key]) -> None:
-        """Two requests of one id could not be told apart by their answers."""
-        self.done(inquiry)
-        for key in twice:
-            id = messages.quoted(inquiry.owed[key])
-            error = '{"code":-32600,"message":"this id is in use by a request that has not been answered"}'
-            self._say(f'{{"jsonrpc":"2.0","id":{id},"error":{error}}}'.encode())
+    def _refuse_twice(self, inquiry: Inquiry, twice: set[Key], is_array: bool) -> None:
+        """Two requests of one id could not be told apart by their answers. What came with them is not asked either."""
+        answers = []
+        for key, id in inquiry.owed.items():
+            sentence = _IN_USE if key in twice else _BESIDE_ONE_IN_USE
+            error = f'{{"code":{messages.INVALID_REQUEST},"message":"{sentence}"}}'
+            answers.append(f'{{"jsonrpc":"2.0","id":{messages.quoted(id)},"error":{error}}}')
+        self._say((f"[{','.join(answers)}]" if is_array else answers[0]).encode())
+
+    def _start_listening(self, inquiry: Inquiry) -> None:
+        try:
+            self._crew.start_apart(inquiry.run)
+        except RuntimeError as exc:
+            # Here it would keep everything else from being read, for ever.
+            inquiry.fail(f"the bridge cannot listen: {exc}. Try again when fewer requests are waiting")
+            self.done(inquiry)
 
     def _open(self, inquiry: Inquiry, gate: Gate) -> None:
         try:

@@ -61,20 +61,23 @@ class Crew:
                 self.waiting_bytes += size
                 return
             self._active += 1
+        self._begin(work)
+
+    def start_now(self, work: "Work") -> None:
+        """Have it done past all that wait: a place may be free only once it is done."""
+        with self._lock:
+            self._active += 1
+        self._begin(work)
+
+    def _begin(self, work: "Work") -> None:
         try:
             start_new_thread(self._run, (work,))
         except RuntimeError:
             # No thread is to be had; waiting is better than never.
             self._run(work)
 
-    def start_now(self, work: "Work") -> None:
-        """Have it done past all that wait: a place may be free only once it is done."""
-        with self._lock:
-            self._active += 1
-        start_new_thread(self._run, (work,))
-
     def start_apart(self, work: "Work") -> None:
-        """Have it done at once, by somebody who is not waited for."""
+        """Have it done at once, by somebody who is not waited for. Raises RuntimeError if no thread is to be had."""
         start_new_thread(self.do, (work,))
 
     def _run(self, work: "Work") -> None:

@@ -25,6 +25,8 @@ KEPT_SECONDS = 4.0
 REDIRECTS_LIMIT = 5
 # What keeps its method and body. 303 would turn a POST into a GET; MCP has no such answer.
 _REDIRECTS = frozenset({301, 302, 307, 308})
+# Of these, what holds for every later request, too.
+_LASTING = frozenset({301, 308})
 REFUSALS = frozenset({401, 403})
 # Between two attempts to connect: doubled each time, up to the longest.
 _FIRST_PAUSE_SECONDS = 0.05
@@ -144,24 +146,29 @@ class Web:
         `may_repeat`: whether the server may get it twice, should a kept connection end at that moment. `seconds`: how
         long the answer may take to begin.
         """
+        path, is_lasting = self._path, True
         for _ in range(REDIRECTS_LIMIT):
-            reply = self._send_as_somebody(method, headers, body, call, may_repeat, seconds)
+            reply = self._send_as_somebody(method, path, headers, body, call, may_repeat, seconds)
             location = reply.head.headers.get("location")
             if reply.status not in _REDIRECTS or location is None:
                 return reply
             reply.close()
-            path = self._target.redirected(location)
-            if path is None:
+            found = self._target.redirected(location)
+            if found is None:
                 raise Unreachable(
                     f"{self.shown} redirects to another server, which is not followed: it would get your headers."
                     " Put the new address after --to, if you trust it"
                 )
-            self._path = path
+            path = found
+            is_lasting = is_lasting and reply.status in _LASTING
+            if is_lasting:
+                self._path = path
         raise Unreachable(f"{self.shown} redirects for ever; check the address after --to")
 
     def _send_as_somebody(
         self,
         method: str,
+        path: str,
         headers: "Mapping[str, str]",
         body: bytes,
         call: Call,
@@ -172,7 +179,7 @@ class Web:
         for is_last in (False, True):
             own = self._identity.headers()
             fields = {**headers, **own}
-            data = self._written(method, fields, body)
+            data = self._written(method, path, fields, body)
             reply = self._send_surely(data, call, may_repeat, seconds)
             if reply.status not in REFUSALS or is_last:
                 break
@@ -186,12 +193,12 @@ class Web:
             reply.close()
         return reply
 
-    def _written(self, method: str, headers: "Mapping[str, str]", body: bytes) -> bytes:
+    def _written(self, method: str, path: str, headers: "Mapping[str, str]", body: bytes) -> bytes:
         fields = [("Host", self._target.authority), ("User-Agent", f"hearth/{__version__}")]
         given = {name.lower() for name in headers}
         fields = [(name, value) for name, value in fields if name.lower() not in given]
         try:
-            return http1.request(method, self._path, [*fields, *headers.items()], body)
+            return http1.request(method, path, [*fields, *headers.items()], body)
         except ValueError as exc:
             # Its text may show the header's value.
             raise Unreachable("a header given by --header has a character that HTTP cannot carry") from exc

@@ -1,7 +1,10 @@
 """Threads, gates and lanes."""
 
-from threading import Event, Lock
+from threading import Event, Lock, get_ident
 
+import pytest
+
+from hearth.bridge.remote import crew as crews
 from hearth.bridge.remote.crew import WORKERS_LIMIT, Crew, Gate, Lane
 
 BOUND_SECONDS = 20
@@ -67,3 +70,20 @@ def test_a_lane_keeps_the_order_and_survives_what_fails() -> None:
         lane.put(lambda number=number: work(number), 1)  # type: ignore[misc]
     rest(crew)
     assert seen == list(range(100))
+
+
+def test_without_a_thread_to_be_had_work_is_done_by_who_gives_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(crews, "start_new_thread", start)
+    crew, seen = Crew(), []
+    for begin in (crew.start, crew.start_now):
+        begin(lambda: seen.append(get_ident()))
+        assert crew.is_idle()
+    Lane(crew).put(lambda: seen.append(get_ident()), 1)
+    assert crew.is_idle()
+    assert seen == [get_ident()] * 3
+    # What may go on for ever cannot be done here.
+    with pytest.raises(RuntimeError):
+        crew.start_apart(lambda: seen.append(0))
