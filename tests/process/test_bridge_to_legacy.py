@@ -182,7 +182,13 @@ def test_refusals_are_answers() -> None:
     with LegacySite() as site, bridge_to(site.url) as bridge:
         bridge.open()
         assert bridge.call("refuse", status=400)["error"] == {"code": -32602, "message": "not like this"}
-        for status, words in ((502, "cannot reach it"), (418, "no MCP at this address"), (403, "Authorization")):
+        for status, words in (
+            (502, "cannot reach it"),
+            (405, "no MCP at this address"),
+            (418, "does not take the request"),
+            (401, "does not know who asks"),
+            (403, "Authorization"),
+        ):
             answer = bridge.call("answer", status=status)
             assert answer["error"]["code"] == -32603
             assert f"HTTP {status} Status" in answer["error"]["message"] and words in answer["error"]["message"]
