@@ -43,7 +43,7 @@ def clean(tree: Path) -> None:
     for folder in [*tree.rglob("__pycache__"), *tree.glob("share"), *tree.glob("include")]:
         shutil.rmtree(folder)
     _no_sources(tree)
-    _plain_modes(tree)
+    _no_commands(tree)
 
 
 def _no_sources(tree: Path) -> None:
@@ -55,11 +55,14 @@ def _no_sources(tree: Path) -> None:
             path.rmdir()
 
 
-def _plain_modes(tree: Path) -> None:
-    # Modules that are also scripts are no commands here.
+def _no_commands(tree: Path) -> None:
+    # Modules that are also scripts are none here: neither by their mode nor by an interpreter that Debian has not.
     for path in tree.rglob("*"):
         if path.is_file() and not path.is_symlink():
             path.chmod(0o644)
+            if path.suffix == ".py" and (source := path.read_bytes()).startswith(b"#!"):
+                # The line stays, empty: tracebacks count.
+                path.write_bytes(b"\n" + source.partition(b"\n")[2])
 
 
 def main() -> None:
