@@ -51,16 +51,16 @@ class Door:
         """Everything that the daemon says to these, until it ends the connection."""
         with self.connect() as sock:
             said = b""
-            try:
+            # What the daemon has said can be read although it does not listen any more.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 for piece in pieces:
                     if callable(piece):
                         piece(sock)
                     else:
                         sock.sendall(self.signed(piece, is_known))
+            with contextlib.suppress(ConnectionResetError):
                 while chunk := sock.recv(65536):
                     said += chunk
-            except (BrokenPipeError, ConnectionResetError):
-                pass
             return said
 
     def client(self, kind: type[HttpClient] = ModernHttp) -> HttpClient:
@@ -265,7 +265,7 @@ def test_what_has_no_end_is_not_taken_from_strangers(patient: Scratch, begun: by
 )
 def test_what_is_too_much_is_told_so(open_door: Door, code: int, data: bytes) -> None:
     said = open_door.talk(data)
-    assert not said or status(said) == code
+    assert status(said) == code
     assert b"100 Continue" not in said and open_door.serves()
 
 

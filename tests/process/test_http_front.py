@@ -117,6 +117,7 @@ def test_a_server_s_question_comes_on_the_stream_of_the_call_that_caused_it(scra
         ({}, 400),
         ({"Mcp-Session-Id": "0" * 48}, 404),
         ({"Mcp-Session-Id": "mine", "MCP-Protocol-Version": "1999-01-01"}, 400),
+        ({"Mcp-Session-Id": "mine", "MCP-Protocol-Version": "zzz"}, 400),
     ],
 )
 def test_a_request_without_a_session_that_is_known_is_refused(
@@ -222,7 +223,45 @@ def test_the_modern_era_has_nothing_to_get_or_delete(home: Scratch, method: str)
     assert (got.status, got.headers["allow"]) == (405, "POST")
 
 
+@pytest.mark.parametrize("method", ["GET", "DELETE", "POST"])
+def test_what_is_no_revision_at_all_is_refused_as_such_in_a_session(home: Scratch, method: str) -> None:
+    client = LegacyHttp(home)
+    client.open()
+    body = PING if method == "POST" else None
+    got = client.request(method, body, {"MCP-Protocol-Version": "zzz"})
+    assert got.status == 400
+    assert "names no known revision: 'zzz'" in got.json()["error"]["message"]
+    assert client.post("ping").status == 200
+
+
+def test_a_method_that_means_nothing_is_answered_with_those_that_do(home: Scratch) -> None:
+    got = HttpClient(home).request("PUT", {})
+    assert (got.status, got.headers["allow"]) == (405, "GET, POST, DELETE, OPTIONS")
+
+
 # --- what both have in common
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/echo", "/sse"])
+def test_a_mode_that_there_is_not_is_refused_with_those_that_there_are(home: Scratch, path: str) -> None:
+    for client in (HttpClient(home, f"{path}?mode=bogus"), ModernHttp(home, f"{path}?mode=full&mode=bogus")):
+        got = client.request("GET") if path == "/sse" else client.request("POST", PING)
+        assert got.status == 400
+        assert got.json()["error"]["message"] == "?mode= is full, search or auto, not 'bogus'"
+
+
+def test_there_is_no_room_for_a_session_more_and_the_request_is_told_so(scratch: Scratch) -> None:
+    scratch.configure({"count": server("counting", scratch.home / "ledger")}, max_connections=1)
+    scratch.start()
+    # The second takes the first one's place, and keeps it.
+    first, second = LegacyHttp(scratch), LegacyHttp(scratch)
+    first.open()
+    second.open()
+    assert second.request("GET").is_stream
+    for got in (ModernHttp(scratch).post("tools/list", id="q"), first.post("ping", id="q")):
+        answer = got.json()
+        assert (got.status, answer["id"]) == (503, "q")
+        assert "max_connections" in answer["error"]["message"]
 
 
 def test_one_server_has_an_address_of_its_own_with_its_own_names(home: Scratch) -> None:

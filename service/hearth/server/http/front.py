@@ -161,8 +161,9 @@ class Front:
                 each.outlet.end_standing()
 
     def _sweep(self) -> None:
-        self.sessions.sweep()
+        # First: what goes wrong this time may go well the next.
         asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
+        self.sessions.sweep()
 
 
 class _Door:

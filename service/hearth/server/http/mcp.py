@@ -4,10 +4,12 @@ A request of the modern era is whole in itself: its headers must say again what 
 cancels it. A legacy one belongs to a session, and its stream may be resumed.
 """
 
+import re
 from typing import TYPE_CHECKING
 
 from hearth.errors import HearthError, MessageError, OverLimit, Refused, TooLarge, UpstreamError
 from hearth.hub import batches
+from hearth.hub.sessions import AUTO, FULL, SEARCH
 from hearth.mcp import answers, eras, headers
 from hearth.server.http import checks, event_ids, gates, responses
 from hearth.server.http.exchange import Exchange
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 SESSION = "mcp-session-id"
 VERSION = "mcp-protocol-version"
+_MODES = (FULL, SEARCH, AUTO)
+_METHODS = b"GET, POST, DELETE, OPTIONS"
+_REVISION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 Posted = json.Message | json.Batch
 
@@ -38,10 +43,13 @@ async def serve(request: "Request") -> None:
     try:
         if request.server is not None and request.server not in request.front.hub.servers:
             raise Rejected(404, Refused(f"there is no server {request.server!r}"))
+        check_mode(request)
         if request.method == "POST":
             await _post(request)
-        elif request.method not in ("GET", "DELETE") or _names_modern(request.headers.get(VERSION)):
-            await request.refuse(405, f"{request.method} means nothing here", [(b"allow", b"POST")])
+        elif _names_modern(request.headers.get(VERSION)):
+            await request.refuse(405, f"{request.method} means nothing in this revision", [(b"allow", b"POST")])
+        elif request.method not in ("GET", "DELETE"):
+            await request.refuse(405, f"{request.method} means nothing here", [(b"allow", _METHODS)])
         elif request.method == "GET":
             await _get(request)
         else:
@@ -59,6 +67,13 @@ async def reject(request: "Request", rejected: Rejected) -> None:
         await request.refuse(rejected.status, str(problem), gates.retry_after(problem))
     else:
         await request.answer(rejected.status, answers.failure(rejected.id, problem), gates.retry_after(problem))
+
+
+def check_mode(request: "Request") -> None:
+    """Raise Rejected for a way to offer tools that there is not."""
+    for mode in request.query.get("mode", ()):
+        if mode not in _MODES:
+            raise Rejected(400, MessageError(f"?mode= is full, search or auto, not {mode!r}"))
 
 
 # --- POST
@@ -79,7 +94,7 @@ async def _post(request: "Request") -> None:
     elif message.method == "initialize" and message.id is not None:
         await _initialize(request, message)
     else:
-        await _exchange(request, _session(request), message)
+        await _exchange(request, _session(request, None if message.method is None else message.id), message)
 
 
 def check_body(request: "Request") -> None:
@@ -163,8 +178,8 @@ def _receive(request: "Request", found: HttpSession, tag: int, message: Posted) 
 
 
 def _names_modern(version: str | None) -> bool:
-    """Whether a header names a revision without sessions, known or not."""
-    return version is not None and version not in eras.LEGACY_VERSIONS and version > eras.NEWEST_LEGACY
+    """Whether a header names a revision without sessions, known or not. What is no revision's name does not."""
+    return version is not None and version > eras.NEWEST_LEGACY and _REVISION.fullmatch(version) is not None
 
 
 def _is_modern(message: json.Message, given: dict[str, str]) -> bool:
@@ -228,7 +243,7 @@ def _modern_session(request: "Request", id: bytes) -> HttpSession:
     try:
         return request.front.sessions.modern(who)
     except Refused as exc:
-        raise Rejected(503, exc) from exc
+        raise Rejected(503, exc, id) from exc
 
 
 # --- legacy sessions
@@ -255,12 +270,12 @@ async def _post_batch(request: "Request", batch: json.Batch) -> None:
     await _exchange(request, found, batch)
 
 
-def _session(request: "Request") -> HttpSession:
-    """The session that a request names; it may have begun in a former daemon. Raises Rejected."""
+def _session(request: "Request", id: bytes | None = None) -> HttpSession:
+    """The session that a request, of that raw id, names; it may have begun in a former daemon. Raises Rejected."""
     try:
         found = request.front.sessions.resume(_session_id(request), request.who)
     except Refused as exc:
-        raise Rejected(503, exc) from exc
+        raise Rejected(503, exc, id) from exc
     if found is None:
         raise _no_session()
     return found

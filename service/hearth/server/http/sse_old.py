@@ -17,6 +17,7 @@ async def serve_stream(request: "Request") -> None:
         await request.refuse(405, f"{request.method} means nothing here", [(b"allow", b"GET")])
         return
     try:
+        mcp.check_mode(request)
         mcp.check_opening(request, None)
         id, found = request.front.sessions.open_legacy(request.who, is_kept=False)
     except mcp.Rejected as exc:
