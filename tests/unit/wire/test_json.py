@@ -425,3 +425,68 @@ def test_what_is_not_json_is_never_forwarded(document: bytes) -> None:
         return
     standard.loads(line)
     standard.loads(join(message.fields))
+
+
+# --- large lines that are no messages
+
+
+@pytest.fixture
+def scans(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The size of whatever is scanned."""
+    sizes: list[int] = []
+    receive = scan.Scanner.receive_value
+
+    def counted(scanner: scan.Scanner, data: bytes, position: int) -> int:
+        sizes.append(len(data))
+        return receive(scanner, data, position)
+
+    monkeypatch.setattr(scan.Scanner, "receive_value", counted)
+    return sizes
+
+
+LARGE_ITEMS = b"1," * (600 * 1024)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (request_with(b"[%bx]" % LARGE_ITEMS), "invalid character (byte "),
+        (request_with(b"[%b1]" % LARGE_ITEMS)[:-1], "truncated"),
+        (request_with(b"[%b1]" % LARGE_ITEMS) + b"x", "trailing characters (byte "),
+    ],
+)
+def test_a_large_line_that_is_no_json_is_not_scanned_a_second_time(line: bytes, reason: str, scans: list[int]) -> None:
+    error = refusal(line)
+    assert (error.rpc_code, scans) == (json.PARSE_ERROR, [])
+    assert str(error).startswith("the message is not JSON: ")
+    assert reason in str(error)
+
+
+def test_neither_is_a_large_batch(scans: list[int]) -> None:
+    with pytest.raises(MessageError, match="the message is not JSON: invalid character"):
+        parse_batch(b"[%bx]" % LARGE_ITEMS)
+    assert scans == []
+
+
+@pytest.mark.parametrize("line", [request_with(b"[1,x]"), request_with(b"[1,1]")[:-1]])
+def test_a_small_one_is_and_says_at_which_byte(line: bytes, scans: list[int]) -> None:
+    assert "at byte " in str(refusal(line))
+    assert scans
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'[%b"\\ud83d"]' % LARGE_ITEMS,
+        b"[%b%b%b]" % (LARGE_ITEMS, b"[" * 5000, b"]" * 5000),
+        b'[%b"\xc3\xa9\\ud83d"]' % LARGE_ITEMS,
+    ],
+)
+def test_a_large_line_that_msgspec_merely_does_not_like_is_a_message(value: bytes) -> None:
+    assert raw(parse(request_with(value)).fields)["params"] == value
+
+
+def test_a_large_value_that_is_no_object_is_told_from_what_is_no_json() -> None:
+    value = b'"%b"' % (b"a" * 2 * 1024 * 1024)
+    assert str(refusal(value)) == "a message must be a JSON object"
+    assert refusal(value + b"x").rpc_code == json.PARSE_ERROR
