@@ -12,8 +12,8 @@ import re
 import click
 
 from hearth import __version__
-from hearth.bridge.options import USAGE
 from hearth.cli import failure
+from hearth.cli.bridge import described
 from hearth.cli.main import SECTIONS, cli
 
 # click marks a paragraph that is not to be filled with a line that holds only this.
@@ -48,10 +48,7 @@ def options(command: click.Command, ctx: click.Context) -> list[str]:
 
 def bridge_options() -> list[str]:
     """Those of the bridge, which reads them without click: out of its own help."""
-    listed = USAGE.partition("Options:\n")[2].partition("\n\n")[0]
-    # What goes on in the next line belongs to the option above it.
-    records = re.findall(r"^  (-.+?)  +(.+)$", re.sub(r"\n {6,}", " ", listed), flags=re.MULTILINE)
-    return [line for names, text in records for line in (".TP", f".B {escape(names)}", escape(text))]
+    return [line for names, text in described() for line in (".TP", f".B {escape(names)}", escape(text))]
 
 
 def verb(name: str, command: click.Command, parent: click.Context) -> list[str]:

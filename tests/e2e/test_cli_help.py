@@ -169,6 +169,8 @@ def test_verbs_options_and_profiles_are_completed(home: Home) -> None:
     assert complete(home, "hearth st") == ["status", "stop"]
     assert "--json" in complete(home, "hearth status --j")
     assert complete(home, "hearth status --profile w") == ["work"]
+    assert complete(home, "hearth bridge --m") == ["--mode"]
+    assert complete(home, "hearth bridge --mode ") == ["full", "search", "auto"]
 
 
 def test_version_loads_no_other_verb_and_nothing_heavy(home: Home) -> None:
@@ -213,6 +215,8 @@ def test_the_man_page_has_every_verb_and_option_and_roff_takes_it() -> None:
     headings = [line.replace("\\-", "-") for line in done.stdout.splitlines() if line.startswith(".SS hearth ")]
     assert [verb for verb in VERBS if not any(heading.startswith(f".SS hearth {verb}") for heading in headings)] == []
     assert ".B \\-\\-agent\\-id ID\n" in done.stdout
+    of_the_bridge = done.stdout.partition(".SS hearth bridge")[2]
+    assert ".B \\-\\-header \\(aqNAME: VALUE\\(aq\nsent with every request" in of_the_bridge
     codes = done.stdout.partition(".SH EXIT STATUS\n")[2].partition(".SH")[0]
     assert [line for line in codes.splitlines() if line.startswith(".B ")] == [f".B {n}" for n in (*range(6), 130)]
     if shutil.which("groff"):

@@ -1,9 +1,43 @@
 """`hearth bridge`, for the list of verbs: typed as such, it is taken before click is imported."""
 
+import re
+
 import click
+
+from hearth.bridge.options import MODES, USAGE
+from hearth.cli import server_names, target
+
+
+def described() -> list[tuple[str, str]]:
+    """The options as the bridge's own help has them: names with a value's, and what it says of them."""
+    listed = USAGE.partition("Options:\n")[2].partition("\n\n")[0]
+    # What goes on in the next line belongs to the option above it.
+    found = re.findall(r"^  (-.+?)  +(.+)$", re.sub(r"\n {6,}", "  ", listed), flags=re.MULTILINE)
+    return [(names, " ".join(text.split())) for names, text in found]
+
+
+def _option(names: str, text: str) -> click.Option:
+    words, _, value = names.partition(" ") if not names.startswith("-h") else (names, "", "")
+    if not value:
+        return click.Option(words.split(", "), is_flag=True, help=text)
+    kinds: dict[str, click.Choice[str] | click.Path] = {
+        "--mode": click.Choice(MODES),
+        "--config": click.Path(dir_okay=False),
+    }
+    completions = {"--server": server_names.complete_server, "--profile": target.complete_profile}
+    return click.Option([words], metavar=value, help=text, type=kinds.get(words), shell_complete=completions.get(words))
+
+
+class Bridge(click.Command):
+    """Knows its options for as long as they are being typed; then they are the bridge's own to read."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The options for a completion, else the words as they are."""
+        return [_option(*each) for each in described()] if ctx.resilient_parsing else super().get_params(ctx)
 
 
 @click.command(
+    cls=Bridge,
     short_help="Join stdin and stdout to the daemon.",
     add_help_option=False,
     context_settings={"ignore_unknown_options": True},

@@ -27,7 +27,8 @@ def profile_names() -> list[str]:
     return [paths.DEFAULT_PROFILE, *named]
 
 
-def _complete_profile(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def complete_profile(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The profiles that begin like that."""
     return [CompletionItem(name) for name in profile_names() if name.startswith(incomplete)]
 
 
@@ -52,7 +53,7 @@ def target_options(function: Verb) -> Verb:
         help="The daemon of this config file. Also HEARTH_CONFIG.",
     )
     profile = click.option(
-        "--profile", metavar="NAME", shell_complete=_complete_profile, help="The daemon of this profile."
+        "--profile", metavar="NAME", shell_complete=complete_profile, help="The daemon of this profile."
     )
     return profile(config(function))
 
