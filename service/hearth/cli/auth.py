@@ -11,6 +11,7 @@ import click
 from hearth import config as configuration
 from hearth import references
 from hearth.cli import browser, table, terminal
+from hearth.cli.numbers import WholeNumber
 from hearth.cli.spinner import Spinner
 from hearth.cli.target import with_places
 from hearth.config import ServerSpec
@@ -42,7 +43,7 @@ def auth() -> None:
 @click.argument("name")
 @click.option("--no-browser", is_flag=True, help="Only print the address, and wait for a browser to come back.")
 @click.option("--paste", is_flag=True, help="The browser is on another machine: paste the address where it ends up.")
-@click.option("--timeout", metavar="SECONDS", default=LOGIN_SECONDS, type=click.IntRange(1), show_default=True,
+@click.option("--timeout", metavar="SECONDS", default=LOGIN_SECONDS, type=WholeNumber(1), show_default=True,
               help="How long to wait for the browser.")  # fmt: skip
 @with_places
 def login(places: Places, name: str, no_browser: bool, paste: bool, timeout: int) -> None:

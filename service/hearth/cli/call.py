@@ -21,6 +21,7 @@ from hearth.cli import (
     tool_names,
 )
 from hearth.cli.caller import Caller, CallError
+from hearth.cli.numbers import Number
 from hearth.cli.spinner import Spinner
 from hearth.cli.target import with_places
 from hearth.config.spelling import nearest
@@ -40,9 +41,7 @@ TOOL_FAILED = 1
 @click.option(
     "--output", metavar="FOLDER", type=click.Path(file_okay=False), help="Save images, sounds and files there."
 )
-@click.option(
-    "--timeout", type=click.FloatRange(min=0.001), metavar="SECONDS", help="Give up, and cancel, after so long."
-)
+@click.option("--timeout", type=Number(min=0.001), metavar="SECONDS", help="Give up, and cancel, after so long.")
 @with_places
 def call(
     places: Places,

@@ -5,12 +5,13 @@ import sys
 
 import click
 
+from hearth.cli.numbers import WholeNumber
 from hearth.cli.spinner import Spinner
 from hearth.paths import Places
 
 
 @click.command(short_help="See what Hearth is for, in a scratch home.")
-@click.option("--agents", type=click.IntRange(2, 20), default=5, show_default=True, help="How many agents.")
+@click.option("--agents", type=WholeNumber(2, 20), default=5, show_default=True, help="How many agents.")
 @click.option("--json", "as_json", is_flag=True, help="Print every figure as JSON.")
 def demo(agents: int, as_json: bool) -> int:
     """Show what Hearth is for, in a scratch home: several real bridges light one daemon and share one

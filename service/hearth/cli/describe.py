@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
 
+from hearth import paths
 from hearth.cli.table import clean, columns, duration
 
 Document = Mapping[str, Any]
@@ -13,7 +15,7 @@ def status_lines(document: Document, width: int) -> list[str]:
     """What `hearth status` prints."""
     if not document.get("running"):
         return [
-            f"hearth is not running ({_profile(document)}). {document.get('lights', '')}".rstrip(),
+            f"hearth is not running ({_whose(document)}). {document.get('lights', '')}".rstrip(),
             f"  socket  {document.get('endpoint')}",
             f"  config  {document.get('configPath')}",
         ]
@@ -25,9 +27,10 @@ def status_lines(document: Document, width: int) -> list[str]:
 
 def _headline(document: Document) -> str:
     activation = str(document.get("activation") or "")
-    lit_by = "started on demand" if activation == "self" else activation and f"lit by {clean(activation)}"
+    # By a bridge, by hand or by a scheduler: that is all that can be told.
+    lit_by = "holding its own socket" if activation == "self" else activation and f"lit by {clean(activation)}"
     parts = [
-        f"hearth is running ({_profile(document)})",
+        f"hearth is running ({_whose(document)})",
         f"pid {document.get('pid')}",
         f"up {duration(float(document.get('uptimeSeconds') or 0))}",
         lit_by,
@@ -50,8 +53,10 @@ def _facts(document: Document) -> list[str]:
     return [f"  {name.ljust(size)}  {value}" for name, value in shown.items()]
 
 
-def _profile(document: Document) -> str:
-    return f"profile {clean(str(document.get('profile') or 'mcp'))}"
+def _whose(document: Document) -> str:
+    """Its profile, or its config, where the hash of that config's path stands for one."""
+    key, config = str(document.get("profile") or paths.DEFAULT_PROFILE), str(document.get("configPath") or "")
+    return f"config {clean(PurePath(config).name)}" if key == paths.digest(config) else f"profile {clean(key)}"
 
 
 def _sessions_sentence(sessions: list[Document]) -> str:

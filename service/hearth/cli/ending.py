@@ -2,15 +2,17 @@
 
 import sys
 import time
+from typing import Any
 
 import click
 
-from hearth.cli import describe, terminal
+from hearth.cli import describe, holder, terminal
 from hearth.cli.control import Control, last_resort
 from hearth.cli.liveness import Lit
 from hearth.cli.spinner import Spinner
 from hearth.errors import Refused, Unreachable
 from hearth.host import processes
+from hearth.paths import Places
 
 
 def ask_about_sessions(control: Control, deed: str, yes: bool) -> None:
@@ -72,3 +74,16 @@ def end(control: Control, lit: Lit, restart: bool, seconds: float) -> str:
             f" `hearth status`; {last_resort(lit.pid)}"
         )
     return message
+
+
+def own_ports(document: dict[str, Any]) -> list[str]:
+    """The ports that go for good with the daemon of this status document: nobody but itself holds them."""
+    return [str(each) for each in document.get("http") or ()] if document.get("activation") == "self" else []
+
+
+def what_lights(places: Places, ports: list[str] | None = None) -> str:
+    """What would start a daemon in these places, in a sentence; and that it will not have these ports."""
+    lights = holder.lights(holder.look(places, "socket"))
+    if not ports:
+        return lights
+    return f"{lights} What was served on {', '.join(ports)} comes back with `hearth serve --transport http` only."

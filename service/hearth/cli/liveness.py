@@ -70,7 +70,7 @@ def absent(places: Places) -> dict[str, Any]:
         "uptimeSeconds": None,
         "owner": None,
         "daemonId": None,
-        "profile": places.profile,
+        "profile": places.key,
         "configPath": places.config_file(),
         "configHash": None,
         "configError": None,

@@ -6,6 +6,7 @@ import sys
 import click
 
 from hearth.cli import journal, server_names, tail
+from hearth.cli.numbers import WholeNumber
 from hearth.cli.target import with_places
 from hearth.errors import HearthError
 from hearth.paths import Places
@@ -17,7 +18,7 @@ from hearth.paths import Places
 @click.option(
     "--lines",
     "-n",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     default=50,
     show_default=True,
     help="How many lines to begin with.",

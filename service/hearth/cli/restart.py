@@ -7,6 +7,7 @@ import click
 from hearth.cli import describe, ending, liveness, own_daemons, server_names
 from hearth.cli.control import Control
 from hearth.cli.liveness import Lit
+from hearth.cli.numbers import Number
 from hearth.cli.target import with_places
 from hearth.paths import Places
 
@@ -18,7 +19,7 @@ from hearth.paths import Places
 @click.option("--all", "everyone", is_flag=True, help="Every daemon of yours that runs from this installation.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=60,
     show_default=True,
     help="Seconds to wait for the daemon's end.",
@@ -28,7 +29,8 @@ def restart(places: Places, server: str | None, yes: bool, when_quiet: bool, eve
     """Send the daemon away and have every attached bridge come back at once, which lights a new one.
 
     For a new version of Hearth, say. Bridges repeat what was not answered; agents notice nothing. With
-    nobody attached it stays out until the next connection.
+    nobody attached it stays out until the next bridge, or, where a service manager holds the socket, the next
+    connection. A port that was asked for with `hearth serve` is gone until that is typed again.
 
     With SERVER only that server's processes end, when their calls in flight are done; the next call starts it anew,
     whatever it failed at before. For one that was given up, or that hangs.
@@ -46,7 +48,7 @@ def restart(places: Places, server: str | None, yes: bool, when_quiet: bool, eve
         server_names.check([server], server_names.configured(places), places.config_file())
     found = dict(own_daemons.running()) if everyone else _one(places)
     if not found:
-        click.echo("hearth is not running: the next connection lights it.")
+        click.echo(f"hearth is not running. {ending.what_lights(places)}")
     for name, lit in found.items():
         with Control(lit.endpoint, lit.pid) as control:
             if server is not None:
@@ -56,8 +58,10 @@ def restart(places: Places, server: str | None, yes: bool, when_quiet: bool, eve
                 click.echo(f"pid {lit.pid} ({name}): {ending.end_when_quiet(control)}.")
             else:
                 ending.ask_about_sessions(control, "restart", yes)
+                ports = ending.own_ports(control.status())
                 ending.end(control, lit, restart=True, seconds=timeout)
-                click.echo(f"pid {lit.pid} has gone; attached bridges, or the next connection, light a new one.")
+                lights = ending.what_lights(Places(name) if everyone else places, ports)
+                click.echo(f"pid {lit.pid} has gone; bridges that are attached light a new one at once. {lights}")
 
 
 def _one(places: Places) -> dict[str, Lit]:

@@ -3,6 +3,7 @@
 import click
 from click.core import ParameterSource
 
+from hearth.cli.numbers import WholeNumber
 from hearth.cli.target import with_places
 from hearth.host.ports import DEFAULT_PORT, NEXT_PORTS
 from hearth.paths import Places
@@ -30,7 +31,7 @@ def _warn_of_idle_options(transport: str) -> None:
               help="Where clients are served: see above.")  # fmt: skip
 @click.option("--http-bind", default="127.0.0.1", show_default=True, metavar="ADDRESS",
               help="The address of the port, with http and both.")  # fmt: skip
-@click.option("--http-port", default=DEFAULT_PORT, show_default=True, type=click.IntRange(0, 65535),
+@click.option("--http-port", default=DEFAULT_PORT, show_default=True, type=WholeNumber(0, 65535),
               help=f"Which port; one of the next {NEXT_PORTS} if it is taken.")  # fmt: skip
 @click.option("--allow-remote", is_flag=True, help="The address may be one that other machines can reach.")
 @with_places

@@ -4,6 +4,7 @@ import click
 
 from hearth.cli import ending, liveness, own_daemons
 from hearth.cli.control import Control
+from hearth.cli.numbers import Number
 from hearth.cli.target import with_places
 from hearth.paths import Places
 
@@ -13,7 +14,7 @@ from hearth.paths import Places
 @click.option("--all", "everyone", is_flag=True, help="Every daemon of yours that runs from this installation.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=60,
     show_default=True,
     help="Seconds to wait for its end.",
@@ -32,11 +33,13 @@ def stop(places: Places, yes: bool, everyone: bool, timeout: float) -> None:
       hearth stop --all
     """
     lit = liveness.find(places)
-    found = [each for _, each in own_daemons.running()] if everyone else [lit] if lit else []
+    # By a hash, too, the places of a config's daemon are found.
+    found = {Places(key): each for key, each in own_daemons.running()} if everyone else {places: lit} if lit else {}
     if not found:
         click.echo("hearth is not running.")
-    for each in found:
+    for whose, each in found.items():
         with Control(each.endpoint, each.pid) as control:
             ending.ask_about_sessions(control, "stop", yes)
+            ports = ending.own_ports(control.status())
             ending.end(control, each, restart=False, seconds=timeout)
-        click.echo(f"Stopped (pid {each.pid}). The next connection lights it again.")
+        click.echo(f"Stopped (pid {each.pid}). {ending.what_lights(whose, ports)}")

@@ -7,6 +7,7 @@ import click
 
 from hearth.cli import kept_tools, liveness, server_names, table, terminal
 from hearth.cli.control import Control
+from hearth.cli.numbers import WholeNumber
 from hearth.cli.target import with_places
 from hearth.cli.tool_approve import approve
 from hearth.cli.tool_diff import diff
@@ -62,7 +63,7 @@ def tools(**_: object) -> None:
 @click.command("tools")
 @click.argument("query", nargs=-1, metavar="[QUERY]...")
 @click.option("--server", metavar="NAME", shell_complete=server_names.complete_server, help="Only of this server.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help=f"At most N; {FOUND_BY_DEFAULT} with a QUERY.")
+@click.option("--limit", type=WholeNumber(1), metavar="N", help=f"At most N; {FOUND_BY_DEFAULT} with a QUERY.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array, with full definitions.")
 @with_places
 def find(places: Places, query: tuple[str, ...], server: str | None, limit: int | None, as_json: bool) -> None:

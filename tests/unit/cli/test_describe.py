@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from hearth.cli.describe import client_name, session_lines, sessions_text, status_lines, upstream_lines
+from hearth.paths import Places
 
 
 def running(**changes: Any) -> dict[str, Any]:
@@ -30,7 +33,7 @@ def text(**changes: Any) -> str:
 
 def test_a_running_daemon_is_named_with_its_pid_and_who_lit_it() -> None:
     assert "pid 4242, up 1 min, lit by systemd" in text()
-    assert "started on demand" in text(activation="self")
+    assert "up 1 min, holding its own socket" in text(activation="self")
 
 
 def test_a_server_is_shown_with_its_processes_and_tools() -> None:
@@ -66,6 +69,13 @@ def test_no_servers_and_no_sessions_are_told_in_words() -> None:
 def test_when_nothing_runs_the_text_says_what_would_light_it() -> None:
     lines = status_lines({"running": False, "lights": "The first bridge starts it.", "endpoint": "/s"}, 80)
     assert lines[0] == "hearth is not running (profile mcp). The first bridge starts it."
+
+
+@pytest.mark.parametrize("is_lit", [True, False])
+def test_a_daemon_is_called_by_its_profile_or_by_its_config(is_lit: bool) -> None:
+    by_config = {"running": is_lit, "profile": Places("", "/home/u/odd.toml").key, "configPath": "/home/u/odd.toml"}
+    assert f"hearth is {'' if is_lit else 'not '}running (config odd.toml)" in status_lines(by_config, 80)[0]
+    assert "(profile work)" in status_lines(by_config | {"profile": "work"}, 80)[0]
 
 
 def test_a_document_with_missing_keys_is_shown_as_far_as_it_goes() -> None:

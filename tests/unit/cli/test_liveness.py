@@ -27,3 +27,9 @@ def test_a_daemon_is_asked_where_bridges_reach_it_whatever_its_entry_says(places
     )  # fmt: skip
     registry.write(places, entry)
     assert liveness.find(places) == liveness.Lit(places.socket, os.getpid(), started)
+
+
+def test_nothing_that_runs_is_called_as_the_daemon_calls_itself(places: Places) -> None:
+    assert liveness.absent(places)["profile"] == "mcp"
+    by_config = Places(config="/home/u/odd.toml")
+    assert liveness.absent(by_config)["profile"] == by_config.key

@@ -1,0 +1,33 @@
+"""What is said of a daemon that was sent away: what lights the next one."""
+
+import pytest
+
+from hearth.cli import ending, holder, unit
+from hearth.paths import Places
+
+SOCKET = unit.Unit("mcp.socket", installed=True, active="active", result="success", pid=0, path="")
+
+
+def held_by(monkeypatch: pytest.MonkeyPatch, found: unit.Unit | None) -> None:
+    monkeypatch.setattr(holder, "look", lambda places, kind: found if kind == "socket" else None)
+
+
+def test_where_systemd_holds_the_socket_the_next_connection_lights_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    held_by(monkeypatch, SOCKET)
+    assert ending.what_lights(Places()) == "systemd holds the socket (mcp.socket): the first connection lights it."
+
+
+def test_where_nobody_holds_it_a_bridge_does_and_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    held_by(monkeypatch, None)
+    said = ending.what_lights(Places())
+    assert said.startswith("The first bridge starts it")
+    assert "connection" not in said
+
+
+def test_a_port_that_nobody_else_holds_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    held_by(monkeypatch, None)
+    document = {"activation": "self", "http": ["http://127.0.0.1:3847"]}
+    said = ending.what_lights(Places(), ending.own_ports(document))
+    assert said.endswith("http://127.0.0.1:3847 comes back with `hearth serve --transport http` only.")
+    assert ending.own_ports(document | {"activation": "systemd"}) == []
+    assert ending.own_ports({"activation": "self"}) == []
