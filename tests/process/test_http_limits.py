@@ -198,7 +198,7 @@ def test_what_is_beyond_the_rate_is_refused_and_later_served_again(scratch: Scra
     answer = use_up(busy)
     setting = "port_rate_limit" if wire.startswith("tcp") else "rate_limit"
     assert answer["error"]["code"] == -32603
-    assert f"more than 1 messages a second ({setting}); send it again in " in answer["error"]["message"]
+    assert f"more than 1 message a second ({setting}); send it again in " in answer["error"]["message"]
     assert reason(answer) == "rate_limit" and 0 < answer["error"]["data"]["retryAfterSeconds"] <= 1.001
     assert "result" in echo(other, 1)
     until(lambda: "result" in echo(busy, TRIES), "it is served again")
@@ -347,7 +347,7 @@ def test_each_member_of_a_batch_counts_over_http(scratch: Scratch) -> None:
     # Nothing is left, or little: the whole of the next is refused, or of the one after it.
     got = first_refused(lambda: client.request("POST", batch(*range(50))))
     assert got.headers["retry-after"] == "1"
-    assert "more than 1 messages a second (rate_limit)" in got.json()["error"]
+    assert "more than 1 message a second (rate_limit)" in got.json()["error"]
 
 
 # --- over HTTP
@@ -386,7 +386,7 @@ def test_beginning_sessions_is_limited_for_all_together(scratch: Scratch, path: 
     got = first_refused(lambda: client.request("POST", body) if path == "/mcp" else client.request("GET"))
     assert got.headers["retry-after"] == "1"
     told = got.json()["error"]
-    assert "more than 1 sessions begun a second (port_rate_limit)" in (told if path == "/sse" else told["message"])
+    assert "more than 1 session begun a second (port_rate_limit)" in (told if path == "/sse" else told["message"])
     assert "result" in echo(settled, 1)
     # By the other door, anybody may.
     assert "result" in echo(WIRES["http legacy"](scratch, "near"), 1)

@@ -133,7 +133,7 @@ class Gate:
     def opening(self, id: bytes | None = None) -> OverLimit | None:
         """Why no session more may begin here for now, if that is so; this gate is of all who come by one door."""
         wait = self._bucket.take(self._now()) if self._bucket else 0.0
-        return self._too_fast("sessions begun", wait, id, Kind.REQUEST) if wait else None
+        return self._too_fast("session begun", "sessions begun", wait, id, Kind.REQUEST) if wait else None
 
     def _refusal(self, message: Message, in_flight: int) -> OverLimit | None:
         kind = message.kind
@@ -141,24 +141,26 @@ class Gate:
         if kind is Kind.RESPONSE or message.method in _ALWAYS_PASS:
             return None
         if wait:
-            return self._too_fast("messages", wait, message.id, kind)
+            return self._too_fast("message", "messages", wait, message.id, kind)
         limit = self.limits.in_flight
         if limit and in_flight >= limit and kind is Kind.REQUEST and message.method != _NEVER_IN_FLIGHT:
             return self._too_many(limit, message.id)
         return None
 
-    def _too_fast(self, what: str, wait: float, id: bytes | None, kind: Kind) -> OverLimit:
+    def _too_fast(self, what: str, many: str, wait: float, id: bytes | None, kind: Kind) -> OverLimit:
         name, rate = self.limits.rate_name, self.limits.rate
         TALLY.messages_refused["rate", kind.value] += 1
-        self._say(f"more than {rate:g} {what} a second ({name}); what is beyond is refused")
-        sentence = f"there are more than {rate:g} {what} a second ({name}); send it again in {_shown(wait)} s"
+        excess = f"more than {rate:g} {what if rate == 1 else many} a second ({name})"
+        self._say(f"{excess}; what is beyond is refused")
+        sentence = f"this is {excess}; send it again in {_shown(wait)} s"
         return OverLimit(sentence, "rate_limit", id, wait)
 
     def _too_many(self, limit: int, id: bytes | None) -> OverLimit:
         name = self.limits.in_flight_name
         TALLY.messages_refused["in_flight", Kind.REQUEST.value] += 1
-        self._say(f"more than {limit} requests at a time ({name}); what is beyond is refused")
-        sentence = f"{limit} requests are in flight already ({name}); send it again when one of them is answered"
+        requests, are = ("request", "is") if limit == 1 else ("requests", "are")
+        self._say(f"more than {limit} {requests} at a time ({name}); what is beyond is refused")
+        sentence = f"{limit} {requests} {are} in flight already ({name}); send it again when one is answered"
         return OverLimit(sentence, "in_flight_limit", id, IN_FLIGHT_RETRY_SECONDS)
 
     def _say(self, sentence: str) -> None:

@@ -101,7 +101,7 @@ def test_beyond_the_burst_requests_are_refused_until_time_has_passed() -> None:
     refused = stage.call(id=7)
     assert refused is not None
     assert (refused.id, refused.rpc_code, refused.retry_after) == (b"7", -32603, 0.5)
-    assert str(refused) == "there are more than 2 messages a second (rate_limit); send it again in 0.5 s"
+    assert str(refused) == "this is more than 2 messages a second (rate_limit); send it again in 0.5 s"
     assert refused.data == {"reason": "rate_limit", "retryAfterSeconds": pytest.approx(0.5, abs=0.001)}
     stage.clock.now += 0.5
     assert stage.call() is None and stage.call() is not None
@@ -200,7 +200,9 @@ def test_sessions_are_begun_at_the_same_rate() -> None:
     stage = Stage(rate=1.0, burst=2.0)
     assert [stage.gate.opening(), stage.gate.opening()] == [None, None]
     refused = stage.gate.opening(b"1")
-    assert refused is not None and "sessions begun a second (rate_limit)" in str(refused) and refused.id == b"1"
+    assert (
+        refused is not None and "more than 1 session begun a second (rate_limit)" in str(refused) and refused.id == b"1"
+    )
     assert Stage(in_flight=1).gate.opening() is None
 
 
@@ -237,3 +239,12 @@ def test_a_gate_stays_with_its_client_through_reloads() -> None:
     assert first is not None and gate(Limits(2.0, 1.0, 0), first) is first
     assert first.limits.rate == 2.0
     assert gate(None, first) is None
+
+
+def test_one_is_no_plural() -> None:
+    fast = Stage(rate=1.0, burst=1.0)
+    assert fast.call() is None
+    assert str(fast.call()).startswith("this is more than 1 message a second (rate_limit)")
+    busy = Stage(in_flight=1)
+    assert str(busy.call(in_flight=1)).startswith("1 request is in flight already (in_flight_limit)")
+    assert busy.said == ["more than 1 request at a time (in_flight_limit); what is beyond is refused"]

@@ -124,7 +124,7 @@ class Inquiry:
             reply.close()
         found = reply.head
         refusal = Refusal(found.status, found.reason, found.headers.get("retry-after"), body, self.message.key)
-        is_modern, can_renew = self.version is not None, carrier.session.opening is not None
+        is_modern, can_renew = self.version is not None, carrier.session.can_begin_again
         verdict = refusals.judge(refusal, self.method, is_modern, can_renew, self._mended, self._waited)
         if verdict == refusals.LATER:
             self._wait(refusal.retry_after or 0)

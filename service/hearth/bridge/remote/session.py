@@ -30,6 +30,11 @@ class Session:
         # The server's open questions, by the generation in which they were asked.
         self._questions: dict[Key, tuple[int, str]] = {}
 
+    @property
+    def can_begin_again(self) -> bool:
+        """Whether there was one to lose, and it is known how to begin it."""
+        return self.opening is not None and self.generation > 0
+
     def headers(self) -> dict[str, str]:
         """What every message of the session carries."""
         found = {SESSION: self.id} if self.id else {}

@@ -197,6 +197,8 @@ def _keep_alive(sock: socket) -> None:
 
 
 _trust: "ssl.SSLContext | None" = None
+# What OpenSSL says, by its version, of an answer that is no TLS.
+_NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST"})
 
 
 def _encrypted(plain: socket, host: str) -> socket:
@@ -224,8 +226,20 @@ def reason(exc: OSError) -> str:
     """What the system said."""
     verify = getattr(exc, "verify_message", None)
     if verify:
-        return (
-            f"its certificate is not trusted: {verify}; for an authority of your own, set SSL_CERT_FILE in the bridge's"
-            " environment"
-        )
+        return f"its certificate is not trusted: {verify}; {_advice_on_trust()}"
+    if getattr(exc, "reason", None) in _NOT_TLS:
+        return "it does not speak TLS there; is it http:// instead of https://?"
     return exc.strerror or str(exc) or type(exc).__name__
+
+
+def _advice_on_trust() -> str:
+    from os import environ
+
+    path = environ.get("SSL_CERT_FILE")
+    try:
+        if path:
+            # OpenSSL says nothing of one that it cannot read.
+            open(path, "rb").close()
+    except OSError as exc:
+        return f"SSL_CERT_FILE names {path}, which cannot be read ({exc.strerror}): nobody is trusted by it"
+    return "for an authority of your own, set SSL_CERT_FILE in the bridge's environment"

@@ -77,3 +77,12 @@ def test_questions_of_a_lost_session_are_withdrawn_and_late_answers_dropped() ->
     assert json.loads(line)["params"]["requestId"] == "q"
     assert not session.may_answer(message(id="q", result={}))
     assert session.notices() == []
+
+
+def test_only_a_session_that_there_was_is_begun_again() -> None:
+    session = Session()
+    assert not session.can_begin_again
+    session.note(message(id=1, method="initialize", params={}))
+    assert not session.can_begin_again
+    session.begin(None, message(id=1, result={}))
+    assert session.can_begin_again

@@ -1,0 +1,38 @@
+"""What is said of a connection that failed."""
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from hearth.bridge.remote.wires import reason
+
+
+def untrusted() -> ssl.SSLCertVerificationError:
+    problem = ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] failed (_ssl.c:1006)")
+    problem.verify_message = "unable to get local issuer certificate"
+    return problem
+
+
+def test_who_trusts_nobody_else_is_told_of_the_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    assert "set SSL_CERT_FILE in the bridge's environment" in reason(untrusted())
+    (tmp_path / "other.pem").write_text("")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "other.pem"))
+    assert "cannot be read" not in reason(untrusted())
+
+
+def test_who_names_a_file_that_is_not_there_is_told_that(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "nope"))
+    said = reason(untrusted())
+    assert f"SSL_CERT_FILE names {tmp_path / 'nope'}, which cannot be read (No such file or directory)" in said
+    assert "set SSL_CERT_FILE" not in said
+
+
+def test_an_answer_without_tls_is_told_in_words() -> None:
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    incoming.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    talk = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with pytest.raises(ssl.SSLError) as caught:
+        talk.do_handshake()
+    assert reason(caught.value) == "it does not speak TLS there; is it http:// instead of https://?"
