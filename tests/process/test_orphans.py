@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from process.clients import LinesClient
-from process.daemon import Scratch
+from process.daemon import Scratch, server
 from process.kernel import BOUND_SECONDS, is_gone, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the watcher is Linux's")
@@ -73,6 +73,20 @@ def test_after_a_violent_end_of_the_daemon_every_descendant_is_gone(
     os.kill(daemon.pid, number)
     assert family.is_over(BOUND_SECONDS)
     assert daemon.wait() == 128 + number
+
+
+def test_a_daemon_whose_watcher_is_killed_goes_out_in_order(scratch: Scratch) -> None:
+    scratch.configure({"echo": server("echo")})
+    daemon = scratch.start()
+    client = scratch.lines()
+    client.initialize()
+    assert client.tools()
+    pid = daemon.pid
+    servers = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    daemon.process.kill()
+    until(lambda: all(is_gone(int(each)) for each in [pid, *servers]), "the daemon and its servers are gone")
+    assert servers and scratch.logged().endswith("gone out\n")
+    assert not scratch.registry.exists()
 
 
 def test_a_server_that_is_reloaded_away_takes_its_group_and_the_rest_goes_with_the_daemon(

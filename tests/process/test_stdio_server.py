@@ -246,6 +246,18 @@ def test_nothing_outlives_one_that_is_killed(scratch: Scratch) -> None:
     assert children and all(is_gone(int(child)) for child in children)
 
 
+def test_it_ends_in_order_when_the_process_that_its_client_started_is_killed(scratch: Scratch) -> None:
+    scratch.configure({"it": server("echo")})
+    client = StdioServer(scratch, "--http-port", "0", transport="both")
+    client.initialize()
+    assert client.tools()
+    pid = pid_of(client.process)
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    client.process.kill()
+    until(lambda: all(is_gone(int(each)) for each in [pid, *children]), "the server and what it had started are gone")
+    assert children and "gone out" in client.stderr()
+
+
 # --- when it cannot serve
 
 

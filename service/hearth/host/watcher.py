@@ -4,7 +4,9 @@ Where no service manager holds the processes together, the daemon is forked from
 subreaper (prctl(2)): whatever an upstream starts, and whoever forks twice to get away, comes back to it. When the
 daemon ends, however it ends, the watcher kills what is left, child by child, until the kernel says that there is none.
 It need not be told of process groups: a process group ends where somebody calls setsid, descent does not.
-PDEATHSIG would not do: it fires when the forking *thread* ends and does not reach grandchildren.
+PDEATHSIG in its place would not do: it does not reach grandchildren. It is for the other direction: should the watcher
+be killed, whose pid is the one that others know, the daemon is told to end as by SIGTERM, and ends its servers. (It
+fires when the forking *thread* ends: the watcher has one only.) What has left a server's group by then stays behind.
 
 A process that leaves on purpose through another manager (systemd-run, at, a container), or that has become another
 user's (sudo), is out of reach.
@@ -17,7 +19,8 @@ from typing import NoReturn
 
 assert sys.platform == "linux", "imported on Linux only"
 
-# prctl(2): PR_SET_CHILD_SUBREAPER.
+# prctl(2): PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER.
+_SET_PDEATHSIG = 1
 _SET_CHILD_SUBREAPER = 36
 _FORWARDED = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1")
 
@@ -28,11 +31,13 @@ def fork_watched() -> bool:
     Call it before anything heavy is imported. Returns False in a daemon whose watcher cannot inherit orphans.
     """
     ready, told = os.pipe()
+    watcher = os.getpid()
     child = os.fork()
     if child:
         os.close(ready)
         _watch(child, told)
     os.close(told)
+    _end_with(watcher)
     # The upstreams must not be started before the watcher can inherit them.
     try:
         return os.read(ready, 1) == b"1"
@@ -41,9 +46,20 @@ def fork_watched() -> bool:
 
 
 def _become_subreaper() -> bool:
+    return _prctl(_SET_CHILD_SUBREAPER, 1)
+
+
+def _end_with(watcher: int) -> None:
+    _prctl(_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != watcher:
+        # It was killed before the kernel knew what to do then; nothing has begun yet.
+        os._exit(1)
+
+
+def _prctl(option: int, value: int) -> bool:
     import ctypes
 
-    return bool(ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+    return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
 
 
 def _watch(daemon: int, told: int) -> NoReturn:
