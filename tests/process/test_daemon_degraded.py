@@ -3,15 +3,16 @@
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 
 import pytest
 
 from process.activation import Activation
 from process.clients import Closed, FramesClient, Message
-from process.daemon import Scratch, server
+from process.daemon import COMMAND, Scratch, server
 from process.installation import Installation
-from process.kernel import pids_at_home, until
+from process.kernel import BOUND_SECONDS, pids_at_home, until
 
 BROKEN = "idle_timeout = 60\n[mcpServers.echo\n"
 AT_FAULT = "config.toml:2: is not valid TOML"
@@ -131,6 +132,22 @@ def test_a_mended_daemon_takes_its_socket_away_when_it_goes(broken: Scratch) -> 
     until(lambda: not pids_at_home(str(broken.home)), "everything has ended")
     assert not os.path.lexists(broken.socket)
     assert not broken.registry.exists()
+
+
+def test_it_stays_when_nobody_reads_its_errors_any_more(scratch: Scratch) -> None:
+    scratch.write_config(BROKEN)
+    reader, errors = os.pipe()
+    with subprocess.Popen(COMMAND, env=scratch.environment(), stderr=errors) as process:
+        os.close(errors)
+        assert AT_FAULT.encode() in os.read(reader, 4096)
+        os.close(reader)
+        until(lambda: os.path.exists(scratch.socket), "the socket")
+        # Touched, so that it executes itself anew at the first connection, and would say it again.
+        os.utime(scratch.config)
+        for _ in range(2):
+            assert_explained(scratch.lines().ask("ping", id=1), 1, AT_FAULT)
+        process.terminate()
+        assert process.wait(BOUND_SECONDS) == 0
 
 
 def test_a_daemon_that_stays_degraded_does_not_multiply(broken: Scratch) -> None:

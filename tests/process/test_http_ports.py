@@ -262,6 +262,14 @@ def test_those_without_the_token_have_little_time_to_ask(scratch: Scratch) -> No
             assert said.startswith(b"HTTP/1.1 408 ") and b"token" in said
 
 
+def test_a_config_that_cannot_be_used_is_told_to_whoever_asked_for_the_port(scratch: Scratch) -> None:
+    scratch.write_config("idle_timeout = nonsense\n")
+    refused = scratch.attempt("--http", "127.0.0.1:0")
+    assert refused.wait() == 2
+    assert refused.stderr().startswith("hearth: ") and str(scratch.config) in refused.stderr()
+    assert not os.path.exists(scratch.socket)
+
+
 def test_a_daemon_that_cannot_serve_says_so_over_http(scratch: Scratch) -> None:
     scratch.write_config("idle_timeout = nonsense\n")
     os.makedirs(os.path.dirname(scratch.socket), mode=0o700)

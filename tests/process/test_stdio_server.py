@@ -234,6 +234,22 @@ def test_a_signal_ends_it_at_once_whatever_is_in_flight(scratch: Scratch, number
     assert client.wait() == 0
 
 
+def test_one_that_was_started_by_nohup_stays_when_the_terminal_is_closed(scratch: Scratch) -> None:
+    scratch.configure()
+    former = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        client = StdioServer(scratch, "--http-port", "0", transport="both")
+    finally:
+        signal.signal(signal.SIGHUP, former)
+    assert client.ask("ping")["result"] == {}
+    client.signal(signal.SIGHUP)
+    os.kill(pid_of(client.process), signal.SIGHUP)
+    assert client.ask("ping")["result"] == {}
+    client.signal(signal.SIGTERM)
+    assert client.wait() == 0
+    assert "going out: SIGTERM" in client.stderr()
+
+
 def test_nothing_outlives_one_that_is_killed(scratch: Scratch) -> None:
     scratch.configure({"it": server("stubborn")})
     client = StdioServer(scratch)

@@ -18,6 +18,11 @@ HANG_UP: int | None = getattr(signal, "SIGHUP", None)
 HAND_OVER: int | None = getattr(signal, "SIGUSR1", None)
 
 
+def outlives_terminal() -> bool:
+    """Whether whoever started us has said so: nohup(1) has the hang-up ignored, and that is to stay."""
+    return HANG_UP is not None and signal.getsignal(HANG_UP) is signal.SIG_IGN
+
+
 def watch(number: int, heard: Callable[[], None]) -> None:
     """Call back in the running loop when the signal comes."""
     import asyncio

@@ -54,6 +54,17 @@ class Streams:
         os.close(self.output)
 
 
+def say(sentence: str) -> None:
+    """Tell whoever reads standard error. Where nobody does, nothing ends of it, as Python would with its own stream."""
+    if sys.stderr is None:
+        # It was closed when we began: its number may be another file's by now.
+        return
+    try:
+        os.write(ERRORS, sentence.encode("utf-8", "backslashreplace") + b"\n")
+    except OSError:
+        pass
+
+
 def take() -> Streams:
     """Have them to oneself: whatever else this process or its children write goes to standard error from now on."""
     for descriptor in (INPUT, OUTPUT, ERRORS):

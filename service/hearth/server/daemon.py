@@ -145,13 +145,15 @@ class Daemon:
         for number in signals.END:
             watch(number, functools.partial(end, number.name, False))
         if self._start.streams and signals.HANG_UP is not None:
-            # It belongs to its client, and goes with it.
-            watch(signals.HANG_UP, functools.partial(end, "the client's terminal was closed", False))
+            if not signals.outlives_terminal():
+                # It belongs to its client, and goes with it.
+                watch(signals.HANG_UP, functools.partial(end, "the client's terminal was closed", False))
             return
         if signals.HAND_OVER is not None:
             watch(signals.HAND_OVER, functools.partial(end, "another daemon takes over", True))
         if signals.HANG_UP is not None and sys.stdin is not None and sys.stdin.isatty():
-            watch(signals.HANG_UP, functools.partial(end, "the terminal was closed", False))
+            if not signals.outlives_terminal():
+                watch(signals.HANG_UP, functools.partial(end, "the terminal was closed", False))
         elif signals.HANG_UP is not None:
             watch(signals.HANG_UP, self._reload_by_signal)
         self._start.serving(self._ask_to_end)

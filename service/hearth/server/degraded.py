@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from hearth.errors import HearthError, StartError
 from hearth.host import connections
 from hearth.host.listening import Listener
+from hearth.host.stdio import say
 from hearth.server.entry import Start, signature
 from hearth.wire.frames import MESSAGE_LIMIT_BYTES, PROTOCOL_VERSION, FrameDecoder, encode
 
@@ -39,7 +40,7 @@ def run(start: Start, cause: Exception) -> int:
             claim.release()
         return _give_up(start, reason if reason == str(exc) else f"{reason} ({exc})", exc)
     level = "<3>" if start.activation == "systemd" else ""
-    print(f"{level}hearth: degraded: {reason}", file=sys.stderr)
+    say(f"{level}hearth: degraded: {reason}")
     start.report("ok")
     try:
         Degraded(start, listener, reason).serve()
@@ -51,7 +52,7 @@ def run(start: Start, cause: Exception) -> int:
 
 
 def _give_up(start: Start, reason: str, exc: HearthError) -> int:
-    print(f"hearth: {reason}", file=sys.stderr)
+    say(f"hearth: {reason}")
     start.report(reason)
     return exc.exit_code
 
@@ -61,6 +62,11 @@ def describe(cause: Exception) -> str:
     if isinstance(cause, HearthError):
         return str(cause)
     return f"Hearth's installation is broken ({type(cause).__name__}: {cause}); install it again"
+
+
+def exit_code_of(cause: Exception) -> int:
+    """The same for scripts."""
+    return cause.exit_code if isinstance(cause, HearthError) else HearthError.exit_code
 
 
 def _claim(start: Start) -> "Claim | None":

@@ -5,11 +5,9 @@ library only, as for the others.
 """
 
 import signal
-import sys
 
-from hearth.errors import HearthError
-from hearth.host.stdio import Streams
-from hearth.server.degraded import answer_to, describe
+from hearth.host.stdio import Streams, say
+from hearth.server.degraded import answer_to, describe, exit_code_of
 from hearth.wire.frames import MESSAGE_LIMIT_BYTES
 
 
@@ -18,13 +16,13 @@ def run(streams: Streams, cause: Exception) -> int:
     # Nothing is in hand that would have to be brought to an end.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     reason = describe(cause)
-    print(f"hearth: {reason}", file=sys.stderr, flush=True)
+    say(f"hearth: {reason}")
     try:
         _explain(streams, reason)
     except OSError:
         # Nobody reads any more.
         pass
-    return cause.exit_code if isinstance(cause, HearthError) else HearthError.exit_code
+    return exit_code_of(cause)
 
 
 def _explain(streams: Streams, reason: str) -> None:

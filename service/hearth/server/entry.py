@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from hearth.errors import AlreadyRunning, HearthError, Refused, StartError
 from hearth.host import background, systemd
 from hearth.host.listening import Listener, bind, inherit
+from hearth.host.stdio import say
 from hearth.paths import DEFAULT_PROFILE, Places
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
         options = Options(arguments)
         places = Places(options.profile, options.config)
     except (HearthError, ValueError) as exc:
-        print(f"hearth: {exc}", file=sys.stderr)
+        say(f"hearth: {exc}")
         return 2
     streams = _streams() if options.stdio else None
     try:
@@ -208,10 +209,9 @@ def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
         from hearth.host.watcher import fork_watched
 
         if not fork_watched():
-            print(
+            say(
                 "hearth: warning: no watcher could be set up (prctl): processes that the MCP servers leave behind may"
-                " outlive the daemon",
-                file=sys.stderr,
+                " outlive the daemon"
             )
     _hold_descendants()
     start = Start(places, listener, options.ready_fd, options.again(), serving)
@@ -232,7 +232,7 @@ def _streams() -> "Streams":
     # What is set for whoever started us is not for us.
     systemd.forget_manager()
     if os.isatty(stdio.INPUT):
-        print("hearth: MCP on this terminal: one JSON message in a line, Ctrl-D ends it", file=sys.stderr)
+        say("hearth: MCP on this terminal: one JSON message in a line, Ctrl-D ends it")
     return stdio.take()
 
 
@@ -245,8 +245,7 @@ def _hold_descendants() -> None:
     try:
         jobs.hold_descendants()
     except OSError as exc:
-        print(f"hearth: warning: no job object: what the MCP servers leave behind may outlive the daemon: {exc}",
-              file=sys.stderr)  # fmt: skip
+        say(f"hearth: warning: no job object: what the MCP servers leave behind may outlive the daemon: {exc}")
 
 
 def _inherited(places: Places) -> Listener | None:
@@ -257,7 +256,7 @@ def _inherited(places: Places) -> Listener | None:
     try:
         return inherit(places.socket)
     except StartError as exc:
-        print(f"hearth: warning: {exc}", file=sys.stderr)
+        say(f"hearth: warning: {exc}")
         return None
 
 
@@ -268,13 +267,15 @@ def _run(start: Start) -> int:
         return run(start)
     except AlreadyRunning as exc:
         start.report(f"running {exc}")
-        print(f"hearth: {exc}", file=sys.stderr)
+        say(f"hearth: {exc}")
         return exc.exit_code
     except Exception as exc:
-        if start.http is not None and isinstance(exc, StartError):
+        if start.http is not None and (isinstance(exc, StartError) or not (start.streams or start.adopted)):
             # A person asked for a port and sits in front of it: who else connects has no need of this daemon.
-            print(f"hearth: {exc}", file=sys.stderr)
-            return exc.exit_code
+            from hearth.server.degraded import describe, exit_code_of
+
+            say(f"hearth: {describe(exc)}")
+            return exit_code_of(exc)
         if start.streams is not None:
             from hearth.server.degraded_stdio import run as run_degraded_stdio
 

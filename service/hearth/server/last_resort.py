@@ -24,7 +24,7 @@ _FIRST_FRAME_BYTE_BELOW = 0x10
 def explain(cause: BaseException, activated: bool) -> int:
     """Tell whoever connects, or whoever started us, what is broken. Returns the exit code."""
     reason = f"Hearth's installation is broken ({type(cause).__name__}: {cause}); install it again"
-    print(f"<3>hearth: {reason}", file=sys.stderr)
+    _say(f"<3>hearth: {reason}\n")
     _tell_starter(reason)
     if not activated and not _taken_from_launchd():
         return 1
@@ -32,6 +32,14 @@ def explain(cause: BaseException, activated: bool) -> int:
     _notify(f"READY=1\nSTATUS=degraded: {reason}")
     _serve(listener, reason)
     return 0
+
+
+def _say(text: str) -> None:
+    try:
+        os.write(2, text.encode("utf-8", "backslashreplace"))
+    except OSError:
+        # Nobody reads it; those who connect are told all the same.
+        pass
 
 
 def _taken_from_launchd() -> bool:
