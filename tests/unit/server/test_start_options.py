@@ -67,9 +67,9 @@ def test_without_a_listener_the_daemon_is_its_own() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="the watcher is Linux's")
 @pytest.mark.parametrize("watched", [True, False])
 def test_a_daemon_whose_orphans_nobody_will_end_says_so(
-    watched: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    watched: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("hearth.host.watcher.fork_watched", lambda: watched)
     monkeypatch.setattr(entry, "_run", lambda start: 0)
     assert entry.main([]) == 0
-    assert ("may outlive the daemon" in capsys.readouterr().err) is not watched
+    assert ("may outlive the daemon" in capfd.readouterr().err) is not watched
