@@ -8,7 +8,8 @@
     │   │   └── OverLimit      … or more messages than it may; carries when to come back
     │   └── TooLarge           … beyond a limit
     ├── StartError             a daemon could not be started
-    │   └── AlreadyRunning     … because another one is; carries who
+    │   ├── AlreadyRunning     … because another one is; carries who
+    │   └── BadAddress         … because the address that was typed cannot be meant
     ├── Unreachable            the daemon did not answer
     ├── Refused                a request was understood and denied
     ├── VaultError             a secret could not be stored, or found where it was stored
@@ -92,6 +93,12 @@ class AlreadyRunning(StartError):
     """Another daemon holds the lock."""
 
     exit_code = 3
+
+
+class BadAddress(StartError):
+    """An address to listen on that cannot be meant, or has to be meant explicitly."""
+
+    exit_code = 2
 
 
 class Unreachable(HearthError):

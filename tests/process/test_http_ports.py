@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import secrets
+import signal
 import socket
 import stat
 import subprocess
@@ -16,6 +17,8 @@ import pytest
 
 from process.daemon import COMMAND, Daemon, Scratch, server
 from process.http_clients import HttpClient, LegacyHttp, ModernHttp, Response
+from process.kernel import until
+from process.stdio_server import StdioServer
 
 Address = tuple[str, int]
 
@@ -179,7 +182,7 @@ def attempt(scratch: Scratch, *arguments: str) -> Daemon:
 
 def test_an_address_that_others_can_reach_has_to_be_meant(scratch: Scratch) -> None:
     refused = attempt(scratch, "--http", "0.0.0.0:0")
-    assert refused.wait() == 1
+    assert refused.wait() == 2
     assert refused.stderr().startswith("hearth: 0.0.0.0 can be reached from other machines; say --allow-remote")
     assert not os.path.exists(scratch.socket)
 
@@ -206,6 +209,27 @@ def test_the_address_that_was_asked_for_is_served(scratch: Scratch, bound: str) 
     assert client.post("tools/list", headers=named).status == 401
     for wrong in ({"Host": "rebound.example"}, {"Host": "203.0.113.9"}, {**named, "Origin": "http://rebound.example"}):
         assert client.post("tools/list", headers={**bearer(scratch), **named, **wrong}).status == 403
+
+
+def test_a_name_that_means_nothing_is_told_as_such(scratch: Scratch) -> None:
+    # No name server need be asked about a label as long as that.
+    refused = attempt(scratch, "--http", f"{'x' * 64}:0")
+    assert refused.wait() == 2
+    assert "cannot be resolved" in refused.stderr() and "--allow-remote" not in refused.stderr()
+
+
+def test_whoever_serves_by_hand_reads_the_address_on_stderr_without_a_terminal_too(scratch: Scratch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        scratch.configure()
+        daemon = StdioServer(scratch, "--http-port", str(port), transport="http")
+        until(lambda: "serving on" in daemon.stderr(), "the daemon serves")
+        [url] = scratch.status()["http"]
+    daemon.signal(signal.SIGTERM)
+    assert daemon.wait() == 0
+    for said in (daemon.stderr(), scratch.logged()):
+        assert url in said and said.count(f"port {port} is taken") == 1
+        assert said.count("gone out") == 1
 
 
 def test_a_port_that_is_taken_gives_way_to_the_next(scratch: Scratch) -> None:

@@ -72,7 +72,10 @@ def test_an_answer_that_does_not_come_is_waited_for_no_longer_than_eof_timeout(s
     client.initialize()
     client.begin_call("it__never", "a")
     client.end_input()
-    assert (client.rest(), client.wait()) == ([], 0)
+    [answer] = map(json.loads, client.rest())
+    assert answer["id"] == "a" and "eof_timeout" in answer["error"]["message"]
+    assert "may or may not have run" in answer["error"]["message"]
+    assert client.wait() == 0
 
 
 def test_its_last_line_need_not_end_in_a_newline(scratch: Scratch) -> None:
@@ -173,6 +176,14 @@ def test_input_and_output_may_be_one_socket(scratch: Scratch) -> None:
         ours.shutdown(socket.SHUT_WR)
         assert ours.recv(1) == b""
         assert process.wait(BOUND_SECONDS) == 0
+
+
+def test_an_answer_that_cannot_be_written_is_told_of_and_is_a_failure(scratch: Scratch) -> None:
+    scratch.configure()
+    with open("/dev/full", "wb") as full:
+        done = run(scratch, input=PING, stdout=full)
+    assert done.returncode == 1
+    assert b"could not be written to standard output: [Errno 28]" in done.stderr
 
 
 @pytest.mark.parametrize("blocking", [True, False])
@@ -412,7 +423,7 @@ def test_options_that_mean_nothing_to_a_transport_are_told_of_once(scratch: Scra
     done = run(scratch, "--http-port", "3", "--allow-remote", input=PING)
     assert (done.stdout, done.returncode) == (PONG, 0)
     [warning] = [line for line in done.stderr.decode().splitlines() if "warning" in line]
-    assert "--http-port, --allow-remote has no effect with --transport stdio" in warning
+    assert "--http-port and --allow-remote have no effect with --transport stdio" in warning
 
 
 def test_a_person_at_a_terminal_is_told_what_is_expected(scratch: Scratch) -> None:

@@ -21,8 +21,9 @@ def _warn_of_idle_options(transport: str) -> None:
     context = click.get_current_context()
     given = [name for name in _HTTP_OPTIONS if _is_typed(context, name)]
     if given:
-        words = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        why = f"has no effect with --transport {transport}: only http and both open a port"
+        *others, last = [f"--{name.replace('_', '-')}" for name in given]
+        words = f"{', '.join(others)} and {last} have" if others else f"{last} has"
+        why = f"no effect with --transport {transport}: only http and both open a port"
         click.echo(f"hearth: warning: {words} {why}", err=True)
 
 
@@ -49,7 +50,7 @@ def serve(places: Places, transport: str, http_bind: str, http_port: int, allow_
 
     stdio and both take no lock and bind no socket: they run beside a daemon, and many times. They are for containers
     and for clients that are to share nothing; `hearth bridge` is the better choice otherwise, because it shares the
-    servers. Logs go to stderr.
+    servers. Logs go to stderr; those of the daemon to its log file as well.
 
     \b
     Examples:
@@ -66,7 +67,7 @@ def serve(places: Places, transport: str, http_bind: str, http_port: int, allow_
     from hearth.server import main
 
     stdio, http = TRANSPORTS[transport]
-    more = ["--stdio"] if stdio else []
+    more = ["--stdio"] if stdio else ["--aloud"]
     if http:
         host = f"[{http_bind}]" if ":" in http_bind else http_bind
         more += ["--http", f"{host}:{http_port}", *(["--allow-remote"] if allow_remote else [])]

@@ -4,7 +4,7 @@ import errno
 import socket
 import sys
 
-from hearth.errors import StartError
+from hearth.errors import BadAddress, StartError
 
 # FileDescriptorName= in mcp-http.socket.
 PORT_NAME = "http"
@@ -29,8 +29,9 @@ def bind(host: str, port: int, allow_remote: bool) -> socket.socket:
 
     An address that others can reach needs `allow_remote`: a slip of the finger must not open the machine.
     """
+    _check_resolved(host)
     if not allow_remote and not is_loopback(host):
-        raise StartError(
+        raise BadAddress(
             f"{host} can be reached from other machines; say --allow-remote if that is meant. The token is asked for"
             " either way, and travels unencrypted"
         )
@@ -49,6 +50,13 @@ def bind(host: str, port: int, allow_remote: bool) -> socket.socket:
         else:
             return sock
     raise StartError(f"the ports {port} to {last} of {host} are all taken; choose another with --http-port")
+
+
+def _check_resolved(host: str) -> None:
+    try:
+        socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as exc:
+        raise BadAddress(f"{host} is no address, and cannot be resolved as a name: {exc}") from exc
 
 
 def is_loopback(host: str) -> bool:

@@ -20,6 +20,8 @@ class Streams:
         self.output = output
         # The process at the other end, as far as can be told.
         self.client = client
+        # What kept an answer from being written, other than that nobody reads: a full disk.
+        self.failure: OSError | None = None
 
     def fileno(self) -> int:
         """What is written to."""
@@ -44,6 +46,11 @@ class Streams:
                 left = left[os.write(self.output, left) :]
             except BlockingIOError:
                 _wait(self.output, for_output=True)
+            except (BrokenPipeError, ConnectionResetError):
+                raise
+            except OSError as exc:
+                self.failure = exc
+                raise
 
     def close_input(self) -> None:
         """Read nothing more."""

@@ -295,6 +295,10 @@ class Daemon:
             self._client_left()
 
     def _client_left(self) -> None:
+        failure = self._start.streams and self._start.streams.failure
+        if failure:
+            log.error("what was to be said could not be written to standard output: %s", failure)
+            self.exit_code = 1
         if self.http:
             log.info("the client at stdio has left; HTTP is served until a signal ends it")
         else:
@@ -382,7 +386,7 @@ class Daemon:
             await asyncio.sleep(0.02)
         for session in self.hub.sessions:
             for call in list(session.open.values()):
-                call.failed(UpstreamError("the daemon went out before the server answered; it may or may not have run"))
+                call.failed(UpstreamError("Hearth went out before the server answered; it may or may not have run"))
 
     async def _close_connections(self) -> None:
         """Close all but control connections: their end tells that the daemon has gone, which only its exit does."""

@@ -45,6 +45,8 @@ class Options:
         self.allow_remote = False
         # One client, at standard input and output, instead of whoever finds the daemon.
         self.stdio = False
+        # The log is told to standard error as well: somebody sits in front of it, or a container collects it.
+        self.aloud = False
         remaining = list(arguments)
         while remaining:
             name, given, value = remaining.pop(0).partition("=")
@@ -59,6 +61,9 @@ class Options:
                 continue
             if name == "--stdio":
                 self.stdio = True
+                continue
+            if name == "--aloud":
+                self.aloud = True
                 continue
             if name not in {"--profile", "--config", "--ready-fd", "--http"} or not (given or remaining):
                 raise StartError(f"unknown or incomplete option {name!r}; see 'hearth serve --help'")
@@ -79,7 +84,7 @@ class Options:
         """The command line for an exec of this daemon, which is detached and has reported by then."""
         which = ["--profile", self.profile] if self.config is None else ["--config", self.config]
         http = [] if self.http is None else ["--http", self.http]
-        flags = {"--delegated": self.delegated, "--allow-remote": self.allow_remote}
+        flags = {"--delegated": self.delegated, "--allow-remote": self.allow_remote, "--aloud": self.aloud}
         return [*which, *http, *(flag for flag, is_set in flags.items() if is_set)]
 
 
@@ -131,6 +136,7 @@ class Start:
         self.http: tuple[str, bool] | None = None
         # What its one client reads and writes; there is neither a socket nor a registry entry then.
         self.streams: Streams | None = None
+        self.aloud = False
 
     @property
     def stays(self) -> bool:
@@ -151,7 +157,13 @@ class Start:
         address, allow_remote = self.http
         host, _, port = address.rpartition(":")
         http_token.ensure()
-        return [*handed, ports.bind(host.strip("[]"), int(port), allow_remote)]
+        bound = ports.bind(host.strip("[]"), int(port), allow_remote)
+        number = bound.getsockname()[1]
+        if int(port) not in (0, number):
+            import logging
+
+            logging.getLogger(__name__).warning("port %s is taken: HTTP is served on port %d", port, number)
+        return [*handed, bound]
 
     @property
     def adopted(self) -> bool:
@@ -216,6 +228,7 @@ def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
     _hold_descendants()
     start = Start(places, listener, options.ready_fd, options.again(), serving)
     start.streams = streams
+    start.aloud = options.aloud
     if options.http is not None:
         start.http = (options.http, options.allow_remote)
     if listener is not None and options.delegated and sys.platform == "linux":

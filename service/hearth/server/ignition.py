@@ -51,7 +51,7 @@ def _begin_log(start: Start, level: str) -> None:
         logs.set_up_beside_client(level)
     else:
         journal = start.activation == "systemd"
-        logs.set_up(start.places.log, level, journal=journal, profile=start.places.key)
+        logs.set_up(start.places.log, level, journal=journal, profile=start.places.key, aloud=start.aloud)
 
 
 def _calm_collector() -> None:

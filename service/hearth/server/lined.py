@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 from hearth.config import Config
-from hearth.errors import MessageError, OverLimit
+from hearth.errors import MessageError, OverLimit, UpstreamError
 from hearth.hub.sessions import Session
 from hearth.mcp import answers, eras
 from hearth.server import limits
@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 
 # How soon the calls of a client are withdrawn that was gone, and not only done with writing, when its input ended.
 READER_CHECK_SECONDS = 1.0
+# How long a client that has waited in vain may take to read that it did.
+LAST_WORDS_SECONDS = 2.0
 
 
 class LinedWire(asyncio.Protocol):
@@ -82,6 +84,9 @@ class LinedWire(asyncio.Protocol):
 
     def _look_for_reader(self) -> None:
         assert self.session is not None
+        if self.session.open and self._end_by <= self._steward.now() and not self._outbox.reader_left():
+            self._end_by = self._steward.now() + LAST_WORDS_SECONDS
+            self._answer_in_vain()
         left = self._end_by - self._steward.now()
         if left <= 0 or (self.session.open and self._outbox.reader_left()):
             # Not `close`, which waits for a reader: nobody has read for too long, or ever will.
@@ -89,6 +94,16 @@ class LinedWire(asyncio.Protocol):
         else:
             pause = min(left, READER_CHECK_SECONDS)
             self._check = asyncio.get_running_loop().call_later(pause, self._look_for_reader)
+
+    def _answer_in_vain(self) -> None:
+        assert self.session is not None
+        problem = UpstreamError(
+            f"the input ended, and the server has not answered for {self._steward.config.eof_timeout:g} s after it"
+            " (eof_timeout); it may or may not have run"
+        )
+        for call in list(self.session.open.values()):
+            call.give_up(b'"nobody waits for it any longer"')
+            call.failed(problem)
 
     def _close_when_done(self) -> None:
         if self._ended and self.session and not self.session.open:
@@ -167,4 +182,4 @@ def _without_requests(item: Item | json.Batch) -> Item | json.Batch:
 def _refused(message: json.Message) -> json.Message | MessageError:
     if message.kind is not json.Kind.REQUEST:
         return message
-    return MessageError("the daemon is going out; call again", eras.INTERNAL_ERROR, message.id)
+    return MessageError("Hearth is going out; call again", eras.INTERNAL_ERROR, message.id)

@@ -105,7 +105,8 @@ def _stderr() -> logging.Handler:
     return handler
 
 
-def _file(path: str) -> logging.Handler:
+def _file(path: str, spare: logging.Handler | None = None) -> logging.Handler:
+    """The log file; what it does not take (a full disk) goes to the spare handler, if there is one."""
     from logging.handlers import RotatingFileHandler
 
     class PrivateFile(RotatingFileHandler):
@@ -118,6 +119,17 @@ def _file(path: str) -> logging.Handler:
                 super().emit(record)
             except OSError:
                 self.handleError(record)
+
+        def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the base class's name
+            if spare:
+                spare.handle(record)
+
+        def close(self) -> None:
+            try:
+                super().close()
+            finally:
+                if spare:
+                    spare.close()
 
         def _begin_anew(self) -> None:
             # The next record opens it.
@@ -145,7 +157,7 @@ def _file(path: str) -> logging.Handler:
         )
     except OSError:
         # A log that cannot be written is no reason not to serve.
-        handler = logging.StreamHandler()
+        return spare or logging.NullHandler()
     handler.setFormatter(_Fields("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     return handler
 
@@ -163,7 +175,12 @@ def _unheeded() -> logging.Handler:
             self.waiting: queue.Queue[str | None] = queue.Queue(UNHEEDED_RECORDS)
             super().__init__(self.waiting)
             self._thread = threading.Thread(target=self._write_all, name="stderr", daemon=True)
-            self._thread.start()
+
+        def enqueue(self, record: object) -> None:
+            if self._thread.ident is None:
+                # Not before there is something to write: most handlers are there for the worst only.
+                self._thread.start()
+            self.waiting.put_nowait(str(record))
 
         def prepare(self, record: logging.LogRecord) -> str:
             return self.format(record) + "\n"
@@ -179,35 +196,50 @@ def _unheeded() -> logging.Handler:
         def close(self) -> None:
             try:
                 self.waiting.put_nowait(None)
-                self._thread.join(UNHEEDED_CLOSE_SECONDS)
+                if self._thread.ident is not None:
+                    self._thread.join(UNHEEDED_CLOSE_SECONDS)
             except queue.Full:
                 pass
             super().close()
 
-    return Unheeded()
+    handler = Unheeded()
+    handler.setFormatter(_Fields("%(levelname)s %(name)s: %(message)s"))
+    return handler
 
 
 def set_up_beside_client(level: str) -> None:
     """Send the log to standard error, as clients expect it of a server that they started."""
-    handler = _unheeded()
-    handler.setFormatter(_Fields("%(levelname)s %(name)s: %(message)s"))
-    _replace_handlers(level, handler)
+    _replace_handlers(level, _unheeded())
 
 
-def _replace_handlers(level: str, handler: logging.Handler) -> None:
+def _replace_handlers(level: str, *handlers: logging.Handler) -> None:
     logging.raiseExceptions = False  # a full disk must not fill stderr, which may be the same disk
     root = logging.getLogger()
     root.setLevel(level.upper())
     for former in list(root.handlers):
         root.removeHandler(former)
         former.close()
-    root.addHandler(handler)
+    for handler in handlers:
+        root.addHandler(handler)
 
 
-def set_up(path: str, level: str, journal: bool, profile: str) -> None:
-    """Send the daemon's log to its place. In a terminal it is shown there as well."""
-    _replace_handlers(level, _journal(profile) if journal else _file(path))
-    if not journal and sys.stderr is not None and sys.stderr.isatty():
-        console = logging.StreamHandler()
-        console.setFormatter(_Fields("%(levelname)s %(name)s: %(message)s"))
-        logging.getLogger().addHandler(console)
+def set_up(path: str, level: str, journal: bool, profile: str, aloud: bool = False) -> None:
+    """Send the daemon's log to its place. On a terminal, or if `aloud`, it is on standard error as well.
+
+    Standard error gets what cannot be written to the file, too: once, and not if it is that file itself.
+    """
+    if journal:
+        _replace_handlers(level, _journal(profile))
+    elif sys.stderr is None or _is_stderr(path):
+        _replace_handlers(level, _file(path))
+    elif aloud or sys.stderr.isatty():
+        _replace_handlers(level, _file(path), _unheeded())
+    else:
+        _replace_handlers(level, _file(path, spare=_unheeded()))
+
+
+def _is_stderr(path: str) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(STDERR))
+    except OSError:
+        return False

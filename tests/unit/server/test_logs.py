@@ -1,5 +1,6 @@
 """The daemon's own log file."""
 
+import contextlib
 import logging
 import os
 import shutil
@@ -50,6 +51,67 @@ def test_a_log_that_was_deleted_is_begun_anew_and_one_that_cannot_be_is_no_failu
     handler.emit(logging.makeLogRecord({"msg": "four"}))
     handler.close()
     assert path.read_text().endswith(": four\n")
+
+
+@pytest.fixture
+def root_logger() -> Iterator[logging.Logger]:
+    """Its handlers and level as they were, afterwards."""
+    root, raising = logging.getLogger(), logging.raiseExceptions
+    handlers, level = list(root.handlers), root.level
+    root.handlers.clear()
+    yield root
+    root.handlers[:], logging.raiseExceptions = handlers, raising
+    root.setLevel(level)
+
+
+def told(root: logging.Logger, capfd: pytest.CaptureFixture[str]) -> str:
+    """What a record brings to standard error."""
+    root.warning("said")
+    for handler in list(root.handlers):
+        # A full disk fails once more.
+        with contextlib.suppress(OSError):
+            handler.close()
+    return capfd.readouterr().err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_what_a_full_disk_does_not_take_is_on_stderr(
+    tmp_path: Path, root_logger: logging.Logger, capfd: pytest.CaptureFixture[str]
+) -> None:
+    logs.set_up(str(tmp_path / "mcp.log"), "info", journal=False, profile="mcp")
+    [handler] = root_logger.handlers
+    assert isinstance(handler, logging.FileHandler)
+    handler.stream.close()
+    handler.stream = open("/dev/full", "w")  # noqa: SIM115 - closed with the handler
+    assert told(root_logger, capfd) == "WARNING root: said\n"
+
+
+@pytest.mark.parametrize("aloud", [True, False])
+def test_a_log_that_cannot_be_made_is_told_to_stderr_once(
+    tmp_path: Path, root_logger: logging.Logger, capfd: pytest.CaptureFixture[str], aloud: bool
+) -> None:
+    (tmp_path / "logs").write_text("in its place")
+    logs.set_up(str(tmp_path / "logs" / "mcp.log"), "info", journal=False, profile="mcp", aloud=aloud)
+    assert told(root_logger, capfd) == "WARNING root: said\n"
+
+
+@pytest.mark.parametrize("aloud", [True, False])
+def test_a_log_that_is_aloud_is_in_its_file_as_well_and_once_where_both_are_one(
+    tmp_path: Path, root_logger: logging.Logger, capfd: pytest.CaptureFixture[str], aloud: bool
+) -> None:
+    path = tmp_path / "mcp.log"
+    logs.set_up(str(path), "info", journal=False, profile="mcp", aloud=aloud)
+    assert told(root_logger, capfd) == ("WARNING root: said\n" if aloud else "")
+    former = os.dup(logs.STDERR)
+    try:
+        with path.open("ab") as file:
+            os.dup2(file.fileno(), logs.STDERR)
+        logs.set_up(str(path), "info", journal=False, profile="mcp", aloud=True)
+        told(root_logger, capfd)
+    finally:
+        os.dup2(former, logs.STDERR)
+        os.close(former)
+    assert path.read_text().count("said") == 2
 
 
 def test_no_record_shows_a_secret_that_a_server_was_given(tmp_path: Path) -> None:
