@@ -86,6 +86,7 @@ def test_the_time_that_answers_are_delivered_after_the_end_of_input_is_in_force_
     reload(scratch)
     client.begin_call("count__once", key="k", delay=600_000)
     client.stream.end_input()
+    assert "(eof_timeout)" in client.receive()["error"]["message"]
     with pytest.raises(Closed):
         client.receive()
 
