@@ -4,7 +4,10 @@ The daemon and the command line meet here. Whoever rotates it locks everybody ou
 """
 
 import os
+import re
 import secrets
+import stat
+import sys
 
 from hearth import paths
 from hearth.errors import StartError
@@ -12,6 +15,8 @@ from hearth.host import folders, private_files
 
 _BYTES = 32
 _LIMIT_BYTES = 1024
+# As `rotate` makes it: 256 bits. What somebody thought up can be guessed.
+_FORM = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 def path() -> str:
@@ -24,11 +29,24 @@ def read() -> str | None:
     file = path()
     try:
         found = private_files.read(file, _LIMIT_BYTES).decode("ascii").strip()
+        if found:
+            _check(file, found)
     except OSError as exc:
         raise folders.refusal("read", file, exc) from exc
     except ValueError as exc:
         raise StartError(f"{file} is no token ({exc}); `hearth token rotate` makes a new one") from exc
     return found or None
+
+
+def _check(file: str, token: str) -> None:
+    """Raise ValueError for one that others may know, or guess."""
+    mode = os.lstat(file).st_mode
+    if not stat.S_ISREG(mode):
+        raise ValueError("it is a link to another file")
+    if sys.platform != "win32" and stat.S_IMODE(mode) & 0o077:
+        raise ValueError(f"others can read or write it: its mode is {stat.S_IMODE(mode):04o}, not 0600")
+    if not _FORM.fullmatch(token):
+        raise ValueError("it has other content than one line of 43 letters, digits, - and _")
 
 
 class Current:

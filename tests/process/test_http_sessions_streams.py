@@ -104,6 +104,15 @@ def test_who_has_read_a_stream_to_its_end_is_not_sent_an_empty_one(counting: Leg
 # --- somebody else reads it, while the former connection is still open
 
 
+def test_an_event_id_of_another_session_is_refused(counting: LegacyHttp, shared: Scratch) -> None:
+    got = counting.call("count__once", meta={"progressToken": "p"}, key="mine", delay=1, steps=2)
+    ids = [event.id or "" for event in got.events()]
+    other = LegacyHttp(shared)
+    other.open()
+    for id in ids:
+        assert other.request("GET", headers={"Last-Event-ID": id}).status == 400
+
+
 def test_who_takes_over_the_general_stream_is_told_and_the_former_reader_hears_its_end(scratch: Scratch) -> None:
     scratch.configure({"change": server("changing")}, idle_timeout=0.5)
     daemon = scratch.start()

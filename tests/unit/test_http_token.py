@@ -1,6 +1,7 @@
 """The token for HTTP over TCP, as the daemon looks at it with every request."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,29 @@ def test_a_file_that_became_useless_is_no_token() -> None:
     for _ in range(2):
         with pytest.raises(StartError):
             current.read()
+
+
+def linked(file: Path) -> None:
+    file.rename(file.with_name("public"))
+    file.symlink_to("public")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda file: file.write_text("short\n"), "43 letters"),
+        (lambda file: file.write_text(file.read_text() * 2), "43 letters"),
+        (lambda file: file.write_text("\N{LATIN SMALL LETTER E WITH ACUTE}" * 43), "is no token"),
+        (lambda file: file.chmod(0o644), "0644"),
+        (linked, "link"),
+    ],
+)
+def test_a_token_that_others_may_know_or_guess_is_refused(spoil: Callable[[Path], object], why: str) -> None:
+    http_token.rotate()
+    current = http_token.Current()
+    assert current.read()
+    spoil(Path(http_token.path()))
+    for read in (http_token.read, http_token.ensure, current.read):
+        with pytest.raises(StartError, match=f"{why}.*hearth token rotate|is no token .*{why}.*hearth token rotate"):
+            read()
+    assert http_token.rotate() == http_token.read() == current.read()

@@ -122,7 +122,7 @@ def session_lines(sessions: list[Document], now: float, width: int) -> list[str]
         return ["Nobody is attached."]
     rows = [
         (
-            "*" if each.get("isOwner") else ("" if each.get("active", True) else "z"),
+            _mark(each),
             str(each.get("id")),
             client_name(each),
             str(each.get("version") or each.get("era") or "-"),
@@ -133,6 +133,15 @@ def session_lines(sessions: list[Document], now: float, width: int) -> list[str]
         for each in sessions
     ]
     return columns(("", "ID", "CLIENT", "MCP", "PID", "SINCE", "FOLDER"), rows, width)
+
+
+def _mark(session: Document) -> str:
+    if session.get("isOwner"):
+        return "*"
+    if session.get("active", True):
+        return ""
+    # Over HTTP nobody is connected between two requests.
+    return "idle" if session.get("wire") == "http" else "z"
 
 
 def client_name(session: Document) -> str:

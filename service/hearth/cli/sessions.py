@@ -14,7 +14,7 @@ from hearth.paths import Places
 @with_places
 def sessions(places: Places, as_json: bool) -> None:
     """List who is attached: every agent, editor or script with an open session. The owner has a star; one
-    that does not answer (stopped with Ctrl-Z, say) a z.
+    that does not answer (stopped with Ctrl-Z, say) a z. One over HTTP is idle between its requests.
 
     \b
     Examples:

@@ -113,3 +113,8 @@ def test_servers_whose_tools_have_changed_are_marked() -> None:
         "blind: its tools are withheld: /x: is a directory",
         "lax: changes of its tools cannot be told: /x: is a directory",
     ]
+
+
+def test_a_session_over_http_is_idle_between_its_requests_and_not_stopped() -> None:
+    known = [{"id": "a", "active": False, "wire": "http"}, {"id": "b", "active": False, "wire": "frames"}]
+    assert [line.split()[0] for line in session_lines(known, 0.0, 200)[1:]] == ["idle", "z"]

@@ -113,6 +113,20 @@ def test_garbage_is_thrown_away_and_said_so(folder: Path, content: bytes, caplog
     assert "is thrown away" in caplog.text
 
 
+def test_sessions_that_were_only_opened_make_room_before_one_in_use(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(kept, "SESSIONS_LIMIT", 20)
+    sessions = daemon(folder)
+    sessions.write("mine", Record(WHO, OPENING))
+    sessions.use("mine")
+    for number in range(60):
+        sessions.write(f"flood {number}", Record(WHO, OPENING))
+    assert daemon(folder).read("mine") is not None
+    assert len(files(folder)) <= 20 and daemon(folder).read("flood 59") is not None
+    assert "sessions over HTTP are over" in caplog.text
+
+
 def test_half_a_file_is_swept_unless_somebody_may_be_writing_it(folder: Path) -> None:
     daemon(folder).write("a", Record(WHO, OPENING))
     [file] = files(folder)

@@ -3,11 +3,13 @@
     EPOCH-STREAM-NUMBER            the general stream, or one that answers many requests
     EPOCH-STREAM-REQUEST-NUMBER    the stream of one request
 
-An epoch is one life of a session in one daemon. Streams and messages are counted anew in each: an id of a former one
-must not be taken for one of now. REQUEST is the request's own id, in hexadecimal digits: a client that comes back for
-an answer that died with its daemon can be told so, and nobody has to remember what was asked.
+An epoch is one life of a session in one daemon: something random, and a few bytes of a hash over that and the session's
+id, by which any daemon knows that session's own. Streams and messages are counted anew in each: an id of a
+former one must not be taken for one of now. REQUEST is the request's own id, in hexadecimal digits: a client that comes
+back for an answer that died with its daemon can be told so, and nobody has to remember what was asked.
 """
 
+import hashlib
 import os
 from typing import NamedTuple
 
@@ -15,6 +17,7 @@ from hearth.errors import MessageError
 from hearth.wire import json
 
 _EPOCH_BYTES = 4
+_MARK_BYTES = 4
 # Counters, never near it.
 _DIGITS_LIMIT = 20
 # Clients count, or have a UUID; a longer id is left out of the event's.
@@ -30,9 +33,18 @@ class Place(NamedTuple):
     request: bytes | None = None
 
 
-def new_epoch() -> str:
-    """Another one than any that this client has seen."""
-    return os.urandom(_EPOCH_BYTES).hex()
+def new_epoch(session: str) -> str:
+    """Another one than any that the client of that session has seen."""
+    return _epoch(os.urandom(_EPOCH_BYTES), session)
+
+
+def is_of(place: Place, session: str) -> bool:
+    """Whether it is of that session, in whatever life."""
+    return place.epoch == _epoch(bytes.fromhex(place.epoch)[:_EPOCH_BYTES], session)
+
+
+def _epoch(random: bytes, session: str) -> str:
+    return (random + hashlib.sha256(random + session.encode()).digest()[:_MARK_BYTES]).hex()
 
 
 def stream_name(epoch: str, stream: int, request: bytes | None) -> bytes:
@@ -45,7 +57,7 @@ def stream_name(epoch: str, stream: int, request: bytes | None) -> bytes:
 def parse(text: str) -> Place | None:
     """The place that an event id names; None for what is no such id."""
     epoch, *rest = text.split("-")
-    if len(rest) not in (2, 3) or not _is_hexadecimal(epoch, 2 * _EPOCH_BYTES):
+    if len(rest) not in (2, 3) or not _is_hexadecimal(epoch, 2 * (_EPOCH_BYTES + _MARK_BYTES)):
         return None
     stream, number = _counted(rest[0]), _counted(rest[-1])
     if stream is None or number is None:

@@ -21,7 +21,8 @@ from hearth.server.http.who import Who
 
 log = logging.getLogger(__name__)
 
-# As many as may be open at once by default, several times over; those that were used longest ago go first.
+# About as many as may be open at once by default. Those that were only opened go first, then those that were used
+# longest ago.
 SESSIONS_LIMIT = 1000
 # An opening has a few hundred bytes, a subscription a hundred; one that has more to keep ends with its daemon.
 SIZE_LIMIT_BYTES = 256 * 1024
@@ -58,6 +59,8 @@ class KeptSessions:
         # When each was last used, by the name of its file, as far as it is known here: `hearth serve` in a terminal
         # may serve HTTP beside the daemon.
         self._used: dict[str, float] | None = None
+        # Those of this daemon with which nobody has done more than open them.
+        self._unused: set[str] = set()
         self._complained = False
         # It was there, and nobody else's, when it was last looked at; that takes longer than writing a file.
         self._has_folder = False
@@ -85,6 +88,7 @@ class KeptSessions:
             data = _document(record)
             if name not in self._index():
                 self._make_room()
+                self._unused.add(name)
             private_files.write(self._path(name), data)
             self._index()[name] = self._now()
         except (OSError, ValueError, StartError) as exc:
@@ -106,6 +110,10 @@ class KeptSessions:
             del index[name]
         except OSError as exc:
             self._complain("written", exc)
+
+    def use(self, id: str) -> None:
+        """Its client has done more than open it."""
+        self._unused.discard(_name(id))
 
     def remove(self, id: str) -> None:
         """It is over."""
@@ -168,10 +176,16 @@ class KeptSessions:
         # Others may have written there, and used what they wrote. Not for each one more: it is a look at all of them.
         self._look()
         used = self._index()
-        for name in sorted(used, key=used.__getitem__)[: len(used) - SESSIONS_LIMIT * 9 // 10]:
+        self._unused &= used.keys()
+        ordered = sorted(used, key=lambda name: (name not in self._unused, used[name]))
+        gone = ordered[: max(0, len(used) - SESSIONS_LIMIT * 9 // 10)]
+        if gone:
+            log.warning("%d sessions over HTTP are over: %d are kept, and others came", len(gone), SESSIONS_LIMIT)
+        for name in gone:
             self._remove(name)
 
     def _remove(self, name: str) -> None:
+        self._unused.discard(name)
         if self._index().pop(name, None) is not None:
             private_files.remove(self._path(name))
 
@@ -210,6 +224,10 @@ class Book:
             self._record = self._record._replace(roots=roots)
             self._write()
         self._kept.touch(self._id, used)
+
+    def use(self) -> None:
+        """Its client has done more than open it."""
+        self._kept.use(self._id)
 
     def end(self) -> None:
         """It is over."""

@@ -24,6 +24,8 @@ VERSION = "mcp-protocol-version"
 _MODES = (FULL, SEARCH, AUTO)
 _METHODS = b"GET, POST, DELETE, OPTIONS"
 _REVISION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+# What begins a session is no use of it yet.
+_OPENING = frozenset({"initialize", "notifications/initialized"})
 
 Posted = json.Message | json.Batch
 
@@ -166,6 +168,8 @@ def check_opening(request: "Request", id: bytes | None) -> None:
 
 def _receive(request: "Request", found: HttpSession, tag: int, message: Posted) -> None:
     hub = request.front.hub
+    if isinstance(message, json.Batch) or message.method not in _OPENING:
+        found.use()
     if isinstance(message, json.Batch):
         found.outlet.carry_batch(tag, message)
         hub.receive_batch(found.session, tag, message, resent=False, replay=False)
@@ -299,11 +303,15 @@ async def _get(request: "Request") -> None:
         raise Rejected(406, MessageError("Accept must name text/event-stream"))
     found = _session(request)
     last = request.headers.get("last-event-id")
+    found.use()
     exchange = Exchange(request, found, [])
     if last is None:
         await exchange.listen(found.outlet.general)
         return
     place = event_ids.parse(last)
+    if place is not None and not found.outlet.knows(place):
+        # Another session's: whoever asks never asked what that one did.
+        raise _not_kept()
     if place is not None and not found.outlet.is_own(place):
         await _get_former(exchange, found, place)
         return

@@ -25,15 +25,17 @@ class HttpOutlet:
     """The outlet of one session. `limit` is of the bytes that wait for a reader of one stream.
 
     `resumable`: clients may come back for what they missed. `book`: they may also do so after the daemon's end.
+    `id` is how they name the session.
     """
 
     hears_of_owner = False
 
-    def __init__(self, limit: int, resumable: bool, book: Book | None = None) -> None:
+    def __init__(self, limit: int, resumable: bool, book: Book | None = None, id: str = "") -> None:
         self._limit = limit
         self._resumable = resumable
         self._book = book
-        self._epoch = event_ids.new_epoch() if resumable else ""
+        self._id = id
+        self._epoch = event_ids.new_epoch(id) if resumable else ""
         # The messages of requests that are not dealt with yet: the hub may want one to be kept.
         self._messages: dict[int, json.Message] = {}
         self._tags = itertools.count(1)
@@ -79,6 +81,10 @@ class HttpOutlet:
     def name(self, stream: Stream) -> bytes:
         """What the ids of its events begin with."""
         return event_ids.stream_name(self._epoch, stream.number, stream.request)
+
+    def knows(self, place: event_ids.Place) -> bool:
+        """Whether an event id is of this session, in this life or a former one."""
+        return event_ids.is_of(place, self._id)
 
     def is_own(self, place: event_ids.Place) -> bool:
         """Whether an event id is of this life of the session, and not of a former one."""

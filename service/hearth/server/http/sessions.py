@@ -51,6 +51,8 @@ class HttpSession:
         # What may be sent in it, by the door that it comes through.
         self.gates: dict[bool, Gate] = {}
         self.used_at = now()
+        # Somebody has done more with it than open it.
+        self.is_used = False
 
     @property
     def exchanges(self) -> int:
@@ -75,6 +77,13 @@ class HttpSession:
         if not self._open:
             self._hub.sessions.fell_silent(self.session)
 
+    def use(self) -> None:
+        """Its client does more than open it: from now on those that were only opened make room before it."""
+        if not self.is_used:
+            self.is_used = True
+            if self.book:
+                self.book.use()
+
     def remember(self) -> None:
         """Have it said on disk how things are. Not done with every request."""
         if self.book:
@@ -94,6 +103,7 @@ class HttpSessions:
         self._kept = kept
         self._legacy: dict[str, HttpSession] = {}
         self._modern: dict[Who, HttpSession] = {}
+        self._has_told = False
 
     def __iter__(self) -> Iterator[HttpSession]:
         return iter([*self._legacy.values(), *self._modern.values()])
@@ -102,7 +112,7 @@ class HttpSessions:
         """A new session, and the id by which its client will name it. Raises Refused."""
         id = os.urandom(_ID_BYTES).hex()
         book = Book(self._kept, id, Record(who, {})) if is_kept else None
-        found = self._legacy[id] = self._open(who, resumable=True, book=book)
+        found = self._legacy[id] = self._open(who, id, book)
         return id, found
 
     def find(self, id: str, who: Who) -> HttpSession | None:
@@ -119,7 +129,8 @@ class HttpSessions:
 
     def _restore(self, id: str, record: Record) -> HttpSession | None:
         """Nothing is waited for in here: of several requests at once, the first restores it. Raises Refused."""
-        found = self._legacy[id] = self._open(record.who, resumable=True, book=Book(self._kept, id, record))
+        found = self._legacy[id] = self._open(record.who, id, Book(self._kept, id, record))
+        found.use()
         if record.roots is not None:
             found.session.know_roots(record.roots)
         try:
@@ -162,17 +173,18 @@ class HttpSessions:
         """What the requests of one client have in common. Raises Refused."""
         found = self._modern.get(who)
         if found is None:
-            found = self._open(who, resumable=False)
+            found = self._open(who, None)
             found.session.stateless = True
             self._modern[who] = found
         return found
 
-    def _open(self, who: Who, resumable: bool, book: Book | None = None) -> HttpSession:
+    def _open(self, who: Who, id: str | None, book: Book | None = None) -> HttpSession:
+        """Without an id nobody can come back for what was missed."""
         most, bytes_limit = self._limits()
         self._make_room(most)
         if len(self._legacy) + len(self._modern) >= most:
             raise Refused(f"{most} sessions are open already (max_connections)")
-        outlet = HttpOutlet(bytes_limit, resumable, book)
+        outlet = HttpOutlet(bytes_limit, id is not None, book, id or "")
         session = self._hub.open_session(outlet, "http", who.server, mode=who.mode)
         session.role, session.agent_id = who.role, who.agent
         found = HttpSession(self._hub, who, session, outlet, self._now, book)
@@ -182,6 +194,7 @@ class HttpSessions:
 
     def sweep(self) -> None:
         """End those that nobody has used for a while; of the others it is said on disk how things are."""
+        self._has_told = False
         oldest = self._now() - TTL_SECONDS
         self._legacy = self._used_since(self._legacy, oldest)
         self._modern = self._used_since(self._modern, oldest)
@@ -204,15 +217,23 @@ class HttpSessions:
         return {key: each for key, each in found.items() if key not in unused}
 
     def _make_room(self, most: int) -> None:
-        """Let go of those that were used longest ago. A legacy one comes back from disk when its client does."""
+        """Let go of those that were only opened, then of those that were used longest ago.
+
+        A legacy one comes back from disk when its client does.
+        """
         excess = len(self._legacy) + len(self._modern) - most + 1
         if excess <= 0:
             return
         # With a call in flight only if there is no other: it would be cancelled.
         idle = sorted(
-            (each for each in self if not each.is_open), key=lambda each: (bool(each.session.open), each.used_at)
+            (each for each in self if not each.is_open),
+            key=lambda each: (bool(each.session.open), each.is_used, each.used_at),
         )
         gone = set(idle[:excess])
+        if gone and not self._has_told:
+            # Once a minute: one goes for each that comes.
+            self._has_told = True
+            log.info("sessions over HTTP make room for others (max_connections); they come back when they are used")
         for each in gone:
             each.remember()
             self._let_go(each)
