@@ -44,8 +44,11 @@ def pytest_configure() -> None:
     """Programs that the tests interrupt must not have inherited that they ignore it, as a shell's `&` has it."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if sys.platform != "win32" and signal.getsignal(signal.SIGQUIT) == signal.SIG_IGN:
-        signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    if sys.platform == "win32":
+        return
+    for terminal in (signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(terminal) == signal.SIG_IGN:
+            signal.signal(terminal, signal.SIG_DFL)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -4,6 +4,7 @@ They are read and written by calls that block, each from a thread of its own: th
 make them non-blocking would change them for everybody else who has them open. Knows bytes only.
 """
 
+import errno
 import os
 import sys
 
@@ -46,10 +47,9 @@ class Streams:
                 left = left[os.write(self.output, left) :]
             except BlockingIOError:
                 _wait(self.output, for_output=True)
-            except (BrokenPipeError, ConnectionResetError):
-                raise
             except OSError as exc:
-                self.failure = exc
+                if not _is_unread(exc):
+                    self.failure = exc
                 raise
 
     def close_input(self) -> None:
@@ -92,6 +92,13 @@ def take() -> Streams:
     os.close(nothing)
     os.dup2(ERRORS, OUTPUT)
     return taken
+
+
+def _is_unread(problem: OSError) -> bool:
+    """Nobody reads any more. The C library of Windows calls that an invalid argument."""
+    if isinstance(problem, BrokenPipeError | ConnectionResetError):
+        return True
+    return sys.platform == "win32" and problem.errno == errno.EINVAL
 
 
 def _wait(descriptor: int, for_output: bool) -> None:
