@@ -351,6 +351,60 @@ def test_a_port_that_is_handed_over_lights_the_daemon_and_lets_it_go_out(scratch
             pass
 
 
+def test_a_port_that_was_lost_is_not_said_to_be_served(scratch: Scratch) -> None:
+    scratch.configure({"echo": server("echo")})
+    bearer(scratch)
+    os.makedirs(os.path.dirname(scratch.socket), mode=0o700)
+    with socket.socket(socket.AF_UNIX) as near, socket.create_server(("127.0.0.1", 0)) as port:
+        near.bind(scratch.socket)
+        near.listen()
+        _start_handed_over(scratch, near, port)
+        address = f"http://127.0.0.1:{port.getsockname()[1]}"
+        status = scratch.status()
+        assert (status["http"], status["httpLost"]) == ([address], [])
+        # As `ss --kill` does it.
+        port.shutdown(socket.SHUT_RDWR)
+        until(lambda: scratch.status()["http"] == [], "it is not served any more")
+        [lost] = scratch.status()["httpLost"]
+        assert lost["address"] == address and lost["error"]
+        assert f"HTTP lost   {address} (" in _hearth(scratch, "status")
+        findings = _findings(scratch)
+        assert findings["port.lost"]["state"] == "broken" and address in findings["port.lost"]["message"]
+        assert "port.state" not in findings
+        # Who has the socket is served on.
+        assert ModernHttp(scratch).post("tools/list").status == 200
+
+
+def _hearth(scratch: Scratch, *words: str) -> str:
+    command = [sys.executable, "-I", "-m", "hearth", *words]
+    done = subprocess.run(command, env=scratch.environment(), capture_output=True, text=True, timeout=30, check=False)
+    return done.stdout
+
+
+def _findings(scratch: Scratch) -> dict[str, dict[str, str]]:
+    return {each["id"]: each for each in json.loads(_hearth(scratch, "doctor", "--json"))["findings"]}
+
+
+def test_doctor_says_what_is_wrong_with_a_token_that_is_refused(scratch: Scratch) -> None:
+    serve(scratch)
+    file = scratch.home / ".local" / "state" / "hearth" / "http" / "token"
+    assert "port.token" not in _findings(scratch)
+    file.chmod(0o644)
+    found = _findings(scratch)
+    assert "0644" in found["port.token"]["message"] and "secrets.open" in found
+    file.chmod(0o600)
+    file.rename(file.with_name("elsewhere"))
+    file.symlink_to("elsewhere")
+    assert "link" in _findings(scratch)["port.token"]["message"]
+    file.unlink()
+    file.touch(0o600)
+    file.write_text("guess me\n")
+    found = _findings(scratch)
+    assert "43 letters" in found["port.token"]["message"] and found["port.token"]["fix"] == "hearth token rotate"
+    token(scratch, "rotate")
+    assert "port.token" not in _findings(scratch)
+
+
 def test_a_port_that_is_handed_over_alone_is_refused_and_not_left_unheard(scratch: Scratch) -> None:
     scratch.configure()
     with socket.create_server(("127.0.0.1", 0)) as port:

@@ -43,6 +43,7 @@ def _facts(document: Document) -> list[str]:
         "version": document.get("version"),
         "socket": document.get("endpoint"),
         "HTTP": ", ".join(map(str, document.get("http") or ())),
+        "HTTP lost": ", ".join(lost_ports(document)),
         "config": document.get("configPath"),
         "servers in": document.get("containment"),
         "degraded": document.get("degraded"),
@@ -51,6 +52,11 @@ def _facts(document: Document) -> list[str]:
     shown = {name: clean(str(value)) for name, value in facts.items() if value}
     size = max(map(len, shown), default=0)
     return [f"  {name.ljust(size)}  {value}" for name, value in shown.items()]
+
+
+def lost_ports(document: Document) -> list[str]:
+    """The ports that were served and are not any more, each with the reason."""
+    return [f"{each.get('address')} ({each.get('error')})" for each in document.get("httpLost") or ()]
 
 
 def _whose(document: Document) -> str:

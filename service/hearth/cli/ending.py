@@ -78,7 +78,10 @@ def end(control: Control, lit: Lit, restart: bool, seconds: float) -> str:
 
 def own_ports(document: dict[str, Any]) -> list[str]:
     """The ports that go for good with the daemon of this status document: nobody but itself holds them."""
-    return [str(each) for each in document.get("http") or ()] if document.get("activation") == "self" else []
+    if document.get("activation") != "self":
+        return []
+    lost = [each.get("address") for each in document.get("httpLost") or ()]
+    return [str(each) for each in (*(document.get("http") or ()), *lost)]
 
 
 def what_lights(places: Places, ports: list[str] | None = None) -> str:

@@ -103,7 +103,7 @@ class Daemon:
         # Before the registry says that it runs: whoever reads that may send a signal at once.
         self._watch_signals()
         self._register()
-        self.http = self._reception.serve_ports(self._ports)
+        self._reception.serve_ports(self._ports)
         self._reception.open()
         self._announce()
         self._meet_client()
@@ -124,7 +124,7 @@ class Daemon:
 
     def _announce(self) -> None:
         ways = [*([self._places.socket] if self._listener else []), *(["stdio"] if self._start.streams else [])]
-        where = ", ".join([*ways, *self.http])
+        where = ", ".join([*ways, *self._reception.ports()])
         log.info("serving on %s as pid %d, activated by %s", where, os.getpid(), self._start.activation)
         for warning in self._settings.warnings:
             log.warning("%s", warning)
@@ -203,7 +203,8 @@ class Daemon:
             "configError": self._config_error,
             "activation": self._start.activation,
             "containment": children.containment(),
-            "http": self.http,
+            "http": self._reception.ports(),
+            "httpLost": self._reception.lost_ports(),
             "degraded": None,
             **self.hub.describe(),
         }
@@ -299,7 +300,7 @@ class Daemon:
         if failure:
             log.error("what was to be said could not be written to standard output: %s", failure)
             self.exit_code = 1
-        if self.http:
+        if self._reception.ports():
             log.info("the client at stdio has left; HTTP is served until a signal ends it")
         else:
             self.go_out("the client has left", reconnect=False)

@@ -35,14 +35,20 @@ class Ports:
         self._reception = reception
         # With their URLs: a socket that has failed cannot be asked any more.
         self._acceptors = {Acceptor(sock): ports.address_of(sock) for sock in sockets}
+        # Of those that have failed, by their URLs.
+        self._lost: dict[str, str] = {}
         self._is_starved = False
         self._tasks: set[asyncio.Task[object]] = set()
         for address in self.addresses():
             log.info("HTTP on %s, for who has the token (`hearth token show`)", address)
 
     def addresses(self) -> list[str]:
-        """Their URLs."""
+        """The URLs of those that are served."""
         return list(self._acceptors.values())
+
+    def lost(self) -> list[dict[str, str]]:
+        """Those that are not served any more, and why."""
+        return [{"address": address, "error": error} for address, error in self._lost.items()]
 
     def poll(self) -> None:
         """Accept whoever comes."""
@@ -90,7 +96,9 @@ class Ports:
 
     def _lose(self, acceptor: Acceptor, exc: OSError) -> None:
         acceptor.rest()
-        reason = f"HTTP on {self._acceptors.pop(acceptor)} has ended: {exc.strerror or exc}"
+        address, error = self._acceptors.pop(acceptor), exc.strerror or str(exc)
+        self._lost[address] = error
+        reason = f"HTTP on {address} has ended: {error}"
         log.error("%s", reason)
         self._reception.http_failed(reason)
 

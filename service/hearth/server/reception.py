@@ -60,14 +60,20 @@ class Reception:
         self.wires: set[Wire] = set()
         self._ports: Ports | None = None
 
-    def serve_ports(self, sockets: list[socket.socket]) -> list[str]:
-        """Serve HTTP on TCP sockets, too, from the next `open` on. Their addresses."""
-        if not sockets:
-            return []
-        from hearth.server.ports import Ports
+    def serve_ports(self, sockets: list[socket.socket]) -> None:
+        """Serve HTTP on TCP sockets, too, from the next `open` on."""
+        if sockets:
+            from hearth.server.ports import Ports
 
-        self._ports = Ports(self, sockets)
-        return self._ports.addresses()
+            self._ports = Ports(self, sockets)
+
+    def ports(self) -> list[str]:
+        """The addresses at which HTTP is served."""
+        return self._ports.addresses() if self._ports else []
+
+    def lost_ports(self) -> list[dict[str, str]]:
+        """Those at which it was, and is not any more, and why."""
+        return self._ports.lost() if self._ports else []
 
     def expect(self, connection: object) -> None:
         """Somebody has connected to a port, and waits for what speaks HTTP."""

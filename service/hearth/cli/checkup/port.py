@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hearth import http_token
-from hearth.cli import unit
+from hearth.cli import describe, unit
 from hearth.cli.checkup.manager import Properties
 from hearth.cli.checkup.patient import Patient
 from hearth.cli.findings import Finding
@@ -15,7 +15,7 @@ _STATE = "port.state"
 
 
 class Facts(NamedTuple):
-    """What was seen. `served` are the addresses that the daemon says it serves."""
+    """What was seen. `served` are the addresses that the daemon says it serves, `lost` those that it did."""
 
     name: str
     unit: Properties
@@ -24,6 +24,7 @@ class Facts(NamedTuple):
     has_token: bool
     # Why the token cannot be used.
     problem: str
+    lost: Sequence[str] = ()
 
     @property
     def listens(self) -> bool:
@@ -45,12 +46,14 @@ def look(patient: Patient) -> Facts:
     except StartError as exc:
         problem = str(exc)
     name = units.more[0] if units and units.more else ""
-    return Facts(name, seen.http, seen.systemctl, patient.word().status.get("http") or (), has_token, problem)
+    status = patient.word().status
+    lost = describe.lost_ports(status)
+    return Facts(name, seen.http, seen.systemctl, status.get("http") or (), has_token, problem, lost)
 
 
 def judge(facts: Facts) -> list[Finding]:
     """What to say of them."""
-    findings = [finding for finding in (_unit(facts), _reach(facts), _token(facts)) if finding]
+    findings = [finding for finding in (_unit(facts), _loss(facts), _reach(facts), _token(facts)) if finding]
     return findings or [Finding(_STATE, "ok", _summary(facts))]
 
 
@@ -70,6 +73,14 @@ def _unit(facts: Facts) -> Finding | None:
         fix = f"hearth stop; {facts.systemctl} start {facts.name}"
         return Finding("port.stopped", "note", message, fix, facts.name)
     return None
+
+
+def _loss(facts: Facts) -> Finding | None:
+    if not facts.lost:
+        return None
+    again = f"{facts.systemctl} restart {facts.name}" if facts.listens else "hearth serve --transport http"
+    message = f"HTTP is not served any more on {', '.join(facts.lost)}"
+    return Finding("port.lost", "broken", message, f"hearth stop; {again}")
 
 
 def _reach(facts: Facts) -> Finding | None:

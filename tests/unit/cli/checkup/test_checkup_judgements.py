@@ -37,6 +37,11 @@ LISTENING = port.Facts(
         (LISTENING._replace(unit={**LISTENING.unit, "ActiveState": "inactive"}), "port.stopped", "not started"),
         (LISTENING._replace(unit={**LISTENING.unit, "Listen": "[::]:3847 (Stream)"}), "port.remote", "[::]:3847"),
         (LISTENING._replace(unit={**LISTENING.unit, "Listen": "[::1]:3847 (Stream)"}), "port.state", "[::1]:3847"),
+        (
+            LISTENING._replace(lost=["http://127.0.0.1:3847 (gone)"]),
+            "port.lost",
+            "any more on http://127.0.0.1:3847 (gone)",
+        ),
         (LISTENING._replace(has_token=False), "port.token", "no token yet"),
         (LISTENING._replace(unit={}, served=["http://x"], problem="it is no token"), "port.token", "it is no token"),
     ],
