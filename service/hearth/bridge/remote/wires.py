@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10.0
 # For one write to get into the kernel: a server that does not read for so long never will.
 WRITE_SECONDS = 60.0
+# Given to one write. TLS returns from it only when all of it is through: a slow network would not be told from a server
+# that does not read.
+WRITE_BYTES = 64 * 1024
 CHUNK_BYTES = 32 * 1024
 # More than a kernel holds for one connection.
 _DRAIN_READS = 1024
@@ -52,7 +55,7 @@ class Wire:
         left = memoryview(data)
         self._sock.settimeout(WRITE_SECONDS)
         while left:
-            left = left[self._sock.send(left) :]
+            left = left[self._sock.send(left[:WRITE_BYTES]) :]
 
     def receive(self, seconds: float | None) -> bytes:
         """What came; empty at the end. Raises OSError, TimeoutError after so long."""

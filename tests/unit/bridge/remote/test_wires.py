@@ -1,11 +1,32 @@
-"""What is said of a connection that failed."""
+"""How much is written at once, and what is said of a connection that failed."""
 
 import ssl
 from pathlib import Path
 
 import pytest
 
-from hearth.bridge.remote.wires import reason
+from hearth.bridge.remote.wires import WRITE_BYTES, Wire, reason
+
+
+def test_a_large_request_is_written_in_pieces_that_each_have_their_time() -> None:
+    class Whole:
+        """As over TLS: what is given to one call is written by it."""
+
+        def __init__(self) -> None:
+            self.pieces: list[bytes] = []
+
+        def settimeout(self, seconds: float | None) -> None:
+            pass
+
+        def send(self, data: memoryview) -> int:
+            self.pieces.append(bytes(data))
+            return len(data)
+
+    data = b"0123456789" * 20_000
+    sock = Whole()
+    Wire(sock).send(data)  # type: ignore[arg-type]
+    assert b"".join(sock.pieces) == data
+    assert max(map(len, sock.pieces)) <= WRITE_BYTES < len(data)
 
 
 def untrusted() -> ssl.SSLCertVerificationError:
