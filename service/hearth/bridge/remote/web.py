@@ -153,7 +153,7 @@ class Web:
             if reply.status not in _REDIRECTS or location is None:
                 return reply
             reply.close()
-            found = self._target.redirected(location)
+            found = self._target.redirected(location, path)
             if found is None:
                 raise Unreachable(
                     f"{self.shown} redirects to another server, which is not followed: it would get your headers."

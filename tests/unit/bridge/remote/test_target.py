@@ -76,17 +76,26 @@ def test_what_is_shown_has_no_path_in_which_a_key_may_stand() -> None:
         ("https://y/new", None),
         ("https://x:444/new", None),
         ("//y/new", None),
-        ("new", None),
         ("https://[", None),
+        ("mailto:x", None),
+        ("new", "/a/new"),
+        ("mcp/", "/a/mcp/"),
+        ("./new?b=../c:d", "/a/new?b=../c:d"),
+        ("../new", "/new"),
+        ("../../../new#part", "/new"),
+        ("..", "/"),
+        ("?b", "/a/mcp?b"),
+        ("", "/a/mcp"),
     ],
 )
 def test_redirects_lead_to_the_same_server_or_nowhere(location: str, path: str | None) -> None:
-    assert Target("https://x/mcp", "").redirected(location) == path
+    assert Target("https://x/", "").redirected(location, "/a/mcp?key=1") == path
 
 
 def test_a_socket_redirects_to_its_own_paths_only() -> None:
     target = Target("unix:/x.sock", "")
-    assert (target.redirected("/new"), target.redirected("http://localhost/new")) == ("/new", None)
+    found = [target.redirected(location, "/mcp") for location in ("/new", "mcp/", "http://localhost/new")]
+    assert found == ["/new", "/mcp/", None]
 
 
 def test_a_path_always_begins_with_a_slash() -> None:
