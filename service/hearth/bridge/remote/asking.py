@@ -3,6 +3,8 @@
 Whatever happens, each id that the client waits for is answered once: by the server, or here.
 """
 
+from time import time
+
 from hearth.bridge import stdio
 from hearth.bridge.remote import messages, refusals, streams
 from hearth.bridge.remote.headers import JSON, POSTING, STREAM
@@ -123,7 +125,7 @@ class Inquiry:
         finally:
             reply.close()
         found = reply.head
-        refusal = Refusal(found.status, found.reason, found.headers.get("retry-after"), body, self.message.key)
+        refusal = Refusal(found.status, found.reason, refusals.wait(found.headers, time()), body, self.message.key)
         is_modern, can_renew = self.version is not None, carrier.session.can_begin_again
         verdict = refusals.judge(refusal, self.method, is_modern, can_renew, self._mended, self._waited)
         if verdict == refusals.LATER:

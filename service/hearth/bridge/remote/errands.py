@@ -15,6 +15,7 @@ from hearth.paths import oauth_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from hearth.bridge.remote.target import Target
@@ -24,12 +25,51 @@ ERRAND_SECONDS = 60.0
 # More than the file of all logins has (upstreams/http/oauth/store.py).
 _LOGINS_LIMIT_BYTES = 4 * 1024 * 1024
 AUTHORIZATION = "authorization"
-UNAUTHORIZED = 401
+UNAUTHORIZED, FORBIDDEN = 401, 403
 _MARK = b"errand "
 # What begins a reference (hearth.references), or stands for itself there: `$${`.
 _REFERENCE = "${"
 # What the pipe of every system holds before anybody reads; more than any server takes as headers.
 _TEXTS_LIMIT_BYTES = 16 * 1024
+# Between two errands in a row that were in vain, doubled each time. Whoever has mended the cause does not wait longer.
+_FIRST_PAUSE_SECONDS = 0.5
+_LONGEST_PAUSE_SECONDS = 16.0
+
+
+class Pace:
+    """How often something is looked up in vain: twice, then after pauses that grow."""
+
+    def __init__(self) -> None:
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """There is reason to hope."""
+        self._times = 0
+        self._due = 0.0
+        self._problem = ""
+
+    def look(self, errand: "Callable[[], bool]") -> bool:
+        """Whether that brings anything; not asked if it is too early. Raises Unreachable, also again if it is."""
+        if monotonic() < self._due:
+            if self._problem:
+                raise Unreachable(self._problem)
+            return False
+        try:
+            found = errand()
+        except Unreachable as exc:
+            self._note(str(exc))
+            raise
+        if found:
+            self.begin_anew()
+        else:
+            self._note("")
+        return found
+
+    def _note(self, problem: str) -> None:
+        pause = _FIRST_PAUSE_SECONDS * 2.0 ** min(self._times - 1, 16) if self._times else 0.0
+        self._due = monotonic() + min(pause, _LONGEST_PAUSE_SECONDS)
+        self._times += 1
+        self._problem = problem
 
 
 class Identity:
@@ -42,6 +82,10 @@ class Identity:
         self._filled: dict[str, str] | None = None
         self._has_references = any(_REFERENCE in value for _, value in given)
         self._has_own = any(name.lower() == AUTHORIZATION for name, _ in given)
+        self._filling = Pace()
+        # By the status that was the reason: a tool that is forbidden says nothing of a token that has ended.
+        self._logging_in = {status: Pace() for status in (UNAUTHORIZED, FORBIDDEN)}
+        self._logins_seen: tuple[int, ...] | None = None
         # What the login has given, until when by the clock of the wall, and whether there is any.
         self._bearer: str | None = None
         self._until: float | None = None
@@ -51,10 +95,11 @@ class Identity:
         """What to send. Raises Unreachable for a reference that leads nowhere, or a login that cannot be had."""
         with self._lock:
             if self._filled is None:
-                self._filled = self._fill()
+                self._filling.look(self._fill)
             if self._may_log_in and self._is_due():
-                self._log_in([])
-            return {**self._filled, "Authorization": self._bearer} if self._bearer else self._filled
+                self._look_for_login(UNAUTHORIZED, [])
+            filled = self._filled or {}
+            return {**filled, "Authorization": self._bearer} if self._bearer else filled
 
     def refused(self, status: int, challenge: str | None, sent: dict[str, str]) -> bool:
         """The server refused a request with those headers; whether to ask once more. Raises Unreachable."""
@@ -65,14 +110,12 @@ class Identity:
                 return False
             former = sent.get("Authorization")
             if former == self._bearer:
-                self._log_in([str(status), challenge or "", _digest(former) if former else ""])
+                self._look_for_login(status, [str(status), challenge or "", _digest(former) if former else ""])
             return self._bearer is not None and self._bearer != former
 
     def _is_filled_otherwise(self, sent: dict[str, str]) -> bool:
         """Whether the references lead to something else by now: tokens are rotated. Looks unless somebody else did."""
-        if not self._differs(sent):
-            self._filled = self._fill()
-        return self._differs(sent)
+        return self._differs(sent) or self._filling.look(lambda: self._fill() and self._differs(sent))
 
     def _differs(self, sent: dict[str, str]) -> bool:
         return any(sent.get(name) != value for name, value in (self._filled or {}).items())
@@ -87,17 +130,30 @@ class Identity:
             return _mentions(oauth_file(), self._target.authority)
         return self._until is not None and time() >= self._until
 
-    def _log_in(self, refusal: list[str]) -> None:
-        answer = run(["login", self._target.url, *refusal])
+    def _look_for_login(self, status: int, refusal: list[str]) -> None:
+        seen = _state(oauth_file())
+        if seen != self._logins_seen:
+            # Somebody may have logged in.
+            self._logins_seen = seen
+            for pace in self._logging_in.values():
+                pace.begin_anew()
+        self._logging_in[status].look(lambda: self._log_in(refusal))
+
+    def _log_in(self, refusal: list[str]) -> bool:
+        """Have it looked up; whether it is another one."""
+        former, answer = self._bearer, run(["login", self._target.url, *refusal])
         self._is_known = True
         bearer, until = answer.get("authorization"), answer.get("until")
         self._bearer = bearer if isinstance(bearer, str) else None
         self._until = float(until) if isinstance(until, int | float) else None
+        return self._bearer not in (None, former)
 
-    def _fill(self) -> dict[str, str]:
+    def _fill(self) -> bool:
+        """Fill in the references. Raises Unreachable."""
         texts = [value for _, value in self._given if _REFERENCE in value]
         if not texts:
-            return dict(self._given)
+            self._filled = dict(self._given)
+            return True
         # As the errand reads it. No argument of a command has a zero byte in it, but might have half a character.
         written = "\0".join(texts).encode("utf-8", "surrogatepass")
         if len(written) > _TEXTS_LIMIT_BYTES:
@@ -106,7 +162,17 @@ class Identity:
         if not isinstance(found, list) or len(found) != len(texts):
             raise Unreachable("the references in --header could not be filled in")
         filled = iter(found)
-        return {name: str(next(filled)) if _REFERENCE in value else value for name, value in self._given}
+        self._filled = {name: str(next(filled)) if _REFERENCE in value else value for name, value in self._given}
+        return True
+
+
+def _state(path: str) -> tuple[int, ...] | None:
+    """What tells one state of a file from the next; None when there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _mentions(path: str, host: str) -> bool:

@@ -20,6 +20,8 @@ INTERNAL_ERROR = -32603
 # What a server may have us wait for, in all, before its answer is an error. Clients wait for half a minute and more.
 LONGEST_WAIT_SECONDS = 20.0
 
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DAYS_BEFORE_1970 = 719_469
 # These say nothing about the message: the server did not look at it.
 _ABOUT_THE_CALLER = frozenset({401, 403, 407, 408, 425, 429})
 _WHAT_TO_DO = {
@@ -44,22 +46,44 @@ class Refusal:
 
     __slots__ = ("code", "error", "is_answer", "reason", "retry_after", "status")
 
-    def __init__(self, status: int, reason: str, retry_after: str | None, body: bytes, key: Key | None) -> None:
+    def __init__(self, status: int, reason: str, retry_after: float | None, body: bytes, key: Key | None) -> None:
         self.status = status
         self.reason = reason
-        seconds = (retry_after or "").strip()
-        self.retry_after = int(seconds) if seconds.isascii() and seconds.isdigit() and len(seconds) < 9 else None
+        self.retry_after = retry_after
         found = error_in(body)
         self.error = found[0] if found else None
         self.code = _code(found[0]) if found else None
         self.is_answer = bool(found and found[1] is not None and key_of(found[1]) == key)
 
 
+def wait(headers: "dict[str, str]", time: float) -> float | None:
+    """The seconds that Retry-After asks for. A date is compared with the server's own, whose clock may be another."""
+    asked = headers.get("retry-after", "")
+    if asked.isascii() and asked.isdigit() and len(asked) < 9:
+        return int(asked)
+    until, now = _moment(asked), _moment(headers.get("date", ""))
+    return None if until is None else max(0.0, until - (time if now is None else now))
+
+
+def _moment(date: str) -> int | None:
+    """The seconds since 1970 of a date as HTTP writes it now, `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, 5.6.7)."""
+    try:
+        _, day, name, year, clock, zone = date.split(" ")
+        hours, minutes, seconds = map(int, clock.split(":"))
+        month = _MONTHS.index(name) + 1
+        # Years that begin in March have their odd day at the end.
+        years = int(year) - (month < 3)
+        days = 365 * years + years // 4 - years // 100 + years // 400 + (153 * ((month + 9) % 12) + 2) // 5 + int(day)
+    except ValueError:
+        return None
+    return ((days - _DAYS_BEFORE_1970) * 24 + hours) * 3600 + minutes * 60 + seconds if zone == "GMT" else None
+
+
 def judge(refusal: Refusal, method: str, is_modern: bool, can_renew: bool, mended: "set[str]", waited: float) -> str:
     """What to do; nothing that was done already. `waited`: seconds that the server has had us wait."""
     status = refusal.status
-    wait = refusal.retry_after
-    if status in (429, 503) and wait is not None and waited + wait <= LONGEST_WAIT_SECONDS:
+    asked = refusal.retry_after
+    if status in (429, 503) and asked is not None and waited + asked <= LONGEST_WAIT_SECONDS:
         return LATER
     if status in (401, 403):
         return FAIL

@@ -44,13 +44,18 @@ class Lookups:
     """Errands that are not run: what each of them is told, and brings."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.token = "first"
+        self.token: str | None = "first"
         self.count = 0
+        # The clock of those who wait for the next one.
+        self.now = 1000.0
         monkeypatch.setattr(errands, "run", self._run)
+        monkeypatch.setattr(errands, "monotonic", lambda: self.now)
 
     def _run(self, words: list[str], told: bytes = b"") -> dict[str, Any]:
         self.count += 1
-        return {"values": [f"Bearer {self.token}"]}
+        if self.token is None:
+            raise Unreachable("nobody is logged in, and there is no such file")
+        return {"values": [f"Bearer {self.token}"], "authorization": f"Bearer {self.token}"}
 
 
 def test_only_values_with_references_leave_and_nobody_can_see_them(
@@ -112,3 +117,56 @@ def test_who_is_refused_looks_again_and_asks_once_more_only_with_something_else(
     # Another request that was on its way with the former one.
     assert own.refused(401, None, sent)
     assert lookups.count == count
+
+
+def test_a_refusal_that_lasts_is_looked_into_ever_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    lookups = Lookups(monkeypatch)
+    own = identity(("Authorization", REFERENCE))
+    sent, before = own.headers(), lookups.count
+    times = []
+    for _ in range(600):
+        count = lookups.count
+        assert not own.refused(401, None, sent)
+        times += [lookups.now - 1000] * (lookups.count - count)
+        lookups.now += 0.25
+    assert times == [0, 0.25, 0.75, 1.75, 3.75, 7.75, 15.75, *(31.75 + 16 * number for number in range(8))]
+    assert lookups.count - before == len(times)
+    # One that helps makes the next one free again.
+    lookups.now, lookups.token = lookups.now + 16, "second"
+    assert own.refused(401, None, sent)
+    sent, lookups.token = own.headers(), "third"
+    assert own.refused(401, None, sent)
+
+
+def test_a_reference_that_leads_nowhere_is_looked_up_ever_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    lookups = Lookups(monkeypatch)
+    lookups.token = None
+    own = identity(("Authorization", REFERENCE))
+    for _ in range(10):
+        with pytest.raises(Unreachable, match="no such file"):
+            own.headers()
+    assert lookups.count == 2
+    lookups.now, lookups.token = lookups.now + 1, "later"
+    assert own.headers() == {"Authorization": "Bearer later"}
+
+
+def test_a_login_that_is_missing_is_asked_for_again_when_it_may_be_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lookups, file = Lookups(monkeypatch), tmp_path / "oauth"
+    monkeypatch.setattr(errands, "oauth_file", lambda: str(file))
+    lookups.token = None
+    own = identity(("X-Plain", "x"))
+    sent = own.headers()
+    for _ in range(10):
+        with pytest.raises(Unreachable, match="nobody is logged in"):
+            own.refused(401, None, sent)
+    assert lookups.count == 2
+    # What a forbidden tool has taught says nothing of a token that has ended.
+    with pytest.raises(Unreachable, match="nobody is logged in"):
+        own.refused(403, None, sent)
+    assert lookups.count == 3
+    file.write_text("127.0.0.1:1")
+    lookups.token = "new"
+    assert own.refused(401, None, sent)
+    assert own.headers() == {"X-Plain": "x", "Authorization": "Bearer new"}

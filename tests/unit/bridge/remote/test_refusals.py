@@ -2,12 +2,12 @@
 
 import pytest
 
-from hearth.bridge.remote.refusals import ANSWER, FAIL, LATER, LEARN, RENEW, Refusal, judge, sentence
+from hearth.bridge.remote.refusals import ANSWER, FAIL, LATER, LEARN, RENEW, Refusal, judge, sentence, wait
 
 KEY = (True, "1")
 
 
-def refusal(status: int, body: str = "", retry_after: str | None = None) -> Refusal:
+def refusal(status: int, body: str = "", retry_after: float | None = None) -> Refusal:
     return Refusal(status, "Reason", retry_after, body.encode(), KEY)
 
 
@@ -66,19 +66,41 @@ def test_modern(status: int, body: str, method: str, verdict: str) -> None:
 @pytest.mark.parametrize(
     ("status", "retry_after", "waited", "verdict"),
     [
-        (429, "1", 0, LATER),
-        (503, "0", 0, LATER),
-        (503, "1", 19.5, FAIL),
-        (503, "3600", 0, FAIL),
+        (429, 1, 0, LATER),
+        (503, 0, 0, LATER),
+        (503, 1, 19.5, FAIL),
+        (503, 3600, 0, FAIL),
         (503, None, 0, FAIL),
-        (503, "Wed, 21 Oct 2026 07:28:00 GMT", 0, FAIL),
-        (500, "1", 0, FAIL),
+        (500, 1, 0, FAIL),
     ],
 )
 def test_who_asks_to_wait_is_waited_for_within_bounds(
-    status: int, retry_after: str | None, waited: float, verdict: str
+    status: int, retry_after: float | None, waited: float, verdict: str
 ) -> None:
     assert judge(refusal(status, "", retry_after), "tools/call", False, True, set(), waited) == verdict
+
+
+@pytest.mark.parametrize(
+    ("asked", "date", "seconds"),
+    [
+        ("12", None, 12),
+        ("Wed, 01 Mar 2028 00:00:03 GMT", "Tue, 29 Feb 2028 23:59:58 GMT", 5),
+        # It counts from the server's own clock, or else from ours.
+        ("Sat, 01 Jan 2000 00:00:10 GMT", "Sat, 01 Jan 2000 00:00:00 GMT", 10),
+        ("Sun, 09 Sep 2001 01:46:47 GMT", None, 7),
+        ("Sun, 09 Sep 2001 01:46:47 GMT", "no date", 7),
+        ("Sun, 09 Sep 2001 01:46:39 GMT", None, 0),
+        ("Sun, 09 Sep 2001 01:46:47 CET", None, None),
+        ("Sun, 09 Foo 2001 01:46:47 GMT", None, None),
+        ("soon", None, None),
+        ("-1", None, None),
+        ("9" * 9, None, None),
+        (None, "Sun, 09 Sep 2001 01:46:47 GMT", None),
+    ],
+)
+def test_a_server_names_seconds_or_a_date(asked: str | None, date: str | None, seconds: float | None) -> None:
+    headers = {name: value for name, value in (("retry-after", asked), ("date", date)) if value is not None}
+    assert wait(headers, 1_000_000_000) == seconds
 
 
 def test_a_sentence_has_the_status_its_reason_and_what_to_do() -> None:
