@@ -367,9 +367,41 @@ def test_an_answer_to_head_has_no_body(open_door: Door, path: str, code: int) ->
     assert status(said) == code and said.endswith(b"\r\n\r\n")
 
 
+# As Java's client says with every first request.
+UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAB\r\n"
+SMUGGLED = b"GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
 def test_an_upgrade_is_not_taken(open_door: Door) -> None:
-    said = open_door.talk(GET + b"Connection: Upgrade, close\r\nUpgrade: h2c\r\n\r\n")
-    assert status(said) in (200, 400)
+    said = open_door.talk(GET + UPGRADE + b"\r\n" + GET + LAST + b"\r\n")
+    assert said.count(b'{"status":"ok"}') == 2
+    # In a row nobody asks for it, and it would be work for strangers to give.
+    assert said.count(b"HTTP/1.1 ") == 2
+    assert status(open_door.talk((GET + UPGRADE + b"\r\n") * 100)) == 400
+    assert open_door.serves()
+
+
+def answered(sock: socket.socket) -> None:
+    """The next piece is sent when this much has been answered."""
+    assert sock.recv(65536, socket.MSG_PEEK)
+
+
+@pytest.mark.parametrize("is_split", [False, True])
+def test_the_body_of_who_asks_for_an_upgrade_is_read(open_door: Door, is_split: bool) -> None:
+    whole = call("echo__echo", text="upgraded").replace(b"Accept:", UPGRADE + b"Accept:")
+    head, end, body = whole.partition(b"\r\n\r\n")
+    chunks = head[: head.index(b"Content-Length")] + b"Transfer-Encoding: chunked"
+    chunked = chunks + end + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    for request in (whole, chunked):
+        pieces = [request[:40], request[40:-30], request[-30:]] if is_split else [request]
+        said = open_door.talk(*pieces, answered, GET + LAST + b"\r\n")
+        assert (status(said), said.count(b"upgraded"), said.count(b'{"status":"ok"}')) == (200, 1, 1)
+
+
+def test_the_body_of_who_asks_for_an_upgrade_is_no_request(open_door: Door) -> None:
+    head = HEAD + UPGRADE + b"Content-Length: %d\r\n\r\n" % len(SMUGGLED)
+    said = open_door.talk(head, SMUGGLED, answered, GET + LAST + b"\r\n")
+    assert status(said) == 400 and said.count(b"HTTP/1.1 ") == 2 and said.endswith(b'{"status":"ok"}')
 
 
 def test_requests_in_a_row_are_answered_in_a_row(open_door: Door) -> None:
@@ -391,6 +423,16 @@ def test_a_request_behind_one_that_takes_long_waits_for_it(door: Door) -> None:
     """Longer than a request may take to come: nothing is late that was not let in."""
     said = door.talk(call("count__read", key="row", delay=1200) + GET + LAST + b"\r\n")
     assert said.index(b"read row") < said.index(b'{"status":"ok"}')
+    assert door.serves()
+
+
+@pytest.mark.parametrize(
+    "half",
+    [HEAD + b"Content-Length: 5\r\n\r\n{", HEAD, b"GET /" + b"x" * 9000, b"nonsense\r\n\r\n"],
+    ids=["body", "headers", "address", "nonsense"],
+)
+def test_what_is_wrong_with_a_request_is_not_told_as_the_answer_to_another(door: Door, half: bytes) -> None:
+    assert door.talk(call("count__read", key="first", delay=60_000) + half) == b""
     assert door.serves()
 
 

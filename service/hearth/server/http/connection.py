@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
+import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
@@ -121,6 +122,8 @@ class HttpConnection(HttpToolsProtocol):
         # A request has begun and not come to its end; its head has.
         self._is_partial = False
         self._is_headed = False
+        # Its head asks for another protocol, which the parser takes to follow at once.
+        self._asks_upgrade = False
         self._headers_bytes = 0
         # The parser has told something of what came last, and how much has come since it did.
         self._has_told = False
@@ -151,10 +154,11 @@ class HttpConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._refused or self.parser is None:
             return
+        self._unset_keepalive_if_required()
         if self._is_partial:
             self._receive_more(data)
         else:
-            super().data_received(data)
+            self._feed(data)
         # Most requests come whole, and need no clock. What is none, such as an empty line, has stopped uvicorn's.
         is_idle = self.cycle is None or self.cycle.response_complete
         if (self._is_partial or is_idle) and self._deadline is None and not self._refused:
@@ -164,13 +168,36 @@ class HttpConnection(HttpToolsProtocol):
         """The parser keeps a header until it is whole, and tells nothing meanwhile; nor of what it passes over."""
         before = self._headers_bytes, self.url
         self._has_told = False
-        super().data_received(data)
+        self._feed(data)
         if self._has_told or before != (self._headers_bytes, self.url):
             self._untold_bytes = 0
             return
         self._untold_bytes += len(data)
         if self._untold_bytes > HEADERS_LIMIT_BYTES:
             self._refuse_headers()
+
+    def _feed(self, data: bytes) -> None:
+        """Unlike uvicorn's, it reads the body of who would rather speak HTTP/2, which is what Java's client says."""
+        try:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as exc:
+                head = self._without_upgrade()
+                self.parser.feed_data(head + data[exc.args[0] :])
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            # Nobody asks for several upgrades at once.
+            self._refuse_unread(400, "this is not HTTP/1.1 as RFC 9112 has it")
+
+    def _without_upgrade(self) -> bytes:
+        """The head, to be read again by another parser: a server may pass over an upgrade (RFC 9110, 7.8)."""
+        version = self.parser.get_http_version().encode()
+        head = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+        head += [b"%b: %b" % header for header in self.headers if header[0] != b"upgrade"]
+        self.parser = httptools.HttpRequestParser(self)
+        # As uvicorn has it.
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._asks_upgrade = False
+        return b"\r\n".join([*head, b"", b""])
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -183,7 +210,7 @@ class HttpConnection(HttpToolsProtocol):
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
         if len(self.url) > URL_LIMIT_BYTES:
-            self.refuse(414, f"the address is longer than {URL_LIMIT_BYTES} bytes")
+            self._refuse_unread(414, f"the address is longer than {URL_LIMIT_BYTES} bytes")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers_bytes += len(name) + len(value)
@@ -194,14 +221,15 @@ class HttpConnection(HttpToolsProtocol):
             super().on_header(name, value)
 
     def _refuse_headers(self) -> None:
-        self.refuse(431, f"there are more than {HEADERS_LIMIT} headers, or {HEADERS_LIMIT_BYTES} bytes of them")
+        self._refuse_unread(431, f"there are more than {HEADERS_LIMIT} headers, or {HEADERS_LIMIT_BYTES} bytes of them")
 
     def on_headers_complete(self) -> None:
         self._is_headed = True
         if self.is_stranger:
             # The body has the time that everybody's has.
             self._end_deadline()
-        if not self._refused:
+        self._asks_upgrade = any(name == b"upgrade" for name, _ in self.headers) and self.parser.should_upgrade()
+        if not self._refused and not self._asks_upgrade:
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -210,6 +238,9 @@ class HttpConnection(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self._asks_upgrade:
+            # It is read again.
+            return
         self._is_partial = False
         self._end_deadline()
         if not self._refused:
@@ -230,10 +261,7 @@ class HttpConnection(HttpToolsProtocol):
     def _late(self, seconds: float) -> None:
         limit = self.front.steward.config.http_request_timeout
         name = " (http_request_timeout)" if seconds == limit else ", and has shown no token"
-        self.refuse(408, f"the request did not come to its end within {seconds:g} s{name}")
-
-    def send_400_response(self, msg: str) -> None:
-        self.refuse(400, "this is not HTTP/1.1 as RFC 9112 has it")
+        self._refuse_unread(408, f"the request did not come to its end within {seconds:g} s{name}")
 
     @contextmanager
     def one_write(self) -> Iterator[None]:
@@ -249,7 +277,17 @@ class HttpConnection(HttpToolsProtocol):
         if self.cycle is not None:
             self.cycle.keep_alive = False
 
-    def refuse(self, status: int, reason: str) -> None:
+    @property
+    def _is_behind(self) -> bool:
+        """Whether what is being read follows a request that is not answered yet."""
+        is_awaited = self.cycle is not None and not self.cycle.response_complete
+        return bool(self.pipeline) or (is_awaited and not (self._is_partial and self._is_headed))
+
+    def _refuse_unread(self, status: int, reason: str) -> None:
+        """Refuse what is being read; behind another request without a word, which would be taken for its answer."""
+        self.refuse(status, reason, is_told=not self._is_behind)
+
+    def refuse(self, status: int, reason: str, is_told: bool = True) -> None:
         """Say what is wrong with a request that has not been answered, and end the connection."""
         if self._refused:
             return
@@ -262,7 +300,7 @@ class HttpConnection(HttpToolsProtocol):
         if cycle is not None:
             # Whoever answers it need not.
             cycle.disconnected = True
-        if not self.transport.is_closing() and not begun and not answered:
+        if not self.transport.is_closing() and is_told and not begun and not answered:
             body = responses.reason(reason)
             self.transport.write(
                 STATUS_LINE[status]
@@ -317,8 +355,7 @@ class HttpConnection(HttpToolsProtocol):
     def drain(self, reconnect: bool, reason: str) -> None:
         """Take no further request; one that is being answered is, one that has not come to its end is told."""
         self.front.drain(reason)
-        is_next = not self._is_headed and self.cycle is not None and not self.cycle.response_complete
-        if self._is_partial and not is_next and not self.pipeline:
+        if self._is_partial and not self._is_behind:
             self.refuse(503, "the daemon is going out; ask again")
         elif self._is_made:
             self.shutdown()
