@@ -38,7 +38,7 @@ def write(path: str, data: bytes, durable: bool = False) -> None:
 
     `durable`: also when the power fails a moment later; for what exists nowhere else.
     """
-    temporary = _beside(path)
+    temporary = beside(path)
     try:
         _write(temporary, data, durable)
         replace(temporary, path)
@@ -49,7 +49,7 @@ def write(path: str, data: bytes, durable: bool = False) -> None:
 
 def create(path: str, data: bytes) -> bool:
     """Put the file in place unless there is one; False if there is, whoever made it. Raises OSError."""
-    temporary = _beside(path)
+    temporary = beside(path)
     try:
         _write(temporary, data)
         # Unlike a rename it fails where somebody else was faster, and unlike O_EXCL it shows nobody half a file.
@@ -66,7 +66,8 @@ def create(path: str, data: bytes) -> bool:
     return True
 
 
-def _beside(path: str) -> str:
+def beside(path: str) -> str:
+    """A name for what is to take the place of that file: in the same folder, and nobody else's."""
     # In containers that share a folder every process may have the same id.
     return f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hearth.errors import HearthError
+from hearth.host import private_files
 from hearth.host.folders import refusal
 
 # A file with these words is ours to overwrite and to remove; any other belongs to somebody else.
@@ -113,14 +114,22 @@ def write(folder: str, rendered: Mapping[str, str]) -> None:
         for name, text in rendered.items():
             path = os.path.join(folder, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            # A crash in the middle must not leave half a file; service managers ignore a name that ends like this.
-            temporary = f"{path}.{os.getpid()}.new"
-            with open(temporary, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.chmod(temporary, _MODE)
-            os.replace(temporary, path)
+            _put(path, text)
     except OSError as exc:
         raise refusal("write into", folder, exc) from exc
+
+
+def _put(path: str, text: str) -> None:
+    # A crash in the middle must not leave half a file; service managers ignore a name that ends like this.
+    temporary = private_files.beside(path)
+    try:
+        with open(temporary, "x", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(temporary, _MODE)
+        private_files.replace(temporary, path)
+    except OSError:
+        private_files.remove(temporary)
+        raise
 
 
 def remove(folder: str, names: Iterable[str]) -> None:
