@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from hearth.server.http.finished import STREAMS_LIMIT
 from process.corners import Stage
 from process.daemon import Scratch, server
 from process.http_clients import Connection, Event, LegacyHttp, Message
@@ -99,6 +100,19 @@ def test_who_has_read_a_stream_to_its_end_is_not_sent_an_empty_one(counting: Leg
     assert counting.request("GET", headers={"Last-Event-ID": events[-1].id or ""}).status == 400
     again = counting.request("GET", headers={"Last-Event-ID": events[-2].id or ""})
     assert [event.id for event in again.events()] == [events[-1].id]
+
+
+def test_who_comes_back_for_what_was_let_go_is_told_that_it_is_not_kept(counting: LegacyHttp) -> None:
+    def middle() -> str:
+        """The id of an event behind which there is one more."""
+        got = counting.call("count__read", meta={"progressToken": "p"}, key="k", delay=2, steps=2)
+        return [event.id or "" for event in got.events()][-2]
+
+    first, *others = [middle() for _ in range(STREAMS_LIMIT + 1)]
+    got = counting.request("GET", headers={"Last-Event-ID": first})
+    assert (got.status, "is not kept" in got.json()["error"]["message"]) == (400, True)
+    for each in (others[0], others[-1]):
+        assert len(list(counting.request("GET", headers={"Last-Event-ID": each}).events())) == 1
 
 
 # --- somebody else reads it, while the former connection is still open

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from hearth.server.http import event_ids
+from hearth.server.http.finished import LIMIT_BYTES, STREAMS_LIMIT, TOTAL_LIMIT_BYTES, Total
 from hearth.server.http.kept import Book, KeptSessions, Record
-from hearth.server.http.outlets import FINISHED_LIMIT, FINISHED_LIMIT_BYTES, REPLAYED, HttpOutlet
+from hearth.server.http.outlets import REPLAYED, HttpOutlet
 from hearth.server.http.who import Who
 from hearth.wire import json
 
@@ -37,16 +38,61 @@ def test_what_was_read_to_its_end_is_forgotten_when_nobody_came_back_for_it() ->
 
 def test_of_many_that_have_ended_the_last_are_kept() -> None:
     outlet = HttpOutlet(LIMIT, resumable=True)
-    tags = [answered(outlet, is_read=False) for _ in range(FINISHED_LIMIT + 3)]
+    tags = [answered(outlet, is_read=False) for _ in range(STREAMS_LIMIT + 3)]
     assert [tag for tag in tags if outlet.stream(tag)] == tags[3:]
 
 
 def test_large_answers_are_kept_within_limits_and_the_last_whatever_its_size() -> None:
     outlet = HttpOutlet(LIMIT, resumable=True)
-    first, second = (answered(outlet, b"x" * (FINISHED_LIMIT_BYTES * 2 // 3), is_read=False) for _ in range(2))
+    first, second = (answered(outlet, b"x" * (LIMIT_BYTES * 2 // 3), is_read=False) for _ in range(2))
     assert outlet.stream(first) is None and outlet.stream(second)
-    third = answered(outlet, b"x" * (FINISHED_LIMIT_BYTES * 2), is_read=False)
+    third = answered(outlet, b"x" * (LIMIT_BYTES * 2), is_read=False)
     assert outlet.stream(second) is None and outlet.stream(third)
+
+
+def sharing(count: int) -> tuple[Total, list[HttpOutlet]]:
+    """Sessions of one daemon."""
+    total = Total()
+    return total, [HttpOutlet(LIMIT, True, total=total) for _ in range(count)]
+
+
+def test_all_sessions_together_keep_so_much_and_the_oldest_of_who_has_most_goes_first() -> None:
+    total, (modest, greedy, *others) = sharing(8)
+    part = TOTAL_LIMIT_BYTES // 8
+    small = answered(modest, b"x" * 10, is_read=False)
+    kept = [answered(greedy, b"x" * part, is_read=False) for _ in range(2)]
+    for each in others:
+        answered(each, b"x" * part, is_read=False)
+    assert total.size == 10 + 7 * part
+    # It has most by now, and its oldest makes room; nobody else loses anything.
+    assert greedy.stream(kept[0]) is None and greedy.stream(kept[1])
+    assert modest.stream(small) and all(each.stream(1) for each in others)
+
+
+def test_what_has_just_ended_is_kept_whatever_the_others_keep() -> None:
+    total, (one, other) = sharing(2)
+    first = answered(one, b"x" * TOTAL_LIMIT_BYTES, is_read=False)
+    last = answered(other, b"x" * (TOTAL_LIMIT_BYTES + 1), is_read=False)
+    assert one.stream(first) is None and other.stream(last)
+    assert total.size == TOTAL_LIMIT_BYTES + 1
+
+
+def test_what_is_not_kept_any_more_takes_nothing_from_the_others() -> None:
+    total, (one, two, three, four) = sharing(4)
+    one.forget(answered(one, b"x" * 100))
+    stream = two.stream(answered(two, b"x" * 100))
+    assert stream and total.size == 100
+    two.abandon(stream)
+    answered(three, b"x" * 100)
+    three.sweep()
+    three.sweep()
+    assert total.size == 0
+    answered(four, b"x" * 100, is_read=False)
+    late = four.begin()
+    four.end_all()
+    # The session is over when its last call ends.
+    four.answer(late, b"x" * 100)
+    assert total.size == 0 and not total._keepers
 
 
 def test_what_its_client_cannot_come_back_for_is_not_kept() -> None:

@@ -4,19 +4,15 @@ A message goes on exactly one stream. Knows nothing of HTTP itself.
 """
 
 import itertools
-from collections import OrderedDict
 
 from hearth.errors import HearthError
 from hearth.mcp import answers
 from hearth.server.http import event_ids
+from hearth.server.http.finished import Finished, Total
 from hearth.server.http.kept import Book
 from hearth.server.http.streams import Stream
 from hearth.wire import json
 
-# Streams of requests that were answered: their clients may come back for what they have not read, or what was on its
-# way to them when the connection broke.
-FINISHED_LIMIT = 64
-FINISHED_LIMIT_BYTES = 16 * 1024 * 1024
 # Of what is told to a later daemon the answers go nowhere: no stream has this number.
 REPLAYED = -1
 
@@ -25,12 +21,14 @@ class HttpOutlet:
     """The outlet of one session. `limit` is of the bytes that wait for a reader of one stream.
 
     `resumable`: clients may come back for what they missed. `book`: they may also do so after the daemon's end.
-    `id` is how they name the session.
+    `id` is how they name the session. `total` is what all sessions keep for them.
     """
 
     hears_of_owner = False
 
-    def __init__(self, limit: int, resumable: bool, book: Book | None = None, id: str = "") -> None:
+    def __init__(
+        self, limit: int, resumable: bool, book: Book | None = None, id: str = "", total: Total | None = None
+    ) -> None:
         self._limit = limit
         self._resumable = resumable
         self._book = book
@@ -40,9 +38,7 @@ class HttpOutlet:
         self._messages: dict[int, json.Message] = {}
         self._tags = itertools.count(1)
         self._streams: dict[int, Stream] = {}
-        self._finished: OrderedDict[int, Stream] = OrderedDict()
-        # Those of them that were there already when somebody last looked.
-        self._old: set[int] = set()
+        self._finished = Finished(total or Total())
         # For what no request is the reason of; its number is 0.
         self.general = Stream(0, limit, resumable)
         # Where everything goes, for clients of the oldest revision: they have one stream.
@@ -99,21 +95,18 @@ class HttpOutlet:
     def forget(self, tag: int) -> None:
         """Its client has everything, or wants nothing more."""
         self._streams.pop(tag, None)
-        self._finished.pop(tag, None)
+        self._finished.drop(tag)
         self._messages.pop(tag, None)
         self.attended.discard(tag)
 
     def abandon(self, stream: Stream) -> None:
         """Its client has gone, and cannot come back: what becomes of the request is told to nobody."""
         stream.abandoned = True
-        self._finished.pop(stream.number, None)
+        self._finished.drop(stream.number)
 
     def sweep(self) -> None:
         """Forget what was read to its end some time ago: nobody has come back for it."""
-        for tag in self._old:
-            if tag in self._finished and not self._finished[tag].waiting:
-                del self._finished[tag]
-        self._old = set(self._finished)
+        self._finished.sweep()
 
     def end_standing(self) -> None:
         """End what would go on for ever; requests that are being answered are."""
@@ -129,6 +122,7 @@ class HttpOutlet:
                 stream.add(_unanswered(stream))
             stream.end()
         self.general.end()
+        self._finished.close()
 
     # --- for the hub
 
@@ -154,15 +148,7 @@ class HttpOutlet:
         stream.end()
         del self._streams[tag]
         if not stream.abandoned:
-            self._finished[tag] = stream
-            if len(self._finished) > 1:
-                self._trim()
-
-    def _trim(self) -> None:
-        size = sum(stream.size for stream in self._finished.values())
-        while len(self._finished) > FINISHED_LIMIT or (size > FINISHED_LIMIT_BYTES and len(self._finished) > 1):
-            _, oldest = self._finished.popitem(last=False)
-            size -= oldest.size
+            self._finished.add(stream)
 
     def _note(self, tag: int, keep: str | None, drop: str | None) -> None:
         message = self._messages.pop(tag, None)

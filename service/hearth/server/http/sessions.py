@@ -13,6 +13,7 @@ from typing import TypeVar
 from hearth.errors import MessageError, Refused
 from hearth.hub.hub import Hub
 from hearth.hub.sessions import Session
+from hearth.server.http.finished import Total
 from hearth.server.http.kept import Book, KeptSessions, Record
 from hearth.server.http.outlets import REPLAYED, HttpOutlet
 from hearth.server.http.who import Who
@@ -103,6 +104,8 @@ class HttpSessions:
         self._kept = kept
         self._legacy: dict[str, HttpSession] = {}
         self._modern: dict[Who, HttpSession] = {}
+        # What is kept for clients who come back.
+        self._total = Total()
         self._has_told = False
 
     def __iter__(self) -> Iterator[HttpSession]:
@@ -184,7 +187,7 @@ class HttpSessions:
         self._make_room(most)
         if len(self._legacy) + len(self._modern) >= most:
             raise Refused(f"{most} sessions are open already (max_connections)")
-        outlet = HttpOutlet(bytes_limit, id is not None, book, id or "")
+        outlet = HttpOutlet(bytes_limit, id is not None, book, id or "", self._total)
         session = self._hub.open_session(outlet, "http", who.server, mode=who.mode)
         session.role, session.agent_id = who.role, who.agent
         found = HttpSession(self._hub, who, session, outlet, self._now, book)
