@@ -51,10 +51,11 @@ STATUSES = ("SUCCESS", "FAILURE", "WARNING")
 
 
 class Scenario(NamedTuple):
-    """How one scenario went: the number of checks by their outcome."""
+    """How one scenario went: the number of checks by their outcome, and the ids of those that warn."""
 
     name: str
     outcomes: Counter[str]
+    warned: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -145,12 +146,29 @@ def _read(path: Path) -> Scenario:
     for check in checks:
         if check["status"] in ("FAILURE", "WARNING") and not name.startswith(NOT_OFFERED):
             print(f"{check['status']} {name}: {check['id']}: {check.get('errorMessage')}")
-    return Scenario(name, Counter(check["status"] for check in checks))
+    warned = tuple(check["id"] for check in checks if check["status"] == "WARNING")
+    return Scenario(name, Counter(check["status"] for check in checks), warned)
 
 
 def unproven(scenarios: list[Scenario]) -> list[Scenario]:
     """Those of what Hearth offers that prove nothing."""
     return [each for each in scenarios if each.is_ours and each.is_empty]
+
+
+def troubles(results: dict[str, list[Scenario]]) -> dict[str, list[str]]:
+    """The scenarios that are not as they have to be, by what is wrong with them."""
+    every = [each for found in results.values() for each in found]
+    names = {each.name for each in every}
+    return {
+        "failed": [each.name for each in every if each.failed and each.is_ours],
+        "not run": [name for name in ALSO if name not in names],
+        "without any check": [each.name for each in unproven(every) if each.name not in NOTHING_TO_CHECK],
+    }
+
+
+def _warnings(scenarios: list[Scenario]) -> str:
+    found = [f"`{id}` of {each.name}" for each in scenarios for id in each.warned]
+    return f"Warnings: {', '.join(found) or 'none'}."
 
 
 def page(results: dict[str, list[Scenario]]) -> str:
@@ -165,7 +183,8 @@ def page(results: dict[str, list[Scenario]]) -> str:
     for revision, scenarios in results.items():
         passed = sum(each.outcomes["SUCCESS"] for each in scenarios)
         failed = sum(each.outcomes["FAILURE"] for each in scenarios if each.is_ours)
-        lines += ["", f"## {revision}", "", f"{passed} checks passed, {failed} failed without the tasks extension.", ""]
+        lines += ["", f"## {revision}", "", f"{passed} checks passed, {failed} failed without the tasks extension."]
+        lines += [_warnings(scenarios), ""]
         for each in unproven(scenarios):
             lines += [f"`{each.name}` checks nothing here: {NOTHING_TO_CHECK.get(each.name, 'nobody knows why')}.", ""]
         lines += ["| scenario | passed | failed | warnings |", "| --- | --- | --- | --- |"]
@@ -191,18 +210,15 @@ def main() -> int:
             forwarding = Forwarding(scratch.socket)
             results[revision] = play(f"http://127.0.0.1:{forwarding.port}/mcp/fixture", revision)
             forwarding.close()
-    wrong = [each.name for found in results.values() for each in found if each.failed and each.is_ours]
-    empty = [each.name for found in results.values() for each in unproven(found) if each.name not in NOTHING_TO_CHECK]
-    missing = [name for name in ALSO if not any(name == each.name for found in results.values() for each in found)]
     for revision, found in results.items():
         passed = sum(each.outcomes["SUCCESS"] for each in found)
         print(f"{revision}: {len(found)} scenarios, {passed} checks passed")
     text = page(results)
     if write:
         PAGE.write_text(text, "utf-8")
-    troubles = {"failed": wrong, "not run": missing, "without any check": empty}
-    if any(troubles.values()):
-        print("; ".join(f"{what}: {', '.join(names) or 'none'}" for what, names in troubles.items()))
+    wrong = troubles(results)
+    if any(wrong.values()):
+        print("; ".join(f"{what}: {', '.join(names) or 'none'}" for what, names in wrong.items()))
         return 1
     if PAGE.read_text("utf-8") != text:
         print("docs/conformance.md says something else: look at it, and write it anew with WRITE=--write")
