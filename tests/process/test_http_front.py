@@ -59,6 +59,27 @@ def test_progress_comes_on_the_stream_of_its_call(home: Scratch) -> None:
     assert len(set(ids)) == len(ids)
 
 
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
+def test_clients_of_the_one_revision_that_has_it_are_told_first_where_and_when_to_resume(
+    home: Scratch, version: str
+) -> None:
+    client = LegacyHttp(home)
+    client.open(version)
+    got = client.call("count__read", meta={"progressToken": "p"}, key="k", delay=200, steps=2)
+    first = [got.line(), got.line(), got.line()]
+    if version == "2025-11-25":
+        assert first[0].startswith("id: ") and first[1:] == ["retry: 1000", "data:"]
+    else:
+        assert first[0] == "event: message" and first[1].startswith("id: ") and "progress" in first[2]
+
+
+def test_a_modern_stream_has_no_ids_and_is_not_collected_on_its_way(home: Scratch) -> None:
+    got = ModernHttp(home).call("count__read", meta={"progressToken": "p"}, key="k", delay=200, steps=2)
+    assert got.is_stream and got.headers["x-accel-buffering"] == "no"
+    events = list(got.events())
+    assert len(events) == 3 and {event.id for event in events} == {None}
+
+
 def test_a_client_that_lost_its_stream_gets_the_rest_once_when_it_comes_back(home: Scratch) -> None:
     client = LegacyHttp(home)
     client.open()

@@ -45,7 +45,9 @@ def bearer(scratch: Scratch) -> dict[str, str]:
 
 def test_whoever_has_the_token_is_served_and_nobody_else(scratch: Scratch) -> None:
     client = ModernHttp(scratch, address=serve(scratch))
-    for given in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {token(scratch)}"}):
+    own = token(scratch)
+    near_misses = ("", "Bearer", "Bearer ", "Bearer wrong", f"Bearer {own[:-1]}", f"Bearer {own}x", f"Basic {own}", own)
+    for given in ({}, *({"Authorization": each} for each in near_misses)):
         got = client.post("tools/list", headers=given)
         assert (got.status, got.headers["www-authenticate"]) == (401, 'Bearer realm="hearth"')
     assert client.post("tools/list", headers=bearer(scratch)).status == 200

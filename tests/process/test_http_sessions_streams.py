@@ -9,7 +9,7 @@ import pytest
 from hearth.server.http.finished import STREAMS_LIMIT
 from process.corners import Stage
 from process.daemon import Scratch, server
-from process.http_clients import Connection, Event, LegacyHttp, Message
+from process.http_clients import Connection, Event, LegacyHttp, Message, ModernHttp
 from process.http_sessions import ENDS, End, go_out, kill, said, told
 from process.kernel import until
 
@@ -91,6 +91,18 @@ def test_a_result_that_is_cut_in_its_middle_comes_whole(stage: Stage, seed: int)
     # Nearly nothing of it is read, or a part, or all but the end, or all.
     messages = dropping.read((1, LARGE // 3, LARGE - chance.randrange(200), LARGE + 1000))
     assert [said(each) for each in messages[1:]] == [text]
+
+
+def test_all_that_was_on_its_way_when_the_connection_broke_comes_again(counting: LegacyHttp, shared: Scratch) -> None:
+    """However many pieces it went out in, into buffers that nobody has read."""
+    events = counting.call("count__read", meta={"progressToken": "p"}, key="k", delay=400, steps=STEPS).events()
+    first = next(events)
+    # What is due later is answered later: by then everything has gone out.
+    assert ModernHttp(shared).call("count__read", key="after", delay=800).status == 200
+    counting.close()
+    messages = counting.request("GET", headers={"Last-Event-ID": first.id or ""}).messages()
+    assert [each["params"]["progress"] for each in messages[:-1]] == list(range(1, STEPS + 1))
+    assert said(messages[-1]) == "read k"
 
 
 def test_who_has_read_a_stream_to_its_end_is_not_sent_an_empty_one(counting: LegacyHttp) -> None:

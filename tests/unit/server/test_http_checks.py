@@ -119,5 +119,22 @@ def test_what_is_declared_to_be_json(content_type: str, is_json: bool) -> None:
     assert checks.is_json(content_type) is is_json
 
 
+def test_an_answer_is_shared_with_the_one_origin_that_asked() -> None:
+    assert dict(checks.shared_with("https://app.example")) == {
+        b"access-control-allow-origin": b"https://app.example",
+        b"access-control-expose-headers": b"Mcp-Session-Id, Retry-After, WWW-Authenticate",
+        b"vary": b"Origin",
+    }
+
+
+def test_a_browser_that_asks_first_is_told_all_that_it_may_send() -> None:
+    told = dict(checks.preflight({"access-control-request-headers": "authorization, mcp-method"}))
+    assert told[b"access-control-allow-headers"] == b"authorization, mcp-method"
+    assert told[b"access-control-allow-methods"] == b"GET, POST, DELETE, OPTIONS"
+    # It need not ask again for each request.
+    assert int(told[b"access-control-max-age"]) > 0
+    assert b"access-control-allow-headers" not in dict(checks.preflight({}))
+
+
 def test_a_header_that_is_repeated_has_both_values() -> None:
     assert checks.headers_of([(b"a", b"1"), (b"b", b"2"), (b"a", b"3")]) == {"a": "1, 3", "b": "2"}

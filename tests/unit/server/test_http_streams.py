@@ -124,6 +124,8 @@ def test_a_reader_that_is_too_far_behind_loses_the_stream() -> None:
     assert taken(stream, reader) == []
     newer = object()
     stream.attach(newer)
+    # Nothing of it is held for somebody who may never come.
+    assert stream.size == 0 and not stream.has(0)
     stream.add(b"z")
     assert taken(stream, newer) == [b"z"]
 
