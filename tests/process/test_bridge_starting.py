@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from process.kernel import is_gone
 from process.scripted_daemon import BridgeProcess, Stage, client_environment, end_daemon, eventually, stage
 
 
@@ -32,6 +33,11 @@ def refused(bridge: BridgeProcess, id: object = 1) -> str:
 def initialize(id: int = 1) -> dict[str, Any]:
     params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     return {"jsonrpc": "2.0", "id": id, "method": "initialize", "params": params}
+
+
+def parent_of(pid: int) -> int:
+    """Its parent's pid, by Linux."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def daemon_id(answer: dict[str, Any]) -> str:
@@ -59,6 +65,24 @@ def test_a_daemon_that_was_killed_is_started_again(scene: Stage) -> None:
     os.kill(pid, signal.SIGKILL)
     bridge.send(initialize(2))
     assert daemon_id(bridge.read()) != first
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the watcher is Linux's")
+def test_a_daemon_whose_watcher_was_killed_goes_out_and_is_started_again(scene: Stage) -> None:
+    bridge = scene.bridge()
+    bridge.send(initialize())
+    first = daemon_id(bridge.read())
+    registry = scene.home / "mcp" / "mcp" / "daemon.json"
+    pid = json.loads(registry.read_text())["pid"]
+    os.kill(parent_of(pid), signal.SIGKILL)
+    eventually(lambda: is_gone(pid))
+    said = (scene.home / ".local" / "state" / "hearth" / "logs" / "mcp.log").read_text()
+    assert "going out: SIGTERM" in said and said.endswith("gone out\n")
+    assert not registry.exists()
+    # The bridge was told that somebody has ended it: it comes back with what its client asks next.
+    bridge.send(initialize(2))
+    assert daemon_id(bridge.read()) != first
+    assert not is_gone(json.loads(registry.read_text())["pid"])
 
 
 def test_with_only_the_variables_that_clients_pass_on_it_works(scene: Stage) -> None:
