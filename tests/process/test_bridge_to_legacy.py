@@ -196,12 +196,13 @@ def test_refusals_are_answers() -> None:
         assert "text/html" in bridge.call("page")["error"]["message"]
 
 
-def test_whoever_is_told_to_end_gives_its_session_back() -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_whoever_is_told_to_end_gives_its_session_back(number: signal.Signals) -> None:
     with LegacySite() as site, bridge_to(site.url) as bridge:
         bridge.open()
         bridge.call("echo", text="x")
-        bridge.child.send_signal(signal.SIGTERM)
-        assert bridge.wait() == -signal.SIGTERM
+        bridge.child.send_signal(number)
+        assert bridge.wait() == -number
         assert len(site.deleted) == 1
 
 

@@ -59,3 +59,9 @@ def _leave_on_signals(carrier: Carrier) -> None:
     signal(SIGTERM, leave)
     if getsignal(SIGINT) is default_int_handler:
         signal(SIGINT, leave)
+    if sys.platform != "win32":
+        from _signal import SIGHUP
+
+        # The client's terminal was closed; nohup(1) has that ignored, which is to stay.
+        if getsignal(SIGHUP) == SIG_DFL:
+            signal(SIGHUP, leave)
