@@ -43,11 +43,14 @@ _TRY_LATER = frozenset({409, 429})
 
 def pause(failures: int, retry: int | None) -> float:
     """How long to wait before the next connection. What the server says counts; at zero it would never end."""
-    if retry is not None:
-        return min(max(retry / 1000, 0.01), LONGEST_RETRY_SECONDS)
     longest = min(FIRST_PAUSE_SECONDS * 2.0 ** min(failures, 16), LONGEST_PAUSE_SECONDS)
     # All clients of a server that restarts would come back at the same moment.
-    return longest * (1 - os.urandom(1)[0] / 510)
+    own = longest * (1 - os.urandom(1)[0] / 510)
+    if retry is None:
+        return own
+    asked = min(max(retry / 1000, 0.01), LONGEST_RETRY_SECONDS)
+    # It may be gone for the night since it said so.
+    return asked if failures <= RESUME_ATTEMPTS else max(asked, own)
 
 
 class Events:

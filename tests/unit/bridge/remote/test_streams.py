@@ -20,6 +20,11 @@ def test_the_server_has_a_say_within_bounds() -> None:
     assert pause(0, 10**9) == LONGEST_RETRY_SECONDS
 
 
+def test_a_server_that_is_gone_has_none() -> None:
+    assert LONGEST_PAUSE_SECONDS / 2 <= pause(1000, 0) <= LONGEST_PAUSE_SECONDS
+    assert pause(1000, 10**9) == LONGEST_RETRY_SECONDS
+
+
 def acknowledgement(**notifications: Any) -> Message:
     [found], _ = read(json.dumps({"method": "x", "params": {"notifications": notifications}}).encode())
     return found
