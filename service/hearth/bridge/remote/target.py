@@ -116,5 +116,8 @@ def _host_and_port(authority: str) -> tuple[str, int | None]:
     if digits and not (digits.isascii() and digits.isdigit() and 0 < int(digits) < 65536):
         raise BadTarget(f"has the port {digits!r}, which is none")
     if not host.isascii():
-        host = host.encode("idna").decode("ascii")
+        try:
+            host = host.encode("idna").decode("ascii")
+        except UnicodeError as exc:
+            raise BadTarget("has a host that is no name") from exc
     return host, int(digits) if digits else None

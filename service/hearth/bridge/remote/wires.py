@@ -173,10 +173,12 @@ def _connect_tcp(host: str, port: int) -> socket:
     """The first address that takes a connection. As bytes: text would load the tables of international names."""
     problem: OSError = gaierror(0, "it has no address")
     deadline = monotonic() + CONNECT_SECONDS
-    for family, kind, protocol, _, address in getaddrinfo(host.encode("ascii"), port, 0, SOCK_STREAM):
+    found = getaddrinfo(host.encode("ascii"), port, 0, SOCK_STREAM)
+    for left, (family, kind, protocol, _, address) in zip(range(len(found), 0, -1), found, strict=True):
         sock = socket(family, kind, protocol)
         try:
-            sock.settimeout(max(0.1, deadline - monotonic()))
+            # One that nothing comes back from, as where IPv6 leads nowhere, must leave the others their time.
+            sock.settimeout(max(0.1, (deadline - monotonic()) / left))
             sock.connect(address)
             _keep_alive(sock)
             return sock

@@ -5,7 +5,38 @@ from pathlib import Path
 
 import pytest
 
-from hearth.bridge.remote.wires import WRITE_BYTES, Wire, reason
+from hearth.bridge.remote import wires
+from hearth.bridge.remote.target import Target
+from hearth.bridge.remote.wires import CONNECT_SECONDS, WRITE_BYTES, Wire, reason
+
+
+def test_an_address_that_nothing_comes_back_from_leaves_the_others_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, given = 1000.0, []
+
+    class Lost:
+        """A socket to nowhere."""
+
+        def __init__(self, *_: object) -> None:
+            self._seconds = 0.0
+
+        def settimeout(self, seconds: float) -> None:
+            self._seconds = seconds
+
+        def connect(self, address: object) -> None:
+            nonlocal now
+            now += self._seconds
+            given.append(self._seconds)
+            raise TimeoutError("timed out")
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(wires, "getaddrinfo", lambda *_: [(0, 0, 0, "", ("x", number)) for number in range(4)])
+    monkeypatch.setattr(wires, "socket", Lost)
+    monkeypatch.setattr(wires, "monotonic", lambda: now)
+    with pytest.raises(TimeoutError):
+        wires.connect(Target("http://x/mcp", ""))
+    assert given == [CONNECT_SECONDS / 4] * 4
 
 
 def test_a_large_request_is_written_in_pieces_that_each_have_their_time() -> None:
