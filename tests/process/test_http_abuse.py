@@ -193,10 +193,11 @@ def test_who_shows_no_token_and_says_nothing_is_late(hurried: Scratch) -> None:
     assert status(door.talk(b"\r\n\r\n")) == 408
 
 
-def test_an_empty_line_does_not_stop_the_clock(door: Door) -> None:
-    def one_answer(sock: socket.socket) -> None:
-        assert sock.recv(65536).endswith(b'{"status":"ok"}')
+def one_answer(sock: socket.socket) -> None:
+    assert sock.recv(65536).endswith(b'{"status":"ok"}')
 
+
+def test_an_empty_line_does_not_stop_the_clock(door: Door) -> None:
     # Between two requests there is more time, but nobody is about to send one.
     assert status(door.talk(GET + b"\r\n", one_answer, b"\r\n")) == 408
     assert door.serves()
@@ -272,6 +273,43 @@ def test_what_is_too_much_is_told_so(open_door: Door, code: int, data: bytes) ->
     said = open_door.talk(data)
     assert status(said) == code
     assert b"100 Continue" not in said and open_door.serves()
+
+
+PAGE = b"Origin: http://localhost:5173\r\n"
+MANY = b"".join(b"X-%d: y\r\n" % number for number in range(300)) + b"\r\n"
+
+
+def shared_with(said: bytes) -> list[bytes]:
+    """What a browser goes by before it lets a page read the answer."""
+    head = said.partition(b"\r\n\r\n")[0].lower().split(b"\r\n")
+    return [line for line in head if line.startswith((b"access-control-allow-origin", b"vary"))]
+
+
+def test_a_page_that_is_let_in_may_read_what_was_too_much(open_door: Door) -> None:
+    first, chunks = HEAD + PAGE, b"ffff\r\n%b\r\n" % (b" " * 0xFFFF) * 2
+    for code, data in (
+        (413, first + b"Content-Length: 100001\r\n\r\n"),
+        (413, first + b"Transfer-Encoding: chunked\r\n\r\n" + chunks),
+        (413, first + b"Content-Length: 100001\r\n\r\n" + b" " * 100_001 + GET + b"\r\n"),
+        (431, first + MANY),
+    ):
+        said = open_door.talk(data)
+        assert status(said) == code
+        assert shared_with(said) == [b"access-control-allow-origin: http://localhost:5173", b"vary: origin"]
+    foreign = PAGE.replace(b"localhost:5173", b"evil.example")
+    renamed = HEAD.replace(b"localhost", b"evil.example") + PAGE
+    for data in (HEAD + foreign + MANY, renamed + MANY, HEAD + MANY, HEAD + MANY[:-2] + PAGE + b"\r\n"):
+        said = open_door.talk(data)
+        assert (status(said), shared_with(said)) == (431, [])
+
+
+def test_a_page_that_is_let_in_may_read_that_it_was_late(door: Door) -> None:
+    said = door.talk(HEAD + PAGE + b"Content-Length: 10\r\n\r\n")
+    assert (status(said), len(shared_with(said))) == (408, 2)
+
+    # Of what follows, nothing is known.
+    said = door.talk(GET + PAGE + b"\r\n", one_answer, b"\r\n")
+    assert (status(said), shared_with(said)) == (408, [])
 
 
 # --- what is no request

@@ -6,7 +6,7 @@ and a time.
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from hearth.hub.sessions import Session
-from hearth.server.http import responses
+from hearth.server.http import checks, responses
 from hearth.server.tally import TALLY
 
 if TYPE_CHECKING:
@@ -287,8 +287,11 @@ class HttpConnection(HttpToolsProtocol):
         """Refuse what is being read; behind another request without a word, which would be taken for its answer."""
         self.refuse(status, reason, is_told=not self._is_behind)
 
-    def refuse(self, status: int, reason: str, is_told: bool = True) -> None:
-        """Say what is wrong with a request that has not been answered, and end the connection."""
+    def refuse(self, status: int, reason: str, is_told: bool = True, headers: Mapping[str, str] | None = None) -> None:
+        """Say what is wrong with a request that has not been answered, and end the connection.
+
+        `headers` are its own, if it is not the one that is being read.
+        """
         if self._refused:
             return
         self._refused = True
@@ -302,12 +305,19 @@ class HttpConnection(HttpToolsProtocol):
             cycle.disconnected = True
         if not self.transport.is_closing() and is_told and not begun and not answered:
             body = responses.reason(reason)
-            self.transport.write(
-                STATUS_LINE[status]
-                + b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
-                + body
-            )
+            head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n" % len(body)
+            shared = b"".join([b"%b: %b\r\n" % header for header in self._shared_with(headers)])
+            self.transport.write(STATUS_LINE[status] + head + shared + b"\r\n" + body)
         self.transport.close()
+
+    def _shared_with(self, headers: Mapping[str, str] | None) -> responses.Headers:
+        """What lets a page read the answer, if it is one that is let in, as far as its headers have come."""
+        if headers is None:
+            headers = checks.headers_of(self.headers) if self._is_partial else {}
+        config, origin = self.front.steward.config, headers.get("origin")
+        if origin is None or checks.refused_address(headers, config.http_hosts, config.http_origins, self.own_address):
+            return []
+        return checks.shared_with(origin)
 
     # --- a client that does not read
 

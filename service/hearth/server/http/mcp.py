@@ -113,7 +113,7 @@ async def read_body(request: "Request") -> bytes | None:
     declared = request.headers.get("content-length", "")
     too_large = TooLarge(f"the body is over the limit of {limit} bytes (message_limit)")
     if declared.isdigit() and int(declared) > limit:
-        request.connection.refuse(413, str(too_large))
+        request.connection.refuse(413, str(too_large), headers=request.headers)
         return None
     pieces, size = [], 0
     while True:
@@ -123,7 +123,7 @@ async def read_body(request: "Request") -> bytes | None:
         pieces.append(part["body"])
         size += len(part["body"])
         if size > limit:
-            request.connection.refuse(413, str(too_large))
+            request.connection.refuse(413, str(too_large), headers=request.headers)
             return None
         if not part["more_body"]:
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
