@@ -195,6 +195,41 @@ class ModernHttp(HttpClient):
         return self.post("tools/call", params if meta is None else {**params, "_meta": meta}, id)
 
 
+class OldHttp(HttpClient):
+    """A session of the oldest revision: one stream, and an address to post to."""
+
+    def __init__(self, scratch: Scratch) -> None:
+        super().__init__(scratch, "/sse")
+        self.stream = self.request("GET", headers={"Accept": "text/event-stream"})
+        assert self.stream.line() == "event: endpoint"
+        self.path = self.stream.line().removeprefix("data: ")
+        assert self.stream.line() == ""
+        self.events = self.stream.events()
+
+    def post(self, method: str, params: Message | None = None, id: object = 1) -> Response:
+        """What it is answered with is only that it has come."""
+        return self.request(
+            "POST", {"jsonrpc": "2.0", "id": id, "method": method, "params": params or {}}, path=self.path
+        )
+
+    def call(self, tool: str, id: object = 1, **arguments: object) -> Response:
+        return self.post("tools/call", {"name": tool, "arguments": arguments}, id)
+
+    def open(self) -> Message:
+        """`initialize`. The result."""
+        client = {"name": "o", "version": "1"}
+        params = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": client}
+        assert self.post("initialize", params, 0).status == 202
+        result: Message = self.next()["result"]
+        return result
+
+    def next(self) -> Message:
+        """The next message on its stream."""
+        message = next(self.events).message
+        assert message is not None
+        return message
+
+
 def port_of(scratch: Scratch) -> tuple[str, int]:
     """Where the daemon, which was started with `--http`, listens."""
     [url] = scratch.status()["http"]

@@ -329,24 +329,6 @@ def test_an_address_with_a_slash_at_its_end_is_the_same(home: Scratch) -> None:
     assert said(ModernHttp(home, "/mcp/").call("echo__echo", text="slash").json()) == "slash"
 
 
-def test_the_oldest_clients_have_one_stream_and_an_address_to_post_to(home: Scratch) -> None:
-    client = HttpClient(home, "/sse")
-    events = client.request("GET", headers={"Accept": "text/event-stream"})
-    assert events.line() == "event: endpoint"
-    path = events.line().removeprefix("data: ")
-    assert events.line() == ""
-    stream = events.events()
-    params = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "o", "version": "1"}}
-    opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
-    assert client.request("POST", opening, path=path).status == 202
-    answer = next(stream).message
-    assert answer is not None and answer["result"]["protocolVersion"] == "2024-11-05"
-    call = {"name": "echo__echo", "arguments": {"text": "old"}}
-    client.request("POST", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}, path=path)
-    answer = next(stream).message
-    assert answer is not None and said(answer) == "old"
-
-
 def test_a_quiet_session_does_not_hold_the_daemon(scratch: Scratch) -> None:
     scratch.configure({"echo": server("echo")}, idle_timeout=0.5)
     daemon = scratch.start()

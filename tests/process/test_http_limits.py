@@ -12,7 +12,17 @@ import pytest
 from process.batches import Bridged
 from process.clients import Client, Message
 from process.daemon import Scratch, server
-from process.http_clients import BOTH, Connection, HttpClient, LegacyHttp, ModernHttp, Response, bearer, port_of
+from process.http_clients import (
+    BOTH,
+    Connection,
+    HttpClient,
+    LegacyHttp,
+    ModernHttp,
+    OldHttp,
+    Response,
+    bearer,
+    port_of,
+)
 from process.kernel import pids_at_home, until
 from process.stdio_server import StdioServer
 
@@ -394,13 +404,9 @@ def test_beginning_sessions_is_limited_for_all_together(scratch: Scratch, path: 
 
 def test_the_oldest_clients_are_limited_too(scratch: Scratch) -> None:
     start(scratch, **RATE)
-    client = HttpClient(scratch, "/sse")
-    stream = client.request("GET")
-    assert stream.line() == "event: endpoint"
-    path = stream.line().removeprefix("data: ")
-    ping = {"jsonrpc": "2.0", "id": 7, "method": "ping"}
-    assert client.request("POST", ping, path=path).status == 202
-    got = first_refused(lambda: client.request("POST", ping, path=path))
+    client = OldHttp(scratch)
+    assert client.post("ping").status == 202
+    got = first_refused(lambda: client.post("ping"))
     assert reason(got.json()) == "rate_limit" and got.headers["retry-after"] == "1"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from process.corners import Actor, Stage
 from process.daemon import COMMAND, Daemon, Scratch, handing_over, server
-from process.http_clients import HttpClient, LegacyHttp, Message
+from process.http_clients import LegacyHttp, Message
 from process.http_sessions import ENDS, End, echoes, files, go_out, http_sessions, kill, said, told
 
 EACH_END = pytest.mark.parametrize("end", ENDS)
@@ -346,23 +346,6 @@ def test_a_server_that_is_no_longer_there_has_no_sessions(scratch: Scratch) -> N
     scratch.configure({"echo": server("echo")})
     scratch.control().control("reload")
     assert client.post("ping").status == 200
-
-
-def test_a_session_of_the_oldest_revision_ends_with_its_stream(scratch: Scratch) -> None:
-    daemon = start(scratch)
-    client = HttpClient(scratch, "/sse")
-    events = client.request("GET", headers={"Accept": "text/event-stream"})
-    assert events.line() == "event: endpoint"
-    path = events.line().removeprefix("data: ")
-    params = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "o", "version": "1"}}
-    opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
-    assert client.request("POST", opening, path=path).status == 202
-    assert events.line() == ""
-    assert next(events.events()).message
-    assert files(scratch) == []
-    go_out(daemon)
-    scratch.start()
-    assert client.request("POST", opening, path=path).status == 404
 
 
 def test_those_that_were_used_longest_ago_make_room_and_come_back(scratch: Scratch) -> None:

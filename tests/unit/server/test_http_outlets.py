@@ -142,3 +142,20 @@ def test_lines_that_the_hub_wants_kept_are_and_those_that_are_replayed_not_again
     outlet.finish(outlet.begin(), drop="logLevel")
     found = kept.read("id")
     assert found and found.lines == {}
+
+
+def test_the_one_stream_of_the_oldest_clients_ends_with_the_last_answer_that_is_due_on_it() -> None:
+    outlet = HttpOutlet(LIMIT, resumable=True)
+    outlet.is_single = True
+    first, second, notice = outlet.begin(), outlet.begin(), outlet.begin()
+    outlet.answer(first, b"{}")
+    outlet.end_standing()
+    outlet.finish(notice)
+    assert not outlet.general.ended
+    outlet.answer(second, b"{}")
+    assert outlet.general.ended
+    # Where each request has a stream of its own nothing is due on this one.
+    outlet = HttpOutlet(LIMIT, resumable=True)
+    outlet.begin()
+    outlet.end_standing()
+    assert outlet.general.ended

@@ -280,7 +280,8 @@ def _session(request: "Request", id: bytes | None = None) -> HttpSession:
         found = request.front.sessions.resume(_session_id(request), request.who)
     except Refused as exc:
         raise Rejected(503, exc, id) from exc
-    if found is None:
+    # What is asked in a session of the oldest revision is answered on its one stream, and not here.
+    if found is None or found.outlet.is_single:
         raise _no_session()
     return found
 

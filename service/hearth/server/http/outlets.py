@@ -43,6 +43,8 @@ class HttpOutlet:
         self.general = Stream(0, limit, resumable)
         # Where everything goes, for clients of the oldest revision: they have one stream.
         self.is_single = False
+        # The general stream ends as soon as nobody waits for an answer on it.
+        self._is_ending = False
         # Streams that go on after their request was dealt with.
         self.attended: set[int] = set()
 
@@ -113,7 +115,12 @@ class HttpOutlet:
         for tag in self.attended:
             if tag in self._streams:
                 self._streams[tag].end()
-        self.general.end()
+        self._is_ending = True
+        self._end_general()
+
+    def _end_general(self) -> None:
+        if self._is_ending and not (self.is_single and self._streams.keys() - self.attended):
+            self.general.end()
 
     def end_all(self) -> None:
         """Nothing more will be said, but to those who still wait for an answer that there is none."""
@@ -130,6 +137,7 @@ class HttpOutlet:
         if self.is_single:
             self.general.add(payload)
             self._streams.pop(tag, None)
+            self._end_general()
             return
         # First: whoever has the answer may rely on what was set.
         self._note(tag, keep, drop)
@@ -149,6 +157,7 @@ class HttpOutlet:
         del self._streams[tag]
         if not stream.abandoned:
             self._finished.add(stream)
+        self._end_general()
 
     def _note(self, tag: int, keep: str | None, drop: str | None) -> None:
         message = self._messages.pop(tag, None)

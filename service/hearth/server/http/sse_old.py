@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from hearth.errors import Refused
 from hearth.server.http import mcp, responses
 from hearth.server.http.exchange import pump
+from hearth.server.http.sessions import HttpSession
 from hearth.wire import json
 
 if TYPE_CHECKING:
@@ -48,15 +49,14 @@ async def serve_message(request: "Request") -> None:
     if request.method != "POST":
         await request.refuse(405, f"{request.method} means nothing here", [(b"allow", b"POST")])
         return
-    found = request.front.sessions.find(request.query.get("session", [""])[0], request.who)
-    if found is None or not found.outlet.is_single:
-        await request.refuse(404, "there is no such session: open /sse first")
-        return
     try:
+        _session(request)
         mcp.check_body(request)
         body = await mcp.read_body(request)
         if body is None:
             return
+        # It may have ended meanwhile.
+        found = _session(request)
         message = mcp.parse(body)
     except mcp.Rejected as exc:
         await request.refuse(exc.status, str(exc))
@@ -71,3 +71,11 @@ async def serve_message(request: "Request") -> None:
         return
     request.front.hub.receive(found.session, found.outlet.begin(), message, resent=False, replay=False)
     await request.answer(202)
+
+
+def _session(request: "Request") -> HttpSession:
+    """The one that a message names. Raises Rejected."""
+    found = request.front.sessions.find(request.query.get("session", [""])[0], request.who)
+    if found is None or not found.outlet.is_single:
+        raise mcp.Rejected(404, Refused("there is no such session: open /sse first"))
+    return found

@@ -1,0 +1,97 @@
+"""HTTP+SSE of the oldest revision: what is answered comes on the one stream, which is the session."""
+
+import json
+import signal
+import socket
+
+import pytest
+
+from process.corners import Actor, Stage
+from process.daemon import Scratch, server
+from process.http_clients import HttpClient, LegacyHttp, OldHttp
+from process.http_sessions import files, go_out, said
+from process.kernel import BOUND_SECONDS, until
+
+
+@pytest.fixture
+def actor(stage: Stage) -> Actor:
+    found = stage.actor()
+    stage.start()
+    return found
+
+
+def test_the_oldest_clients_have_one_stream_and_an_address_to_post_to(scratch: Scratch) -> None:
+    scratch.configure({"echo": server("echo")})
+    scratch.start()
+    client = OldHttp(scratch)
+    assert client.open()["protocolVersion"] == "2024-11-05"
+    assert client.call("echo__echo", text="old").status == 202
+    assert said(client.next()) == "old"
+
+
+def test_a_session_ends_with_its_stream_and_that_with_the_daemon(scratch: Scratch) -> None:
+    scratch.configure({"echo": server("echo")})
+    daemon = scratch.start()
+    client = OldHttp(scratch)
+    client.open()
+    assert files(scratch) == []
+    go_out(daemon)
+    assert list(client.events) == []
+    scratch.start()
+    assert client.post("ping").status == 404
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_daemon_that_goes_out_answers_what_is_in_flight_first(stage: Stage, actor: Actor, is_lost: bool) -> None:
+    client = OldHttp(stage.scratch)
+    client.open()
+    client.call("puppet__act", id=7)
+    puppet, call = actor.next("tools/call")
+    stage.daemon.signal(signal.SIGTERM)
+    until(lambda: "going out" in stage.scratch.logged(), "the daemon is on its way out")
+    if is_lost:
+        # The server has died: that is the answer.
+        puppet.close()
+        assert client.next()["error"]["code"] == -32603
+    else:
+        puppet.say(call, "done")
+        answer = client.next()
+        assert (answer["id"], said(answer)) == (7, "done")
+    assert list(client.events) == []
+    assert stage.daemon.wait() == 0
+
+
+def test_a_message_that_comes_to_its_end_after_its_session_is_for_nobody(stage: Stage, actor: Actor) -> None:
+    client = OldHttp(stage.scratch)
+    client.open()
+    body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "puppet__act"}}).encode()
+    with socket.socket(socket.AF_UNIX) as late:
+        late.settimeout(BOUND_SECONDS)
+        late.connect(stage.scratch.socket)
+        head = (
+            f"POST {client.path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\nExpect: 100-continue\r\n"
+        )
+        late.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n")
+        assert late.recv(65536).startswith(b"HTTP/1.1 100 ")
+        client.close()
+        until(lambda: not stage.scratch.status()["sessions"], "the session has ended")
+        late.sendall(body)
+        assert late.recv(65536).startswith(b"HTTP/1.1 404 ")
+    assert stage.scratch.upstream("puppet")["pids"] == []
+
+
+def test_its_id_is_none_of_the_later_revisions(scratch: Scratch) -> None:
+    scratch.configure({"echo": server("echo")})
+    scratch.start()
+    client = OldHttp(scratch)
+    client.open()
+    other = HttpClient(scratch)
+    other.headers["Mcp-Session-Id"] = client.path.partition("=")[2]
+    assert other.request("POST", {"jsonrpc": "2.0", "id": 1, "method": "ping"}).status == 404
+    assert other.request("GET").status == 404
+    # Nor the other way round.
+    legacy = LegacyHttp(scratch)
+    legacy.open()
+    path = f"/messages?session={legacy.headers['Mcp-Session-Id']}"
+    assert other.request("POST", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, path=path).status == 404
+    assert client.post("ping", id=2).status == 202 and client.next()["id"] == 2
