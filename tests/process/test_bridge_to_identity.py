@@ -1,4 +1,4 @@
-"""Who a bridge is to an HTTP server: given headers, references in them, stored logins, certificates."""
+"""Who a bridge is to an HTTP server: given headers, references in them, stored logins; certificates and proxies."""
 
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from process.remote_bridge import bridge_to, text_of
 from process.scripted_daemon import scratch_home
 from process.sites.legacy import LegacySite
 from process.sites.modern import ModernSite
+from process.sites.tunnel import ForwardProxy, TunnelProxy
 from process.sites.web import Reply, Request
 
 KEYRING = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
@@ -171,3 +172,50 @@ def test_a_certificate_is_verified(variable: str | None) -> None:
                 message = bridge.ask("tools/list", _modern=True)["error"]["message"]
                 assert "certificate is not trusted" in message and "SSL_CERT_FILE" in message
                 assert site.requests == []
+
+
+def test_a_proxy_is_asked_for_what_is_not_encrypted() -> None:
+    with ForwardProxy() as proxy:
+        extra = {"HTTP_PROXY": f"http://me:word@127.0.0.1:{proxy.port}"}
+        with bridge_to("http://server.example/mcp", extra=extra) as bridge:
+            bridge.open()
+            assert text_of(bridge.call("echo", text="x")) == "x"
+            bridge.leave()
+        assert {request.target for request in proxy.requests} == {"http://server.example/mcp"}
+        assert {request.headers["host"] for request in proxy.requests} == {"server.example"}
+        assert {request.headers["proxy-authorization"] for request in proxy.requests} == {"Basic bWU6d29yZA=="}
+
+
+def test_what_is_encrypted_goes_through_a_tunnel_past_the_eyes_of_the_proxy(tmp_path: Path) -> None:
+    authority = CertificateAuthority(tmp_path, "DNS:server.example")
+    with (
+        LegacySite(tls=authority.context) as site,
+        TunnelProxy(instead=f"127.0.0.1:{site.port}") as proxy,
+    ):
+        extra = {"https_proxy": f"http://127.0.0.1:{proxy.port}", "SSL_CERT_FILE": str(authority.file)}
+        with bridge_to("https://server.example/mcp", extra=extra) as bridge:
+            bridge.open()
+            assert text_of(bridge.call("echo", text="x")) == "x"
+            bridge.leave()
+        assert set(proxy.tunnels) == {"server.example:443"} and proxy.faults == []
+        assert not any("proxy-authorization" in request.headers for request in site.requests)
+
+
+def test_a_proxy_that_refuses_or_is_not_there_is_named() -> None:
+    quick = {"HEARTH_BRIDGE_PATIENCE": "0.1"}
+    with TunnelProxy() as proxy:
+        proxy.refuses = True
+        address = f"http://127.0.0.1:{proxy.port}"
+        with bridge_to("https://server.example/mcp", extra={"HTTPS_PROXY": address, **quick}) as bridge:
+            message = bridge.ask("tools/list", _modern=True)["error"]["message"]
+            assert f"the proxy {address} answered HTTP 407" in message
+            proxy.close()
+            message = bridge.ask("tools/list", _modern=True)["error"]["message"]
+            assert f"the proxy {address}: Connection refused" in message
+    with bridge_to("http://server.example/mcp", extra={"ALL_PROXY": "socks5://127.0.0.1:1"}) as bridge:
+        assert "does not begin with http://" in bridge.ask("tools/list", _modern=True)["error"]["message"]
+
+
+def test_a_server_of_this_machine_is_not_looked_for_behind_a_proxy() -> None:
+    with ModernSite() as site, bridge_to(site.url, extra={"HTTP_PROXY": "http://127.0.0.1:1"}) as bridge:
+        assert "result" in bridge.ask("tools/list", _modern=True)

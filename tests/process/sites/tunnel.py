@@ -16,10 +16,11 @@ class ForwardProxy(LegacySite):
 
 
 class TunnelProxy(Site):
-    """Connects through to wherever it is asked to; `tunnels` has where that was."""
+    """Connects through to wherever it is asked to, or always to `instead`; `tunnels` has where that was."""
 
-    def __init__(self) -> None:
+    def __init__(self, instead: str | None = None) -> None:
         super().__init__()
+        self._instead = instead
         self.tunnels: list[str] = []
         self.refuses = False
 
@@ -38,7 +39,7 @@ class TunnelProxy(Site):
                 await writer.drain()
             else:
                 self.tunnels.append(target)
-                await _tunnel(target, reader, writer)
+                await _tunnel(self._instead or target, reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:

@@ -10,6 +10,7 @@
     messages   what a line, a body or an event says (pure)
     http1      HTTP/1.1, bytes to responses (pure)
     web, wires requests over connections; sockets
+    proxies    the proxy on the way, if the environment names one
     target     the address (pure)
     errands    logins and references, asked of a process that has more than the standard library
 

@@ -32,7 +32,10 @@ from hearth.wire.frames import MESSAGE_LIMIT_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hearth.bridge.options import Options
+    from hearth.bridge.remote.proxies import Proxy
     from hearth.bridge.remote.target import Target
 
 # How long a server that takes no connection is given to come back before requests are answered with an error: a restart
@@ -61,7 +64,7 @@ class Carrier:
         self._grace = float(environ.get("HEARTH_BRIDGE_EOF_GRACE") or EOF_GRACE_SECONDS)
         patience = float(environ.get("HEARTH_BRIDGE_PATIENCE") or PATIENCE_SECONDS)
         self._target = target
-        self.web = Web(target, Identity(target, options.headers), patience)
+        self.web = Web(target, Identity(target, options.headers), patience, _proxy(target, environ))
         self.session = Session()
         self.outlet = Outlet(self._leave)
         self.repeated = Repeated()
@@ -377,3 +380,11 @@ class Carrier:
         except Exception:  # who does not listen needs no farewell
             pass
         done.open()
+
+
+def _proxy(target: "Target", environ: "Mapping[str, str]") -> "Proxy | None":
+    if not any(name[-6:].lower() == "_proxy" for name in environ):
+        return None
+    from hearth.bridge.remote import proxies
+
+    return proxies.find(target, environ)

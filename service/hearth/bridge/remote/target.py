@@ -46,7 +46,7 @@ class Target:
         authority, path = rest[:end], rest[end:]
         if "@" in authority:
             raise BadTarget("has a user or a password in it; use --header 'Authorization: …'")
-        self.host, port = _host_and_port(authority)
+        self.host, port = host_and_port(authority)
         self.port = port or _PORTS[self.scheme]
         name = f"[{self.host}]" if ":" in self.host else self.host
         self.authority = f"{name}:{port}" if port and port != _PORTS[self.scheme] else name
@@ -102,7 +102,8 @@ def request_path(written: str) -> str:
     return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in path.encode("utf-8", "surrogateescape"))
 
 
-def _host_and_port(authority: str) -> tuple[str, int | None]:
+def host_and_port(authority: str) -> tuple[str, int | None]:
+    """The host and the port, if there is one, of an address. Raises BadTarget."""
     if authority.startswith("["):
         host, closed, rest = authority[1:].partition("]")
         if not closed or (rest and not rest.startswith(":")):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from hearth.bridge.remote.errands import Identity
+    from hearth.bridge.remote.proxies import Proxy
     from hearth.bridge.remote.target import Target
 
 # Connections that are kept for the next request. Servers close theirs after five seconds (uvicorn, Node), and a request
@@ -121,8 +122,9 @@ class Reply:
 class Web:
     """The connections to one server. `patience`: seconds for one that takes no connection to come back."""
 
-    def __init__(self, target: "Target", identity: "Identity", patience: float) -> None:
+    def __init__(self, target: "Target", identity: "Identity", patience: float, proxy: "Proxy | None" = None) -> None:
         self._target = target
+        self._proxy = proxy
         self._identity = identity
         self._patience = patience
         self._path = target.path
@@ -195,6 +197,10 @@ class Web:
 
     def _written(self, method: str, path: str, headers: "Mapping[str, str]", body: bytes) -> bytes:
         fields = [("Host", self._target.authority), ("User-Agent", f"hearth/{__version__}")]
+        if self._proxy and self._target.scheme == "http":
+            # It has to be told where to; through a tunnel nobody has.
+            path = f"http://{self._target.authority}{path}"
+            fields += self._proxy.headers.items()
         given = {name.lower() for name in headers}
         fields = [(name, value) for name, value in fields if name.lower() not in given]
         try:
@@ -285,7 +291,7 @@ class Web:
             if call.given_up:
                 raise GivenUp
             try:
-                return wires.connect(self._target)
+                return wires.connect(self._target, self._proxy)
             except OSError as exc:
                 if hasattr(exc, "verify_message") or not self._is_patient(call, pause):
                     raise Broken(self._unreached(exc), sent=False) from exc

@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
 
+    from hearth.bridge.remote.proxies import Proxy
     from hearth.bridge.remote.target import Target
 
 CONNECT_SECONDS = 10.0
@@ -144,11 +145,11 @@ class Call:
         return not self.given_up
 
 
-def connect(target: "Target") -> Wire:
-    """A connection to the server. Raises OSError, or Unreachable for what this system cannot do."""
+def connect(target: "Target", proxy: "Proxy | None" = None) -> Wire:
+    """A connection to the server. Raises OSError, or Unreachable for what cannot be done here."""
     if target.socket is not None:
         return Wire(_connect_unix(target.socket))
-    sock = _connect_tcp(target.host, target.port)
+    sock = _connect_through(proxy, target) if proxy else _connect_tcp(target.host, target.port)
     if target.scheme == "https":
         sock = _encrypted(sock, target.host)
     return Wire(sock)
@@ -189,6 +190,23 @@ def _connect_tcp(host: str, port: int) -> socket:
             sock.close()
             raise
     raise problem
+
+
+def _connect_through(proxy: "Proxy", target: "Target") -> socket:
+    if proxy.problem:
+        raise Unreachable(proxy.problem)
+    try:
+        sock = _connect_tcp(proxy.host, proxy.port)
+    except OSError as exc:
+        raise OSError(exc.errno or 0, f"the proxy {proxy.shown}: {reason(exc)}") from exc
+    if target.scheme == "https":
+        try:
+            sock.settimeout(CONNECT_SECONDS)
+            proxy.open_tunnel(sock, target)
+        except BaseException:
+            sock.close()
+            raise
+    return sock
 
 
 def _keep_alive(sock: socket) -> None:
