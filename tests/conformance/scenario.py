@@ -180,7 +180,11 @@ class Player:
 
     def _look(self, tool: str, **arguments: Any) -> Message:
         """Call it for what it may have brought about by now; how often that takes is nobody's business."""
-        return self._ask(Step("", []), "tools/call", {"name": tool, "arguments": arguments}, "look")
+        step = Step("", [])
+        answer = self._ask(step, "tools/call", {"name": tool, "arguments": arguments}, "look")
+        # On the wires where everything comes in one stream, what is said too much would come now.
+        assert len(step.messages) == 1, f"nobody asked for {step.messages[:-1]}"
+        return answer
 
     def _ask(self, step: Step, method: str, params: Message, id: object) -> Message:
         exchange = self._channel.begin(self._line(id, method, params))

@@ -165,6 +165,13 @@ def test_batches_are_for_the_one_revision_that_has_them(home: Scratch) -> None:
     assert client.request("POST", batch).status == 400
 
 
+def test_who_takes_no_events_gets_no_stream(home: Scratch) -> None:
+    client = LegacyHttp(home)
+    client.open()
+    got = client.request("GET", headers={"Accept": "application/json"})
+    assert (got.status, "text/event-stream" in got.json()["error"]["message"]) == (406, True)
+
+
 # --- modern
 
 
@@ -236,6 +243,15 @@ def test_an_unknown_version_is_answered_with_those_that_are_known(home: Scratch)
 def test_a_method_that_the_revision_does_not_have_is_not_found(home: Scratch, method: str) -> None:
     got = ModernHttp(home).post(method)
     assert (got.status, got.json()["error"]["code"]) == (404, eras.METHOD_NOT_FOUND)
+
+
+def test_a_response_may_not_be_posted_and_a_notification_means_nothing(home: Scratch) -> None:
+    client = ModernHttp(home)
+    client.headers["MCP-Protocol-Version"] = eras.NEWEST_MODERN
+    got = client.request("POST", {"jsonrpc": "2.0", "id": 1, "result": {}})
+    assert (got.status, "response" in got.json()["error"]["message"]) == (400, True)
+    got = client.request("POST", {"jsonrpc": "2.0", "method": "notifications/initialized"})
+    assert (got.status, got.text()) == (202, "")
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])

@@ -29,6 +29,30 @@ def test_the_oldest_clients_have_one_stream_and_an_address_to_post_to(scratch: S
     assert said(client.next()) == "old"
 
 
+def test_what_may_not_be_posted_is_refused_and_the_stream_goes_on(scratch: Scratch) -> None:
+    scratch.configure({"echo": server("echo")})
+    scratch.start()
+    client = OldHttp(scratch)
+    client.open()
+    ping = b'{"jsonrpc":"2.0","id":7,"method":"ping"}'
+    for body, headers, status in (
+        (ping, {"Content-Type": "text/plain"}, 415),
+        (ping, {"Content-Encoding": "gzip"}, 415),
+        (ping, {"Origin": "https://example.com"}, 403),
+        (ping, {"Host": "example.com"}, 403),
+        (ping.replace(b"ping", b"\xff"), {}, 400),
+        (b"{", {}, 400),
+        (b"[%b]" % ping, {}, 400),
+    ):
+        got = client.request("POST", body, headers, client.path)
+        assert (got.status, bool(got.json()["error"])) == (status, True)
+    for path in ("/messages", "/messages?session=0", client.path[:-1]):
+        assert client.request("POST", ping, path=path).status == 404
+    assert client.request("GET", path=client.path).status == 405
+    assert client.request("POST", ping, path=client.path).status == 202
+    assert client.next()["id"] == 7
+
+
 def test_a_session_ends_with_its_stream_and_that_with_the_daemon(scratch: Scratch) -> None:
     scratch.configure({"echo": server("echo")})
     daemon = scratch.start()
