@@ -402,6 +402,44 @@ def test_beginning_sessions_is_limited_for_all_together(scratch: Scratch, path: 
     assert "result" in echo(WIRES["http legacy"](scratch, "near"), 1)
 
 
+@pytest.mark.parametrize("is_far", [True, False], ids=["port", "socket"])
+def test_opening_streams_counts_as_messages_of_the_session(scratch: Scratch, is_far: bool) -> None:
+    start(scratch, **RATE)
+    clients = [LegacyHttp(scratch, address=port_of(scratch) if is_far else None) for _ in range(2)]
+    for client in clients:
+        client.headers |= bearer(scratch)
+        client.open()
+
+    def look() -> Response:
+        got = clients[0].request("GET")
+        got.break_off()
+        return got
+
+    got = first_refused(look)
+    assert got.headers["retry-after"] == "1" and not got.is_stream
+    assert reason(clients[0].post("ping").json()) == "rate_limit"
+    stream = clients[1].request("GET")
+    assert stream.status == 200 and stream.is_stream
+    stream.break_off()
+
+
+@pytest.mark.parametrize("path", ["/status", "/metrics"])
+def test_looking_at_the_daemon_is_limited_and_keeps_nobody_from_working(scratch: Scratch, path: str) -> None:
+    start(scratch, port_rate_limit=1)
+    far = HttpClient(scratch, path, port_of(scratch))
+    assert far.request("GET").status == 401
+    far.headers |= bearer(scratch)
+    got = first_refused(lambda: far.request("GET"))
+    assert got.headers["retry-after"] == "1"
+    assert "more than 1 request a second (port_rate_limit)" in got.json()["error"]
+    # Whether it is there may always be asked, and sessions begin.
+    assert all(far.request("GET", path="/healthz").status == 200 for _ in range(TRIES))
+    assert "result" in echo(WIRES["tcp legacy"](scratch, "other"), 1)
+    near = HttpClient(scratch, path)
+    assert all(near.request("GET").status == 200 for _ in range(TRIES))
+    until(lambda: far.request("GET").status == 200, "it is answered again")
+
+
 def test_the_oldest_clients_are_limited_too(scratch: Scratch) -> None:
     start(scratch, **RATE)
     client = OldHttp(scratch)

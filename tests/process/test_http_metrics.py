@@ -1,6 +1,7 @@
 """`/metrics`: read by Prometheus' own parsers, and held against what `hearth status` says."""
 
 import concurrent.futures
+import contextlib
 import sys
 
 import pytest
@@ -135,8 +136,10 @@ def test_what_goes_wrong_is_counted(home: Scratch) -> None:
     stuck = home.lines()
     stuck.initialize()
     big = "x" * 100_000
-    for number in range(40):
-        stuck.begin_call("echo__echo", id=number, text=big)
+    # It may be dropped before it has said everything.
+    with contextlib.suppress(ConnectionError):
+        for number in range(40):
+            stuck.begin_call("echo__echo", id=number, text=big)
     until(lambda: value(scrape(home), "hearth_readers_dropped_total") == 1, "who does not read is dropped")
 
 

@@ -132,8 +132,15 @@ class Gate:
 
     def opening(self, id: bytes | None = None) -> OverLimit | None:
         """Why no session more may begin here for now, if that is so; this gate is of all who come by one door."""
+        return self._counted("session begun", "sessions begun", id)
+
+    def asking(self, what: str) -> OverLimit | None:
+        """Why something that is no message, and counts as much as one, is too much for now, if that is so."""
+        return self._counted(what, f"{what}s")
+
+    def _counted(self, what: str, many: str, id: bytes | None = None) -> OverLimit | None:
         wait = self._bucket.take(self._now()) if self._bucket else 0.0
-        return self._too_fast("session begun", "sessions begun", wait, id, Kind.REQUEST) if wait else None
+        return self._too_fast(what, many, wait, id, Kind.REQUEST) if wait else None
 
     def _refusal(self, message: Message, in_flight: int) -> OverLimit | None:
         kind = message.kind

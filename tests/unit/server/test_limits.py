@@ -206,6 +206,15 @@ def test_sessions_are_begun_at_the_same_rate() -> None:
     assert Stage(in_flight=1).gate.opening() is None
 
 
+def test_what_is_no_message_may_count_as_one() -> None:
+    stage = Stage(rate=1.0, burst=2.0)
+    assert [stage.gate.asking("message"), stage.call()] == [None, None]
+    refused = stage.gate.asking("message")
+    assert refused is not None and "more than 1 message a second (rate_limit)" in str(refused) and refused.id is None
+    assert stage.call() is not None
+    assert Stage(in_flight=1).gate.asking("message") is None
+
+
 def test_other_limits_hold_at_once() -> None:
     stage = Stage(in_flight=1)
     assert stage.call() is None

@@ -11,8 +11,9 @@ from urllib.parse import parse_qs
 from starlette.routing import Route, Router
 from uvicorn.server import ServerState
 
+from hearth.errors import OverLimit
 from hearth.host.peers import Peer, own_uid
-from hearth.server.http import checks, connection, mcp, responses, sse_old
+from hearth.server.http import checks, connection, gates, mcp, responses, sse_old
 from hearth.server.http.connection import HttpConnection
 from hearth.server.http.gates import Gates
 from hearth.server.http.guests import Guests
@@ -113,8 +114,8 @@ class Front:
             ("/sse", sse_old.serve_stream),
             ("/messages", sse_old.serve_message),
             ("/healthz", _health),
-            ("/status", _status),
-            ("/metrics", _metrics),
+            ("/status", _limited(_status)),
+            ("/metrics", _limited(_metrics)),
         ]
         return [Route(path, _Door(self, handler)) for path, handler in served]
 
@@ -224,6 +225,20 @@ async def _nothing(request: Request) -> None:
 
 async def _health(request: Request) -> None:
     await request.answer(200, b'{"status":"ok"}')
+
+
+def _limited(handler: Handler) -> Handler:
+    """The same, as often as it may be asked: it takes the loop's time to say how everything is."""
+
+    async def serve(request: Request) -> None:
+        try:
+            request.front.gates.check_look(request.connection.needs_token)
+        except OverLimit as exc:
+            await request.refuse(429, str(exc), gates.retry_after(exc))
+        else:
+            await handler(request)
+
+    return serve
 
 
 async def _status(request: Request) -> None:

@@ -1,6 +1,7 @@
 """What clients may send over HTTP. A client opens connections as it likes, so what is limited is a session of it: a
 legacy one by its id, a modern one by who it says it is. Beginning sessions counts for all that come by the same door:
-otherwise every message could begin one.
+otherwise every message could begin one. So does looking at the daemon itself, by a count of its own: whoever does so
+too often keeps nobody from beginning.
 """
 
 import functools
@@ -25,6 +26,7 @@ class Gates:
     def __init__(self, steward: Steward) -> None:
         self._steward = steward
         self._doors: dict[bool, Gate] = {}
+        self._looks: dict[bool, Gate] = {}
         self._read(steward.config)
 
     def _read(self, config: Config) -> None:
@@ -51,9 +53,7 @@ class Gates:
         wanted = self._wanted(is_far)
         if wanted is None:
             return message
-        session = found.session
-        gate = self._gate(found.gates, is_far, wanted, f"the client of session {session.id} over HTTP")
-        admitted = gate.admitted(message, len(session.open))
+        admitted = self._of_session(found, is_far, wanted).admitted(message, len(found.session.open))
         if isinstance(admitted, json.Batch):
             refused = [each for each in admitted.items if isinstance(each, OverLimit)]
             if refused and len(refused) == len(admitted.items):
@@ -63,14 +63,34 @@ class Gates:
             raise admitted
         return admitted
 
+    def _of_session(self, found: HttpSession, is_far: bool, wanted: Limits) -> Gate:
+        return self._gate(found.gates, is_far, wanted, f"the client of session {found.session.id} over HTTP")
+
+    def check_stream(self, found: HttpSession, is_far: bool) -> None:
+        """Raise OverLimit if a session may not open a stream for now, which counts as a message of it."""
+        wanted = self._wanted(is_far)
+        refusal = wanted and self._of_session(found, is_far, wanted).asking("message")
+        if refusal:
+            raise refusal
+
+    def check_look(self, is_far: bool) -> None:
+        """Raise OverLimit if it was asked too often how the daemon is."""
+        wanted = self._wanted(is_far)
+        name = f"/status and /metrics {_door(is_far)}"
+        refusal = wanted and self._gate(self._looks, is_far, wanted, name).asking("request")
+        if refusal:
+            raise refusal
+
     def check_opening(self, is_far: bool, id: bytes | None = None) -> None:
         """Raise OverLimit if a session more would be too much, for the request of that id, for now."""
         wanted = self._wanted(is_far)
-        if wanted is not None:
-            name = "clients at a port" if is_far else "clients on the socket, over HTTP"
-            refusal = self._gate(self._doors, is_far, wanted, name).opening(id)
-            if refusal:
-                raise refusal
+        refusal = wanted and self._gate(self._doors, is_far, wanted, f"clients {_door(is_far)}").opening(id)
+        if refusal:
+            raise refusal
+
+
+def _door(is_far: bool) -> str:
+    return "at a port" if is_far else "on the socket, over HTTP"
 
 
 def retry_after(problem: OverLimit) -> Headers:

@@ -166,6 +166,14 @@ def check_opening(request: "Request", id: bytes | None) -> None:
         raise Rejected(429, exc, id) from exc
 
 
+def _check_stream(request: "Request", found: HttpSession) -> None:
+    """Raise Rejected if its client opens streams too fast."""
+    try:
+        request.front.gates.check_stream(found, request.connection.needs_token)
+    except OverLimit as exc:
+        raise Rejected(429, exc) from exc
+
+
 def _receive(request: "Request", found: HttpSession, tag: int, message: Posted) -> None:
     hub = request.front.hub
     if isinstance(message, json.Batch) or message.method not in _OPENING:
@@ -303,6 +311,7 @@ async def _get(request: "Request") -> None:
     if not checks.accepts(request.headers.get("accept"), checks.EVENTS):
         raise Rejected(406, MessageError("Accept must name text/event-stream"))
     found = _session(request)
+    _check_stream(request, found)
     last = request.headers.get("last-event-id")
     found.use()
     exchange = Exchange(request, found, [])
