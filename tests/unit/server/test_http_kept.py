@@ -127,6 +127,21 @@ def test_sessions_that_were_only_opened_make_room_before_one_in_use(
     assert "sessions over HTTP are over" in caplog.text
 
 
+def test_one_in_use_that_had_to_make_room_is_in_use_when_it_is_kept_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept, "SESSIONS_LIMIT", 20)
+    sessions = daemon(folder)
+    book = Book(sessions, "mine", Record(WHO, {}))
+    book.keep("initialize", OPENING["initialize"])
+    book.use()
+    sessions.remove("mine")
+    book.keep("setLevel", b"{}")
+    for number in range(60):
+        sessions.write(f"flood {number}", Record(WHO, OPENING))
+    assert daemon(folder).read("mine") is not None
+
+
 def test_half_a_file_is_swept_unless_somebody_may_be_writing_it(folder: Path) -> None:
     daemon(folder).write("a", Record(WHO, OPENING))
     [file] = files(folder)

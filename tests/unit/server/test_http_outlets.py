@@ -95,6 +95,15 @@ def test_what_is_not_kept_any_more_takes_nothing_from_the_others() -> None:
     assert total.size == 0 and not total._keepers
 
 
+def test_nothing_is_kept_nor_does_anything_make_room_for_clients_who_cannot_come_back() -> None:
+    total = Total()
+    legacy = HttpOutlet(LIMIT, resumable=True, total=total)
+    kept = answered(legacy, b"x" * 1000, is_read=False)
+    modern = HttpOutlet(2 * TOTAL_LIMIT_BYTES, resumable=False, total=total)
+    answered(modern, b"x" * TOTAL_LIMIT_BYTES, is_read=False)
+    assert legacy.stream(kept) and total.size == 1000
+
+
 def test_what_its_client_cannot_come_back_for_is_not_kept() -> None:
     outlet = HttpOutlet(LIMIT, resumable=True)
     tag = outlet.begin()

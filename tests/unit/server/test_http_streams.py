@@ -1,11 +1,13 @@
 """The messages of one stream: each once, in order, for whoever reads it next; bounded where nobody does."""
 
 import asyncio
+from collections import deque
+from collections.abc import Iterator
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearth.server.http.streams import CONGESTED_BYTES, KEPT_BYTES, Stream
+from hearth.server.http.streams import CONGESTED_BYTES, KEPT_BYTES, Message, Stream
 
 LIMIT = 1024 * 1024
 
@@ -46,13 +48,50 @@ def test_who_is_replaced_gets_nothing_more() -> None:
     assert taken(stream, newer) == [b"a"]
 
 
-def test_a_stream_whose_only_message_is_its_last_is_known_as_such() -> None:
+def test_a_stream_with_nothing_but_an_answer_is_known_as_such() -> None:
     stream, _ = read()
     assert stream.only is None
-    stream.add(b"a")
-    assert stream.only is None
+    stream.add_answer(b"a")
+    assert stream.only == b"a" and stream.ended
+    more, _ = read()
+    more.add(b"progress")
+    more.add_answer(b"a")
+    assert more.only is None
+
+
+def test_what_comes_before_an_answer_is_not_taken_for_it_when_there_is_none() -> None:
+    stream, reader = read()
+    stream.add_notice(b"progress", None)
+    # The request is cancelled before anybody has looked.
     stream.end()
-    assert stream.only == b"a"
+    assert stream.only is None
+    assert taken(stream, reader) == [b"progress"] and stream.is_over(reader)
+
+
+class Watched(deque[Message]):
+    """Counts how often a message is looked at."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[Message]:
+        return self._watched(super().__iter__())
+
+    def __reversed__(self) -> Iterator[Message]:
+        return self._watched(super().__reversed__())
+
+    def _watched(self, messages: Iterator[Message]) -> Iterator[Message]:
+        for message in messages:
+            self.looks += 1
+            yield message
+
+
+def test_what_is_kept_is_not_looked_at_for_what_is_new() -> None:
+    stream, reader = read()
+    watched = stream._messages = Watched()
+    for number in range(1000):
+        stream.add(b"%d" % number)
+        assert taken(stream, reader) == [b"%d" % number]
+    assert (len(watched), watched.looks) == (1000, 1000)
 
 
 @given(st.lists(st.binary(min_size=1, max_size=8), max_size=20), st.data())

@@ -206,6 +206,7 @@ class Book:
         self._kept = kept
         self._id = id
         self._record = record
+        self._is_used = False
 
     def keep(self, name: str, line: bytes) -> None:
         """A line that a later daemon is to be told."""
@@ -227,6 +228,7 @@ class Book:
 
     def use(self) -> None:
         """Its client has done more than open it."""
+        self._is_used = True
         self._kept.use(self._id)
 
     def end(self) -> None:
@@ -235,6 +237,9 @@ class Book:
 
     def _write(self) -> None:
         self._kept.write(self._id, self._record)
+        if self._is_used:
+            # Its file may have had to make room meanwhile, and is a new one then.
+            self._kept.use(self._id)
 
 
 def _name(id: str) -> str:

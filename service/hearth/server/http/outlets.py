@@ -126,7 +126,7 @@ class HttpOutlet:
         """Nothing more will be said, but to those who still wait for an answer that there is none."""
         for tag, stream in self._streams.items():
             if stream.owes and tag not in self.attended:
-                stream.add(_unanswered(stream))
+                stream.add_answer(_unanswered(stream))
             stream.end()
         self.general.end()
         self._finished.close()
@@ -143,7 +143,7 @@ class HttpOutlet:
         self._note(tag, keep, drop)
         stream = self._streams.get(tag)
         if stream:
-            stream.add(payload)
+            stream.add_answer(payload)
             self._end(tag, stream)
 
     def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None:
@@ -155,7 +155,7 @@ class HttpOutlet:
     def _end(self, tag: int, stream: Stream) -> None:
         stream.end()
         del self._streams[tag]
-        if not stream.abandoned:
+        if self._resumable and not stream.abandoned:
             self._finished.add(stream)
         self._end_general()
 

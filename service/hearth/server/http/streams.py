@@ -7,6 +7,7 @@ until they do, what they have not seen is kept, bounded. Knows nothing of HTTP.
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import NamedTuple
 
 # Beyond this, a reader is behind: notices are dropped, and of several on one topic the newest is kept.
@@ -34,6 +35,8 @@ class Stream:
         # Its client has gone without an event id by which it could come back.
         self.abandoned = False
         self.ended = False
+        # What was added last is the answer, or says that there is none.
+        self.is_answered = False
         # Its reader did not read, and what waited for it was let go.
         self.overflowed = False
         self._limit = limit
@@ -76,6 +79,12 @@ class Stream:
             self._messages.append(Message(self._count, payload))
             self._waiting_bytes += len(payload)
         self.wake()
+
+    def add_answer(self, payload: bytes) -> None:
+        """The last message of a stream that is for a request."""
+        self.add(payload)
+        self.is_answered = True
+        self.end()
 
     def add_notice(self, payload: bytes, topic: str | None) -> None:
         """A message that a slow reader may lose."""
@@ -120,8 +129,9 @@ class Stream:
 
     @property
     def only(self) -> bytes | None:
-        """The one message of a stream that has ended with it."""
-        return self._messages[0].payload if self.ended and self._count == len(self._messages) == 1 else None
+        """The answer, if the stream has ended with it and had nothing else."""
+        is_only = self.ended and self.is_answered and self._count == len(self._messages) == 1
+        return self._messages[0].payload if is_only else None
 
     @property
     def oldest(self) -> int:
@@ -166,7 +176,9 @@ class Stream:
         """What waits; nothing for a reader that was replaced."""
         if self._reader is not reader or not self.waiting:
             return []
-        found = [message for message in self._messages if message.number > self._taken and message.payload]
+        # From the end, where they are: what is kept of those before them may be many times as much.
+        newest = list(islice(reversed(self._messages), self._count - self._taken))
+        found = [message for message in reversed(newest) if message.payload]
         before, self._taken = self._taken, self._count
         self._topics.clear()
         self._past_bytes += self._waiting_bytes
