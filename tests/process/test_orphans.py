@@ -3,6 +3,7 @@
 All descendants of a server hold a named pipe open; its reader sees the end when the last one is dead.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -73,6 +74,19 @@ def test_after_a_violent_end_of_the_daemon_every_descendant_is_gone(
     os.kill(daemon.pid, number)
     assert family.is_over(BOUND_SECONDS)
     assert daemon.wait() == 128 + number
+
+
+def test_a_quit_at_the_terminal_leaves_nobody_behind(scratch: Scratch, family: Family) -> None:
+    scratch.configure({family.name: family.entry})
+    daemon = scratch.start()
+    served(scratch, family)
+    pid = daemon.pid
+    # As the kernel does it, to everybody in the foreground: first the one that was there first.
+    daemon.signal(signal.SIGQUIT)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGQUIT)
+    assert family.is_over(BOUND_SECONDS)
+    assert daemon.wait() == 128 + signal.SIGQUIT
 
 
 def test_a_daemon_whose_watcher_is_killed_goes_out_in_order(scratch: Scratch) -> None:

@@ -22,7 +22,8 @@ assert sys.platform == "linux", "imported on Linux only"
 # prctl(2): PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER.
 _SET_PDEATHSIG = 1
 _SET_CHILD_SUBREAPER = 36
-_FORWARDED = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1")
+# A terminal sends the quit (Ctrl-\) to both: the watcher has to outlive that, too.
+_FORWARDED = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGQUIT")
 
 
 def fork_watched() -> bool:
