@@ -161,21 +161,45 @@ class Mouthpiece(Protocol):
         """Write everything. Raises OSError."""
 
 
+class Lines:
+    """Cuts what comes into lines. A long one is joined once: others wait meanwhile."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        # Of the line that has not ended.
+        self.size = 0
+
+    def receive(self, data: bytes) -> list[bytes]:
+        """Take what was read; the lines that it ends, blank ones included."""
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = b"".join([*self._parts, lines[0]])
+            self._parts, self.size = [], 0
+        self._parts.append(rest)
+        self.size += len(rest)
+        return lines
+
+    def rest(self) -> bytes:
+        """The line that has not ended."""
+        return b"".join(self._parts)
+
+
 class Guest:
     """One connection: frames or lines, told by the first byte."""
 
     def __init__(self, connection: Mouthpiece) -> None:
         self._connection = connection
         self._frames: FrameDecoder | None = None
-        self._rest: bytes | None = None
+        self._lines: Lines | None = None
         self._taken = 0
 
     def receive(self, host: Degraded, data: bytes) -> bool:
         """Answer what was read, nothing at the end; False when the connection is over."""
         if not data:
-            self._say_line(answer_to(self._rest, host.reason) if self._rest else None)
+            rest = self._lines.rest() if self._lines else b""
+            self._say_line(answer_to(rest, host.reason) if rest else None)
             return False
-        if self._frames is None and self._rest is None:
+        if self._frames is None and self._lines is None:
             if data[0] < 0x10:
                 self._frames = FrameDecoder()
             elif data[:1].isupper():
@@ -183,12 +207,13 @@ class Guest:
                 self._connection.sendall(unavailable(host.reason))
                 return False
             else:
-                self._rest = b""
+                self._lines = Lines()
         if self._frames is not None:
             frames = self._frames.receive_data(data)
             return all(self._receive_frame(host, header, payload) for header, payload in frames)
-        *lines, self._rest = ((self._rest or b"") + data).split(b"\n")
-        if len(self._rest) > MESSAGE_LIMIT_BYTES:
+        assert self._lines is not None
+        lines = self._lines.receive(data)
+        if self._lines.size > MESSAGE_LIMIT_BYTES:
             return False
         mended = host.may_be_mended()
         for line in lines:

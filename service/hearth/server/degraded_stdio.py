@@ -7,7 +7,7 @@ library only, as for the others.
 import signal
 
 from hearth.host.stdio import Streams, say
-from hearth.server.degraded import answer_to, describe, exit_code_of
+from hearth.server.degraded import Lines, answer_to, describe, exit_code_of
 from hearth.wire.frames import MESSAGE_LIMIT_BYTES
 
 
@@ -26,11 +26,10 @@ def run(streams: Streams, cause: Exception) -> int:
 
 
 def _explain(streams: Streams, reason: str) -> None:
-    rest = b""
-    while len(rest) <= MESSAGE_LIMIT_BYTES and (data := streams.read()):
-        *lines, rest = (rest + data).split(b"\n")
-        _answer(streams, lines, reason)
-    _answer(streams, [rest], reason)
+    lines = Lines()
+    while lines.size <= MESSAGE_LIMIT_BYTES and (data := streams.read()):
+        _answer(streams, lines.receive(data), reason)
+    _answer(streams, [lines.rest()], reason)
 
 
 def _answer(streams: Streams, lines: list[bytes], reason: str) -> None:
