@@ -6,6 +6,7 @@ The home is one where `hearth add time` was typed, as README has it, and HTTP is
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -23,6 +24,11 @@ ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(sys.executable).parent
 # The one that units, command line and pages agree on.
 PORT = 3847
+# Stands before curl, and notes what every user of the machine may see of it.
+WITNESS = """#!/bin/sh
+printf '%s\\n' "$@" >> "$HOME/arguments"
+exec {curl} "$@"
+"""
 
 
 def examples() -> Iterator[Any]:
@@ -48,12 +54,16 @@ def home(shared: Scratch) -> Scratch:
         free = probe.connect_ex(("127.0.0.1", PORT)) != 0
     needs(free, f"port {PORT}, which is taken by somebody else")
     shared.start("--http", f"127.0.0.1:{PORT}")
+    witness = shared.home / "witness" / "curl"
+    witness.parent.mkdir()
+    witness.write_text(WITNESS.format(curl=shutil.which("curl")))
+    witness.chmod(0o755)
     return shared
 
 
 def typed(home: Scratch, script: str) -> str:
     """What the lines print, each of them having succeeded."""
-    path = f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"
+    path = os.pathsep.join((str(home.home / "witness"), str(PROGRAMS), os.environ["PATH"]))
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
         env=home.environment(PATH=path),
@@ -89,6 +99,15 @@ def test_an_example_of_the_pages_works_as_it_stands(home: Scratch, script: str) 
     assert ('"tools/call"' in script) == any("content" in each for each in results)
     assert ("/healthz" in script) == ({"status": "ok"} in printed)
     assert ("/status" in script) == any(each.get("pid") == home.status()["pid"] for each in printed)
+
+
+def test_no_example_has_the_token_where_every_user_can_see_it(home: Scratch) -> None:
+    token = typed(home, "hearth token show").strip()
+    for example in EXAMPLES:
+        typed(home, example.values[0])
+    seen = (home.home / "arguments").read_text()
+    assert f"http://127.0.0.1:{PORT}/status" in seen
+    assert token and token not in seen
 
 
 def test_readme_shows_health_the_tools_and_a_call_on_the_socket() -> None:

@@ -23,16 +23,18 @@ def npm_program(name: str) -> str:
 
 
 def inspect(home: Path, server: Address, *words: str) -> dict[str, Any]:
-    """What MCP's own Inspector prints, in its mode for command lines."""
-    wire = "sse" if server.is_old else "http"
-    arguments = ["--cli", server.url, "--transport", wire, *headers(server), *words]
+    """What MCP's own Inspector prints, in its mode for command lines. The token is in a file, as our page has it."""
+    entry = {"type": "sse" if server.is_old else "streamable-http", "url": server.url, "headers": server.headers}
+    file = home / "inspector.json"
+    file.write_text(json.dumps({"mcpServers": {"hearth": entry}}))
+    arguments = ["--cli", "--config", str(file), "--server", "hearth", *words]
     found: dict[str, Any] = json.loads(run(home, _environment(home), npm_program("mcp-inspector"), *arguments))
     return found
 
 
-def claude(home: Path, *words: str) -> str:
+def claude(home: Path, *words: str, **variables: str) -> str:
     """What Claude Code prints."""
-    return run(home, _environment(home), npm_program("claude"), *words)
+    return run(home, _environment(home) | variables, npm_program("claude"), *words)
 
 
 def mcp_remote(home: Path, server: Address) -> Command:

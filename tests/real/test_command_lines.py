@@ -1,5 +1,6 @@
 """Programs that speak HTTP, as people run them: Inspector, Claude Code, and a bridge that is not Hearth's own."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from process.daemon import server
 from real.board import SERVERS, scenario
 from real.clients import PYTHON_LEGACY, TYPESCRIPT_V1, Address, Player, play
-from real.command_lines import claude, headers, inspect, mcp_remote
+from real.command_lines import claude, inspect, mcp_remote
 from real.comparison import assert_same
 from real.home import RealHome
 from real.scenario.python_client import Document
@@ -38,16 +39,27 @@ def test_claude_code_connects(echo: RealHome, tmp_path: Path) -> None:
     add(tmp_path, "hearth", "http", port)
     add(tmp_path, "one", "http", echo.on_port("/mcp/echo"))
     add(tmp_path, "oldest", "sse", echo.on_port("/sse"))
-    add(tmp_path, "stranger", "http", port._replace(headers={"Authorization": "Bearer wrong"}))
-    said = claude(tmp_path, "mcp", "list")
+    add(tmp_path, "stranger", "http", port, "wrong")
+    helper = {"type": "http", "url": port.url, "headersHelper": f"cat '{helped(tmp_path, port)}'"}
+    claude(tmp_path, "mcp", "add-json", "--scope", "user", "helped", json.dumps(helper))
+    said = claude(tmp_path, "mcp", "list", HEARTH_TOKEN=port.headers["Authorization"].removeprefix("Bearer "))
     states = dict(re.findall(r"^(\w+): \S+ \(\w+\) - (.+)$", said, re.MULTILINE))
-    assert [states[name] for name in ("hearth", "one", "oldest")] == ["✔ Connected"] * 3
+    assert [states[name] for name in ("hearth", "one", "oldest", "helped")] == ["✔ Connected"] * 4
     # What the daemon says of the token reaches the person who has to mend it.
     assert "Failed to connect" in states["stranger"] and "hearth token show" in states["stranger"]
 
 
-def add(home: Path, name: str, wire: str, address: Address) -> None:
-    claude(home, "mcp", "add", "--scope", "user", "--transport", wire, name, address.url, *headers(address))
+def add(home: Path, name: str, wire: str, address: Address, token: str = "${HEARTH_TOKEN}") -> None:
+    """As our page has it: Claude Code fills in the variable itself."""
+    header = ("--header", f"Authorization: Bearer {token}")
+    claude(home, "mcp", "add", "--scope", "user", "--transport", wire, name, address.url, *header)
+
+
+def helped(home: Path, address: Address) -> Path:
+    """A file with what Claude Code's helper for headers prints."""
+    file = home / "headers.json"
+    file.write_text(json.dumps(address.headers))
+    return file
 
 
 @pytest.mark.parametrize("player", [PYTHON_LEGACY, TYPESCRIPT_V1], indirect=True, ids=lambda player: player.package)

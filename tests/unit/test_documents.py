@@ -73,3 +73,16 @@ def problem(command: str) -> str | None:
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "CHANGELOG.md"])
 def test_what_a_page_says_to_type_is_a_verb_with_these_options(page: str) -> None:
     assert [said for command in typed(page) if (said := problem(command))] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_page_has_the_token_written_into_an_argument(page: str) -> None:
+    # Into a variable it may go, and to printf, which is the shell's own.
+    assert "Bearer $(" not in (ROOT / page).read_text(encoding="utf-8")
+
+
+def test_no_help_has_the_token_written_into_an_argument() -> None:
+    token = cli.get_command(click.Context(cli), "token")
+    assert isinstance(token, click.Group)
+    for command in (token, *token.commands.values()):
+        assert command.help and "Bearer $" not in command.help

@@ -11,20 +11,25 @@ def token() -> None:
 
     \b
     Examples:
-      curl -H "Authorization: Bearer $(hearth token show)" http://127.0.0.1:3847/status
+      hearth token show --header | curl -H @- http://127.0.0.1:3847/status
       hearth token rotate
+
+    Give it to programs by a pipe, a file or a variable, not as an argument: every user of the machine can see those.
     """
 
 
 @token.command()
-def show() -> None:
+@click.option("--header", is_flag=True, help="Print the whole header, as curl reads it with -H @-.")
+def show(header: bool) -> None:
     """Print it. One is made if there is none.
 
     \b
     Examples:
       hearth token show
+      hearth token show --header | curl -H @- http://127.0.0.1:3847/status
     """
-    click.echo(http_token.ensure())
+    found = http_token.ensure()
+    click.echo(f"Authorization: Bearer {found}" if header else found)
 
 
 @token.command()
