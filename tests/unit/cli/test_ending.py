@@ -31,3 +31,7 @@ def test_a_port_that_nobody_else_holds_does_not_come_back(monkeypatch: pytest.Mo
     assert said.endswith("http://127.0.0.1:3847 comes back with `hearth serve --transport http` only.")
     assert ending.own_ports(document | {"activation": "systemd"}) == []
     assert ending.own_ports({"activation": "self"}) == []
+    # Nor does one that was lost.
+    lost = {"httpLost": [{"address": "http://127.0.0.1:3848", "error": "gone"}]}
+    assert ending.own_ports(document | lost) == ["http://127.0.0.1:3847", "http://127.0.0.1:3848"]
+    assert ending.own_ports(document | lost | {"activation": "systemd"}) == []
