@@ -73,11 +73,11 @@ class RemoteBridge(BridgeProcess):
         return message
 
     def leave(self) -> list[Message]:
-        """Close the input, see it end well; what it still said."""
+        """Close the input, see it end well; all that it said and nobody has waited for."""
         self.end_input()
-        rest = self.read_rest()
+        self.aside += self.read_rest()
         assert self.wait() == 0
-        return rest
+        return self.aside
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from hearth.bridge.remote.errands import Identity
 from hearth.bridge.remote.target import Target
 from hearth.bridge.remote.web import Broken, GivenUp, Reply, Web
 from hearth.bridge.remote.wires import Call
+from hearth.errors import Unreachable
 
 BOUND_SECONDS = 20
 # More than two kernels' buffers hold.
@@ -96,3 +97,16 @@ def test_what_a_server_says_that_reads_no_further_is_heard_and_its_connection_no
             assert reply.status == 413
             reply.close()
         assert len(server.taken) == 2
+
+
+def test_a_body_over_its_limit_is_not_read_to_its_end(call: Call) -> None:
+    """It would be of any size: who is at the other end is not known."""
+    with Deaf(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n" + b"x" * 1001) as server:
+        reply = web_to(server.url).send("GET", {}, b"", call)
+        with pytest.raises(Unreachable, match="over the limit of 1000 bytes"):
+            reply.body(1000)
+        reply.close()
+    with Deaf(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1000\r\n\r\n" + b"x" * 1000) as server:
+        reply = web_to(server.url).send("GET", {}, b"", call)
+        assert len(reply.body(1000)) == 1000
+        reply.close()
