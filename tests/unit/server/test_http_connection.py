@@ -1,8 +1,17 @@
-"""What uvicorn writes is handed on in one piece where it belongs together, and never lost."""
+"""What uvicorn writes is handed on in one piece where it belongs together, and of what is lost nothing is left."""
 
 import asyncio
+import gc
+import weakref
+from types import SimpleNamespace
+from typing import Any, cast
 
-from hearth.server.http.connection import Outgoing
+import pytest
+from uvicorn.server import ServerState
+
+from hearth.config import Config
+from hearth.host.peers import Peer
+from hearth.server.http.connection import HttpConnection, Outgoing, settings
 
 
 class Transport(asyncio.Transport):
@@ -10,6 +19,9 @@ class Transport(asyncio.Transport):
         super().__init__()
         self.written: list[bytes] = []
         self.closed_after: int | None = None
+
+    def is_closing(self) -> bool:
+        return self.closed_after is not None
 
     def write(self, data: object) -> None:
         assert isinstance(data, bytes)
@@ -47,3 +59,32 @@ def test_nothing_is_written_where_nothing_was_held_back() -> None:
     outgoing.hold()
     outgoing.release()
     assert transport.written == []
+
+
+async def _answer(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+@pytest.mark.parametrize("exc", [None, ConnectionResetError()])
+def test_nothing_is_left_of_a_connection_that_has_answered_and_was_lost(exc: Exception | None) -> None:
+    front = SimpleNamespace(lost=lambda connection: None, steward=SimpleNamespace(config=Config()))
+
+    async def connected() -> "weakref.ref[HttpConnection]":
+        connection = HttpConnection(cast(Any, front), settings(_answer), ServerState(), Peer(None, 0, 0))
+        transport = Transport()
+        connection.connection_made(transport)
+        connection.data_received(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        while not transport.written:
+            await asyncio.sleep(0)
+        connection.connection_lost(exc)
+        return weakref.ref(connection)
+
+    async def run() -> bool:
+        left = await connected()
+        # The task that has answered is let go by the loop.
+        await asyncio.sleep(0)
+        gc.collect()
+        return left() is None
+
+    assert asyncio.run(run())

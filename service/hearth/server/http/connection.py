@@ -357,6 +357,8 @@ class HttpConnection(HttpToolsProtocol):
         self._end_deadline()
         self._end_unread()
         super().connection_lost(exc)
+        # uvicorn leaves its clock running where the connection broke, and that would hold all of this for as long.
+        self._unset_keepalive_if_required()
         waiting, self.on_lost = self.on_lost, []
         for lost in waiting:
             lost()
