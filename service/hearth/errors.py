@@ -11,7 +11,9 @@
     │   ├── AlreadyRunning     … because another one is; carries who
     │   └── BadAddress         … because the address that was typed cannot be meant
     ├── Unreachable            the daemon did not answer
+    │   └── TurnedAway         … but for a sentence why it takes no connection more
     ├── Refused                a request was understood and denied
+    │   └── NoRoom             … because too many are there already
     ├── VaultError             a secret could not be stored, or found where it was stored
     └── UpstreamError          an MCP server could not be started, or died
         ├── UpstreamBusy       … or does not read what it is sent
@@ -107,11 +109,19 @@ class Unreachable(HearthError):
     exit_code = 4
 
 
+class TurnedAway(Unreachable):
+    """The daemon is well, and takes no connection more; the sentence says why."""
+
+
 class Refused(HearthError):
     """Understood, and denied."""
 
     exit_code = 5
     rpc_code = -32602
+
+
+class NoRoom(Refused):
+    """One connection more would be too many; the sentence names the limit. It was counted, and told in the log."""
 
 
 class VaultError(HearthError):

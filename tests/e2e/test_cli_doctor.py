@@ -1,16 +1,19 @@
 """`hearth doctor` finds what is broken, says what to do, and is content otherwise."""
 
+import contextlib
 import json
 import os
 import signal
 import socket
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from e2e.cli_home import Bridge, Home, attached_bridge, scratch_home
+from hearth.server.reception import CONTROL_PLACES
 
 
 @pytest.fixture
@@ -153,6 +156,27 @@ def test_a_daemon_that_hangs_is_broken_and_named(home: Home) -> None:
             os.kill(pid, signal.SIGCONT)
         assert "does not answer" in found["message"]
         assert f"kill -9 {pid}" in found["fix"]
+
+
+def test_a_daemon_that_is_full_is_told_from_one_that_hangs(home: Home) -> None:
+    for _ in attached_bridge(home):
+        pid = home.json("status", "--json")["pid"]
+        home.write_config(f"max_connections = 1\n{Path(home.configure_demo()).read_text()}")
+        assert home.run("reload", "--yes").returncode == 0
+        with contextlib.ExitStack() as held:
+            for _ in range(CONTROL_PLACES):
+                control = held.enter_context(socket.socket(socket.AF_UNIX))
+                control.connect(home.socket)
+                # The beginning of a frame: a command that is slow.
+                control.sendall(b"\0")
+            found = broken(home)["daemon.full"]
+            assert "max_connections" in found["message"] and str(pid) in found["message"]
+            assert "kill" not in found["fix"]
+            for words in (["status"], ["stop", "--yes"], ["reload"], ["sessions"], ["restart", "--yes"]):
+                done = home.run(*words)
+                assert done.returncode == 4
+                assert "9 connections are open already (max_connections)" in done.stderr
+        assert home.json("status", "--json")["pid"] == pid
 
 
 def test_a_daemon_whose_socket_was_removed_is_broken_and_named(home: Home) -> None:

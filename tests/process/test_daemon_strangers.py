@@ -161,6 +161,36 @@ def test_silent_connections_are_counted_too_and_the_refused_are_told(scratch: Sc
     assert "max_connections" in scratch.lines().receive()["error"]["message"]
 
 
+def test_who_does_not_say_what_it_speaks_gives_way_where_there_is_no_room(scratch: Scratch) -> None:
+    scratch.configure(max_connections=1)
+    scratch.start()
+    silent = [scratch.own(LinesClient(scratch.socket)) for _ in range(1 + CONTROL_PLACES)]
+
+    def answers() -> bool:
+        try:
+            return bool(scratch.status()["running"])
+        except (Closed, OSError, ValueError):
+            return False
+
+    until(answers, "somebody who says nothing gives way to a command")
+    assert "no room for who does not say what it wants" in silent[0].receive()["error"]["message"]
+    assert silent[-1].ask("ping")["result"] == {}
+
+
+def test_a_crowd_that_is_refused_is_one_line_in_the_log(scratch: Scratch) -> None:
+    scratch.configure(max_connections=1)
+    scratch.start()
+    scratch.lines().ask("ping")
+    for _ in range(10):
+        refused = scratch.lines()
+        refused.begin("ping")
+        assert "max_connections" in refused.receive()["error"]["message"]
+        greeting = scratch.control()
+        greeting.send_frame({"type": "hello", "protocol": 1})
+        assert "max_connections" in greeting.receive_type("error")[0]["message"]
+    assert scratch.logged().count("a connection is refused") == 1
+
+
 def test_the_limit_of_open_files_refuses_in_words_and_leaves_room_for_servers(scratch: Scratch) -> None:
     scratch.configure({"rec": server("recording", scratch.home / "record")})
     files = 100

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from hearth.mcp import eras
+from hearth.server.reception import CONTROL_PLACES
 from process.clients import text_of
 from process.daemon import Scratch, server
 from process.http_clients import HttpClient, LegacyHttp, Message, ModernHttp
@@ -288,17 +289,37 @@ def test_a_mode_that_there_is_not_is_refused_with_those_that_there_are(home: Scr
 
 
 def test_there_is_no_room_for_a_session_more_and_the_request_is_told_so(scratch: Scratch) -> None:
-    scratch.configure({"count": server("counting", scratch.home / "ledger")}, max_connections=1)
+    servers = {"count": server("counting", scratch.home / "ledger")}
+    scratch.configure(servers, max_connections=3)
     scratch.start()
-    # The second takes the first one's place, and keeps it.
-    first, second = LegacyHttp(scratch), LegacyHttp(scratch)
-    first.open()
-    second.open()
-    assert second.request("GET").is_stream
+    clients = [LegacyHttp(scratch) for _ in range(3)]
+    for each in clients:
+        each.headers["Connection"] = "close"
+        each.open()
+    first, second, third = clients
+    assert second.request("GET").is_stream and third.request("GET").is_stream
+    scratch.configure(servers, max_connections=2)
+    scratch.control().control("reload")
+    # Both places are held, by connections and by sessions: which of them is said first is all the same.
     for got in (ModernHttp(scratch).post("tools/list", id="q"), first.post("ping", id="q")):
-        answer = got.json()
-        assert (got.status, answer["id"]) == (503, "q")
-        assert "max_connections" in answer["error"]["message"]
+        assert got.status == 503 and "max_connections" in got.text()
+
+
+def test_connections_that_speak_http_are_told_in_http_and_leave_the_places_of_the_commands(scratch: Scratch) -> None:
+    scratch.configure(max_connections=2)
+    daemon = scratch.start()
+    kept = [HttpClient(scratch, "/healthz") for _ in range(2)]
+    for each in kept:
+        assert each.request("GET").status == 200
+    for _ in range(2 * CONTROL_PLACES):
+        got = HttpClient(scratch, "/healthz").request("GET")
+        assert (got.status, got.headers["retry-after"], got.headers["connection"]) == (503, "1", "close")
+        assert "2 connections are open already (max_connections)" in got.json()["error"]
+    assert scratch.status()["running"]
+    kept.pop().close()
+    until(lambda: HttpClient(scratch, "/healthz").request("GET").status == 200, "there is room again")
+    scratch.control().control("shutdown")
+    assert daemon.wait() == 0
 
 
 def test_one_server_has_an_address_of_its_own_with_its_own_names(home: Scratch) -> None:

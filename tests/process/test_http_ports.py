@@ -276,6 +276,23 @@ def test_those_without_the_token_take_nobody_s_place(scratch: Scratch) -> None:
             each.close()
 
 
+def test_who_has_the_token_is_told_in_http_that_there_is_no_room(scratch: Scratch) -> None:
+    address = serve(scratch)
+    allowed = bearer(scratch)
+    scratch.configure({"echo": server("echo")}, max_connections=1)
+    scratch.control().control("reload")
+    first = ModernHttp(scratch, address=address)
+    assert first.request("GET", path="/healthz", headers=allowed).status == 200
+    for _ in range(12):
+        got = ModernHttp(scratch, address=address).request("GET", path="/healthz", headers=allowed)
+        assert (got.status, got.headers["retry-after"]) == (503, "1")
+        assert "max_connections" in got.json()["error"]
+    assert scratch.status()["running"]
+    first.close()
+    again = ModernHttp(scratch, address=address)
+    until(lambda: again.request("GET", path="/healthz", headers=allowed).status == 200, "there is room again")
+
+
 def test_those_without_the_token_have_little_time_to_ask(scratch: Scratch) -> None:
     scratch.configure(http_request_timeout=0)
     scratch.start("--http", "127.0.0.1:0")

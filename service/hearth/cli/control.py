@@ -11,7 +11,7 @@ import time
 from types import TracebackType
 from typing import Any
 
-from hearth.errors import FrameError, Refused, Unreachable, WireError
+from hearth.errors import FrameError, Refused, TurnedAway, Unreachable, WireError
 from hearth.wire.frames import FrameDecoder, encode
 
 if sys.platform == "win32":
@@ -115,7 +115,7 @@ class Control:
         request = {"type": kind, "seq": self._seq, **keys}
         deadline = time.monotonic() + seconds
         try:
-            self._socket.sendall(encode(json.dumps(request).encode()))
+            self._send(encode(json.dumps(request).encode()))
             while True:
                 header, payload = self._receive(deadline)
                 if header.get("type") == "error":
@@ -132,6 +132,27 @@ class Control:
         except (WireError, ValueError) as exc:
             raise self._garbled(exc) from exc
 
+    def _send(self, request: bytes) -> None:
+        try:
+            self._socket.sendall(request)
+        except OSError:
+            # Who is turned away is so before it has said anything; the reason can be read all the same.
+            self._look_for_refusal(self._last_words())
+            raise
+
+    def _last_words(self) -> bytes:
+        try:
+            return self._socket.recv(CHUNK_BYTES)
+        except OSError:
+            return b""
+
+    def _look_for_refusal(self, data: bytes) -> None:
+        from hearth.bridge.replies import refusal_in  # seldom needed
+
+        reason = refusal_in(data)
+        if reason:
+            raise TurnedAway(f"the daemon at {self.endpoint} runs and takes no connection more: {reason}")
+
     def _document(self, kind: str, payload: bytes) -> dict[str, Any]:
         try:
             document = json.loads(payload)
@@ -147,7 +168,11 @@ class Control:
             data = self._socket.recv(CHUNK_BYTES)
             if not data:
                 raise Unreachable(f"the daemon at {self.endpoint} went away before it answered; ask again")
-            self._frames = self._decoder.receive_data(data)
+            try:
+                self._frames = self._decoder.receive_data(data)
+            except WireError:
+                self._look_for_refusal(data)
+                raise
         raw, payload = self._frames.pop(0)
         header = json.loads(raw)
         if not isinstance(header, dict):

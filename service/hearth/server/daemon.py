@@ -87,7 +87,7 @@ class Daemon:
         return self._loop.time()
 
     def check_room(self) -> None:
-        """Raise Refused if one session more would be too many."""
+        """Raise NoRoom if one session more would be too many."""
         self._reception.check_room()
 
     async def serve(self) -> None:

@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from hearth import __version__
 from hearth.config import Config
-from hearth.errors import FrameError, HearthError, OverLimit, Refused, WireError
+from hearth.errors import FrameError, HearthError, NoRoom, OverLimit, Refused, WireError
 from hearth.faults import SEAMS
 from hearth.hub.sessions import AUTO, FULL, SEARCH, Session
 from hearth.mcp import answers
@@ -346,8 +346,10 @@ class FramedWire(asyncio.Protocol):
             self.close()
 
     def _refuse(self, exc: HearthError) -> None:
-        log.info("a connection is refused: %s", exc)
-        TALLY.connections_refused += 1
+        if not isinstance(exc, NoRoom):
+            # Of that one, who looked for room has told.
+            log.info("a connection is refused: %s", exc)
+            TALLY.connections_refused += 1
         self._send({"type": "error", "message": str(exc)[:SENTENCE_LIMIT]})
         self.close()
 

@@ -38,6 +38,8 @@ class Ports:
         # Of those that have failed, by their URLs.
         self._lost: dict[str, str] = {}
         self._is_starved = False
+        # Accepted, while what speaks HTTP is being loaded.
+        self.waiting = 0
         self._tasks: set[asyncio.Task[object]] = set()
         for address in self.addresses():
             log.info("HTTP on %s, for who has the token (`hearth token show`)", address)
@@ -82,14 +84,13 @@ class Ports:
         if connection is None:
             return False
         self._is_starved = False
-        crowd = self._reception.crowd()
-        if crowd:
-            log.warning("a connection is refused: %s", crowd)
+        if self.waiting >= STRANGERS_LIMIT:
             TALLY.connections_refused += 1
             connection.close()
             return True
         connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.waiting += 1
         self._reception.expect(connection)
         self._reception.when_http_is_there(lambda front: self._meet(front, connection))
         return True
@@ -114,12 +115,12 @@ class Ports:
             self.poll()
 
     def _meet(self, front: "Front | None", connection: socket.socket) -> None:
+        self.waiting -= 1
+        self._reception.decided(connection, None)
         if front is None:
-            self._reception.decided(connection, None)
             connection.close()
             return
         loop = asyncio.get_running_loop()
-        self._reception.decided(connection, None)
         if len(front.strangers) >= STRANGERS_LIMIT:
             TALLY.connections_refused += 1
             # Somebody who only waits gives way: it must not be possible to hold all places against who has the token.

@@ -8,16 +8,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from hearth.config import Config
-from hearth.errors import Refused
+from hearth.errors import NoRoom
 from hearth.faults import SEAMS
 from hearth.host import connections, descriptors
 from hearth.host.connections import Connection, Peer
 from hearth.host.listening import Listener
 from hearth.mcp import answers, eras
 from hearth.server.framed import FramedWire
+from hearth.server.limits import SILENCE_SECONDS
 from hearth.server.lined import LinedWire
 from hearth.server.steward import Steward, Wire
 from hearth.server.tally import TALLY
+from hearth.wire import json
 from hearth.wire.sniff import Language, sniff
 
 if TYPE_CHECKING:
@@ -32,6 +34,9 @@ ACCEPT_BATCH = 64
 ACCEPT_PAUSE_SECONDS = 0.2
 # Beyond the limit for sessions: a full daemon can still be asked for its status, and told to stop.
 CONTROL_PLACES = 8
+# How long a connection may take to show what it speaks before it gives way, where there is no room. Clients connect
+# when they have something to say, and say it at once; this is for a loaded machine.
+UNHEARD_SECONDS = 1.0
 # Of the process's descriptors, for the loop, the log, the locks and the control connections …
 RESERVED_DESCRIPTORS = 64
 # … and for each server: its three pipes, and one in passing while it starts.
@@ -41,6 +46,10 @@ _UNKNOWN = "expected frames, or MCP messages one per line; a message must be a J
 _NO_HTTP = (
     b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\nConnection: close\r\n"
     b'Content-Length: 56\r\n\r\n{"error":"HTTP cannot be served; `hearth logs` has why"}'
+)
+_HTTP_NO_ROOM = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    b"Retry-After: 1\r\nContent-Length: %d\r\n\r\n%b"
 )
 _SESSION_LINES = b'{"type":"error","message":"session lines are not served by this version of Hearth yet"}\n'
 
@@ -56,9 +65,11 @@ class Reception:
         self._starved = False
         self._front: Front | None = None
         self._loading: asyncio.Task[None] | None = None
-        self.undecided: set[object] = set()
+        # The oldest first.
+        self.undecided: dict[object, None] = {}
         self.wires: set[Wire] = set()
         self._ports: Ports | None = None
+        self._silent_until = float("-inf")
 
     def serve_ports(self, sockets: list[socket.socket]) -> None:
         """Serve HTTP on TCP sockets, too, from the next `open` on."""
@@ -77,7 +88,7 @@ class Reception:
 
     def expect(self, connection: object) -> None:
         """Somebody has connected to a port, and waits for what speaks HTTP."""
-        self.undecided.add(connection)
+        self.undecided[connection] = None
 
     def when_http_is_there(self, then: "Callable[[Front | None], None]") -> None:
         """Load what speaks HTTP, if it is not there yet; it may be that it cannot be."""
@@ -157,23 +168,30 @@ class Reception:
         return found
 
     def check_room(self) -> None:
-        """Raise Refused if one session more would be too many."""
+        """Raise NoRoom if one session more, or one connection more that speaks HTTP, would be too many."""
         crowd = self._crowd(len(self.session_wires()), 0)
         if crowd:
-            raise Refused(f"Hearth refused the connection: {crowd}")
+            self._turn_away(crowd)
+            raise NoRoom(f"Hearth refused the connection: {crowd}")
+
+    def _turn_away(self, crowd: str) -> None:
+        """Each is counted; the log has one line for many: a client in a loop comes a thousand times in a second."""
+        TALLY.connections_refused += 1
+        now = self._steward.now()
+        if now >= self._silent_until:
+            self._silent_until = now + SILENCE_SECONDS
+            log.warning("a connection is refused, and so may others be, which is not told each time: %s", crowd)
 
     def _crowd(self, present: int, more: int) -> str | None:
         limit, why = connection_limit(self._steward.config, descriptors.limit())
-        return f"{present} connections are open already ({why})" if present >= limit + more else None
+        if present < limit + more:
+            return None
+        return f"{present} connections are open already ({why}); come back when some of them have ended"
 
     def look_once(self) -> bool:
         """Take what waits in the queue, although it is no longer polled; True when somebody was there."""
         came = self._accept_one()
         return (self._ports is not None and self._ports.look_once()) or came
-
-    def crowd(self) -> str | None:
-        """Why there is no room for one connection more."""
-        return self._crowd(len(self.wires) + len(self.undecided), 0)
 
     def _accept(self) -> None:
         for _ in range(ACCEPT_BATCH):
@@ -201,30 +219,44 @@ class Reception:
     def _admit(self, connection: Connection) -> None:
         peer = connections.peer_of(connection)
         config = self._steward.config
-        refusal = connections.refusal(peer, config.allowed_uids, config.allowed_gids) or self._crowd(
-            len(self.wires) + len(self.undecided), CONTROL_PLACES
-        )
+        refusal = connections.refusal(peer, config.allowed_uids, config.allowed_gids)
         if peer is None or refusal:
             log.warning("a connection is refused: %s", refusal)
             TALLY.connections_refused += 1
-            sentence = f"Hearth refused the connection: {refusal or 'its peer is unknown'}"
-            connections.dismiss(connection, answers.error(None, eras.INTERNAL_ERROR, sentence) + b"\n")
+            connections.dismiss(connection, _refused_line(refusal or "its peer is unknown"))
+            return
+        crowd = self._crowd(self._present(), CONTROL_PLACES)
+        if crowd and not self._drop_unheard():
+            self._turn_away(crowd)
+            connections.dismiss(connection, _refused_line(crowd))
             return
         newcomer = Newcomer(self, self._steward, peer)
-        self.undecided.add(newcomer)
+        self.undecided[newcomer] = None
         task: asyncio.Task[object] = asyncio.get_running_loop().create_task(connections.attach(connection, newcomer))
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._admitted(done, newcomer))
+
+    def _present(self) -> int:
+        """Those at the ports wait in places of their own until they have shown the token."""
+        return len(self.wires) + len(self.undecided) - (self._ports.waiting if self._ports else 0)
+
+    def _drop_unheard(self) -> bool:
+        """Drop the oldest that has not shown what it speaks in a while; False if there is none."""
+        for each in self.undecided:
+            if isinstance(each, Newcomer) and not each.is_heard:
+                is_late = self._steward.now() - each.since >= UNHEARD_SECONDS
+                return is_late and each.give_way()
+        return False
 
     def _admitted(self, task: "asyncio.Task[object]", newcomer: "Newcomer") -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception():
             log.warning("a connection was lost at once: %s", task.exception())
-            self.undecided.discard(newcomer)
+            self.undecided.pop(newcomer, None)
 
     def decided(self, newcomer: object, wire: Wire | None) -> None:
         """A newcomer has shown what it speaks, or has left; one at a port speaks HTTP."""
-        self.undecided.discard(newcomer)
+        self.undecided.pop(newcomer, None)
         if wire:
             self.wires.add(wire)
             if self._farewell:
@@ -240,6 +272,9 @@ class Newcomer(asyncio.Protocol):
         self._peer = peer
         self._first = b""
         self._transport: asyncio.Transport | None = None
+        self.since = steward.now()
+        # It has said what it speaks, and waits for what understands that.
+        self.is_heard = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # A cast: uvloop's transports have the methods and not the base class.
@@ -275,9 +310,7 @@ class Newcomer(asyncio.Protocol):
         assert self._transport is not None
         try:
             self._reception.check_room()
-        except Refused as exc:
-            log.warning("a connection is refused: %s", exc)
-            TALLY.connections_refused += 1
+        except NoRoom as exc:
             self._end(answers.error(None, eras.INTERNAL_ERROR, str(exc)) + b"\n")
         else:
             self._become(LinedWire(self._steward, self._transport, self._peer.pid), ended)
@@ -285,6 +318,7 @@ class Newcomer(asyncio.Protocol):
     def _become_http(self) -> None:
         """What speaks it takes a moment to load, the first time; the others are served meanwhile."""
         assert self._transport is not None
+        self.is_heard = True
         self._transport.pause_reading()
         self._reception.when_http_is_there(self._meet_http)
 
@@ -294,6 +328,12 @@ class Newcomer(asyncio.Protocol):
             return
         if front is None:
             self._end(_NO_HTTP)
+            return
+        try:
+            self._reception.check_room()
+        except NoRoom as exc:
+            body = json.dumps({"error": str(exc)})
+            self._end(_HTTP_NO_ROOM % (len(body), body))
             return
         wire = front.connect(self._peer)
         self._transport.set_protocol(wire)
@@ -316,6 +356,13 @@ class Newcomer(asyncio.Protocol):
         self._transport.write(words)
         self._transport.close()
 
+    def give_way(self) -> bool:
+        """Make room for somebody else; False if it is not there yet."""
+        if self._transport is None:
+            return False
+        self._end(_refused_line("there is no room for who does not say what it wants"))
+        return True
+
     def close(self) -> None:
         """Nothing was said yet; nothing is owed."""
         if self._transport:
@@ -323,6 +370,11 @@ class Newcomer(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._reception.decided(self, None)
+
+
+def _refused_line(reason: str) -> bytes:
+    """For who has not shown what it speaks: bridges and the command line understand it, too."""
+    return answers.error(None, eras.INTERNAL_ERROR, f"Hearth refused the connection: {reason}") + b"\n"
 
 
 def connection_limit(config: Config, files: int | None) -> tuple[int, str]:

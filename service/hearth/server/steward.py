@@ -45,7 +45,7 @@ class Steward(Protocol):
         """The loop's clock."""
 
     def check_room(self) -> None:
-        """Raise Refused if one session more would be too many."""
+        """Raise NoRoom if one session more would be too many."""
 
     def status(self) -> dict[str, Any]:
         """The status document."""

@@ -25,9 +25,6 @@ class Desk:
         self.came: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
         self.is_draining = False
 
-    def crowd(self) -> None:
-        return None
-
     def expect(self, connection: socket.socket) -> None:
         self.came.set_result(connection)
 

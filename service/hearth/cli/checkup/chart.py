@@ -102,6 +102,7 @@ CHECKS: dict[str, Check] = {
     "daemon.reused": Check("the registry names a process that is another program by now", "forget"),
     "daemon.registry": Check("the registry's file is damaged", "forget"),
     "daemon.silent": Check("the daemon runs and does not answer"),
+    "daemon.full": Check("the daemon runs and takes no connection more"),
     "daemon.degraded": Check("the daemon runs and cannot serve"),
     "daemon.config": Check("the daemon refused the new config and goes on with the former one"),
     "daemon.version": Check("the daemon is of another version than what is installed"),

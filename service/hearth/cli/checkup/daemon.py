@@ -34,6 +34,8 @@ class Facts(NamedTuple):
     search_paths: tuple[str, str] = ("", "")
     # The servers that have a log.
     logged: frozenset[str] = frozenset()
+    # Why it takes no connection more.
+    refusal: str = ""
 
 
 def look(patient: Patient) -> Facts:
@@ -51,6 +53,7 @@ def look(patient: Patient) -> Facts:
         silence=word.silence,
         search_paths=(mine, surroundings.values.get("PATH", "")) if mine else ("", ""),
         logged=frozenset(name for name in _names(word.status) if os.path.exists(patient.places.server_log(name))),
+        refusal=word.refusal,
     )
 
 
@@ -70,6 +73,8 @@ def judge(facts: Facts) -> list[Finding]:
         return [_stale(facts, facts.entry)]
     if facts.silence:
         return [_silent(facts.entry.pid, facts.silence)]
+    if facts.refusal:
+        return [_full(facts.entry.pid, facts.refusal)]
     findings = [_described(facts.entry, facts.status)]
     if facts.status.get("degraded"):
         findings = [_degraded(facts.entry.pid, str(facts.status["degraded"]))]
@@ -104,6 +109,11 @@ def _stale(facts: Facts, entry: registry.Entry) -> Finding:
 def _silent(pid: int, reason: str) -> Finding:
     fix = f"{last_resort(pid)}, and the next call lights a new one. `hearth logs` may say why."
     return Finding("daemon.silent", "broken", f"pid {pid} runs and does not answer: {reason}", fix)
+
+
+def _full(pid: int, reason: str) -> Finding:
+    fix = "End clients that are not needed, or raise the limit; nothing is wrong with the daemon."
+    return Finding("daemon.full", "broken", f"pid {pid}: {clean(reason)}", fix)
 
 
 def _degraded(pid: int, reason: str) -> Finding:

@@ -12,7 +12,7 @@ from hearth import config, registry
 from hearth.cli import holder
 from hearth.cli.checkup import manager
 from hearth.cli.control import Control
-from hearth.errors import Unreachable
+from hearth.errors import TurnedAway, Unreachable
 from hearth.host import listening
 from hearth.paths import Places
 
@@ -37,6 +37,8 @@ class Word(NamedTuple):
 
     status: Mapping[str, Any]
     silence: str = ""
+    # Why it takes no connection more, where it says no more than that.
+    refusal: str = ""
 
 
 class Patient:
@@ -82,6 +84,8 @@ class Patient:
         try:
             with Control(self.places.socket, living.pid) as control:
                 return Word(control.status())
+        except TurnedAway as error:
+            return Word({}, refusal=str(error))
         except Unreachable as error:
             # It may have gone while it was asked; then there is nothing to say.
             return Word({}, str(error.__cause__ or error)) if registry.is_alive(living) else Word({})

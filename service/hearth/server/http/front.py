@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 from starlette.routing import Route, Router
 from uvicorn.server import ServerState
 
-from hearth.errors import OverLimit
+from hearth.errors import NoRoom, OverLimit
 from hearth.host.peers import Peer, own_uid
 from hearth.server.http import checks, connection, gates, mcp, responses, sse_old
 from hearth.server.http.connection import HttpConnection
@@ -139,8 +139,9 @@ class Front:
         return True
 
     def introduced(self, connection: HttpConnection) -> None:
-        """A connection over TCP has shown the token: from now on it is as good as any other."""
+        """A connection over TCP has shown the token: from now on it is as good as any other. Raises NoRoom."""
         if connection.is_stranger:
+            self.steward.check_room()
             connection.is_stranger = False
             self.strangers.pop(connection, None)
             self.steward.welcome(connection)
@@ -197,7 +198,15 @@ class _Door:
             request.connection.dismiss()
             await request.refuse(503, "the daemon is going out; ask again", [(b"retry-after", b"1")])
         else:
+            await self._let_in(request)
+
+    async def _let_in(self, request: Request) -> None:
+        try:
             self._front.introduced(request.connection)
+        except NoRoom as exc:
+            request.connection.dismiss()
+            await request.refuse(503, str(exc), [(b"retry-after", b"1")])
+        else:
             await self._handler(request)
 
     def _dismiss_stranger(self, request: Request) -> None:
