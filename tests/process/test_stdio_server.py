@@ -356,6 +356,8 @@ def test_a_signal_does_not_wait_for_the_input(scratch: Scratch) -> None:
     client.initialize()
     client.signal(signal.SIGINT)
     assert client.wait() == 0
+    # Its client has not left: it was left.
+    assert "going out: SIGINT" in client.stderr() and "HTTP is served until" not in client.stderr()
 
 
 def test_a_port_that_cannot_be_had_is_the_end(scratch: Scratch) -> None:

@@ -300,7 +300,7 @@ class Daemon:
         if failure:
             log.error("what was to be said could not be written to standard output: %s", failure)
             self.exit_code = 1
-        if self._reception.ports():
+        if self._reception.ports() and not self._ending:
             log.info("the client at stdio has left; HTTP is served until a signal ends it")
         else:
             self.go_out("the client has left", reconnect=False)
