@@ -12,6 +12,7 @@ assert sys.platform != "win32", "Windows has `child_windows`"
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
 # More than a program that has something to say writes; the rest is not kept.
 _OUTPUT_LIMIT_BYTES = 64 * 1024
@@ -146,9 +147,10 @@ def _spawn(command: list[str], environment: "Mapping[str, str]", source: int | N
         (os.POSIX_SPAWN_DUP2, output, 1) if stdout else to_null,
         (os.POSIX_SPAWN_DUP2, output, 2),
     ]
-    defaults = (SIGINT, SIGPIPE)
+    # What a thread of ours waits for is kept from all the others, and is not to be kept from the program.
+    signals: dict[str, Any] = {"setsigdef": (SIGINT, SIGPIPE), "setsigmask": ()}
     try:
-        return os.posix_spawnp(command[0], command, environment, file_actions=actions, setsid=True, setsigdef=defaults)
+        return os.posix_spawnp(command[0], command, environment, file_actions=actions, setsid=True, **signals)
     except NotImplementedError:
         # Older macOS: the daemon makes a session of its own a moment later.
-        return os.posix_spawnp(command[0], command, environment, file_actions=actions, setsigdef=defaults)
+        return os.posix_spawnp(command[0], command, environment, file_actions=actions, **signals)

@@ -50,7 +50,33 @@ def _preload() -> None:
 
 def _leave_on_signals(carrier: Carrier) -> None:
     """A session is given back, within bounds, also by who is told to end; then it ends as it was told."""
+    if sys.platform == "win32":
+        _handle_signals(carrier)
+        return
+    from _signal import SIG_BLOCK, SIGHUP, pthread_sigmask
 
+    # What is ignored stays so, as nohup(1) has it for a terminal that is closed.
+    numbers = {number for number in (SIGTERM, SIGINT, SIGHUP) if getsignal(number) in (SIG_DFL, default_int_handler)}
+    for number in numbers:
+        signal(number, SIG_DFL)
+    # A handler would wait for the thread that reads the client: a signal that comes just before its next read would be
+    # heard only when the client says something.
+    pthread_sigmask(SIG_BLOCK, numbers)
+    start_new_thread(_leave_on_signal, (carrier, numbers))
+
+
+def _leave_on_signal(carrier: Carrier, numbers: set[int]) -> None:
+    if sys.platform != "win32":
+        from _signal import SIG_UNBLOCK, pthread_sigmask, sigwait
+
+        number = sigwait(numbers)
+        # Another one ends it at once.
+        pthread_sigmask(SIG_UNBLOCK, numbers)
+        carrier.say_goodbye()
+        os.kill(os.getpid(), number)
+
+
+def _handle_signals(carrier: Carrier) -> None:
     def leave(number: int, _: object) -> None:
         signal(number, SIG_DFL)
         carrier.say_goodbye()
@@ -59,9 +85,3 @@ def _leave_on_signals(carrier: Carrier) -> None:
     signal(SIGTERM, leave)
     if getsignal(SIGINT) is default_int_handler:
         signal(SIGINT, leave)
-    if sys.platform != "win32":
-        from _signal import SIGHUP
-
-        # The client's terminal was closed; nohup(1) has that ignored, which is to stay.
-        if getsignal(SIGHUP) == SIG_DFL:
-            signal(SIGHUP, leave)
