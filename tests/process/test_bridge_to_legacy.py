@@ -1,7 +1,9 @@
 """`hearth bridge --to` a legacy server that is strict about everything that a client has to do."""
 
+import asyncio
 import json
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from process.kernel import until
 from process.remote_bridge import bridge_to, text_of
 from process.scripted_daemon import scratch_home
 from process.sites.legacy import LegacySite, told
+from process.sites.web import Reply, Request
 
 
 @pytest.mark.parametrize("streams", [True, False])
@@ -131,6 +134,56 @@ def test_a_session_that_is_lost_for_good_is_an_error_and_the_bridge_goes_on() ->
         assert answer["error"]["code"] == -32603 and "gave no new one" in answer["error"]["message"]
         site.refuses_sessions = False
         assert text_of(bridge.call("echo", text="back")) == "back"
+
+
+def test_a_session_that_is_lost_at_once_again_is_said_to_be_that() -> None:
+    class Losing(LegacySite):
+        """Keeps no session for longer than the handshake."""
+
+        async def serve(self, request: Request, reply: Reply) -> None:
+            if b'"tools/call"' in request.body:
+                await reply.send(404)
+            else:
+                await super().serve(request, reply)
+
+    with Losing() as site, bridge_to(site.url) as bridge:
+        bridge.open()
+        assert "lost the session again" in bridge.call("echo", text="x")["error"]["message"]
+        assert len(site.seen("initialize")) == 2
+
+
+def test_whoever_waited_for_a_new_session_may_find_that_one_lost_as_well() -> None:
+    class Forgetful(LegacySite):
+        """Is slow to begin another session, and loses that one, too."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.may_begin = threading.Event()
+            self.may_begin.set()
+
+        async def serve(self, request: Request, reply: Reply) -> None:
+            if b'"initialize"' in request.body:
+                while not self.may_begin.is_set():
+                    await asyncio.sleep(0.01)
+            if b'"waiting"' in request.body and len(self.seen("initialize")) == 2:
+                self.expire()
+            await super().serve(request, reply)
+
+    with Forgetful() as site, bridge_to(site.url) as bridge:
+        bridge.open()
+        assert text_of(bridge.call("echo", text="x")) == "x"
+        site.expire()
+        site.may_begin.clear()
+        first = bridge.begin("tools/call", name="echo", arguments={"text": "first"})
+        until(lambda: len(site.seen("initialize")) == 2, "another session is begun")
+        second = bridge.begin("tools/call", name="echo", arguments={"text": "waiting"})
+        # By its answer the line before it has long been read.
+        bridge.ask("server/discover", _modern=True)
+        site.may_begin.set()
+        assert text_of(bridge.answer_to(second)) == "waiting"
+        # Which has been lost once already, and may have come too late again.
+        bridge.answer_to(first)
+        assert len(site.seen("initialize")) == 3
 
 
 def test_a_stream_that_broke_is_taken_up_where_it_was() -> None:

@@ -37,12 +37,12 @@ class Aside:
 
     # --- sessions
 
-    def session_headers(self) -> dict[str, str]:
-        """What goes with a request of the session that there is; waits for one that is being replaced."""
+    def session_headers(self) -> tuple[dict[str, str], int]:
+        """What goes with a request of the session that there is, and its generation; waits for one to be replaced."""
         while True:
             ready = self._ready
             ready.wait()
-            found = self._carrier.session.headers()
+            found = self._carrier.session.headers(), self._carrier.session.generation
             # Of a session that was begun since, nobody has said yet that it is initialized.
             if ready is self._ready:
                 return found

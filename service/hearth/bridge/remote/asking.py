@@ -45,6 +45,8 @@ class Inquiry:
         self.version = None if is_array else self.message.version
         # Who has not been answered yet.
         self.owed: dict[Key, str] = {found.key: found.id for found in requests if found.key and found.id is not None}
+        # Of the session that it was asked in.
+        self.generation = 0
         self._carrier = carrier
         self._line = line
         self._is_array = is_array
@@ -82,7 +84,6 @@ class Inquiry:
 
     def _ask(self) -> None:
         while self.owed and not self.call.given_up:
-            generation = self._carrier.session.generation
             try:
                 verdict = self._post()
             except Broken as exc:
@@ -91,7 +92,7 @@ class Inquiry:
                     raise
                 continue
             if verdict == refusals.RENEW and self._mend(verdict):
-                self._carrier.renew(generation)
+                self._carrier.renew(self.generation)
             elif verdict == refusals.LEARN and self._mend(verdict):
                 self._carrier.aside.learn_tools(self)
             elif verdict is None:
@@ -146,6 +147,9 @@ class Inquiry:
 
     def _refuse(self, refusal: Refusal, verdict: str) -> None:
         sentence = self._carrier.refusal(refusal.status, refusal.reason)
+        if refusals.RENEW in self._mended and refusal.is_expiry:
+            shown = self._carrier.web.shown
+            sentence = f"{shown} lost the session again that was begun anew (HTTP {refusal.status}); try again"
         if verdict == refusals.ANSWER and refusal.error is not None:
             self._settle_all(refusal.error)
         elif verdict == refusals.ANSWER:

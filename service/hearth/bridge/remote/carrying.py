@@ -257,7 +257,8 @@ class Carrier:
         if inquiry.method == INITIALIZE:
             # A new session is asked for without the old one's id.
             return {}
-        return self.aside.session_headers()
+        found, inquiry.generation = self.aside.session_headers()
+        return found
 
     def settle(self, inquiry: Inquiry, key: Key) -> bool:
         """Whether that id still waits for its answer; from now on it does not."""

@@ -55,6 +55,13 @@ class Refusal:
         self.code = _code(found[0]) if found else None
         self.is_answer = bool(found and found[1] is not None and key_of(found[1]) == key)
 
+    @property
+    def is_expiry(self) -> bool:
+        """404 says it, as specified; some servers say 400, to whom the session is unknown or missing."""
+        if self.status == 404:
+            return self.code != METHOD_NOT_FOUND or not self.is_answer
+        return self.status == 400 and not self.is_answer
+
 
 def wait(headers: "dict[str, str]", time: float) -> float | None:
     """The seconds that Retry-After asks for. A date is compared with the server's own, whose clock may be another."""
@@ -87,7 +94,7 @@ def judge(refusal: Refusal, method: str, is_modern: bool, can_renew: bool, mende
         return LATER
     if status in (401, 403):
         return FAIL
-    if not is_modern and can_renew and RENEW not in mended and method != INITIALIZE and _is_expiry(refusal):
+    if not is_modern and can_renew and RENEW not in mended and method != INITIALIZE and refusal.is_expiry:
         return RENEW
     if is_modern and method == "tools/call" and refusal.code == HEADER_MISMATCH and LEARN not in mended:
         return LEARN
@@ -104,13 +111,6 @@ def sentence(shown: str, status: int, reason: str) -> str:
     default = "it failed by itself; look at its own log" if status >= 500 else "it does not take the request"
     said = "".join(character for character in reason[:60] if " " <= character <= "~").strip()
     return f"{shown} answered HTTP {status}{' ' + said if said else ''}: {_WHAT_TO_DO.get(status, default)}"
-
-
-def _is_expiry(refusal: Refusal) -> bool:
-    """404 says it, as specified; some servers say 400, to whom the session is unknown or missing."""
-    if refusal.status == 404:
-        return refusal.code != METHOD_NOT_FOUND or not refusal.is_answer
-    return refusal.status == 400 and not refusal.is_answer
 
 
 def _code(error: str) -> int | None:
