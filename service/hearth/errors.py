@@ -77,12 +77,11 @@ class OverLimit(MessageError):
     """A message beyond what its client may send; the sentence names the limit and its setting."""
 
     # Not the client's mistake in what it says: the same words will do, later.
-    def __init__(self, message: str, reason: str, id: bytes | None, retry_after: float) -> None:
+    def __init__(self, message: str, reason: str, id: bytes | None, retry_after: int) -> None:
         super().__init__(message, -32603, id)
         self.retry_after = retry_after
         self.reason = reason
-        # Up, not down: who comes back then is let in.
-        self.data = {"reason": reason, "retryAfterSeconds": round(retry_after + 0.0005, 3)}
+        self.data = {"reason": reason, "retryAfterSeconds": retry_after}
 
 
 class StartError(HearthError):

@@ -163,6 +163,11 @@ def secret_in_an_open_config(ward: Ward) -> None:
     os.chmod(ward.path(".config", "hearth", "config.toml"), 0o644)
 
 
+def open_token(ward: Ward) -> None:
+    assert ward.home.run("token", "show").returncode == 0
+    os.chmod(os.path.join(ward.state, "http", "token"), 0o644)
+
+
 def open_vault(ward: Ward) -> None:
     done = subprocess.run(
         [HEARTH, "secret", "set", "github"],
@@ -259,6 +264,7 @@ FAULTS = [
     Fault("secrets.config", secret_in_an_open_config, "chmod 600", mended=True, left=frozenset({"secrets.literal"})),
     Fault("secrets.literal", secret_in_the_config, "hearth secret set NAME"),
     Fault("secrets.open", open_vault, "chmod 600", mended=True),
+    Fault("secrets.token", open_token, "hearth token rotate", mended=True),
     Fault(
         "secrets.damaged",
         lambda ward: ward.write(os.path.join(ward.state, "vault", "secrets.json"), "{"),

@@ -50,7 +50,7 @@ def test_a_daemon_that_starts_while_another_runs_exits_with_3_and_names_it(scrat
     assert second.said.startswith("running ")
     assert f"pid {first.pid}" in second.said
     assert scratch.socket in second.said
-    assert f"pid {first.pid}" in second.stderr()
+    assert f"pid {first.pid}" in second.stderr() and "`hearth stop` first" in second.stderr()
     assert_serves(scratch)
 
 

@@ -240,6 +240,28 @@ def test_an_unknown_version_is_answered_with_those_that_are_known(home: Scratch)
     assert error["data"]["supported"] == list(eras.MODERN_VERSIONS)
 
 
+def test_in_a_legacy_session_too_it_is_the_unknown_version_that_is_wrong(home: Scratch) -> None:
+    client = LegacyHttp(home)
+    client.open()
+    client.headers["MCP-Protocol-Version"] = "2030-06-18"
+    got = client.post("tools/list")
+    error = got.json()["error"]
+    assert (got.status, error["code"], "2030-06-18" in error["message"]) == (400, eras.UNSUPPORTED_VERSION, True)
+
+
+@pytest.mark.parametrize("missing", ["MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"])
+def test_a_header_that_is_missing_is_called_missing(home: Scratch, missing: str) -> None:
+    given = {"MCP-Protocol-Version": eras.NEWEST_MODERN, "Mcp-Method": "tools/call", "Mcp-Name": "echo__echo"}
+    meta = {eras.PROTOCOL_VERSION_KEY: eras.NEWEST_MODERN, eras.CLIENT_CAPABILITIES_KEY: {}}
+    params = {"name": "echo__echo", "arguments": {"text": ""}, "_meta": meta}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    del given[missing]
+    got = ModernHttp(home).request("POST", message, headers=given)
+    error = got.json()["error"]
+    assert (got.status, error["code"]) == (400, eras.HEADER_MISMATCH)
+    assert error["message"].startswith(f"header {missing} is missing")
+
+
 @pytest.mark.parametrize("method", ["ping", "initialize", "resources/subscribe", "no/such"])
 def test_a_method_that_the_revision_does_not_have_is_not_found(home: Scratch, method: str) -> None:
     got = ModernHttp(home).post(method)

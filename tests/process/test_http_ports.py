@@ -404,13 +404,26 @@ def _findings(scratch: Scratch) -> dict[str, dict[str, str]]:
     return {each["id"]: each for each in json.loads(_hearth(scratch, "doctor", "--json"))["findings"]}
 
 
+def test_doctor_lets_no_token_go_on_that_others_could_read(scratch: Scratch) -> None:
+    client = ModernHttp(scratch, address=serve(scratch))
+    former = bearer(scratch)
+    file = scratch.home / ".local" / "state" / "hearth" / "http" / "token"
+    file.chmod(0o644)
+    [mended] = json.loads(_hearth(scratch, "doctor", "--fix", "--yes", "--json"))["mended"]
+    assert (mended["deed"], mended["done"], mended["error"]) == ("rotate", True, "")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert client.post("tools/list", headers=former).status == 401
+    assert client.post("tools/list", headers=bearer(scratch)).status == 200
+
+
 def test_doctor_says_what_is_wrong_with_a_token_that_is_refused(scratch: Scratch) -> None:
     serve(scratch)
     file = scratch.home / ".local" / "state" / "hearth" / "http" / "token"
     assert "port.token" not in _findings(scratch)
     file.chmod(0o644)
     found = _findings(scratch)
-    assert "0644" in found["port.token"]["message"] and "secrets.open" in found
+    assert "0644" in found["port.token"]["message"] and "secrets.open" not in found
+    assert found["secrets.token"]["fix"] == found["port.token"]["fix"] == "hearth token rotate"
     file.chmod(0o600)
     file.rename(file.with_name("elsewhere"))
     file.symlink_to("elsewhere")

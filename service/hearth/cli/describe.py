@@ -66,9 +66,11 @@ def _whose(document: Document) -> str:
 
 
 def _sessions_sentence(sessions: list[Document]) -> str:
-    if not sessions:
-        return "Nobody is attached."
-    return f"{count(len(sessions), 'session')} attached; `hearth sessions` shows them."
+    idle = sum(map(is_idle, sessions))
+    attached = len(sessions) - idle
+    who = f"{count(attached, 'session')} attached" if attached else "Nobody is attached"
+    more = f", {count(idle, 'session')} over HTTP idle" if idle else ""
+    return f"{who}{more}; `hearth sessions` shows them." if sessions else f"{who}."
 
 
 def count(number: int, noun: str) -> str:
@@ -146,8 +148,12 @@ def _mark(session: Document) -> str:
         return "*"
     if session.get("active", True):
         return ""
-    # Over HTTP nobody is connected between two requests.
-    return "idle" if session.get("wire") == "http" else "z"
+    return "idle" if is_idle(session) else "z"
+
+
+def is_idle(session: Document) -> bool:
+    """Over HTTP nobody is connected between two requests; but a call may go on whose connection broke."""
+    return session.get("wire") == "http" and not session.get("active", True) and not session.get("inFlight")
 
 
 def client_name(session: Document) -> str:

@@ -16,10 +16,13 @@ from hearth.paths import Places
 
 
 def ask_about_sessions(control: Control, deed: str, yes: bool) -> None:
-    """Let the person decide when somebody is attached. Raises Refused, also when there is nobody to ask."""
+    """Let the person decide when somebody is attached. Raises Refused, also when there is nobody to ask.
+
+    Sessions over HTTP between two requests outlive the daemon, so nobody notices.
+    """
     if yes:
         return
-    attached = control.status().get("sessions") or []
+    attached = [each for each in control.status().get("sessions") or [] if not describe.is_idle(each)]
     if not attached:
         return
     for line in describe.session_lines(attached, time.time(), terminal.width()):

@@ -101,10 +101,17 @@ def _text(leaf: bytes) -> str:
 def check_standard(method: str, params: RawBytes | None, headers: Mapping[str, str]) -> None:
     """Raise MessageError (-32020) unless the headers repeat the method and, where it has one, the name."""
     given = _lower(headers)
-    if given.get(METHOD.lower(), "").strip(_SPACE) != method:
+    if METHOD.lower() not in given:
+        raise _mismatch(METHOD, "is missing")
+    if given[METHOD.lower()].strip(_SPACE) != method:
         raise _mismatch(METHOD, "does not name the method of the body")
     name = _name(method, params)
-    if name is not None and _decoded(given, NAME) != _readable(name):
+    if name is None:
+        return
+    found = _decoded(given, NAME)
+    if found is None:
+        raise _mismatch(NAME, f"is missing: it is to be the {_NAMED_BY[method]} in the body")
+    if found != _readable(name):
         raise _mismatch(NAME, f"is not the {_NAMED_BY[method]} in the body")
 
 

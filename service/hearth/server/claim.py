@@ -38,7 +38,7 @@ class Claim:
             # An entry of this very process is that of its degraded self before an exec.
             if holder and holder.pid != os.getpid() and registry.is_alive(holder):
                 if not activated:
-                    raise AlreadyRunning(f"a daemon already runs: pid {holder.pid}, {holder.endpoint}")
+                    raise self._taken(holder)
                 if asked is None or asked.pid != holder.pid:
                     self._ask(holder)
                     asked = holder
@@ -49,6 +49,13 @@ class Claim:
     def _ask(self, holder: registry.Entry) -> None:
         if signals.HAND_OVER is not None:
             processes.send_signal(holder.pid, holder.start_time, signals.HAND_OVER)
+
+    def _taken(self, holder: registry.Entry) -> AlreadyRunning:
+        import shlex
+
+        stop = shlex.join(["hearth", "stop", *self._places.arguments()])
+        who = f"pid {holder.pid}, {holder.endpoint}"
+        return AlreadyRunning(f"a daemon already runs: {who}; `{stop}` first, if another is to take its place")
 
     def _held(self, activated: bool, holder: registry.Entry | None) -> StartError:
         who = f"pid {holder.pid}" if holder else "an unknown process"

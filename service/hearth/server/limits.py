@@ -19,7 +19,7 @@ from hearth.wire.lines import Item
 # Between two words in the log about the same client.
 SILENCE_SECONDS = 60.0
 # For a request of which there are too many at a time: when one of the others ends is anybody's guess.
-IN_FLIGHT_RETRY_SECONDS = 1.0
+IN_FLIGHT_RETRY_SECONDS = 1
 
 _ALWAYS_PASS = frozenset({"notifications/cancelled", "notifications/initialized"})
 # Answered at once, and asked by clients that doubt whether anybody is there.
@@ -159,8 +159,9 @@ class Gate:
         TALLY.messages_refused["rate", kind.value] += 1
         excess = f"more than {rate:g} {what if rate == 1 else many} a second ({name})"
         self._say(f"{excess}; what is beyond is refused")
-        sentence = f"this is {excess}; send it again in {_shown(wait)} s"
-        return OverLimit(sentence, "rate_limit", id, wait)
+        # Whole, as HTTP has it, so that all say the same; and up, not down: who comes back then is let in.
+        seconds = math.ceil(wait)
+        return OverLimit(f"this is {excess}; send it again in {seconds} s", "rate_limit", id, seconds)
 
     def _too_many(self, limit: int, id: bytes | None) -> OverLimit:
         name = self.limits.in_flight_name
@@ -185,7 +186,3 @@ def gate(
         return limits and Gate(limits, now, tell)
     former.settle(limits)
     return former
-
-
-def _shown(seconds: float) -> str:
-    return f"{math.ceil(seconds * 10) / 10:.1f}"

@@ -66,6 +66,13 @@ def test_no_servers_and_no_sessions_are_told_in_words() -> None:
     assert "Nobody is attached" in shown
 
 
+def test_sessions_over_http_between_two_requests_are_not_called_attached() -> None:
+    idle = {"id": "h", "wire": "http", "active": False, "inFlight": 0}
+    assert "Nobody is attached, 1 session over HTTP idle; `hearth sessions`" in text(sessions=[idle])
+    busy = [idle | {"active": True}, idle | {"inFlight": 1}, {"id": "s", "wire": "frames", "active": False}]
+    assert "3 sessions attached, 2 sessions over HTTP idle; " in text(sessions=[*busy, idle, idle])
+
+
 def test_when_nothing_runs_the_text_says_what_would_light_it() -> None:
     lines = status_lines({"running": False, "lights": "The first bridge starts it.", "endpoint": "/s"}, 80)
     assert lines[0] == "hearth is not running (profile mcp). The first bridge starts it."

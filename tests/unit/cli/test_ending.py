@@ -1,8 +1,12 @@
-"""What is said of a daemon that was sent away: what lights the next one."""
+"""Who is asked about before a daemon is sent away, and what is said then: what lights the next one."""
+
+from typing import Any, cast
 
 import pytest
 
 from hearth.cli import ending, holder, unit
+from hearth.cli.control import Control
+from hearth.errors import Refused
 from hearth.paths import Places
 
 SOCKET = unit.Unit("mcp.socket", installed=True, active="active", result="success", pid=0, path="")
@@ -35,3 +39,32 @@ def test_a_port_that_nobody_else_holds_does_not_come_back(monkeypatch: pytest.Mo
     lost = {"httpLost": [{"address": "http://127.0.0.1:3848", "error": "gone"}]}
     assert ending.own_ports(document | lost) == ["http://127.0.0.1:3847", "http://127.0.0.1:3848"]
     assert ending.own_ports(document | lost | {"activation": "systemd"}) == []
+
+
+class Told:
+    """Somebody who has the status of a daemon with these sessions."""
+
+    def __init__(self, *sessions: dict[str, Any]) -> None:
+        self._sessions = sessions
+
+    def status(self) -> dict[str, Any]:
+        return {"sessions": list(self._sessions)}
+
+
+IDLE = {"id": "h", "wire": "http", "active": False, "inFlight": 0}
+
+
+def test_sessions_over_http_between_two_requests_are_not_asked_about() -> None:
+    ending.ask_about_sessions(cast(Control, Told(IDLE, IDLE)), "stop", yes=False)
+
+
+@pytest.mark.parametrize(
+    "session", [IDLE | {"active": True}, IDLE | {"inFlight": 1}, {"id": "b", "wire": "frames", "active": False}]
+)
+def test_who_is_attached_is_asked_about_and_nobody_else_counts(
+    session: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
+    with pytest.raises(Refused, match=r"^1 session attached"):
+        ending.ask_about_sessions(cast(Control, Told(IDLE, session)), "stop", yes=False)
+    assert len(capsys.readouterr().err.splitlines()) == 2

@@ -166,18 +166,19 @@ def test_a_method_that_no_header_can_name_does_not_exist(method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    ("given", "why"),
     [
-        {},
-        {"mcp-method": "tools/call"},
-        {"mcp-name": "t"},
-        {"mcp-method": "Tools/call", "mcp-name": "t"},
-        {"mcp-method": "tools/call", "mcp-name": "T"},
-        {"mcp-method": "tools/call", "mcp-name": "=?base64?dA=?="},
+        ({}, "Mcp-Method is missing"),
+        ({"mcp-method": "tools/call"}, "Mcp-Name is missing"),
+        ({"mcp-name": "t"}, "Mcp-Method is missing"),
+        ({"mcp-method": "Tools/call", "mcp-name": "t"}, "Mcp-Method does not name the method"),
+        ({"mcp-method": "tools/call", "mcp-name": "T"}, "Mcp-Name is not the name"),
+        ({"mcp-method": "tools/call", "mcp-name": ""}, "Mcp-Name is not the name"),
+        ({"mcp-method": "tools/call", "mcp-name": "=?base64?dA=?="}, "Mcp-Name is not the Base64"),
     ],
 )
-def test_headers_that_name_something_else_are_refused(given: dict[str, str]) -> None:
-    with pytest.raises(MessageError) as caught:
+def test_headers_that_name_something_else_are_refused(given: dict[str, str], why: str) -> None:
+    with pytest.raises(MessageError, match=f"^header {why}") as caught:
         headers.check_standard("tools/call", b'{"name":"t"}', given)
     assert caught.value.rpc_code == -32020
 

@@ -104,19 +104,26 @@ def test_what_a_client_takes(accept: str | None, kinds: tuple[str, ...], is_take
 
 
 @pytest.mark.parametrize(
-    ("content_type", "is_json"),
+    ("content_type", "wrong"),
     [
-        ("application/json", True),
-        ("Application/Json; charset=UTF-8", True),
-        ('application/json; charset="utf-8"', True),
-        ("application/json; charset=latin-1", False),
-        ("text/plain", False),
-        ("application/jsonp", False),
-        ("", False),
+        ("application/json", None),
+        ("Application/Json; charset=UTF-8", None),
+        ('application/json; Charset="Utf-8"', None),
+        ("application/json;charset=utf8;", None),
+        ("application/json; profile=x; charset=utf-8", None),
+        ("application/json; profile=x", None),
+        ("application/json; charset=iso-8859-1", "the charset 'iso-8859-1'"),
+        ('application/json; profile=x; charset="UTF-16"', "the charset 'UTF-16'"),
+        ("application/json; charset=", "the charset ''"),
+        ("text/plain", "must be application/json"),
+        ("text/plain; charset=utf-8", "must be application/json"),
+        ("application/jsonp", "must be application/json"),
+        ("", "must be application/json"),
     ],
 )
-def test_what_is_declared_to_be_json(content_type: str, is_json: bool) -> None:
-    assert checks.is_json(content_type) is is_json
+def test_of_what_is_not_json_in_utf_8_it_is_said_what_is_wrong(content_type: str, wrong: str | None) -> None:
+    said = checks.refused_type(content_type)
+    assert said is None if wrong is None else wrong in str(said)
 
 
 def test_an_answer_is_shared_with_the_one_origin_that_asked() -> None:

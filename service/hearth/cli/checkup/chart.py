@@ -15,6 +15,7 @@ class Check(NamedTuple):
 # In words, for the documentation.
 DEEDS: dict[Deed, str] = {
     "close": "closes it to others",
+    "rotate": "`hearth token rotate`",
     "forget": "removes the file, under the daemon's lock",
     "sweep": "removes the file, under both locks",
     "compile": "writes the byte code",
@@ -53,6 +54,7 @@ CHECKS: dict[str, Check] = {
     "servers.given_up": Check("the running daemon has given a server up"),
     "secrets.kept": Check("secrets are out of others' reach"),
     "secrets.open": Check("the vault, or another private folder of the state, is open to others", "close"),
+    "secrets.token": Check("others can read the token for the port, and may know it by now", "rotate"),
     "secrets.config": Check("a secret stands in the config, and others can read the file", "close"),
     "secrets.literal": Check("a secret stands in the config itself, which only you can read"),
     "secrets.damaged": Check("the vault's index is damaged"),

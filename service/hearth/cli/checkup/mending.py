@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from hearth import registry
+from hearth import http_token, registry
 from hearth.cli.checkup import bridge_entries
 from hearth.cli.checkup.patient import Patient
 from hearth.cli.checkup.socket_file import is_listened_to
@@ -83,6 +83,16 @@ def _close(patient: Patient, path: str) -> None:
         os.chmod(path, _wanted_mode(found.st_mode))
     except OSError as exc:
         raise refusal("close", path, exc) from exc
+
+
+def _rotate(patient: Patient, path: str) -> None:
+    """Closing it would leave a token in force that others may have read."""
+    try:
+        usable = http_token.read()
+    except HearthError:
+        usable = None
+    if usable is None:
+        http_token.rotate()
 
 
 # --- what a daemon that was killed has left
@@ -178,6 +188,7 @@ def _start_prospect(patient: Patient, socket: str) -> str:
 
 WORKS: dict[Deed, Work] = {
     "close": Work(_prospect_of_closing, _close),
+    "rotate": Work(lambda _, path: f"put a new token into {path}: who has the former one needs the new one", _rotate),
     "forget": Work(lambda _, path: f"remove {path}, which names a daemon that is gone", _forget),
     "sweep": Work(lambda _, path: f"remove {path}, at which nobody listens", _sweep),
     "compile": Work(lambda _, target: "write the byte code of the bridge and the daemon", _compile),

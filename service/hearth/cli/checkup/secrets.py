@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hearth import config, references
+from hearth import config, http_token, references
 from hearth.cli import literal_secrets
 from hearth.cli.checkup.patient import Patient
 from hearth.cli.findings import Finding, Mend
@@ -37,6 +37,8 @@ class Facts(NamedTuple):
     is_link: bool
     damage: str
     keyring_problem: str
+    # Where the one for the port lies.
+    token: str = ""
 
 
 def look(patient: Patient) -> Facts:
@@ -53,6 +55,7 @@ def look(patient: Patient) -> Facts:
         is_link=os.path.islink(path),
         damage=damage,
         keyring_problem=problem,
+        token=http_token.path(),
     )
 
 
@@ -62,9 +65,12 @@ def judge(facts: Facts) -> list[Finding]:
     for path, mode in facts.open.items():
         wanted = "700" if stat.S_ISDIR(mode) else "600"
         message = f"{path} is open to others (mode {stat.S_IMODE(mode):04o})"
-        findings.append(
-            Finding("secrets.open", "broken", message, f"chmod {wanted} {path}", path, mend=Mend("close", path))
-        )
+        if path == facts.token:
+            message = f"{message}: the token in it may be known by now"
+            found = Finding("secrets.token", "broken", message, "hearth token rotate", path, Mend("rotate", path))
+        else:
+            found = Finding("secrets.open", "broken", message, f"chmod {wanted} {path}", path, Mend("close", path))
+        findings.append(found)
     if facts.exposed:
         findings.append(_exposure(facts))
     elif facts.secrets_in_config:

@@ -104,11 +104,18 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 @_remembered
-def is_json(content_type: str) -> bool:
-    """Whether a body is declared to be JSON, in the one encoding that it may have."""
-    kind, _, parameters = content_type.partition(";")
-    charset = parameters.strip().lower().replace('"', "").replace(" ", "")
-    return kind.strip().lower() == JSON and (not charset or charset in ("charset=utf-8", "charset=utf8"))
+def refused_type(content_type: str) -> str | None:
+    """Why a body is not declared to be JSON in the one encoding that it may have, or None."""
+    kind, *parameters = content_type.split(";")
+    if kind.strip().lower() != JSON:
+        return f"the body must be {JSON} (Content-Type)"
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        charset = value.strip().strip('"')
+        # Others say nothing that JSON would know (RFC 8259, 11).
+        if name.strip().lower() == "charset" and charset.lower() not in ("utf-8", "utf8"):
+            return f"the body must be in UTF-8: the charset {charset!r} of its Content-Type is not read"
+    return None
 
 
 @_remembered

@@ -6,7 +6,6 @@ too often keeps nobody from beginning.
 
 import functools
 import logging
-import math
 
 from hearth.config import Config
 from hearth.errors import OverLimit
@@ -95,4 +94,4 @@ def _door(is_far: bool) -> str:
 
 def retry_after(problem: OverLimit) -> Headers:
     """When to come back, in whole seconds, as RFC 9110 (10.2.3) has it."""
-    return [(b"retry-after", b"%d" % math.ceil(max(1.0, problem.retry_after)))]
+    return [(b"retry-after", b"%d" % problem.retry_after)]

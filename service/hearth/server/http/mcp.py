@@ -101,8 +101,8 @@ async def _post(request: "Request") -> None:
 
 def check_body(request: "Request") -> None:
     """Raise Rejected unless the body is one that can be read."""
-    if not checks.is_json(request.headers.get("content-type", "")):
-        raise Rejected(415, MessageError("the body must be application/json"))
+    if problem := checks.refused_type(request.headers.get("content-type", "")):
+        raise Rejected(415, MessageError(problem))
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise Rejected(415, MessageError("the body must not be compressed"))
 
@@ -227,8 +227,14 @@ async def _post_modern(request: "Request", message: json.Message) -> None:
 def _check_modern(message: json.Message, given: dict[str, str]) -> None:
     """Raise MessageError, in the order that the specification has."""
     assert message.method is not None
-    version = eras.named_version(_meta(message))
-    if given.get(VERSION, "").strip() != version:
+    meta, named = _meta(message), given.get(VERSION)
+    if named is not None and eras.PROTOCOL_VERSION_KEY not in meta:
+        # Of a revision that is not known nobody knows what its body must have.
+        eras.check_version(named.strip())
+    version = eras.named_version(meta)
+    if named is None:
+        raise MessageError("header MCP-Protocol-Version is missing", eras.HEADER_MISMATCH)
+    if named.strip() != version:
         raise MessageError("header MCP-Protocol-Version is not the version in the body", eras.HEADER_MISMATCH)
     headers.check_standard(message.method, message.fields.get("params"), given)
     eras.check_version(version)
