@@ -418,9 +418,9 @@ SMUGGLED = b"GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n"
 def test_an_upgrade_is_not_taken(open_door: Door) -> None:
     said = open_door.talk(GET + UPGRADE + b"\r\n" + GET + LAST + b"\r\n")
     assert said.count(b'{"status":"ok"}') == 2
-    # In a row nobody asks for it, and it would be work for strangers to give.
     assert said.count(b"HTTP/1.1 ") == 2
-    assert status(open_door.talk((GET + UPGRADE + b"\r\n") * 100)) == 400
+    said = open_door.talk((GET + UPGRADE + b"\r\n") * 100 + GET + LAST + b"\r\n")
+    assert said.count(b'{"status":"ok"}') == said.count(b"HTTP/1.1 ") == 101
     assert open_door.serves()
 
 
@@ -470,12 +470,20 @@ def test_a_request_behind_one_that_takes_long_waits_for_it(door: Door) -> None:
 
 
 @pytest.mark.parametrize(
-    "half",
-    [HEAD + b"Content-Length: 5\r\n\r\n{", HEAD, b"GET /" + b"x" * 9000, b"nonsense\r\n\r\n"],
+    ("code", "half"),
+    [
+        (408, HEAD + b"Content-Length: 5\r\n\r\n{"),
+        (408, HEAD),
+        (414, b"GET /" + b"x" * 9000),
+        (400, b"nonsense\r\n\r\n"),
+    ],
     ids=["body", "headers", "address", "nonsense"],
 )
-def test_what_is_wrong_with_a_request_is_not_told_as_the_answer_to_another(door: Door, half: bytes) -> None:
-    assert door.talk(call("count__read", key="first", delay=60_000) + half) == b""
+def test_what_is_wrong_with_a_request_is_not_told_as_the_answer_to_another(door: Door, code: int, half: bytes) -> None:
+    """Nor does the other lose its answer, although it takes longer than a request may take to come."""
+    first, then, second = door.talk(call("count__read", key="first", delay=1200) + half).partition(b"read first")
+    assert (status(first), then) == (200, b"read first")
+    assert status(second[second.index(b"HTTP/1.1 ") :]) == code and second.count(b"\r\n\r\n") == 1
     assert door.serves()
 
 
@@ -537,6 +545,40 @@ def test_strangers_keep_no_connection_whatever_they_ask(patient: Scratch) -> Non
         GET + b"Origin: https://evil.example\r\n",
     ):
         assert status(door.talk(request + b"\r\n", is_known=False)) in (204, 401, 403)
+
+
+def test_strangers_get_one_answer_however_many_requests_they_send(patient: Scratch) -> None:
+    door = Door(patient, "port")
+    for number in (3, 20_000):
+        said = door.talk((GET + b"\r\n") * number, is_known=False)
+        assert (status(said), said.count(b"HTTP/1.1 ")) == (401, 1)
+    assert door.serves()
+
+
+def test_who_is_refused_while_it_sends_can_read_why(open_door: Door) -> None:
+    """By a client that reads nothing before it has sent everything."""
+    head = HEAD + b"Content-Length: 10000000\r\n\r\n"
+    for code, is_known in ((413, True), (401, False)):
+        with open_door.connect() as sock:
+            if not is_known and sock.family == socket.AF_UNIX:
+                continue
+            sock.sendall(open_door.signed(head, is_known))
+            for _ in range(100):
+                sock.sendall(b" " * 100_000)
+            said = b"".join(iter(lambda sock=sock: sock.recv(65536), b""))
+        assert (status(said), said.count(b"content-length:")) == (code, 1)
+    assert open_door.serves()
+
+
+def test_a_client_that_goes_with_a_request_in_waiting_leaves_nothing(open_door: Door) -> None:
+    before = connections(open_door.home)
+    logged = len(open_door.home.logged())
+    with open_door.connect() as sock:
+        sock.sendall(open_door.signed(call("count__read", key="left", delay=60_000) + GET + b"\r\n"))
+        until(lambda: connections(open_door.home) > before, "it is being served")
+    until(lambda: connections(open_door.home) <= before, "nothing is left of it")
+    assert "Traceback" not in open_door.home.logged()[logged:]
+    assert open_door.serves()
 
 
 @pytest.mark.parametrize("begun", [b"GET / HT", GET, HEAD + b"Content-Length: 5\r\n\r\n{", CHUNKED + b"5\r\n{"])

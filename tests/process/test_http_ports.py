@@ -293,6 +293,25 @@ def test_who_has_the_token_is_told_in_http_that_there_is_no_room(scratch: Scratc
     until(lambda: again.request("GET", path="/healthz", headers=allowed).status == 200, "there is room again")
 
 
+def test_those_without_the_token_who_go_on_sending_give_way(scratch: Scratch) -> None:
+    address = serve(scratch)
+    allowed = bearer(scratch)
+    request = b"GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    body = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50000000\r\n\r\n"
+    assert ModernHttp(scratch, address=address).post("tools/list", headers=allowed).status == 200
+    for said in (request * 3000, body + b" " * 100_000):
+        with contextlib.ExitStack() as stack:
+            # They read nothing, and do not go by themselves.
+            for _ in range(40):
+                each = stack.enter_context(socket.create_connection(address, 20))
+                with contextlib.suppress(OSError):
+                    each.setblocking(False)
+                    each.send(said)
+            for _ in range(10):
+                with contextlib.closing(ModernHttp(scratch, address=address)) as client:
+                    assert client.post("tools/list", headers=allowed).status == 200
+
+
 def test_those_without_the_token_have_little_time_to_ask(scratch: Scratch) -> None:
     scratch.configure(http_request_timeout=0)
     scratch.start("--http", "127.0.0.1:0")

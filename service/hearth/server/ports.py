@@ -123,10 +123,8 @@ class Ports:
         loop = asyncio.get_running_loop()
         if len(front.strangers) >= STRANGERS_LIMIT:
             TALLY.connections_refused += 1
-            # Somebody who only waits gives way: it must not be possible to hold all places against who has the token.
-            if not front.drop_stranger():
-                connection.close()
-                return
+            # Somebody gives way: it must not be possible to hold all places against who has the token.
+            front.drop_stranger()
         wire = front.connect_port()
         task: asyncio.Task[object] = loop.create_task(loop.connect_accepted_socket(lambda: wire, connection))
         self._tasks.add(task)

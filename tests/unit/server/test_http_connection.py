@@ -11,7 +11,8 @@ from uvicorn.server import ServerState
 
 from hearth.config import Config
 from hearth.host.peers import Peer
-from hearth.server.http.connection import HttpConnection, Outgoing, settings
+from hearth.server.http.connection import HttpConnection, settings
+from hearth.server.http.outgoing import Outgoing
 
 
 class Transport(asyncio.Transport):

@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import httptools
 from uvicorn.config import Config
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from hearth.hub.sessions import Session
 from hearth.server.http import checks, responses
+from hearth.server.http.outgoing import LINGER_BYTES, Outgoing
+from hearth.server.http.pieces import Pieces
 from hearth.server.tally import TALLY
 
 if TYPE_CHECKING:
@@ -34,6 +37,11 @@ URL_LIMIT_BYTES = 8 * 1024
 # From the connection to the end of the first headers, for who has shown no token. Clients connect when they have
 # something to ask; this is for a slow network in between, and any user of the machine may hold a place for as long.
 STRANGER_SECONDS = 5.0
+# What has come behind a request that is not answered yet, before no more is read: hundreds of requests, where clients
+# of MCP send none. Who has gone is noticed as long as it is read.
+HELD_LIMIT_BYTES = 64 * 1024
+# Of what the parser says is wrong, which may have the whole address in it.
+WHAT_LIMIT = 200
 
 
 def settings(app: Any) -> Config:
@@ -55,46 +63,14 @@ def settings(app: Any) -> Config:
     return found
 
 
-class Outgoing(asyncio.Transport):
-    """The transport as uvicorn writes to it. What belongs together is held back until all of it is there.
+class Inflow(FlowControl):
+    """While more is held back than there is to be, nobody reads on."""
 
-    uvicorn writes the head of a response and its body one after the other; each would be a system call here, and a
-    wakening of the client.
-    """
+    is_full = False
 
-    def __init__(self, transport: asyncio.Transport) -> None:
-        super().__init__()
-        self._transport = transport
-        self._held: list[bytes] | None = None
-
-    def hold(self) -> None:
-        """Write nothing before `release`."""
-        self._held = []
-
-    def release(self) -> None:
-        """Write what was held back, at once."""
-        held, self._held = self._held, None
-        if held:
-            self._transport.write(b"".join(held))
-
-    def write(self, data: Any) -> None:
-        if self._held is None:
-            self._transport.write(data)
-        else:
-            self._held.append(data)
-
-    def close(self) -> None:
-        self.release()
-        self._transport.close()
-
-    def abort(self) -> None:
-        self._transport.abort()
-
-    def is_closing(self) -> bool:
-        return self._transport.is_closing()
-
-    def get_write_buffer_size(self) -> int:
-        return self._transport.get_write_buffer_size()
+    def resume_reading(self) -> None:
+        if not self.is_full:
+            super().resume_reading()
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -124,18 +100,25 @@ class HttpConnection(HttpToolsProtocol):
         self._is_headed = False
         # Its head asks for another protocol, which the parser takes to follow at once.
         self._asks_upgrade = False
+        # The parser is given one request at a time; what has come behind it waits for its answer.
+        self._pieces = Pieces()
+        self._held = b""
         self._headers_bytes = 0
         # The parser has told something of what came last, and how much has come since it did.
         self._has_told = False
         self._untold_bytes = 0
         self._refused = False
         self._is_made = False
+        self._is_dropped = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
         self._is_made = True
-        self.transport = self._outgoing = Outgoing(self.transport)
-        if self.needs_token:
+        self.flow = self._inflow = Inflow(self.transport)
+        self.transport = self._outgoing = Outgoing(self.transport, self._may_hear)
+        if self._is_dropped:
+            self.transport.abort()
+        elif self.needs_token:
             # Nothing has come yet, and nothing may ever.
             self._set_deadline()
 
@@ -145,24 +128,73 @@ class HttpConnection(HttpToolsProtocol):
         return self.server[0] if self.needs_token and self.server else None
 
     @property
-    def is_silent(self) -> bool:
-        """Whether it is there, and has not come to the end of its first headers."""
-        return self._is_made and not self._is_headed and self.cycle is None
+    def claim(self) -> int:
+        """What a stranger is owed: nothing more after its answer, little before the end of its first headers."""
+        if self._is_made and self.transport.is_closing():
+            return 0
+        return 1 if self.cycle is None and not self._is_headed else 2
 
-    # --- what uvicorn's parser tells
+    def drop(self) -> None:
+        """End it at once, or as soon as it is there."""
+        self._is_dropped = True
+        if self._is_made:
+            self.transport.abort()
+
+    @property
+    def _is_awaited(self) -> bool:
+        """Whether a request has come to its end, and has no answer."""
+        return not self._is_partial and self.cycle is not None and not self.cycle.response_complete
+
+    def _may_hear(self) -> int:
+        """What it has not said yet: it is being read, or waits to be, or nobody knows where it ends."""
+        is_sending = self._is_partial or self._held or self._refused
+        return self.front.steward.config.message_limit + LINGER_BYTES if is_sending else 0
+
+    # --- what comes
 
     def data_received(self, data: bytes) -> None:
-        if self._refused or self.parser is None:
-            return
+        if self._outgoing.is_lingering:
+            self._outgoing.pass_over(len(data))
+        elif not self._refused and self.parser is not None:
+            self._take(data)
+
+    def _take(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
-        if self._is_partial:
-            self._receive_more(data)
-        else:
-            self._feed(data)
+        self._read(data)
         # Most requests come whole, and need no clock. What is none, such as an empty line, has stopped uvicorn's.
         is_idle = self.cycle is None or self.cycle.response_complete
         if (self._is_partial or is_idle) and self._deadline is None and not self._refused:
             self._set_deadline()
+
+    def _read(self, data: bytes) -> None:
+        start = 0
+        while start < len(data) and not self._refused:
+            if self._is_awaited:
+                self._hold(data[start:])
+                break
+            end = self._pieces.end(data, start)
+            piece = data[start:end]
+            if self._is_partial:
+                self._receive_more(piece)
+            else:
+                self._feed(piece)
+            start = end
+
+    def _hold(self, data: bytes) -> None:
+        self._held += data
+        if len(self._held) > HELD_LIMIT_BYTES:
+            self._inflow.is_full = True
+            self._inflow.pause_reading()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._held and not self._refused and not self.transport.is_closing():
+            held, self._held = self._held, b""
+            self._inflow.is_full = False
+            self._take(held)
+            self._inflow.resume_reading()
+
+    # --- what uvicorn's parser tells
 
     def _receive_more(self, data: bytes) -> None:
         """The parser keeps a header until it is whole, and tells nothing meanwhile; nor of what it passes over."""
@@ -179,14 +211,22 @@ class HttpConnection(HttpToolsProtocol):
     def _feed(self, data: bytes) -> None:
         """Unlike uvicorn's, it reads the body of who would rather speak HTTP/2, which is what Java's client says."""
         try:
-            try:
-                self.parser.feed_data(data)
-            except httptools.HttpParserUpgrade as exc:
-                head = self._without_upgrade()
-                self.parser.feed_data(head + data[exc.args[0] :])
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            # Nobody asks for several upgrades at once.
-            self._refuse_unread(400, "this is not HTTP/1.1 as RFC 9112 has it")
+            while data:
+                data = self._feed_parser(data)
+        except httptools.HttpParserError as exc:
+            # What a callback has to say is behind it.
+            what = str(exc.__context__ or exc)[:WHAT_LIMIT]
+            self.refuse(400, f"this is not HTTP/1.1 as RFC 9112 has it: {what}")
+
+    def _feed_parser(self, data: bytes) -> bytes:
+        """What is to be read instead. Raises HttpParserError."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as exc:
+            if self._asks_upgrade:
+                return self._without_upgrade() + data[exc.args[0] :]
+            self.refuse(400, "CONNECT is for proxies, and this is none")
+        return b""
 
     def _without_upgrade(self) -> bytes:
         """The head, to be read again by another parser: a server may pass over an upgrade (RFC 9110, 7.8)."""
@@ -210,7 +250,7 @@ class HttpConnection(HttpToolsProtocol):
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
         if len(self.url) > URL_LIMIT_BYTES:
-            self._refuse_unread(414, f"the address is longer than {URL_LIMIT_BYTES} bytes")
+            self.refuse(414, f"the address is longer than {URL_LIMIT_BYTES} bytes")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers_bytes += len(name) + len(value)
@@ -221,14 +261,16 @@ class HttpConnection(HttpToolsProtocol):
             super().on_header(name, value)
 
     def _refuse_headers(self) -> None:
-        self._refuse_unread(431, f"there are more than {HEADERS_LIMIT} headers, or {HEADERS_LIMIT_BYTES} bytes of them")
+        self.refuse(431, f"there are more than {HEADERS_LIMIT} headers, or {HEADERS_LIMIT_BYTES} bytes of them")
 
     def on_headers_complete(self) -> None:
         self._is_headed = True
         if self.is_stranger:
             # The body has the time that everybody's has.
             self._end_deadline()
-        self._asks_upgrade = any(name == b"upgrade" for name, _ in self.headers) and self.parser.should_upgrade()
+        names = dict(self.headers)
+        self._pieces.body_left = int(names.get(b"content-length", 0))
+        self._asks_upgrade = b"upgrade" in names and self.parser.should_upgrade()
         if not self._refused and not self._asks_upgrade:
             super().on_headers_complete()
 
@@ -261,7 +303,7 @@ class HttpConnection(HttpToolsProtocol):
     def _late(self, seconds: float) -> None:
         limit = self.front.steward.config.http_request_timeout
         name = " (http_request_timeout)" if seconds == limit else ", and has shown no token"
-        self._refuse_unread(408, f"the request did not come to its end within {seconds:g} s{name}")
+        self.refuse(408, f"the request did not come to its end within {seconds:g} s{name}")
 
     @contextmanager
     def one_write(self) -> Iterator[None]:
@@ -277,17 +319,7 @@ class HttpConnection(HttpToolsProtocol):
         if self.cycle is not None:
             self.cycle.keep_alive = False
 
-    @property
-    def _is_behind(self) -> bool:
-        """Whether what is being read follows a request that is not answered yet."""
-        is_awaited = self.cycle is not None and not self.cycle.response_complete
-        return bool(self.pipeline) or (is_awaited and not (self._is_partial and self._is_headed))
-
-    def _refuse_unread(self, status: int, reason: str) -> None:
-        """Refuse what is being read; behind another request without a word, which would be taken for its answer."""
-        self.refuse(status, reason, is_told=not self._is_behind)
-
-    def refuse(self, status: int, reason: str, is_told: bool = True, headers: Mapping[str, str] | None = None) -> None:
+    def refuse(self, status: int, reason: str, headers: Mapping[str, str] | None = None) -> None:
         """Say what is wrong with a request that has not been answered, and end the connection.
 
         `headers` are its own, if it is not the one that is being read.
@@ -303,12 +335,16 @@ class HttpConnection(HttpToolsProtocol):
         if cycle is not None:
             # Whoever answers it need not.
             cycle.disconnected = True
-        if not self.transport.is_closing() and is_told and not begun and not answered:
+            cycle.message_event.set()
+        if not self.transport.is_closing() and not begun and not answered:
             body = responses.reason(reason)
             head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n" % len(body)
             shared = b"".join([b"%b: %b\r\n" % header for header in self._shared_with(headers)])
             self.transport.write(STATUS_LINE[status] + head + shared + b"\r\n" + body)
-        self.transport.close()
+        if begun:
+            self._outgoing.finish()
+        else:
+            self.transport.close()
 
     def _shared_with(self, headers: Mapping[str, str] | None) -> responses.Headers:
         """What lets a page read the answer, if it is one that is let in, as far as its headers have come."""
@@ -356,6 +392,7 @@ class HttpConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_deadline()
         self._end_unread()
+        self._outgoing.finish()
         super().connection_lost(exc)
         # uvicorn leaves its clock running where the connection broke, and that would hold all of this for as long.
         self._unset_keepalive_if_required()
@@ -367,14 +404,17 @@ class HttpConnection(HttpToolsProtocol):
     def drain(self, reconnect: bool, reason: str) -> None:
         """Take no further request; one that is being answered is, one that has not come to its end is told."""
         self.front.drain(reason)
-        if self._is_partial and not self._is_behind:
+        if self._is_partial:
             self.refuse(503, "the daemon is going out; ask again")
         elif self._is_made:
             self.shutdown()
 
     def close(self) -> None:
         """Close after everything queued has been taken."""
-        self.shutdown()
+        if self.cycle is None or self.cycle.response_complete or self._refused:
+            self._outgoing.finish()
+        else:
+            self.dismiss()
 
     def cut(self) -> None:
         """End it at once, whatever it waits for."""

@@ -129,14 +129,11 @@ class Front:
         self.strangers[stranger] = None
         return stranger
 
-    def drop_stranger(self) -> bool:
-        """Drop the oldest that has asked for nothing yet; False if there is none."""
-        silent = next((each for each in self.strangers if each.is_silent), None)
-        if silent is None:
-            return False
-        del self.strangers[silent]
-        silent.transport.abort()
-        return True
+    def drop_stranger(self) -> None:
+        """Drop the one that is owed least, of those the oldest."""
+        dropped = min(self.strangers, key=lambda each: each.claim)
+        del self.strangers[dropped]
+        dropped.drop()
 
     def introduced(self, connection: HttpConnection) -> None:
         """A connection over TCP has shown the token: from now on it is as good as any other. Raises NoRoom."""
