@@ -306,3 +306,12 @@ def test_the_repr_of_a_config_shows_no_secret() -> None:
     found = config_of('[mcpServers.a]\ncommand = "x"\nargs = ["s3cret"]\nenv = { A = "s3cret" }\n')
     assert "s3cret" not in repr(found)
     assert "'a'" in repr(found)
+
+
+def test_hosts_and_origins_are_kept_as_they_are_compared() -> None:
+    found = config_of(
+        'http_hosts = ["MyHost", "[::1]", "fd00::A"]\n'
+        'http_origins = ["https://App.Example", "http://a.b:8080", "http://[::1]:3000", "app://xY", "null"]\n'
+    )
+    assert found.http_hosts == ("myhost", "::1", "fd00::a")
+    assert found.http_origins == ("https://app.example", "http://a.b:8080", "http://[::1]:3000", "app://xY", "null")

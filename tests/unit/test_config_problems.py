@@ -39,6 +39,41 @@ TOML_PROBLEMS = {
     "[mcpServers.a]\ncommand = 'x'\nurl = 'http://x'": (
         "c.toml:1: server 'a' has both a command and a url; remove one of them"
     ),
+    "http_hosts = ['a.example', 'Other:13860']": (
+        "c.toml:1: http_hosts must be a name without scheme, port or path: \"Other\", not 'Other:13860'"
+    ),
+    "http_hosts = ['http://a.example/mcp']": (
+        "c.toml:1: http_hosts must be a name without scheme, port or path: \"a.example\", not 'http://a.example/mcp'"
+    ),
+    "http_hosts = ['[::1]:80']": (
+        "c.toml:1: http_hosts must be a name without scheme, port or path: \"[::1]\", not '[::1]:80'"
+    ),
+    "http_hosts = ['*']": (
+        "c.toml:1: http_hosts must be a name such as \"hearth.example\", and not a pattern for many: '*'"
+    ),
+    "http_hosts = ['']": (
+        "c.toml:1: http_hosts must be a name such as \"hearth.example\", and not a pattern for many: ''"
+    ),
+    "http_origins = [\n'https://a.b',\n'https://a.b/']": (
+        "c.toml:3: http_origins must be an origin as browsers send it: \"https://a.b\", not 'https://a.b/'"
+    ),
+    "http_origins = ['a.b']": (
+        "c.toml:1: http_origins must be an origin as browsers send it: \"https://a.b\", not 'a.b'"
+    ),
+    "http_origins = ['http://a.b:80']": (
+        "c.toml:1: http_origins must be an origin as browsers send it: \"http://a.b\", not 'http://a.b:80'"
+    ),
+    "http_origins = ['chrome-extension://abc/']": (
+        "c.toml:1: http_origins must be an origin as browsers send it:"
+        " \"chrome-extension://abc\", not 'chrome-extension://abc/'"
+    ),
+    "http_origins = ['*']": (
+        "c.toml:1: http_origins must be an origin such as \"https://app.example\", and not a pattern for many: '*'"
+    ),
+    "http_origins = ['https://*.a.b']": (
+        'c.toml:1: http_origins must be an origin such as "https://app.example",'
+        " and not a pattern for many: 'https://*.a.b'"
+    ),
     "[mcpServers.a]\ncomand = 'x'": "c.toml:2: server 'a': key 'comand' is not known; did you mean 'command'?",
     "[mcpServers.a]\ncommand = 'x'\nautoApprove = []": "c.toml:3: server 'a': key 'autoApprove' is not known",
     "[mcpServers.a]\ncommand = ''": "c.toml:2: server 'a': command must not be empty",

@@ -5,6 +5,7 @@ the key's name: "must be …". Nothing here knows keys, files or lines.
 """
 
 import math
+import re
 from collections.abc import Callable
 from types import MappingProxyType
 
@@ -18,6 +19,10 @@ LARGEST_ID = 2**32 - 2
 SHOWN_CHARACTERS = 40
 
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+# A name, or an address, with or without the brackets of IPv6.
+_HOST = r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]|[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*"
+# Browsers leave them out.
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 _KINDS = {dict: "a table", list: "a list", type(None): "null", bool: "true or false", str: "a text"}
 
 
@@ -252,9 +257,61 @@ def texts() -> Kind:
     return Kind(check)
 
 
-def words() -> Kind:
-    """A list of texts without spaces and commas; in a variable with commas between them."""
-    return Kind(texts().check, lambda text: [item.strip() for item in text.split(",") if item.strip()])
+def host_names() -> Kind:
+    """Names, or addresses, that a `Host` may have; in small letters, as they are compared."""
+    return _words(_host_name)
+
+
+def origins() -> Kind:
+    """Origins of pages, as a browser sends them."""
+    return _words(_origin)
+
+
+def _words(each: Callable[[str, int], str]) -> Kind:
+    """A list of texts without commas; in a variable with commas between them."""
+
+    def check(value: object) -> tuple[str, ...]:
+        found = texts().check(value)
+        assert isinstance(found, tuple)
+        return tuple(each(item, index) for index, item in enumerate(found))
+
+    return Kind(check, lambda text: [item.strip() for item in text.split(",") if item.strip()])
+
+
+def _host_name(text: str, index: int) -> str:
+    if _is_host(text):
+        return text.lower().strip("[]")
+    # What people write: an address of the page, or what stands in `Host`.
+    likely = _without_port(text.rpartition("://")[2].partition("/")[0])
+    if _is_host(likely):
+        raise BadValue(f'must be a name without scheme, port or path: "{likely}", not {described(text)}', index)
+    raise BadValue(f'must be a name such as "hearth.example", and not a pattern for many: {described(text)}', index)
+
+
+def _origin(text: str, index: int) -> str:
+    """`null` is what pages without an origin of their own send; browsers' extensions have schemes of theirs."""
+    scheme, mark, rest = text.partition("://")
+    is_web = scheme.lower() in _DEFAULT_PORTS
+    if text == "null" or (mark and scheme and rest and not is_web and not set("*/ ") & set(rest)):
+        return text
+    scheme = scheme.lower() if mark and scheme else "https"
+    place = (rest if mark else text).partition("/")[0].lower()
+    likely = f"{scheme}://{place.removesuffix(_DEFAULT_PORTS.get(scheme, ''))}"
+    if _is_host(_without_port(place)):
+        if text.lower() == likely:
+            return likely
+        raise BadValue(f'must be an origin as browsers send it: "{likely}", not {described(text)}', index)
+    phrase = 'must be an origin such as "https://app.example", and not a pattern for many'
+    raise BadValue(f"{phrase}: {described(text)}", index)
+
+
+def _is_host(text: str) -> bool:
+    # Compiled where it is needed: most configs have none.
+    return re.fullmatch(_HOST, text) is not None
+
+
+def _without_port(place: str) -> str:
+    return re.sub(r"(?<=[^:]):[0-9]*$", "", place)
 
 
 def text_map(what: str, forbidden: str) -> Kind:
