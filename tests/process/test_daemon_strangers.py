@@ -340,7 +340,6 @@ def test_frames_of_a_newer_protocol_are_refused_with_what_to_do(scratch: Scratch
     [
         b"\x00\x00\x00\x02\x00\x00",  # no header
         b"\x00\x00\x00\x09\x00\xff{}",  # a header longer than its frame
-        b"\x0f\xff\xff\xff\x00\x02{}",  # beyond message_limit
         b"\x00\x00\x00\x05\x00\x03{]}",  # no JSON
         b"\x00\x00\x00\x06\x00\x04null",  # no object
         b'\x00\x00\x00\x10\x00\x0e{"type":"mcp"}',  # a line before hello
@@ -354,6 +353,26 @@ def test_a_broken_frame_is_refused_and_others_are_served_on(serving: Scratch, fr
     with pytest.raises(Closed):
         client.receive_frame()
     assert serving.lines().ask("ping")["result"] == {}
+
+
+def test_a_frame_beyond_the_largest_there_is_is_refused(serving: Scratch) -> None:
+    client = serving.frames()
+    client.stream.send(b"\x0f\xff\xff\xff\x00\x02{}")
+    assert "limit" in client.receive_type("error")[0]["message"]
+
+
+def test_empty_lines_before_a_message_are_passed_over(serving: Scratch) -> None:
+    client = serving.lines()
+    client.stream.send(b"\r\n")
+    client.stream.send(b"\n")
+    assert client.ask("ping")["result"] == {}
+
+
+@pytest.mark.parametrize("first", [b"\t", b"\x0f\xff\xff\xff", b"\n" * 100])
+def test_what_nobody_speaks_is_answered_at_once_and_not_waited_for(serving: Scratch, first: bytes) -> None:
+    client = serving.lines()
+    client.stream.send(first)
+    assert "expected frames, or MCP messages" in client.receive()["error"]["message"]
 
 
 def test_the_socket_is_closed_on_exec_in_the_daemon(scratch: Scratch) -> None:

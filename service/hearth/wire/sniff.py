@@ -1,9 +1,9 @@
 """Which language a connection speaks, told by its first bytes.
 
-Nothing is configured: frames begin with a length below 2^28, HTTP with a method in capitals, the two line
-languages with an object whose keys tell them apart. Nothing is checked beyond that: each language's own
-decoder refuses what is wrong in it. Pure: the caller collects the bytes and asks again when the answer is
-None.
+Nothing is configured: the first frame has a length below 2^24, HTTP begins with a method in capitals, the two line
+languages with an object whose keys tell them apart; before HTTP and lines, a few empty lines are passed over. Nothing
+is checked beyond that: each language's own decoder refuses what is wrong in it. Pure: the caller collects the bytes and
+asks again when the answer is None.
 """
 
 import enum
@@ -13,7 +13,12 @@ import re
 # lines, whose decoder has its own limit and answers what it cannot use.
 SNIFF_LIMIT_BYTES = 64 * 1024
 
-_FRAME_END = 0x10
+# Of the first frame's length: it is a hello or a command. What is longer could only be something else, such as a line
+# end, and nobody would wait for all of it.
+_FRAME_START = 0x00
+# As many bytes of empty lines before what is said; RFC 9112, 2.2 wants one line to be passed over.
+BLANK_LIMIT_BYTES = 16
+_BLANK = b"\r\n"
 _OBJECT = b"{"[0]
 # A string (with the colon that makes it a key), a bracket, or a run of what else JSON has outside strings. The
 # empty alternatives are for Python before 3.11.5, as in `scan`.
@@ -41,9 +46,20 @@ def sniff(first: bytes) -> Language | None:
     """
     if not first:
         return None
+    if first[0] in _BLANK:
+        return _sniff_behind(first.lstrip(_BLANK), len(first))
+    return Language.FRAMES if first[0] == _FRAME_START else _sniff_text(first)
+
+
+def _sniff_behind(rest: bytes, size: int) -> Language | None:
+    """What comes behind empty lines: no frame does."""
+    if size - len(rest) > BLANK_LIMIT_BYTES:
+        return Language.UNKNOWN
+    return _sniff_text(rest) if rest else None
+
+
+def _sniff_text(first: bytes) -> Language | None:
     byte = first[0]
-    if byte < _FRAME_END:
-        return Language.FRAMES
     if ord("A") <= byte <= ord("Z"):
         return Language.HTTP
     if byte != _OBJECT:  # a batch begins with `[`, and none may come before `initialize`

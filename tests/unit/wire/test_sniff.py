@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.wire import sniff as sniffing
-from hearth.wire.frames import MESSAGE_LIMIT_BYTES, encode
+from hearth.wire.frames import encode
 from hearth.wire.sniff import SNIFF_LIMIT_BYTES, Language, sniff
 
 from .documents import NOTIFICATION, REQUEST, RESPONSE, damaged, objects
@@ -16,7 +16,14 @@ from .documents import NOTIFICATION, REQUEST, RESPONSE, damaged, objects
     [
         (encode(b'{"type":"hello"}'), Language.FRAMES),
         (b"\x00", Language.FRAMES),
-        (b"\x0f", Language.FRAMES),
+        (b"\r\nGET /healthz HTTP/1.1\r\n", Language.HTTP),
+        (b"\n" + REQUEST, Language.LINES),
+        (b"\r\n\r\n" + REQUEST, Language.LINES),
+        (b"\n" + encode(b'{"type":"hello"}'), Language.UNKNOWN),
+        (b"\r\n" * 9, Language.UNKNOWN),
+        (b"\x01", Language.UNKNOWN),
+        (b"\x09", Language.UNKNOWN),
+        (b"\x0f", Language.UNKNOWN),
         (b"POST /mcp HTTP/1.1\r\n", Language.HTTP),
         (b"G", Language.HTTP),
         (REQUEST, Language.LINES),
@@ -44,16 +51,28 @@ def test_the_language_is_told_by_the_first_bytes(first: bytes, language: Languag
 
 
 @pytest.mark.parametrize(
-    "first", [b"", b"{", b'{"', b'{"jsonrpc', b'{"jsonrpc"', b'{"jsonrpc" ', b'{"a":"type"', b'{"a":"\\']
+    "first",
+    [
+        b"",
+        b"\r",
+        b"\r\n",
+        b"\r\n{",
+        b"{",
+        b'{"',
+        b'{"jsonrpc',
+        b'{"jsonrpc"',
+        b'{"jsonrpc" ',
+        b'{"a":"type"',
+        b'{"a":"\\',
+    ],
 )
 def test_more_bytes_are_asked_for_while_it_is_open(first: bytes) -> None:
     assert sniff(first) is None
 
 
-def test_a_frame_of_the_largest_size_begins_like_a_frame() -> None:
-    prefix = (MESSAGE_LIMIT_BYTES + 0xFFFF + 2).to_bytes(4, "big")
-    assert sniff(prefix) is Language.FRAMES
-    assert sniff((2**28 - 1).to_bytes(4, "big")) is Language.FRAMES
+def test_the_largest_first_frame_begins_like_a_frame_and_what_nobody_would_wait_for_does_not() -> None:
+    assert sniff((2**24 - 1).to_bytes(4, "big")) is Language.FRAMES
+    assert sniff((2**24).to_bytes(4, "big")) is Language.UNKNOWN
 
 
 def test_what_names_itself_too_late_is_read_as_lines() -> None:
