@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from hearth import __version__, registry
 from hearth.cli import holder
 from hearth.cli.control import Control
-from hearth.host import memory, processes
+from hearth.host import processes
 from hearth.paths import Places
+from hearth.server.footprint import with_memory
 
 
 class Lit(NamedTuple):
@@ -42,20 +43,6 @@ def document(places: Places) -> dict[str, Any]:
         return absent(places)
     with Control(lit.endpoint, lit.pid) as control:
         return with_memory(control.status())
-
-
-def with_memory(found: dict[str, Any]) -> dict[str, Any]:
-    """The document with the memory of each server's processes in it.
-
-    Looked at from here: the kernel takes milliseconds to count a large process, which would hold up the daemon.
-    """
-    instances = [each for server in found.get("upstreams") or [] for each in server.get("instances") or []]
-    pids = [pid for each in instances for pid in each.get("pids") or []]
-    sizes = memory.of_families(pids) if pids else {}
-    for each in [*instances, *(found.get("upstreams") or [])]:
-        known = [size for pid in each.get("pids") or [] if (size := sizes.get(pid)) is not None]
-        each["memoryBytes"] = sum(known) if known else None
-    return found
 
 
 def absent(places: Places) -> dict[str, Any]:

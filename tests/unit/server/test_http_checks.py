@@ -8,6 +8,26 @@ from hearth.server.http import checks
 
 
 @pytest.mark.parametrize(
+    ("target", "host"),
+    [
+        (b"/mcp", None),
+        (b"/mcp?next=http://a.example/", None),
+        (b"*", None),
+        (b"http://a.example/mcp", "a.example"),
+        (b"HTTP://A.example:80", "A.example:80"),
+        (b"http://a.example?x=/", "a.example"),
+        (b"http:///mcp", "http:///mcp"),
+    ],
+)
+def test_the_host_of_a_whole_address_is_found(target: bytes, host: str | None) -> None:
+    assert checks.target_host(target) == host
+
+
+def test_a_whole_address_without_a_host_is_nobody_s() -> None:
+    assert checks.refused_address({"host": checks.target_host(b"http:///mcp") or ""})
+
+
+@pytest.mark.parametrize(
     "headers",
     [
         {},

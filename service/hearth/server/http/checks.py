@@ -28,6 +28,24 @@ def headers_of(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     return found
 
 
+def target_host(target: bytes) -> str | None:
+    """The host in a target that is a whole address, which is what counts then (RFC 9112, 3.2.2); None of any other."""
+    if target.startswith(b"/"):
+        return None
+    text = target.decode("latin-1")
+    _, mark, rest = text.partition("://")
+    # Nobody's, if there is nothing: a request without a host is let in where HTTP/1.0 has none.
+    return (rest.partition("/")[0].partition("?")[0] or text) if mark else None
+
+
+def faulty_host(headers: Mapping[str, str], version: str) -> str | None:
+    """Why a request is none, by its Host (RFC 9112, 3.2), or None."""
+    host = headers.get("host")
+    if host is None:
+        return "header Host is missing" if version != "1.0" else None
+    return "header Host is there more than once" if "," in host else None
+
+
 def refused_address(
     headers: Mapping[str, str], hosts: Collection[str] = (), origins: Collection[str] = (), own: str | None = None
 ) -> str | None:

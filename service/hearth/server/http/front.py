@@ -6,13 +6,14 @@ import importlib
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote
 
 from starlette.routing import Route, Router
 from uvicorn.server import ServerState
 
 from hearth.errors import NoRoom, OverLimit
 from hearth.host.peers import Peer, own_uid
+from hearth.server import footprint
 from hearth.server.http import checks, connection, gates, mcp, responses, sse_old
 from hearth.server.http.connection import HttpConnection
 from hearth.server.http.gates import Gates
@@ -42,7 +43,10 @@ class Request:
         self.send = send
         query: bytes = scope["query_string"]
         self.query = parse_qs(query.decode("latin-1")) if query else {}
-        self.server: str | None = scope.get("path_params", {}).get("server")
+        self.server = _server_in(scope["raw_path"]) if scope.get("path_params") else None
+        # Of the connection's newest; one that waits behind another is not looked at so closely.
+        is_newest = self.connection.scope is scope
+        self.target_host = checks.target_host(self.connection.url) if is_newest else None
 
     @property
     def who(self) -> Who:
@@ -80,6 +84,11 @@ class Request:
         await self.answer(status, responses.reason(reason), headers)
 
 
+def _server_in(raw_path: bytes) -> str:
+    """The server's name in `/mcp/SERVER`, with or without a slash behind it; one of its own may come as %2F."""
+    return unquote(raw_path.split(b"/", 2)[2].decode("latin-1").removesuffix("/"))
+
+
 class Front:
     """Made with the first HTTP connection."""
 
@@ -110,12 +119,13 @@ class Front:
             ("/mcp", mcp.serve),
             # As people write it too; a browser follows no redirection of what it asks first.
             ("/mcp/", mcp.serve),
-            ("/mcp/{server}", mcp.serve),
+            # A name may have slashes in it.
+            ("/mcp/{server:path}", mcp.serve),
             ("/sse", sse_old.serve_stream),
             ("/messages", sse_old.serve_message),
-            ("/healthz", _health),
-            ("/status", _limited(_status)),
-            ("/metrics", _limited(_metrics)),
+            ("/healthz", _read_only(_health)),
+            ("/status", _read_only(_limited(_status))),
+            ("/metrics", _read_only(_limited(_metrics))),
         ]
         return [Route(path, _Door(self, handler)) for path, handler in served]
 
@@ -177,11 +187,13 @@ class _Door:
         config = self._front.steward.config
         origin = request.headers.get("origin")
         own = request.connection.own_address
+        fault = checks.faulty_host(request.headers, scope["http_version"])
+        if (host := request.target_host) is not None:
+            request.headers["host"] = host
         refusal = checks.refused_address(request.headers, config.http_hosts, config.http_origins, own)
-        is_nameless = "host" not in request.headers and scope["http_version"] != "1.0"
-        if is_nameless or refusal:
+        if fault or refusal:
             self._dismiss_stranger(request)
-            await request.refuse(400 if is_nameless else 403, refusal or "header Host is missing")
+            await request.refuse(400 if fault else 403, fault or refusal or "")
             return
         if origin is not None:
             request.send = responses.with_headers(send, checks.shared_with(origin))
@@ -233,6 +245,18 @@ async def _health(request: Request) -> None:
     await request.answer(200, b'{"status":"ok"}')
 
 
+def _read_only(handler: Handler) -> Handler:
+    """The same, for who only asks."""
+
+    async def serve(request: Request) -> None:
+        if request.method in ("GET", "HEAD"):
+            await handler(request)
+        else:
+            await request.refuse(405, f"{request.method} means nothing here", [(b"allow", b"GET, HEAD")])
+
+    return serve
+
+
 def _limited(handler: Handler) -> Handler:
     """The same, as often as it may be asked: it takes the loop's time to say how everything is."""
 
@@ -248,7 +272,9 @@ def _limited(handler: Handler) -> Handler:
 
 
 async def _status(request: Request) -> None:
-    await request.answer(200, json.dumps(request.front.steward.status()))
+    # Not in the loop: the kernel takes milliseconds to count a large process.
+    found = await asyncio.to_thread(footprint.with_memory, request.front.steward.status())
+    await request.answer(200, json.dumps(found))
 
 
 async def _metrics(request: Request) -> None:

@@ -67,9 +67,6 @@ Row = tuple[Sequence[str], float | Durations]
 
 async def serve(request: "Request") -> None:
     """One scrape, in the form that it asks for."""
-    if request.method not in ("GET", "HEAD"):
-        await request.refuse(405, f"{request.method} means nothing here", [(b"allow", b"GET, HEAD")])
-        return
     sizes = await _LOOK.at_processes(request.front)
     rows = collect(request.front, sizes)
     encode, kind = choose_encoder(request.headers.get("accept", ""))
