@@ -4,6 +4,7 @@ its limit, and nobody else is kept waiting."""
 import contextlib
 import gzip
 import json
+import re
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -410,6 +411,29 @@ def test_an_answer_to_head_has_no_body(open_door: Door, path: str, code: int) ->
     assert status(said) == code and said.endswith(b"\r\n\r\n")
 
 
+def test_who_knows_no_chunks_gets_none(open_door: Door) -> None:
+    for old in (b"HTTP/1.0", b"HTTP/1.0\r\nConnection: keep-alive"):
+
+        def first_event(sock: socket.socket) -> None:
+            with sock.makefile("rb") as stream:
+                said = b"".join(iter(stream.readline, b"\r\n"))
+                assert status(said) == 200 and b"transfer-encoding" not in said and b"connection: close" in said
+                assert stream.readline() == b"event: endpoint\n"
+            sock.shutdown(socket.SHUT_WR)
+
+        stream = GET.replace(b"/healthz", b"/sse").replace(b"HTTP/1.1", old)
+        open_door.talk(stream + b"\r\n", first_event)
+        # A stream that comes to its end.
+        progress = call("count__read", key="old", delay=10, steps=3).replace(b"HTTP/1.1", old)
+        progress = progress.replace(b'"_meta": {', b'"_meta": {"progressToken": 1, ')
+        length = len(progress.partition(b"\r\n\r\n")[2])
+        said = open_door.talk(re.sub(rb"Content-Length: \d+", b"Content-Length: %d" % length, progress))
+        head, _, events = said.partition(b"\r\n\r\n")
+        assert status(head) == 200 and b"text/event-stream" in head and b"transfer-encoding" not in head
+        assert events.startswith(b"event: message\n") and events.count(b"read old") == 1 and events.endswith(b"}\n\n")
+        assert open_door.talk(GET.replace(b"HTTP/1.1", old) + b"\r\n").endswith(b'\r\n\r\n{"status":"ok"}')
+
+
 # As Java's client says with every first request.
 UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAB\r\n"
 SMUGGLED = b"GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -596,7 +620,7 @@ def test_half_a_request_does_not_keep_a_daemon_that_goes_out(scratch: Scratch, w
         assert daemon.wait() == 0
         for sock in sockets:
             said = sock.recv(65536)
-            assert not said or status(said) == 503
+            assert not said or (status(said), b"\r\nretry-after: 1\r\n" in said) == (503, True)
 
 
 def test_the_log_does_not_grow_with_what_is_no_http(patient: Scratch) -> None:

@@ -169,7 +169,8 @@ def test_a_daemon_that_goes_out_hears_nobody_out() -> None:
         await visit.send(b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\n")
         await visit.site.is_asked.wait()
         visit.wire.refuse(503, "it is time")
-        assert (await visit.read()).startswith(b"HTTP/1.1 503 ")
+        said = await visit.read()
+        assert said.startswith(b"HTTP/1.1 503 ") and b"\r\nretry-after: 1\r\n" in said
         assert not visit.site.is_lost.is_set()
         visit.wire.close()
         await visit.site.is_lost.wait()

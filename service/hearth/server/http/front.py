@@ -195,8 +195,10 @@ class _Door:
             self._dismiss_stranger(request)
             await request.refuse(400 if fault else 403, fault or refusal or "")
             return
+        if scope["http_version"] in _WITHOUT_CHUNKS:
+            request.send = responses.ended_by_close(send, request.connection.cycle)
         if origin is not None:
-            request.send = responses.with_headers(send, checks.shared_with(origin))
+            request.send = responses.with_headers(request.send, checks.shared_with(origin))
         if request.method == "OPTIONS":
             self._dismiss_stranger(request)
             await request.answer(204, b"", checks.preflight(request.headers))
@@ -205,7 +207,7 @@ class _Door:
             await request.refuse(401, "the token is missing or wrong: `hearth token show`", _WANTS_TOKEN)
         elif self._front.farewell is not None:
             request.connection.dismiss()
-            await request.refuse(503, "the daemon is going out; ask again", [(b"retry-after", b"1")])
+            await request.refuse(503, "the daemon is going out; ask again", responses.RETRY_SOON)
         else:
             await self._let_in(request)
 
@@ -214,7 +216,7 @@ class _Door:
             self._front.introduced(request.connection)
         except NoRoom as exc:
             request.connection.dismiss()
-            await request.refuse(503, str(exc), [(b"retry-after", b"1")])
+            await request.refuse(503, str(exc), responses.RETRY_SOON)
         else:
             await self._handler(request)
 
@@ -234,6 +236,7 @@ class _Door:
         return True
 
 
+_WITHOUT_CHUNKS = ("0.9", "1.0")
 _WANTS_TOKEN: responses.Headers = [(b"www-authenticate", b'Bearer realm="hearth"')]
 
 

@@ -1,12 +1,15 @@
 """JSON and events as HTTP carries them: what is handed to the server's `send`, and the status of a modern answer."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hearth.errors import MessageError
 from hearth.mcp import eras
 from hearth.server.http.streams import Message
 from hearth.wire import json, values
+
+if TYPE_CHECKING:
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
@@ -17,6 +20,8 @@ EVENT_STREAM: Headers = [
     # Reverse proxies would collect events otherwise.
     (b"x-accel-buffering", b"no"),
 ]
+# With a 503: whatever is the reason, it passes soon.
+RETRY_SOON: Headers = [(b"retry-after", b"1")]
 # A comment, so that nothing on the way takes a quiet stream for a dead one.
 KEEP_ALIVE = b":\n\n"
 
@@ -67,6 +72,24 @@ def with_headers(send: Send, headers: Headers) -> Send:
     async def sending(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             message["headers"] = [*message["headers"], *headers]
+        await send(message)
+
+    return sending
+
+
+def ended_by_close(send: Send, cycle: "RequestResponseCycle") -> Send:
+    """The same without the chunks that uvicorn sends, for who knows none (RFC 9112, 6.1)."""
+    is_counted = True
+
+    async def sending(message: MutableMapping[str, Any]) -> None:
+        nonlocal is_counted
+        if message["type"] == "http.response.start":
+            is_counted = any(name == b"content-length" for name, _ in message["headers"])
+            if not is_counted:
+                cycle.chunked_encoding = cycle.keep_alive = False
+        elif not is_counted:
+            # uvicorn compares both.
+            cycle.expected_content_length = len(message["body"])
         await send(message)
 
     return sending
