@@ -1,6 +1,9 @@
 """HTTP on the daemon's socket, both eras: a real daemon, real servers, and a client that is as small as it can be."""
 
+import contextlib
 import json
+import select
+import signal
 import socket
 import subprocess
 import sys
@@ -12,7 +15,7 @@ from hearth.mcp import eras
 from hearth.server.reception import CONTROL_PLACES
 from process.clients import text_of
 from process.daemon import Scratch, server
-from process.http_clients import HttpClient, LegacyHttp, Message, ModernHttp
+from process.http_clients import Connection, HttpClient, LegacyHttp, Message, ModernHttp, bearer, port_of
 from process.kernel import BOUND_SECONDS, until
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -476,3 +479,32 @@ def test_nothing_of_http_is_loaded_before_somebody_speaks_it(scratch: Scratch) -
     assert scratch.status()["sessions"] and "HTTP" not in scratch.logged()
     assert HttpClient(scratch).request("GET", path="/healthz").status == 500
     assert "HTTP cannot be served" in scratch.logged()
+
+
+@pytest.mark.parametrize("way", ["socket", "port"])
+def test_who_asks_while_http_is_loaded_and_the_daemon_goes_out_leaves_no_trace(scratch: Scratch, way: str) -> None:
+    scratch.configure({"echo": server("echo")})
+    gate = scratch.home / "gate"
+    code = f"""import importlib, os, sys, time
+load = importlib.import_module
+def slowly(name, *words):
+    while name == "hearth.server.http.front" and not os.path.exists({str(gate)!r}):
+        time.sleep(0.005)
+    return load(name, *words)
+importlib.import_module = slowly
+from hearth.server import main
+sys.exit(main(sys.argv[1:]))"""
+    daemon = scratch.start("--http", "127.0.0.1:0", command=(sys.executable, "-I", "-c", code))
+    address = port_of(scratch) if way == "port" else None
+    client = Connection(address or scratch.socket)
+    with contextlib.closing(client):
+        client.request("GET", "/healthz", headers=bearer(scratch))
+        # Whoever asks this has been accepted later.
+        scratch.status()
+        daemon.signal(signal.SIGTERM)
+        until(lambda: "going out" in scratch.logged(), "the daemon is on its way out")
+        is_over = bool(select.select([client.sock], [], [], 0.2)[0])
+        gate.touch()
+        assert is_over if address else client.getresponse().status == 503
+    assert daemon.wait() == 0
+    assert "Traceback" not in scratch.logged()

@@ -117,7 +117,8 @@ class Ports:
     def _meet(self, front: "Front | None", connection: socket.socket) -> None:
         self.waiting -= 1
         self._reception.decided(connection, None)
-        if front is None:
+        # It was closed if the daemon has gone out meanwhile.
+        if front is None or connection.fileno() < 0:
             connection.close()
             return
         loop = asyncio.get_running_loop()
