@@ -448,6 +448,8 @@ def test_an_address_with_a_slash_at_its_end_is_the_same(home: Scratch) -> None:
     assert said(ModernHttp(home, "/mcp/").call("echo__echo", text="slash").json()) == "slash"
     assert said(ModernHttp(home, "/mcp/echo/").call("echo", text="slash").json()) == "slash"
     assert ModernHttp(home, "/mcp/nobody/").call("echo").status == 404
+    more = ModernHttp(home, "/mcp/echo/more").call("echo")
+    assert (more.status, more.json()["error"]["message"]) == (404, "there is no server 'echo/more'")
 
 
 def test_a_server_with_a_slash_in_its_name_has_an_address(scratch: Scratch) -> None:

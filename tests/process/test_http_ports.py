@@ -156,7 +156,7 @@ def test_a_name_that_was_made_to_mean_this_machine_is_refused(scratch: Scratch) 
     assert client.post("tools/list", headers={**bearer(scratch), "Host": "rebound.example"}).status == 403
 
 
-@pytest.mark.parametrize("path", ["/.well-known/oauth-protected-resource", "/mcp/echo/more", "/register", "/", "/mcp/"])
+@pytest.mark.parametrize("path", ["/.well-known/oauth-protected-resource", "/mcps/echo", "/register", "/", "/mcp/"])
 def test_an_address_with_nothing_behind_it_has_the_same_door(scratch: Scratch, path: str) -> None:
     address = serve(scratch)
     client = HttpClient(scratch, address=address)
