@@ -140,6 +140,7 @@ def named(cases: dict[str, tuple[int, bytes]]) -> pytest.MarkDecorator:
 @pytest.mark.parametrize(
     "begun",
     [
+        b"G",
         b"GET /healthz HTTP/1.1\r\nHost",
         b"GET /heal",
         b"GET /healthz\r\n",
@@ -151,7 +152,7 @@ def named(cases: dict[str, tuple[int, bytes]]) -> pytest.MarkDecorator:
         CHUNKED + b"2\r\n{}\r\n0\r\nX: y\r\n",
         posted(b"", b"Expect: 100-continue\r\n").replace(b"Length: 0", b"Length: 9"),
     ],
-    ids=["header", "address", "HTTP 0.9", "headers", "no body", "body", "chunk", "size", "trailer", "continue"],
+    ids=["letter", "header", "address", "HTTP 0.9", "headers", "no body", "body", "chunk", "size", "trailer", "continue"],
 )
 def test_a_request_that_does_not_come_to_its_end_is_late(door: Door, begun: bytes) -> None:
     said = door.talk(begun, door.meanwhile)

@@ -368,13 +368,16 @@ def test_a_port_that_cannot_be_had_is_the_end(scratch: Scratch) -> None:
 
 
 def test_an_installation_that_cannot_speak_http_is_the_end_as_soon_as_that_is_known(scratch: Scratch) -> None:
-    scratch.configure()
+    scratch.configure({"it": server("stalling", scratch.home / "cancelled")}, drain_timeout=600)
     installation = Installation(scratch.home / "venv")
     installation.truncate("server/http/front.py")
     client = StdioServer(scratch, "--http-port", "0", transport="both", python=str(installation.python))
     client.initialize()
+    client.begin_call("it__never", "a")
+    assert text_of(client.call("it__echo", text="x")) == "x"
     with pytest.raises((http_client.HTTPException, OSError)):
         http(scratch, client).request("GET", path="/healthz")
+    assert "may or may not have run" in client.answer_to("a")["error"]["message"]
     assert client.wait() == 1
     assert "HTTP cannot be served" in client.stderr()
 
