@@ -152,7 +152,19 @@ def named(cases: dict[str, tuple[int, bytes]]) -> pytest.MarkDecorator:
         CHUNKED + b"2\r\n{}\r\n0\r\nX: y\r\n",
         posted(b"", b"Expect: 100-continue\r\n").replace(b"Length: 0", b"Length: 9"),
     ],
-    ids=["letter", "header", "address", "HTTP 0.9", "headers", "no body", "body", "chunk", "size", "trailer", "continue"],
+    ids=[
+        "letter",
+        "header",
+        "address",
+        "HTTP 0.9",
+        "headers",
+        "no body",
+        "body",
+        "chunk",
+        "size",
+        "trailer",
+        "continue",
+    ],
 )
 def test_a_request_that_does_not_come_to_its_end_is_late(door: Door, begun: bytes) -> None:
     said = door.talk(begun, door.meanwhile)
@@ -485,6 +497,17 @@ def call(tool: str, **arguments: object) -> bytes:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
     headers = b"MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: %b\r\n" % tool.encode()
     return posted(body, headers).replace(LAST, b"")
+
+
+def test_a_call_that_is_no_utf_8_is_refused_for_that_reason_and_not_carried_out(open_door: Door) -> None:
+    for text in (b"\xff", b"\xc3", b"\xed\xa0\x80"):
+        whole = call("count__put", key="mangled...").replace(TOKEN, TOKEN + LAST)
+        said = open_door.talk(whole.replace(b"...", b"..."[len(text) :] + text))
+        assert status(said) == 400
+        assert "UTF-8" in json.loads(said.partition(b"\r\n\r\n")[2])["error"]["message"]
+    assert open_door.serves()
+    ledger = open_door.home.home / "ledger"
+    assert not ledger.exists() or b"mangled" not in ledger.read_bytes()
 
 
 def test_a_request_behind_one_that_takes_long_waits_for_it(door: Door) -> None:

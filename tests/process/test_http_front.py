@@ -267,6 +267,12 @@ def test_a_header_that_is_missing_is_called_missing(home: Scratch, missing: str)
     assert error["message"].startswith(f"header {missing} is missing")
 
 
+def test_headers_are_compared_before_the_version_is_looked_at(home: Scratch) -> None:
+    params = {"_meta": {eras.PROTOCOL_VERSION_KEY: "2030-01-01"}}
+    other = {"MCP-Protocol-Version": "2030-01-01", "Mcp-Method": "prompts/list"}
+    assert ModernHttp(home).post("tools/list", params, headers=other).json()["error"]["code"] == eras.HEADER_MISMATCH
+
+
 @pytest.mark.parametrize("method", ["ping", "initialize", "resources/subscribe", "no/such"])
 def test_a_method_that_the_revision_does_not_have_is_not_found(home: Scratch, method: str) -> None:
     got = ModernHttp(home).post(method)
@@ -347,6 +353,29 @@ def test_connections_that_speak_http_are_told_in_http_and_leave_the_places_of_th
     until(lambda: HttpClient(scratch, "/healthz").request("GET").status == 200, "there is room again")
     scratch.control().control("shutdown")
     assert daemon.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "headers"),
+    [
+        ("?role=writer&agent=a1", {}),
+        ("", {"X-Hearth-Role": "writer", "X-Hearth-Agent": "a1"}),
+        # What a client sends with each request counts before what somebody wrote into its address.
+        ("?role=x&agent=y", {"X-Hearth-Role": "writer", "X-Hearth-Agent": "a1"}),
+    ],
+)
+@pytest.mark.parametrize("kind", [LegacyHttp, ModernHttp])
+def test_who_calls_is_said_in_the_address_or_in_headers(
+    home: Scratch, kind: type[HttpClient], query: str, headers: dict[str, str]
+) -> None:
+    client = kind(home, f"/mcp{query}")
+    client.headers |= headers
+    if isinstance(client, LegacyHttp):
+        client.open()
+    elif isinstance(client, ModernHttp):
+        assert client.post("tools/list").status == 200
+    [session] = [each for each in home.status()["sessions"] if each["wire"] == "http"]
+    assert (session["role"], session["agentId"]) == ("writer", "a1")
 
 
 def test_one_server_has_an_address_of_its_own_with_its_own_names(home: Scratch) -> None:
