@@ -188,8 +188,9 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self._held and not self._refused and not self.transport.is_closing():
-            held, self._held = self._held, b""
+        # Also if nobody will read it: the connection may be there for a while.
+        held, self._held = self._held, b""
+        if held and not self._refused and not self.transport.is_closing():
             self._inflow.is_full = False
             self._take(held)
             self._inflow.resume_reading()
@@ -394,6 +395,8 @@ class HttpConnection(HttpToolsProtocol):
         self._end_deadline()
         self._end_unread()
         self._outgoing.finish()
+        # What is left of the connection may stay until the next collection.
+        self._held = b""
         super().connection_lost(exc)
         # uvicorn leaves its clock running where the connection broke, and that would hold all of this for as long.
         self._unset_keepalive_if_required()
