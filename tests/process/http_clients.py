@@ -133,7 +133,9 @@ class HttpClient:
         connection = Connection(self._address)
         data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
         usual = {"Accept": BOTH, **({"Content-Type": "application/json"} if data is not None else {})}
-        connection.request(method, path or self._path, data, {**usual, **self.headers, **(headers or {})})
+        # Who is refused before all was sent can still read why; where nothing was said, the next line fails.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            connection.request(method, path or self._path, data, {**usual, **self.headers, **(headers or {})})
         response = Response(connection.getresponse(), connection)
         self._open += [connection, response]
         return response
