@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from process import http_door
 from process.chaos.home import Home, scratch_home
 from process.corners import Actor, Stage
 from process.daemon import Scratch
@@ -53,3 +54,25 @@ def house(scratch: Scratch) -> Iterator[House]:
     opened = House(scratch)
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="module")
+def hurried() -> Iterator[Scratch]:
+    """A daemon that does not wait for the rest of a request."""
+    yield from http_door.daemon(0.5)
+
+
+@pytest.fixture(scope="module")
+def patient() -> Iterator[Scratch]:
+    """One that waits for ever: what ends here has ended for another reason than time."""
+    yield from http_door.daemon(0)
+
+
+@pytest.fixture(params=http_door.DOORS)
+def door(request: pytest.FixtureRequest, hurried: Scratch) -> http_door.Door:
+    return http_door.Door(hurried, request.param)
+
+
+@pytest.fixture(params=http_door.DOORS)
+def open_door(request: pytest.FixtureRequest, patient: Scratch) -> http_door.Door:
+    return http_door.Door(patient, request.param)

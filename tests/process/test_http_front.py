@@ -4,8 +4,6 @@ import contextlib
 import json
 import select
 import signal
-import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -16,7 +14,7 @@ from hearth.server.reception import CONTROL_PLACES
 from process.clients import text_of
 from process.daemon import Scratch, server
 from process.http_clients import Connection, HttpClient, LegacyHttp, Message, ModernHttp, bearer, port_of
-from process.kernel import BOUND_SECONDS, until
+from process.kernel import until
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
@@ -378,12 +376,6 @@ def test_who_calls_is_said_in_the_address_or_in_headers(
     assert (session["role"], session["agentId"]) == ("writer", "a1")
 
 
-def test_one_server_has_an_address_of_its_own_with_its_own_names(home: Scratch) -> None:
-    got = ModernHttp(home, "/mcp/echo").call("echo", text="plain")
-    assert said(got.json()) == "plain"
-    assert ModernHttp(home, "/mcp/nobody").call("echo").status == 404
-
-
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -408,85 +400,6 @@ def test_what_is_no_message_is_refused_with_the_reason(home: Scratch, body: byte
     got = HttpClient(home).request("POST", body)
     assert got.status == 400
     assert "id" not in got.json()
-
-
-def test_health_and_status_are_for_whoever_looks_after_it(home: Scratch) -> None:
-    client = HttpClient(home)
-    assert client.request("GET", path="/healthz").json() == {"status": "ok"}
-    assert client.request("GET", path="/status").json()["pid"] == home.status()["pid"]
-    assert client.request("GET", path="/nothing").status == 404
-    assert "/mcp" in client.request("GET", path="/nothing").json()["error"]
-
-
-@pytest.mark.parametrize("method", ["PUT", "DELETE", "POST", "TRACE"])
-@pytest.mark.parametrize("path", ["/healthz", "/status"])
-def test_health_and_status_are_only_read(home: Scratch, method: str, path: str) -> None:
-    got = HttpClient(home).request(method, path=path)
-    assert (got.status, got.headers["allow"]) == (405, "GET, HEAD")
-    head = HttpClient(home).request("HEAD", path=path)
-    assert (head.status, head.text()) == (200, "")
-
-
-def test_the_status_is_what_the_command_prints(home: Scratch) -> None:
-    assert said(ModernHttp(home, "/mcp/echo").call("echo", text="runs").json()) == "runs"
-    [found] = [each for each in HttpClient(home).request("GET", path="/status").json()["upstreams"] if each["pids"]]
-    command = [sys.executable, "-I", "-m", "hearth", "status", "--json"]
-    done = subprocess.run(command, env=home.environment(), capture_output=True, text=True, timeout=20, check=True)
-    [printed] = [each for each in json.loads(done.stdout)["upstreams"] if each["pids"]]
-    assert found.keys() == printed.keys()
-    assert found["instances"][0].keys() == printed["instances"][0].keys()
-    assert found["memoryBytes"] == found["instances"][0]["memoryBytes"] > 1_000_000
-
-
-def exchanged(home: Scratch, request: bytes) -> bytes:
-    """What a request gets that no library would send; the connection ends with it."""
-    with socket.socket(socket.AF_UNIX) as raw:
-        raw.settimeout(BOUND_SECONDS)
-        raw.connect(home.socket)
-        raw.sendall(request)
-        return b"".join(iter(lambda: raw.recv(65536), b""))
-
-
-@pytest.mark.parametrize(
-    ("head", "status"),
-    [
-        (b"\r\nGET /healthz HTTP/1.1\r\nHost: localhost", b"200"),
-        (b"\n\nGET /healthz HTTP/1.1\r\nHost: localhost", b"200"),
-        (b"GET http://localhost:80/healthz HTTP/1.1\r\nHost: evil.example", b"200"),
-        (b"GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost", b"403"),
-        (b"GET http://localhost@evil.example/healthz HTTP/1.1\r\nHost: localhost", b"403"),
-        (b"GET http://localhost/healthz HTTP/1.1\r\nA: b", b"400"),
-        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: localhost", b"400"),
-        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example", b"400"),
-        (b"GET /healthz HTTP/1.0", b"200"),
-    ],
-)
-def test_requests_are_read_as_the_standard_has_it(home: Scratch, head: bytes, status: bytes) -> None:
-    assert exchanged(home, head + b"\r\nConnection: close\r\n\r\n").startswith(b"HTTP/1.1 %b " % status)
-
-
-def test_hosts_are_compared_without_regard_to_case(scratch: Scratch) -> None:
-    scratch.configure(http_hosts=["MyHost"])
-    scratch.start()
-    for host in ("MyHost", "myhost:8080", "MYHOST"):
-        assert HttpClient(scratch, "/healthz").request("GET", headers={"Host": host}).status == 200
-    assert HttpClient(scratch, "/healthz").request("GET", headers={"Host": "my.host"}).status == 403
-
-
-def test_an_address_with_a_slash_at_its_end_is_the_same(home: Scratch) -> None:
-    assert said(ModernHttp(home, "/mcp/").call("echo__echo", text="slash").json()) == "slash"
-    assert said(ModernHttp(home, "/mcp/echo/").call("echo", text="slash").json()) == "slash"
-    assert ModernHttp(home, "/mcp/nobody/").call("echo").status == 404
-    more = ModernHttp(home, "/mcp/echo/more").call("echo")
-    assert (more.status, more.json()["error"]["message"]) == (404, "there is no server 'echo/more'")
-
-
-def test_a_server_with_a_slash_in_its_name_has_an_address(scratch: Scratch) -> None:
-    scratch.configure({"odd name/x": server("echo")})
-    scratch.start()
-    for path in ("/mcp/odd%20name%2Fx", "/mcp/odd%20name%2fx/", "/mcp/odd%20name/x"):
-        assert said(ModernHttp(scratch, path).call("echo", text="there").json()) == "there"
-    assert ModernHttp(scratch, "/mcp/odd%20name").call("echo").status == 404
 
 
 def test_a_quiet_session_does_not_hold_the_daemon(scratch: Scratch) -> None:

@@ -11,7 +11,8 @@ from uvicorn.server import ServerState
 
 from hearth.config import Config
 from hearth.host.peers import Peer
-from hearth.server.http.connection import HttpConnection, settings
+from hearth.server.http import settings
+from hearth.server.http.connection import HttpConnection
 from hearth.server.http.outgoing import Outgoing
 
 
@@ -72,7 +73,7 @@ def test_nothing_is_left_of_a_connection_that_has_answered_and_was_lost(exc: Exc
     front = SimpleNamespace(lost=lambda connection: None, steward=SimpleNamespace(config=Config()))
 
     async def connected() -> "weakref.ref[HttpConnection]":
-        connection = HttpConnection(cast(Any, front), settings(_answer), ServerState(), Peer(None, 0, 0))
+        connection = HttpConnection(cast(Any, front), settings.load(_answer), ServerState(), Peer(None, 0, 0))
         transport = Transport()
         connection.connection_made(transport)
         connection.data_received(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -10,7 +10,7 @@ import pytest
 from uvicorn.server import ServerState
 
 from hearth.host.peers import Peer
-from hearth.server.http import connection, outgoing
+from hearth.server.http import outgoing, settings
 from hearth.server.http.connection import HttpConnection
 from hearth.server.http.front import Front
 
@@ -53,9 +53,9 @@ class Visit:
         self.client.setblocking(False)
 
     async def open(self) -> None:
-        settings = connection.settings(self.site)
+        loaded = settings.load(self.site)
         front = cast(Front, self.site)
-        self.wire = HttpConnection(front, settings, ServerState(), Peer(None, 0, -1))
+        self.wire = HttpConnection(front, loaded, ServerState(), Peer(None, 0, -1))
         await asyncio.get_running_loop().connect_accepted_socket(lambda: self.wire, self._server)
 
     async def send(self, data: bytes) -> None:

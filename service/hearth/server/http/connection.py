@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import httptools
 from uvicorn.config import Config
-from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from hearth.hub.sessions import Session
 from hearth.server.http import checks, responses
+from hearth.server.http.incoming import Inflow, Pieces
 from hearth.server.http.outgoing import LINGER_BYTES, Outgoing
-from hearth.server.http.pieces import Pieces
 from hearth.server.tally import TALLY
 
 if TYPE_CHECKING:
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# The next request on a connection that is kept; clients open another without noticing.
-KEEP_ALIVE_SECONDS = 75
 # Names and values together, as most servers have it; nothing that MCP sends comes near.
 HEADERS_LIMIT_BYTES = 64 * 1024
 HEADERS_LIMIT = 200
@@ -37,40 +34,8 @@ URL_LIMIT_BYTES = 8 * 1024
 # From the connection to the end of the first headers, for who has shown no token. Clients connect when they have
 # something to ask; this is for a slow network in between, and any user of the machine may hold a place for as long.
 STRANGER_SECONDS = 5.0
-# What has come behind a request that is not answered yet, before no more is read: hundreds of requests, where clients
-# of MCP send none. Who has gone is noticed as long as it is read.
-HELD_LIMIT_BYTES = 64 * 1024
 # Of what the parser says is wrong, which may have the whole address in it.
 WHAT_LIMIT = 200
-
-
-def settings(app: Any) -> Config:
-    """What uvicorn needs to know, once for all connections."""
-    found = Config(
-        app,
-        lifespan="off",
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-    )
-    found.load()
-    # It has a line for whatever is no HTTP, and anybody who finds the port can send that.
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    return found
-
-
-class Inflow(FlowControl):
-    """While more is held back than there is to be, nobody reads on."""
-
-    is_full = False
-
-    def resume_reading(self) -> None:
-        if not self.is_full:
-            super().resume_reading()
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -182,16 +147,14 @@ class HttpConnection(HttpToolsProtocol):
 
     def _hold(self, data: bytes) -> None:
         self._held += data
-        if len(self._held) > HELD_LIMIT_BYTES:
-            self._inflow.is_full = True
-            self._inflow.pause_reading()
+        self._inflow.hold(len(self._held))
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         # Also if nobody will read it: the connection may be there for a while.
         held, self._held = self._held, b""
         if held and not self._refused and not self.transport.is_closing():
-            self._inflow.is_full = False
+            self._inflow.hold(0)
             self._take(held)
             self._inflow.resume_reading()
 

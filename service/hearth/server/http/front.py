@@ -14,7 +14,7 @@ from uvicorn.server import ServerState
 from hearth.errors import NoRoom, OverLimit
 from hearth.host.peers import Peer, own_uid
 from hearth.server import footprint
-from hearth.server.http import checks, connection, gates, mcp, responses, sse_old
+from hearth.server.http import checks, gates, mcp, responses, settings, sse_old
 from hearth.server.http.connection import HttpConnection
 from hearth.server.http.gates import Gates
 from hearth.server.http.guests import Guests
@@ -44,9 +44,8 @@ class Request:
         query: bytes = scope["query_string"]
         self.query = parse_qs(query.decode("latin-1")) if query else {}
         self.server = _server_in(scope["raw_path"]) if scope.get("path_params") else None
-        # Of the connection's newest; one that waits behind another is not looked at so closely.
-        is_newest = self.connection.scope is scope
-        self.target_host = checks.target_host(self.connection.url) if is_newest else None
+        # The connection reads no other before this one is answered.
+        self.target_host = checks.target_host(self.connection.url)
 
     @property
     def who(self) -> Who:
@@ -111,7 +110,7 @@ class Front:
         # Without the layers of a whole Starlette application: each would cost every request something. Whoever may not
         # come in is told so at any address.
         router = Router(self._routes(), redirect_slashes=False, default=_Door(self, _nothing))
-        self._settings = connection.settings(router)
+        self._settings = settings.load(router)
         self._sweep()
 
     def _routes(self) -> list[Route]:

@@ -1,9 +1,15 @@
-"""Where a request ends within what has come: the parser is given one at a time, and the next when that is answered.
+"""What comes from a client, one request at a time: the parser is given the next when the one before it is answered.
 
 It cannot be stopped in the middle of what it is given, and whatever it finds there takes a hundred times the memory.
 """
 
 import re
+
+from uvicorn.protocols.http.flow_control import FlowControl
+
+# What has come behind a request that is not answered yet, before no more is read: hundreds of requests, where clients
+# of MCP send none. Who has gone is noticed as long as it is read.
+HELD_LIMIT_BYTES = 64 * 1024
 
 # Behind headers, and behind a body that comes in chunks.
 _END = b"\r\n\r\n"
@@ -11,8 +17,24 @@ _END = b"\r\n\r\n"
 _EMPTY_LINES = re.compile(rb"[\r\n]+")
 
 
+class Inflow(FlowControl):
+    """While more is held back than there is to be, nobody reads on."""
+
+    _is_full = False
+
+    def hold(self, size: int) -> None:
+        """So much is held back from now on."""
+        self._is_full = size > HELD_LIMIT_BYTES
+        if self._is_full:
+            self.pause_reading()
+
+    def resume_reading(self) -> None:
+        if not self._is_full:
+            super().resume_reading()
+
+
 class Pieces:
-    """`body_left` is how much of a body of declared length is still to come."""
+    """Where a request ends within what has come. `body_left`: how much of a body of declared length is yet to come."""
 
     def __init__(self) -> None:
         self.body_left = 0
