@@ -1,4 +1,4 @@
-"""What is at which address over HTTP, on the daemon's socket: all servers, one, health and status; and whose host it is."""
+"""What is at which address over HTTP, on the daemon's socket: all servers, one server, health, status, its host."""
 
 import json
 import socket

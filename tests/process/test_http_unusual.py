@@ -1,4 +1,4 @@
-"""HTTP that is unusual and right, comes in a row, or has a client that does not read: served, and nobody waits for it."""
+"""HTTP that is unusual and right, comes in a row, or has a client that does not read: served, and nobody waits."""
 
 import contextlib
 import json
