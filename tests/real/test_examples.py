@@ -23,10 +23,14 @@ RUNS = {
 }
 
 
-def examples() -> list[tuple[str, str]]:
-    """The blocks of the section: language and text."""
+def examples() -> tuple[str, list[tuple[str, str]]]:
+    """The blocks of the section: what a shell is told before all others, and language and text of these."""
     section = PAGE.read_text(encoding="utf-8").partition("\n## Connecting over HTTP\n")[2].partition("\n## ")[0]
-    return re.findall(r"^```(\w+)\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    (_, first), *others = re.findall(r"^```(\w+)\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    return first, others
+
+
+VARIABLE, EXAMPLES = examples()
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +40,13 @@ def home() -> Iterator[RealHome]:
         yield place
 
 
-@pytest.mark.parametrize(("language", "text"), examples(), ids=lambda value: value.split()[0])
+@pytest.mark.parametrize(("language", "text"), EXAMPLES, ids=lambda value: value.split()[0])
 def test_an_example_connects(home: RealHome, language: str, text: str) -> None:
     folder = home.scratch.home
     command = RUNS[language]
     url = home.on_port().url.removesuffix("/mcp")
-    (folder / command[-1]).write_text(text.replace("http://127.0.0.1:3847", url), encoding="utf-8")
+    whole = (VARIABLE if language == "sh" else "") + text.replace("http://127.0.0.1:3847", url)
+    (folder / command[-1]).write_text(whole, encoding="utf-8")
     programs = [BIN, Path(node()).parent, folder / "node_modules" / ".bin", os.environ["PATH"]]
     # npx takes what is installed, and is to look for nothing else.
     environment = home.scratch.environment(PATH=os.pathsep.join(map(str, programs)), npm_config_offline="true")
