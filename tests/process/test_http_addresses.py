@@ -1,7 +1,6 @@
 """What is at which address over HTTP, on the daemon's socket: all servers, one server, health, status, its host."""
 
 import json
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ import pytest
 from process.clients import text_of
 from process.daemon import Scratch, server
 from process.http_clients import HttpClient, ModernHttp
-from process.kernel import BOUND_SECONDS
+from process.http_door import Door
 
 
 @pytest.fixture(scope="module")
@@ -55,15 +54,6 @@ def test_the_status_is_what_the_command_prints(home: Scratch) -> None:
     assert found["memoryBytes"] == found["instances"][0]["memoryBytes"] > 1_000_000
 
 
-def exchanged(home: Scratch, request: bytes) -> bytes:
-    """What a request gets that no library would send; the connection ends with it."""
-    with socket.socket(socket.AF_UNIX) as raw:
-        raw.settimeout(BOUND_SECONDS)
-        raw.connect(home.socket)
-        raw.sendall(request)
-        return b"".join(iter(lambda: raw.recv(65536), b""))
-
-
 @pytest.mark.parametrize(
     ("head", "status"),
     [
@@ -79,7 +69,8 @@ def exchanged(home: Scratch, request: bytes) -> bytes:
     ],
 )
 def test_requests_are_read_as_the_standard_has_it(home: Scratch, head: bytes, status: bytes) -> None:
-    assert exchanged(home, head + b"\r\nConnection: close\r\n\r\n").startswith(b"HTTP/1.1 %b " % status)
+    said = Door(home, "socket").talk(head + b"\r\nConnection: close\r\n\r\n")
+    assert said.startswith(b"HTTP/1.1 %b " % status)
 
 
 def test_hosts_are_compared_without_regard_to_case(scratch: Scratch) -> None:

@@ -271,7 +271,6 @@ class Newcomer(asyncio.Protocol):
         self._steward = steward
         self._peer = peer
         self._first = b""
-        self._awaits_http = False
         self._transport: asyncio.Transport | None = None
         self.since = steward.now()
         # It has said what it speaks, and waits for what understands that.
@@ -321,7 +320,6 @@ class Newcomer(asyncio.Protocol):
         assert self._transport is not None
         self.is_heard = True
         self._transport.pause_reading()
-        self._awaits_http = True
         self._reception.when_http_is_there(self._meet_http)
 
     def _meet_http(self, front: "Front | None") -> None:
@@ -367,7 +365,7 @@ class Newcomer(asyncio.Protocol):
 
     def close(self) -> None:
         """Nothing was said yet; nothing is owed. Who waits for what speaks HTTP is told so then."""
-        if self._transport and not self._awaits_http:
+        if self._transport and not self.is_heard:
             self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:

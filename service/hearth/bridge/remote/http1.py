@@ -15,7 +15,7 @@ HEAD_LIMIT_BYTES = 64 * 1024
 _LINE_LIMIT_BYTES = 1024
 # Where a response is: in its head, its body or a chunk of it, before the size of a chunk, behind one, behind the last.
 _HEAD, _BODY, _SIZE, _CHUNK_END, _TRAILER = range(5)
-HEX = frozenset(b"0123456789abcdefABCDEF")
+_HEX = frozenset(b"0123456789abcdefABCDEF")
 
 
 def request(method: str, path: str, headers: "Iterable[tuple[str, str]]", body: bytes) -> bytes:
@@ -183,7 +183,7 @@ class ResponseParser:
 
     def _begin_chunk(self, line: bytes) -> None:
         size = line.partition(b";")[0].strip()
-        if not size or len(size) > 16 or not HEX.issuperset(size):
+        if not size or len(size) > 16 or not _HEX.issuperset(size):
             raise WireError("its answer is not chunked as HTTP has it")
         self._left = int(size, 16)
         self._step = _BODY if self._left else _TRAILER

@@ -94,9 +94,7 @@ class Proxy:
 
 def _base64(user: str) -> str:
     from binascii import b2a_base64
+    from urllib.parse import unquote_to_bytes
 
-    words, *others = user.encode("utf-8", "surrogateescape").split(b"%")
-    for other in others:
-        is_escape = len(other) >= 2 and http1.HEX.issuperset(other[:2])
-        words += bytes([int(other[:2], 16)]) + other[2:] if is_escape else b"%" + other
+    words = unquote_to_bytes(user.encode("utf-8", "surrogateescape"))
     return b2a_base64(words if b":" in words else words + b":", newline=False).decode("ascii")

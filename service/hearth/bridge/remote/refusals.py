@@ -20,8 +20,6 @@ INTERNAL_ERROR = -32603
 # What a server may have us wait for, in all, before its answer is an error. Clients wait for half a minute and more.
 LONGEST_WAIT_SECONDS = 20.0
 
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_DAYS_BEFORE_1970 = 719_469
 # These say nothing about the message: the server did not look at it.
 _ABOUT_THE_CALLER = frozenset({401, 403, 407, 408, 425, 429})
 _WHAT_TO_DO = {
@@ -73,17 +71,17 @@ def wait(headers: "dict[str, str]", time: float) -> float | None:
 
 
 def _moment(date: str) -> int | None:
-    """The seconds since 1970 of a date as HTTP writes it now, `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, 5.6.7)."""
-    try:
-        _, day, name, year, clock, zone = date.split(" ")
-        hours, minutes, seconds = map(int, clock.split(":"))
-        month = _MONTHS.index(name) + 1
-        # Years that begin in March have their odd day at the end.
-        years = int(year) - (month < 3)
-        days = 365 * years + years // 4 - years // 100 + years // 400 + (153 * ((month + 9) % 12) + 2) // 5 + int(day)
-    except ValueError:
+    """The seconds since 1970 of a date as HTTP writes it, `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, 5.6.7)."""
+    if not date.endswith(" GMT"):
         return None
-    return ((days - _DAYS_BEFORE_1970) * 24 + hours) * 3600 + minutes * 60 + seconds if zone == "GMT" else None
+    from email.utils import mktime_tz, parsedate_tz  # seldom needed
+
+    try:
+        found = parsedate_tz(date)
+        return None if found is None else mktime_tz(found)
+    except (ValueError, IndexError, OverflowError):
+        # It reads dates as people write them, and stumbles over some that are none.
+        return None
 
 
 def judge(refusal: Refusal, method: str, is_modern: bool, can_renew: bool, mended: "set[str]", waited: float) -> str:

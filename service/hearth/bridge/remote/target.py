@@ -58,7 +58,9 @@ class Target:
     def redirected(self, location: str, path: str) -> str | None:
         """What a redirect of that path leads to; None if it is somebody else, who must not get our headers."""
         if _is_path(location):
-            return request_path(_joined(path.partition("?")[0], location))
+            from urllib.parse import urljoin  # seldom needed
+
+            return request_path(urljoin(path.partition("?")[0], location))
         if self.socket is None and "://" in location:
             try:
                 other = Target(location, "")
@@ -73,25 +75,6 @@ def _is_path(location: str) -> bool:
     """Whether it names no server (RFC 3986, 4.2): no scheme before its first slash, which is a single one."""
     end = min((found for found in map(location.find, "/?#") if found >= 0), default=len(location))
     return ":" not in location[:end] and not location.startswith("//")
-
-
-def _joined(base: str, location: str) -> str:
-    """A path as seen from another one (RFC 3986, 5.2)."""
-    if location.startswith("/"):
-        return location
-    if not location or location[0] in "?#":
-        return base + location
-    end = min((found for found in map(location.find, "?#") if found >= 0), default=len(location))
-    names = location[:end].split("/")
-    if names[-1] in (".", ".."):
-        names.append("")
-    kept = base.split("/")[:-1]
-    for name in names:
-        if name == "..":
-            del kept[max(1, len(kept) - 1) :]
-        elif name != ".":
-            kept.append(name)
-    return "/".join(kept) + location[end:]
 
 
 def request_path(written: str) -> str:
