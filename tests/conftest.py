@@ -53,7 +53,8 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is run by `make thorough`."""
+    """Mark what is run by `make thorough`: everything in these files that is not marked as quick."""
     for item in items:
-        if item.path.name.startswith(THOROUGH.get(item.path.parent.name, ())):
+        is_thorough = item.path.name.startswith(THOROUGH.get(item.path.parent.name, ()))
+        if is_thorough and "quick" not in item.keywords:
             item.add_marker("thorough")

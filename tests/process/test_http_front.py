@@ -391,6 +391,7 @@ def test_who_calls_is_said_in_the_address_or_in_headers(
         ({"Accept": "*/*"}, 200),
     ],
 )
+@pytest.mark.quick
 def test_who_is_let_in(home: Scratch, headers: dict[str, str], status: int) -> None:
     assert ModernHttp(home).post("tools/list", headers=headers).status == status
 

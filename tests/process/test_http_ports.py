@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -39,10 +40,15 @@ def token(scratch: Scratch, *words: str) -> str:
     return done.stdout.strip()
 
 
+def token_file(scratch: Scratch) -> Path:
+    return scratch.home / ".local" / "state" / "hearth" / "http" / "token"
+
+
 def bearer(scratch: Scratch) -> dict[str, str]:
     return {"Authorization": f"Bearer {token(scratch)}"}
 
 
+@pytest.mark.quick
 def test_whoever_has_the_token_is_served_and_nobody_else(scratch: Scratch) -> None:
     client = ModernHttp(scratch, address=serve(scratch))
     own = token(scratch)
@@ -51,12 +57,20 @@ def test_whoever_has_the_token_is_served_and_nobody_else(scratch: Scratch) -> No
         got = client.post("tools/list", headers=given)
         assert (got.status, got.headers["www-authenticate"]) == (401, 'Bearer realm="hearth"')
     assert client.post("tools/list", headers=bearer(scratch)).status == 200
-    file = scratch.home / ".local" / "state" / "hearth" / "http" / "token"
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(token_file(scratch).stat().st_mode) == 0o600
     # On the socket the kernel tells who it is.
     assert ModernHttp(scratch).post("tools/list").status == 200
 
 
+@pytest.mark.quick
+def test_an_empty_token_file_admits_no_request(scratch: Scratch) -> None:
+    client = ModernHttp(scratch, address=serve(scratch))
+    token_file(scratch).write_text("\n")
+    for given in ({}, {"Authorization": "Bearer"}, {"Authorization": "Bearer "}):
+        assert client.post("tools/list", headers=given).status == 401
+
+
+@pytest.mark.quick
 def test_a_token_that_was_rotated_is_worth_nothing_at_once(scratch: Scratch) -> None:
     client = ModernHttp(scratch, address=serve(scratch))
     former = bearer(scratch)
@@ -77,8 +91,7 @@ def is_cut(stream: Response) -> bool:
 
 def write_token(scratch: Scratch) -> None:
     """As somebody would who has no command for it."""
-    file = scratch.home / ".local" / "state" / "hearth" / "http" / "token"
-    file.write_text(secrets.token_urlsafe(32))
+    token_file(scratch).write_text(secrets.token_urlsafe(32))
 
 
 @pytest.mark.parametrize("change", [lambda scratch: token(scratch, "rotate"), write_token], ids=["rotate", "edit"])
@@ -128,6 +141,7 @@ def test_a_port_that_was_asked_for_keeps_the_daemon(scratch: Scratch) -> None:
     ("origin", "status"),
     [("https://app.example", 200), ("http://localhost:5173", 200), ("https://evil.example", 403), ("null", 403)],
 )
+@pytest.mark.quick
 def test_pages_of_allowed_origins_may_read_the_answer(scratch: Scratch, origin: str, status: int) -> None:
     client = ModernHttp(scratch, address=serve(scratch))
     got = client.post("tools/list", headers={**bearer(scratch), "Origin": origin})
@@ -140,6 +154,7 @@ def test_pages_of_allowed_origins_may_read_the_answer(scratch: Scratch, origin: 
         assert "access-control-allow-origin" not in got.headers
 
 
+@pytest.mark.quick
 def test_a_browser_that_asks_first_needs_no_token(scratch: Scratch) -> None:
     client = HttpClient(scratch, address=serve(scratch))
     wanted = "authorization, content-type, mcp-protocol-version"
@@ -151,12 +166,14 @@ def test_a_browser_that_asks_first_needs_no_token(scratch: Scratch) -> None:
     assert client.request("OPTIONS", headers={"Origin": "https://evil.example", **asked}).status == 403
 
 
+@pytest.mark.quick
 def test_a_name_that_was_made_to_mean_this_machine_is_refused(scratch: Scratch) -> None:
     client = ModernHttp(scratch, address=serve(scratch))
     assert client.post("tools/list", headers={**bearer(scratch), "Host": "rebound.example"}).status == 403
 
 
 @pytest.mark.parametrize("path", ["/.well-known/oauth-protected-resource", "/mcps/echo", "/register", "/", "/mcp/"])
+@pytest.mark.quick
 def test_an_address_with_nothing_behind_it_has_the_same_door(scratch: Scratch, path: str) -> None:
     address = serve(scratch)
     client = HttpClient(scratch, address=address)
@@ -436,7 +453,7 @@ def test_sessions_that_are_idle_hold_up_no_stop(scratch: Scratch) -> None:
 def test_doctor_lets_no_token_go_on_that_others_could_read(scratch: Scratch) -> None:
     client = ModernHttp(scratch, address=serve(scratch))
     former = bearer(scratch)
-    file = scratch.home / ".local" / "state" / "hearth" / "http" / "token"
+    file = token_file(scratch)
     file.chmod(0o644)
     [mended] = json.loads(_hearth(scratch, "doctor", "--fix", "--yes", "--json"))["mended"]
     assert (mended["deed"], mended["done"]) == ("rotate", True), mended
@@ -447,7 +464,7 @@ def test_doctor_lets_no_token_go_on_that_others_could_read(scratch: Scratch) -> 
 
 def test_doctor_says_what_is_wrong_with_a_token_that_is_refused(scratch: Scratch) -> None:
     serve(scratch)
-    file = scratch.home / ".local" / "state" / "hearth" / "http" / "token"
+    file = token_file(scratch)
     assert "port.token" not in _findings(scratch)
     file.chmod(0o644)
     found = _findings(scratch)

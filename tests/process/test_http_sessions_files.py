@@ -56,6 +56,7 @@ def test_its_time_runs_from_its_last_use(scratch: Scratch, client: LegacyHttp) -
 
 
 @pytest.mark.parametrize(("at", "value"), [(0, 4711), (3, "echo")])
+@pytest.mark.quick
 def test_a_session_of_another_user_or_of_another_address_is_not_there(
     scratch: Scratch, client: LegacyHttp, at: int, value: object
 ) -> None:
@@ -70,11 +71,25 @@ def test_a_session_of_another_user_or_of_another_address_is_not_there(
     assert files(scratch) == [file]
 
 
+@pytest.mark.quick
 def test_at_the_address_of_one_server_it_is_not_that_of_another(scratch: Scratch, client: LegacyHttp) -> None:
     scratch.start()
     assert client.request("POST", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, path="/mcp/echo").status == 404
     assert echoes(client)
     assert client.request("POST", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, path="/mcp/other").status == 404
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/other"])
+def test_a_session_for_one_server_is_unknown_at_other_addresses(scratch: Scratch, path: str, method: str) -> None:
+    scratch.configure({"echo": server("echo"), "other": server("echo")})
+    scratch.start()
+    client = LegacyHttp(scratch, "/mcp/echo")
+    client.open()
+    body = {"jsonrpc": "2.0", "id": 1, "method": "ping"} if method == "POST" else None
+    assert client.request(method, body, path=path).status == 404
+    assert client.post("ping").status == 200
 
 
 def half(file: Path) -> None:

@@ -334,6 +334,7 @@ def test_a_redirect_on_the_same_server_is_followed_and_kept(status: int) -> None
 
 
 @pytest.mark.parametrize("transport", ["auto", "http", "sse"])
+@pytest.mark.quick
 def test_a_redirect_to_another_server_is_not_followed(site: LegacySite, transport: str) -> None:
     async def body() -> None:
         with pytest.raises(UpstreamError, match=f"redirects to http://127.0.0.1:{site.port}, which is not followed"):
