@@ -171,6 +171,13 @@ class LinesClient(Client):
         return self.stream.take_line()
 
 
+def frame(header: Header, payload: bytes = b"") -> bytes:
+    """Encode one frame."""
+    raw = json.dumps(header).encode()
+    size = (len(raw) + len(payload) + 2).to_bytes(4, "big")
+    return size + len(raw).to_bytes(2, "big") + raw + payload
+
+
 class FramesClient(Client):
     """Speaks frames, as the bridge does. `headers` has those of everything that was received, in order."""
 
@@ -183,9 +190,7 @@ class FramesClient(Client):
             self.hello(**hello)
 
     def send_frame(self, header: Header, payload: bytes = b"") -> None:
-        raw = json.dumps(header).encode()
-        size = (len(raw) + len(payload) + 2).to_bytes(4, "big")
-        self.stream.send(size + len(raw).to_bytes(2, "big") + raw + payload)
+        self.stream.send(frame(header, payload))
 
     def receive_frame(self) -> tuple[Header, bytes]:
         total = int.from_bytes(self.stream.take(4), "big")

@@ -1,6 +1,7 @@
 """One child on pipes: started, given up half way, stopped by the bounded sequence, and what it said last."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -13,7 +14,7 @@ import uvloop
 from hearth.errors import UpstreamBusy, UpstreamError
 from hearth.upstreams import process, stderr
 from hearth.upstreams.process import Process
-from process.kernel import BOUND_SECONDS, is_gone
+from process.kernel import BOUND_SECONDS, is_gone, until
 
 ENVIRONMENT = {"PATH": os.environ.get("PATH", "")}
 Body = Callable[["Child"], Awaitable[None]]
@@ -134,6 +135,52 @@ def test_an_output_that_somebody_else_holds_open_delays_the_news_but_not_for_eve
         while not child.output:
             await asyncio.sleep(0.01)
         os.kill(int(child.output), signal.SIGKILL)
+
+    within_a_loop(body)
+
+
+def test_the_end_of_a_child_kills_the_rest_of_its_process_group() -> None:
+    async def body(child: Child) -> None:
+        # The grandchild stays in the group, holds no pipe of the daemon and ignores SIGTERM and SIGHUP.
+        await child.run(
+            "import os, signal, time\n"
+            "for number in (signal.SIGTERM, signal.SIGHUP): signal.signal(number, signal.SIG_IGN)\n"
+            "pid = os.fork()\n"
+            "if pid == 0:\n"
+            "  for descriptor in range(3): os.close(descriptor)\n"
+            "  time.sleep(600)\n"
+            "print(pid, flush=True)"
+        )
+        await child.ended.wait()
+        grandchild = int(child.output)
+        try:
+            until(lambda: is_gone(grandchild), "the grandchild is gone")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(grandchild, signal.SIGKILL)
+
+    within_a_loop(body)
+
+
+def open_pidfds() -> int:
+    """Count the pidfds of this process."""
+    links = []
+    for name in os.listdir("/proc/self/fd"):
+        # The listing's own descriptor is closed by now.
+        with contextlib.suppress(FileNotFoundError):
+            links.append(os.readlink(f"/proc/self/fd/{name}"))
+    return sum("pidfd" in link for link in links)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pidfd is Linux's")
+def test_the_pidfd_of_a_child_is_closed_when_the_child_has_ended() -> None:
+    async def body(child: Child) -> None:
+        before = open_pidfds()
+        await child.run("import sys; sys.stdin.read()")
+        assert open_pidfds() == before + 1
+        await child.stop()
+        await child.ended.wait()
+        assert open_pidfds() == before
 
     within_a_loop(body)
 

@@ -1,13 +1,15 @@
 """The wires at their edges: very many lines, frames that are none, and clients that never read."""
 
 import json
+import signal
 import socket
 from typing import Any
 
 import pytest
 
-from process.clients import Closed, FramesClient, text_of
+from process.clients import Closed, FramesClient, frame, text_of
 from process.daemon import Scratch, server
+from process.kernel import until
 
 LINES = 20_000
 # What the u16 in front of a header can say.
@@ -47,6 +49,28 @@ def test_a_frame_whose_type_is_no_word_is_refused_with_an_error_frame(
     with pytest.raises(Closed):
         client.receive_frame()
     assert "Traceback" not in scratch.logged()
+
+
+def test_the_hello_ack_is_in_the_kernel_before_the_first_line_is_read(scratch: Scratch) -> None:
+    daemon = scratch.start(HEARTH_FAULTS="before-ack=kill")
+    client = scratch.control()
+    notice = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
+    # One write, so that the daemon reads both frames at once. It dies while it handles the line.
+    client.stream.send(frame({"type": "hello", "protocol": 1}) + frame({"type": "mcp", "seq": 1}, notice))
+    assert daemon.wait() == 128 + signal.SIGKILL
+    assert client.receive_frame()[0]["type"] == "helloAck"
+    with pytest.raises(Closed):
+        client.receive_frame()
+
+
+def test_a_second_hello_is_refused_and_the_session_ends(scratch: Scratch) -> None:
+    scratch.start()
+    client = scratch.frames()
+    client.send_frame({"type": "hello", "protocol": 1})
+    assert "a second hello on one connection" in client.receive_type("error")[0]["message"]
+    with pytest.raises(Closed):
+        client.receive_frame()
+    until(lambda: scratch.status()["sessions"] == [], "the session is gone")
 
 
 def leave(client: Any) -> None:

@@ -185,16 +185,29 @@ def test_a_session_cannot_be_taken_over_without_its_secret(scratch: Scratch) -> 
     assert former.ask("ping")["result"] == {}
 
 
-def test_a_resent_call_runs_only_where_the_tool_is_safe_to_repeat(scratch: Scratch) -> None:
+@pytest.mark.parametrize("mark", ["resent", "replay"])
+def test_a_resent_or_replayed_call_runs_only_where_the_tool_is_safe_to_repeat(scratch: Scratch, mark: str) -> None:
     ledger = counted(scratch)
     client = scratch.frames()
     for number, tool in enumerate(("read", "put", "once"), 1):
         params = {"name": f"count__{tool}", "arguments": {"key": tool}}
-        client.send_line(_request(number, "tools/call", params), resent=True)
+        client.send_line(_request(number, "tools/call", params), **{mark: True})
     assert [text_of(client.answer_to(number)) for number in (1, 2)] == ["read read", "put put"]
     refused = client.answer_to(3)
     assert "may or may not have run" in refused["error"]["message"]
     assert "once once" not in ledger.read_text()
+
+
+@pytest.mark.parametrize("mark", ["resent", "replay"])
+def test_lines_that_another_daemon_admitted_do_not_count_against_the_rate_limit(scratch: Scratch, mark: str) -> None:
+    scratch.configure(rate_limit=0.001, rate_burst=0)
+    scratch.start()
+    client = scratch.frames()
+    for number in (1, 2, 3):
+        client.send_line(_request(number, "ping", {}), **{mark: True})
+        assert client.answer_to(number)["result"] == {}
+    assert "result" in client.ask("ping", id=4)
+    assert "rate_limit" in client.ask("ping", id=5)["error"]["message"]
 
 
 def test_replayed_lines_are_taken_and_the_promised_notice_follows(scratch: Scratch) -> None:

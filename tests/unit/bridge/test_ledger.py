@@ -82,6 +82,17 @@ def test_what_the_kernel_did_not_take_is_not_in_doubt() -> None:
     ]
 
 
+def test_a_replayed_line_that_is_acknowledged_as_kept_is_replayed_again() -> None:
+    ledger = Ledger()
+    connected(ledger)
+    said(ledger, b"a")
+    received(ledger, (header(type="ack", seq=1, done=[1], keep={"k": 1}), b""))
+    for seq in (2, 3):
+        ledger.closed()
+        assert connected(ledger) == [({"type": "mcp", "seq": seq, "replay": True}, b"a")]
+        received(ledger, (header(type="ack", seq=seq, done=[seq], keep={"k": seq}), b""))
+
+
 def test_no_number_is_used_twice_and_none_is_left_out() -> None:
     ledger = Ledger()
     seen = [head["seq"] for head, _ in connected(ledger)]
