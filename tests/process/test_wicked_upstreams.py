@@ -5,10 +5,12 @@ In each test a good server is called all the time, by somebody else.
 
 import json
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -158,6 +160,35 @@ def test_a_tool_that_is_none_is_left_out_and_the_others_work(scratch: Scratch, i
         client = opened(scratch)
         assert "bad__echo" in client.tools()
         assert text_of(client.call("bad__echo", text="heard")) == "heard"
+
+
+# --- lists that are too long
+
+
+def peak_bytes(pid: int) -> int:
+    """The most memory that a process has had."""
+    (line,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(line) * 1024
+
+
+def test_a_list_without_end_is_cut_at_its_limit_of_bytes_and_the_log_names_the_server(scratch: Scratch) -> None:
+    with wicked(scratch, server("endless", 3 * MEGABYTE), list_timeout=BOUND_SECONDS) as neighbour:
+        before = peak_bytes(int(scratch.status()["pid"]))
+        listed = opened(scratch).tools()
+        neighbour.be_served()
+        assert 4000 < len(listed) < 4200 * 1.1
+        # Without a limit it is read to its hundredth page, 300 MB, and takes three times that.
+        assert peak_bytes(int(scratch.status()["pid"])) - before < 100 * MEGABYTE
+        assert "server 'bad' has more tools than 4194304 bytes (list_limit)" in scratch.logged()
+
+
+def test_a_list_of_too_many_entries_is_cut_and_what_is_left_works(scratch: Scratch) -> None:
+    with wicked(scratch, server("paging", 20), list_entries=7):
+        client = opened(scratch)
+        assert [name for name in client.tools() if name.startswith("bad")] == [f"bad__tool_{n}" for n in range(7)]
+        assert text_of(client.call("bad__tool_6")) == "tool_6"
+        assert "bad__tool_7" in client.call("bad__tool_7")["error"]["message"]
+        assert "server 'bad' has more tools than 7 entries (list_entries)" in scratch.logged()
 
 
 # --- answers that are too large

@@ -38,6 +38,8 @@ SETTINGS: dict[str, Kind] = {
     "message_limit": values.size(_SMALLEST_LIMIT_BYTES, _LARGEST_MESSAGE_BYTES),
     "outbound_limit": values.size(_SMALLEST_LIMIT_BYTES, _LARGEST_LIMIT_BYTES),
     "upstream_queue_limit": values.size(_SMALLEST_LIMIT_BYTES, _LARGEST_LIMIT_BYTES),
+    "list_limit": values.size(_SMALLEST_LIMIT_BYTES, _LARGEST_LIMIT_BYTES),
+    "list_entries": values.count(1, _MOST_TOOLS),
     "max_connections": values.count(1, MIB),
     "rate_limit": values.rate(_MOST_A_SECOND),
     "in_flight_limit": values.count(0, _MOST_AT_ONCE),

@@ -108,6 +108,8 @@ class Config(Record):
     message_limit: int = 64 * MIB
     outbound_limit: int = 64 * MIB
     upstream_queue_limit: int = 16 * MIB
+    list_limit: int = 4 * MIB
+    list_entries: int = 10_000
     max_connections: int = 1024
     rate_limit: float = 0.0
     in_flight_limit: int = 0

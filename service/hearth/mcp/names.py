@@ -30,9 +30,8 @@ def may_have(server: str, name: str) -> bool:
 def exposed(server: str, tool: str) -> str:
     """The name under which clients see a tool of a server."""
     original = f"{server}{SEPARATOR}{tool}"
-    name = _clean(original)
-    if name == original and len(name) <= NAME_LIMIT:
-        return name
+    if len(original) <= NAME_LIMIT and _ALLOWED.issuperset(original):
+        return original
     return hashed(server, tool)
 
 

@@ -1,7 +1,8 @@
 """What a server offers: its tools, prompts, resources and templates, kept as raw bytes and understood only as far as
 Hearth decides by them."""
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
+from typing import NamedTuple
 
 from hearth.mcp import names
 from hearth.wire import json, values
@@ -34,11 +35,14 @@ KINDS = (TOOLS, PROMPTS, RESOURCES, TEMPLATES)
 # A change of a template's list is told as one of the resources.
 CHANGES = {TOOLS.changed: (TOOLS,), PROMPTS.changed: (PROMPTS,), RESOURCES.changed: (RESOURCES, TEMPLATES)}
 
+# Entries that are read without a pause: about a millisecond's work.
+SLICE_ENTRIES = 100
+
 
 class Item:
     """One thing on one of a server's lists. `name` is what it is addressed by, a URI where the kind has those."""
 
-    __slots__ = ("definition", "kind", "name", "safe_to_repeat", "server", "wire_name")
+    __slots__ = ("canonical", "definition", "kind", "name", "safe_to_repeat", "server", "wire_name")
 
     def __init__(self, kind: Kind, server: str, definition: json.Fields) -> None:
         name = values.text(definition.get(kind.key))
@@ -50,6 +54,8 @@ class Item:
         # What is kept beyond the message is copied: a raw value shares the memory of the whole page.
         self.definition: Members = {key: bytes(value) for key, value in definition.items()}
         self.wire_name = bytes(definition[kind.key])
+        # The definition as `pinned` compares it, once that was worked out.
+        self.canonical: str | None = None
         # Whether asking for it twice does no harm: only calls of tools do any.
         self.safe_to_repeat = kind is not TOOLS or _safe_to_repeat(definition)
 
@@ -131,20 +137,55 @@ def _needs_tasks(definition: json.Fields) -> bool:
     return values.text(execution.get("taskSupport")) == "required"
 
 
-def from_page(kind: Kind, server: str, result: RawBytes) -> tuple[list[Item], bytes | None]:
-    """The items of one page of a list, and the raw cursor of the next page.
+class ListLimits(NamedTuple):
+    """How much of one list of a server is kept (settings list_limit and list_entries)."""
 
-    Definitions without a name, and tools that only run as tasks, are left out. Raises MessageError for a result
-    that is no such list.
+    bytes: int = 4 * 1024 * 1024
+    entries: int = 10_000
+
+
+class ListReader:
+    """Reader of one list of a server, page by page; what is over the limits is not kept.
+
+    Definitions without a name, and tools that only run as tasks, are left out, but count.
     """
-    fields = json.split(result)
-    items = []
-    for raw in values.elements(fields.get(kind.member)):
-        definition = values.members(raw)
-        if values.text(definition.get(kind.key)) is not None and not _needs_tasks(definition):
-            items.append(Item(kind, server, definition))
-    cursor = fields.get("nextCursor")
-    return items, bytes(cursor) if cursor is not None and bytes(cursor) != b"null" else None
+
+    def __init__(self, kind: Kind, server: str, limits: ListLimits) -> None:
+        self.items: list[Item] = []
+        # The raw cursor of the next page.
+        self.cursor: bytes | None = None
+        # The limit that was reached before the list ended.
+        self.reached: str | None = None
+        self._kind = kind
+        self._server = server
+        self._limits = limits
+        self._bytes = self._entries = 0
+
+    def receive_page(self, result: RawBytes) -> Iterator[None]:
+        """Take one page, in slices: yields between them. Raises MessageError for a result that is no such list."""
+        fields = json.split(result)
+        cursor = bytes(fields.get("nextCursor", b"null"))
+        self.cursor = cursor if cursor != b"null" else None
+        for elements in values.element_slices(fields.get(self._kind.member)):
+            for start in range(0, len(elements), SLICE_ENTRIES):
+                self._take(elements[start : start + SLICE_ENTRIES])
+                if self.reached:
+                    return
+                yield
+
+    def _take(self, elements: list[json.Raw]) -> None:
+        for raw in elements:
+            self._bytes += len(raw)
+            self._entries += 1
+            if self._bytes > self._limits.bytes:
+                self.reached = f"{self._limits.bytes} bytes (list_limit)"
+            elif self._entries > self._limits.entries:
+                self.reached = f"{self._limits.entries} entries (list_entries)"
+            if self.reached:
+                return
+            definition = values.members(raw)
+            if values.text(definition.get(self._kind.key)) is not None and not _needs_tasks(definition):
+                self.items.append(Item(self._kind, self._server, definition))
 
 
 def exposed_name(item: Item, taken: Iterable[str]) -> str:

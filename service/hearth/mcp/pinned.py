@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from hearth.errors import Refused
-from hearth.mcp.offering import TOOLS, Offering
+from hearth.mcp.offering import TOOLS, Item, Offering
 from hearth.wire import json as raw
 from hearth.wire.values import Members
 
@@ -62,7 +62,14 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def definitions(offering: Offering) -> dict[str, str]:
     """The canonical definition of each tool that is offered."""
-    return {name: canonical(item.definition) for name, item in offering.lists[TOOLS].items()}
+    return {name: canonical_of(item) for name, item in offering.lists[TOOLS].items()}
+
+
+def canonical_of(item: Item) -> str:
+    """The canonical definition of a tool, worked out once."""
+    if item.canonical is None:
+        item.canonical = canonical(item.definition)
+    return item.canonical
 
 
 class Pinned:

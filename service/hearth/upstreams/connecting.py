@@ -6,10 +6,11 @@ Knows nothing of who shares what is opened.
 import functools
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hearth import references
-from hearth.config import ServerSpec
+from hearth.config import Config, ServerSpec
+from hearth.mcp.offering import ListLimits
 from hearth.paths import home_dir
 from hearth.upstreams import threads
 from hearth.upstreams.connection import Connection, Owner
@@ -19,17 +20,32 @@ if TYPE_CHECKING:
     from hearth.upstreams.http.oauth.invitation import Invitation
 
 
-async def connect(spec: ServerSpec, owner: Owner, folder: str | None, limits: tuple[int, int]) -> Connection:
+class Limits(NamedTuple):
+    """What bounds a conversation: bytes of one message, bytes that wait for the server, what is kept of a list."""
+
+    message: int
+    queue: int
+    lists: ListLimits
+
+
+def limits_of(config: Config) -> Limits:
+    """Read them from the settings."""
+    lists = ListLimits(config.list_limit, config.list_entries)
+    return Limits(config.message_limit, config.upstream_queue_limit, lists)
+
+
+async def connect(spec: ServerSpec, owner: Owner, folder: str | None, limits: Limits) -> Connection:
     """A connection that is not open yet, for a client in that folder. Raises ConfigError."""
     resolved, mask = await _resolved(spec, folder)
     connection: Connection
     if resolved.url is not None:
         from hearth.upstreams.http import connect as connect_by_http
 
-        connection = connect_by_http(spec.name, owner, resolved, limits)
+        connection = connect_by_http(spec.name, owner, resolved, limits[:2])
     else:
-        connection = StdioConnection(spec.name, owner, _launch(resolved, os.environ, folder), limits)
+        connection = StdioConnection(spec.name, owner, _launch(resolved, os.environ, folder), limits[:2])
     connection.mask = mask
+    connection.list_limits = limits.lists
     return connection
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from hearth.errors import HearthError, MessageError, TooLarge, UpstreamError
 from hearth.masking import NOTHING
 from hearth.mcp import answers, eras
+from hearth.mcp.offering import ListLimits
 from hearth.upstreams.abandoned import NOTICED_SECONDS, AbandonedRequests
 from hearth.wire import json, values
 from hearth.wire.lines import Item
@@ -71,6 +72,8 @@ class Connection:
     sends_headers = False
     # Whether the server refuses everything until a person has logged in.
     needs_login = False
+    # How much of each of its lists is kept.
+    list_limits = ListLimits()
     # Where its garbage comes from, in words.
     _where = ""
 

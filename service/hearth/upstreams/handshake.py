@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from hearth import __version__
 from hearth.errors import HearthError, MessageError, UpstreamError
-from hearth.mcp import eras, offering, probe
-from hearth.mcp.offering import KINDS, TOOLS, Item, Kind, Offering
+from hearth.mcp import eras, pinned, probe
+from hearth.mcp.offering import KINDS, SLICE_ENTRIES, TOOLS, Item, Kind, ListReader, Offering
 from hearth.upstreams.connection import Connection
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
@@ -121,21 +121,38 @@ async def read_lists(connection: Connection, found: Offering, kinds: Iterable[Ki
 
 
 async def read_list(connection: Connection, era: str, kind: Kind) -> list[Item]:
-    """Every page of one list. Raises UpstreamError."""
-    found: list[Item] = []
-    cursor: bytes | None = None
-    seen: set[bytes] = set()
+    """Read the pages of one list, within the limits. Raises UpstreamError."""
+    reader = ListReader(kind, connection.name, connection.list_limits)
+    seen: set[bytes | None] = {None}
     try:
         for _ in range(PAGES_LIMIT):
-            result = await ask(connection, era, kind.method, cursor=cursor)
-            page, cursor = offering.from_page(kind, connection.name, result)
-            found += page
-            if cursor is None or cursor in seen:
+            result = await ask(connection, era, kind.method, cursor=reader.cursor)
+            for _ in reader.receive_page(result):
+                # A large page takes long: other servers and clients are served between its slices.
+                await asyncio.sleep(0)
+            if reader.reached or reader.cursor in seen:
                 break
-            seen.add(cursor)
+            seen.add(reader.cursor)
+        else:
+            reader.reached = f"{PAGES_LIMIT} pages"
     except MessageError as exc:
         raise UpstreamError(f"server {connection.name!r} gave a list of {kind.member} that is none: {exc}") from exc
-    return found
+    if reader.reached:
+        connection.complain(
+            f"list cut: server {connection.name!r} has more {kind.member} than {reader.reached};"
+            f" the first {len(reader.items)} are offered and the rest is dropped"
+        )
+    await _prepare(reader.items)
+    return reader.items
+
+
+async def _prepare(items: list[Item]) -> None:
+    """Work out in slices what a long list of tools is compared by; for a short one that is done when it is compared."""
+    if len(items) > SLICE_ENTRIES and items[0].kind is TOOLS:
+        for number, item in enumerate(items):
+            pinned.canonical_of(item)
+            if number % SLICE_ENTRIES == 0:
+                await asyncio.sleep(0)
 
 
 def tell_headers(connection: Connection, found: Offering) -> None:

@@ -58,7 +58,7 @@ class Server:
         self.spec = spec
         self.name = spec.name
         self.instances: dict[Key, Instance] = {}
-        self._limits = (config.message_limit, config.upstream_queue_limit)
+        self._limits = connecting.limits_of(config)
         self._learned = learned
         self._audience = audience
         self._retiring = retiring
@@ -310,7 +310,7 @@ class Server:
 
     def adapt(self, spec: ServerSpec, config: Config) -> None:
         """Go on under an entry that the running processes are right for, too, and under other settings."""
-        self._limits = (config.message_limit, config.upstream_queue_limit)
+        self._limits = connecting.limits_of(config)
         if spec == self.spec:
             return
         self.spec = spec

@@ -27,6 +27,7 @@ __all__ = [
     "Message",
     "Raw",
     "dumps",
+    "elements_decoder",
     "id_key",
     "join",
     "loads",
@@ -51,7 +52,7 @@ _decode_any = msgspec.json.Decoder().decode
 _decode_str = msgspec.json.Decoder(str).decode
 _encode = msgspec.json.Encoder().encode
 # What msgspec raises for what it will not take; UnicodeDecodeError comes from keys.
-_REFUSALS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+REFUSALS = _REFUSALS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _VERSION = Raw(b'"2.0"')
 _ID_STARTS = frozenset(b'"-0123456789')
 _LINE_FEED, _CARRIAGE_RETURN, _QUOTE = b'\n\r"'
@@ -200,7 +201,7 @@ def _member(element: bytes) -> Message | MessageError:
 
 def _elements(line: bytes) -> list[Raw]:
     """The elements of an array, one above the limit at most. Raises MessageError."""
-    decode = _decode_elements()
+    decode = elements_decoder()
     try:
         return decode(line)
     except _REFUSALS as exc:
@@ -218,7 +219,7 @@ def _elements(line: bytes) -> list[Raw]:
 
 
 @cache
-def _decode_elements() -> Callable[[bytes], list[Raw]]:
+def elements_decoder() -> Callable[[bytes], list[Raw]]:
     """A decoder that takes no more elements than wanted, and reads over the rest.
 
     A `list[Raw]` would have all of them first, and an element of two bytes needs fifty there. Made when it is needed:

@@ -204,9 +204,14 @@ def members(data: bytes) -> dict[str, bytes]:
 
 def elements(data: bytes) -> list[bytes]:
     """The elements of one JSON array as they stand. Raises JsonError."""
+    return list(each_element(data))
+
+
+def each_element(data: bytes) -> Iterator[bytes]:
+    """Yield the elements of one JSON array as they stand. Raises JsonError where the array turns out to be none."""
     grammar = _grammar()
     parts = _parts(data, grammar.opening_array, _CLOSE_ARRAY, grammar.no_entry)
-    return [data[start:stop].rstrip() for start, stop, _ in parts]
+    return (data[start:stop].rstrip() for start, stop, _ in parts)
 
 
 def _parts(data: bytes, opening: _Match, closer: int, entry: _Match) -> Iterator[tuple[int, int, bytes]]:

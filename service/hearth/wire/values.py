@@ -3,6 +3,9 @@
 For fields that Hearth looks at but does not require; where a malformed value must be refused, use `json`.
 """
 
+from collections.abc import Iterator
+from itertools import islice
+
 import msgspec
 from msgspec import Raw
 
@@ -17,6 +20,8 @@ _decode_text = msgspec.json.Decoder(str).decode
 _decode_array = msgspec.json.Decoder(list[Raw]).decode
 # 64 bits have at most 20 characters; what is longer is not an id or a code that Hearth made.
 _INTEGER_CHARACTERS = 20
+_SPACE = b" \t\r\n"
+_COMMA = b","[0]
 
 
 def text(raw: RawBytes | None) -> str | None:
@@ -79,6 +84,54 @@ def _elements_slowly(data: bytes) -> list[Raw]:
         except (msgspec.DecodeError, RecursionError):
             pass
     return [Raw(item) for item in scan.elements(data)]
+
+
+def element_slices(raw: RawBytes | None) -> Iterator[list[Raw]]:
+    """Yield the array's elements, a bounded number at a time. Raises MessageError for what is no array.
+
+    A list of all elements may need fifty times the memory of the array: a caller that stops early never holds it.
+    """
+    data = b"[]" if raw is None else bytes(raw)
+    decode = json.elements_decoder()
+    try:
+        found = decode(data)
+    except json.REFUSALS:
+        yield from _slices_slowly(data)
+        return
+    while found:
+        yield found
+        data = b"[" + data[_end_of(found, data) :]
+        found = decode(data)
+
+
+def _end_of(elements: list[Raw], data: bytes) -> int:
+    """Find where the array goes on behind its first elements: at its closing bracket, or after a comma."""
+    position = data.index(b"[") + 1
+    for element in elements:
+        position = _space(data, _space(data, position) + len(element))
+        position += data[position] == _COMMA
+    return position
+
+
+def _space(data: bytes, position: int) -> int:
+    while data[position] in _SPACE:
+        position += 1
+    return position
+
+
+def _slices_slowly(data: bytes) -> Iterator[list[Raw]]:
+    """Yield slices of what msgspec refuses although it is JSON."""
+    hidden = surrogates.hide(data)
+    if hidden is not None:
+        for found in element_slices(hidden):
+            yield [Raw(surrogates.show(bytes(item))) for item in found]
+        return
+    elements = scan.each_element(data)
+    try:
+        while found := [Raw(item) for item in islice(elements, json.BATCH_LIMIT)]:
+            yield found
+    except scan.JsonError:
+        raise MessageError("expected a JSON array", json.INVALID_PARAMS) from None
 
 
 def error(message: json.Message) -> tuple[int, str]:

@@ -275,6 +275,15 @@ def test_asking_answers_with_what_it_was_answered(start: Any) -> None:
     assert json.loads(words(server.read()))["result"] == {"roots": []}
 
 
+def test_endless_always_has_another_page(start: Any) -> None:
+    server = start("endless", "10000")
+    first = server.ask("tools/list")["result"]
+    assert (len(first["tools"]), first["nextCursor"]) == (10, "10")
+    assert 900 < len(json.dumps(first["tools"][0])) < 1100
+    assert server.ask("tools/list", {"cursor": "10"})["result"]["nextCursor"] == "20"
+    assert server.ask("tools/call", {"name": "tool_00000003"})["result"]["content"][0]["text"] == "tool_00000003"
+
+
 def test_paging_gives_two_at_a_time(start: Any) -> None:
     server = start("paging", "3")
     first = server.ask("tools/list")["result"]

@@ -1,5 +1,7 @@
 """Definitions on servers' lists: kept as they came, understood only where Hearth decides by them."""
 
+import tracemalloc
+
 import pytest
 
 from hearth.errors import MessageError
@@ -9,13 +11,15 @@ from hearth.mcp.offering import (
     KINDS,
     PROMPTS,
     RESOURCES,
+    SLICE_ENTRIES,
     TEMPLATES,
     TOOLS,
     Item,
     Kind,
+    ListLimits,
+    ListReader,
     Offering,
     exposed_name,
-    from_page,
 )
 from hearth.wire import json
 
@@ -82,6 +86,12 @@ def test_an_item_without_what_it_is_addressed_by_is_refused(kind: Kind) -> None:
 # --- pages
 
 
+def from_page(kind: Kind, server: str, result: bytes) -> tuple[list[Item], bytes | None]:
+    reader = ListReader(kind, server, ListLimits())
+    list(reader.receive_page(result))
+    return reader.items, reader.cursor
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_page_gives_its_items_and_the_raw_cursor(kind: Kind) -> None:
     page = b'{"%b":[{"%b":"a"},{"%b":"b"}],"nextCursor":"\\u0041"}'
@@ -113,6 +123,56 @@ def test_nameless_tools_and_those_that_only_run_as_tasks_are_left_out() -> None:
 def test_what_is_no_list_is_an_error_and_not_an_empty_list(result: bytes) -> None:
     with pytest.raises(MessageError):
         from_page(TOOLS, "s", result)
+
+
+def tool_page(*names: str) -> bytes:
+    return b'{"tools":[%b],"nextCursor":"c"}' % b",".join(b'{"name":"%b"}' % name.encode() for name in names)
+
+
+def test_entries_over_the_limit_are_not_kept_and_count_over_all_pages() -> None:
+    reader = ListReader(TOOLS, "s", ListLimits(entries=3))
+    for names in (("a", "b"), ("c", "d"), ("e",)):
+        list(reader.receive_page(tool_page(*names)))
+    assert [item.name for item in reader.items] == ["a", "b", "c"]
+    assert reader.reached == "3 entries (list_entries)"
+
+
+def test_bytes_over_the_limit_are_not_kept_and_count_over_all_pages() -> None:
+    reader = ListReader(TOOLS, "s", ListLimits(bytes=3 * len('{"name":"a"}')))
+    for names in (("a", "b"), ("c", "d")):
+        list(reader.receive_page(tool_page(*names)))
+    assert [item.name for item in reader.items] == ["a", "b", "c"]
+    assert reader.reached == "36 bytes (list_limit)"
+
+
+def test_a_list_that_just_fits_is_not_cut() -> None:
+    reader = ListReader(TOOLS, "s", ListLimits(bytes=3 * len('{"name":"a"}'), entries=3))
+    list(reader.receive_page(tool_page("a", "b", "c")))
+    assert (len(reader.items), reader.reached) == (3, None)
+
+
+def test_what_is_no_tool_counts_as_an_entry() -> None:
+    reader = ListReader(TOOLS, "s", ListLimits(entries=3))
+    list(reader.receive_page(b'{"tools":[0,0,0,{"name":"a"}]}'))
+    assert (reader.items, reader.reached) == ([], "3 entries (list_entries)")
+
+
+def test_a_page_is_read_in_slices() -> None:
+    reader = ListReader(TOOLS, "s", ListLimits())
+    seen = [len(reader.items) for _ in reader.receive_page(tool_page(*(f"t{n}" for n in range(5 * SLICE_ENTRIES))))]
+    assert seen == [SLICE_ENTRIES * number for number in range(1, 6)]
+
+
+def test_a_page_of_countless_elements_is_not_read_beyond_the_limit() -> None:
+    page = b'{"tools":[%b0]}' % (b"0," * 1_000_000)
+    reader = ListReader(TOOLS, "s", ListLimits())
+    tracemalloc.start()
+    try:
+        list(reader.receive_page(page))
+        # Each of the elements would take 56 bytes, and 8 for its place in a list.
+        assert tracemalloc.get_traced_memory()[1] < 20 * len(page)
+    finally:
+        tracemalloc.stop()
 
 
 # --- offerings

@@ -7,7 +7,7 @@ import pytest
 
 from hearth.errors import MessageError, UpstreamError
 from hearth.mcp import eras
-from hearth.mcp.offering import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS, Offering
+from hearth.mcp.offering import KINDS, PROMPTS, RESOURCES, SLICE_ENTRIES, TEMPLATES, TOOLS, ListLimits, Offering
 from hearth.upstreams import handshake
 from hearth.upstreams.handshake import PAGES_LIMIT, greet, own_params, read_list, read_lists
 from hearth.wire import json
@@ -268,6 +268,49 @@ def test_a_circle_of_cursors_and_pages_without_end_are_cut_off() -> None:
         assert len(circle.sent) == 2
         endless = Endless(None, {"tools/list": None})
         assert len(await read_list(endless, eras.LEGACY, TOOLS)) == PAGES_LIMIT
+
+    run(body())
+
+
+def test_a_list_over_its_limit_is_cut_and_the_log_names_the_server(caplog: pytest.LogCaptureFixture) -> None:
+    class Endless(Scripted):
+        list_limits = ListLimits(entries=5)
+
+        def _reply(self, number: int, reply: object) -> None:
+            super()._reply(number, page(TOOLS, f"a{number}", f"b{number}", cursor=f"c{number}"))
+
+    async def body() -> None:
+        endless = Endless(None, {"tools/list": None}, "greedy")
+        assert [item.name for item in await read_list(endless, eras.LEGACY, TOOLS)] == ["a1", "b1", "a2", "b2", "a3"]
+        assert len(endless.sent) == 3
+
+    run(body())
+    assert caplog.messages == [
+        "list cut: server 'greedy' has more tools than 5 entries (list_entries);"
+        " the first 5 are offered and the rest is dropped"
+    ]
+
+
+def test_a_list_that_ends_at_its_limit_is_not_complained_of(caplog: pytest.LogCaptureFixture) -> None:
+    async def body() -> None:
+        connection = Scripted(None, {"tools/list": page(TOOLS, "a", "b")})
+        connection.list_limits = ListLimits(entries=2)
+        assert len(await read_list(connection, eras.LEGACY, TOOLS)) == 2
+
+    run(body())
+    assert caplog.messages == []
+
+
+def test_the_loop_goes_on_while_a_large_list_is_read() -> None:
+    async def body() -> None:
+        names = [f"t{number}" for number in range(20 * SLICE_ENTRIES)]
+        reading = asyncio.create_task(read_list(Scripted(None, {"tools/list": page(TOOLS, *names)}), "legacy", TOOLS))
+        turns = 0
+        while not reading.done():
+            turns += 1
+            await asyncio.sleep(0)
+        assert [item.name for item in reading.result()] == names
+        assert turns >= 20
 
     run(body())
 

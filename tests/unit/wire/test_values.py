@@ -54,12 +54,24 @@ def test_members_of_what_is_no_object_are_none() -> None:
 )
 def test_elements_are_the_bytes_that_stand_in_the_array(raw: bytes | None, items: list[bytes]) -> None:
     assert [bytes(item) for item in values.elements(raw)] == items
+    assert [bytes(item) for found in values.element_slices(raw) for item in found] == items
 
 
 @pytest.mark.parametrize("raw", [b"{}", b"1", b"[1,]", b"[1 2]", b"[", b"", b"[1]]", rb'["\ud83d"}', rb'["\ud83d",]'])
 def test_elements_of_what_is_no_array_are_an_error(raw: bytes) -> None:
     with pytest.raises(MessageError):
         values.elements(raw)
+    with pytest.raises(MessageError):
+        list(values.element_slices(raw))
+
+
+@pytest.mark.parametrize("separator", [b",", b" ,\t"])
+@pytest.mark.parametrize("last", [b"1", rb'"\ud83d"', b"[" * 5000 + b"]" * 5000])
+def test_a_long_array_is_given_in_slices(separator: bytes, last: bytes) -> None:
+    items = [b'{"a" : [%d, "b"]}' % number for number in range(3500)] + [last]
+    slices = list(values.element_slices(b" [ " + separator.join(items) + b" ] "))
+    assert [bytes(item) for found in slices for item in found] == items
+    assert max(map(len, slices)) < 1100
 
 
 def test_an_error_response_has_a_code_and_a_sentence_in_any_case() -> None:
