@@ -84,7 +84,7 @@ class Talk:
         """Connect and greet, in that era or, with a word before it as in "any legacy", in that era first."""
         await self.connection.open()
         first = eras.LEGACY if eras.LEGACY in era else eras.MODERN
-        found = await handshake.greet(self.connection, first, era == first, capabilities)
+        found = await handshake.greet(self.connection, handshake.Opening(first, era == first), capabilities)
         self.era, self.version = found.era, found.version
 
     def request(self, method: str, **params: Any) -> tuple[int, Answer]:

@@ -110,3 +110,17 @@ def test_a_server_that_answers_its_checks_lives_on(monkeypatch: pytest.MonkeyPat
             assert (one.state, one.pids, one.restarts) == (READY, pids, 0)
 
     conversations.run(body())
+
+
+def test_servers_that_exit_right_behind_their_first_list_have_failed_and_are_not_starting(scratch: Scratch) -> None:
+    names = [f"brief{number}" for number in range(8)]
+    scratch.configure({name: server("dying", "--behind", "tools/list") for name in names})
+    scratch.start()
+    client = scratch.lines()
+    # Together: the exit of one is then noticed in the turn of the loop in which its answer is.
+    calls = [client.begin_call(f"{name}__echo", text="x") for name in names]
+    for call in calls:
+        assert "error" in client.answer_to(call)
+    for name in names:
+        until(lambda name=name: scratch.upstream(name)["state"] != "starting", f"the start of {name} has ended")
+        assert "could not be started" in str(scratch.upstream(name)["error"])

@@ -26,13 +26,17 @@ LONGEST_PAUSE_SECONDS = 60.0
 class Freshness:
     """What one instance offers, kept up to date while it runs.
 
-    `patience` is how many seconds a reading may take; `changed` is told when what was offered is up to date again.
+    `patience` is how many seconds a reading may take; `changed` is told when what was offered is up to date again,
+    `broken` of an exception that is a defect of this program.
     """
 
-    def __init__(self, name: str, patience: float, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, name: str, patience: float, changed: Callable[[], None], broken: Callable[[Exception], None]
+    ) -> None:
         self._name = name
         self.patience = patience
         self._changed = changed
+        self._broken = broken
         # Set while the server is ready.
         self._connection: Connection | None = None
         self._offering: Offering | None = None
@@ -112,8 +116,8 @@ class Freshness:
         except (UpstreamError, TimeoutError) as exc:
             why = str(exc) or f"no answer within {self.patience:g} s"
             log.warning("its lists could not be read again: %s", why, extra={"upstream": self._name})
-        except Exception:
-            log.exception("internal error over its lists", extra={"upstream": self._name})
+        except Exception as exc:
+            self._broken(exc)
         finally:
             self._refreshing = None
             if self._stale and self._connection:

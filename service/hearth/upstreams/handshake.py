@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from hearth import __version__
 from hearth.errors import HearthError, MessageError, UpstreamError
@@ -18,6 +19,19 @@ log = logging.getLogger(__name__)
 PAGES_LIMIT = 100
 # How long a server that refused the one opening as a modern one may take to answer the other.
 DISCOVER_SECONDS = 5.0
+
+
+class Opening(NamedTuple):
+    """How a conversation is opened: the era to ask for first, whether it is the only one, and whether the other one is
+    asked for only after the first was refused."""
+
+    era: str
+    only: bool = False
+    in_turn: bool = False
+
+
+# For a server that exited when it was opened: old servers exit at a request that they do not know.
+CAREFUL = Opening(eras.LEGACY, in_turn=True)
 
 
 class Reply:
@@ -40,29 +54,27 @@ class Reply:
         pass
 
 
-async def greet(connection: Connection, wanted: str, only: bool, capabilities: bytes) -> Offering:
-    """Find the era and shake hands: `wanted` first, and nothing else if `only`. Raises UpstreamError; unbounded."""
-    attempt = probe.Probe(wanted, only)
+async def greet(connection: Connection, opening: Opening, capabilities: bytes) -> Offering:
+    """Find the era and shake hands. Raises UpstreamError; unbounded."""
+    attempt = probe.Probe(opening.era, opening.only)
     waiting: dict[asyncio.Future[json.Message], tuple[str, int]] = {}
+    left = list(attempt.openings)
     try:
-        for opening in attempt.openings:
-            reply = Reply()
-            params = probe.opening_params(opening, __version__, capabilities)
-            try:
-                number = connection.request(json.dumps(opening), params, reply)
-            except UpstreamError as exc:
-                raise await connection.why_lost() from exc
-            waiting[reply.future] = (opening, number)
         while attempt.era is None:
+            while left and not (opening.in_turn and waiting):
+                await _send_opening(connection, left.pop(0), capabilities, waiting)
             done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             # In the order of asking: the answer to the first opening tells more than the refusal of the other.
             for future in [asked for asked in waiting if asked in done]:
                 attempt.receive_answer(waiting.pop(future)[0], future.result())
-        if attempt.era == eras.MODERN and not attempt.result and waiting:
+        if attempt.era == eras.MODERN and not attempt.result:
             # It refused `initialize` first, and is still to say what it offers.
-            (late,) = waiting
-            if (await asyncio.wait([late], timeout=DISCOVER_SECONDS))[0]:
-                attempt.receive_answer(waiting.pop(late)[0], late.result())
+            if probe.DISCOVER in left:
+                await _send_opening(connection, probe.DISCOVER, capabilities, waiting)
+            if waiting:
+                (late,) = waiting
+                if (await asyncio.wait([late], timeout=DISCOVER_SECONDS))[0]:
+                    attempt.receive_answer(waiting.pop(late)[0], late.result())
     finally:
         for future, (_, number) in waiting.items():
             # The losing opening's answer comes later, or never, and is of no interest.
@@ -73,6 +85,21 @@ async def greet(connection: Connection, wanted: str, only: bool, capabilities: b
     if found.era == eras.LEGACY:
         connection.notify("notifications/initialized")
     return found
+
+
+async def _send_opening(
+    connection: Connection,
+    name: str,
+    capabilities: bytes,
+    waiting: dict[asyncio.Future[json.Message], tuple[str, int]],
+) -> None:
+    reply = Reply()
+    params = probe.opening_params(name, __version__, capabilities)
+    try:
+        number = connection.request(json.dumps(name), params, reply)
+    except UpstreamError as exc:
+        raise await connection.why_lost() from exc
+    waiting[reply.future] = (name, number)
 
 
 def _greeting(attempt: probe.Probe) -> Offering:

@@ -22,7 +22,8 @@ from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.endings import Endings
 from hearth.upstreams.figures import Figures
 from hearth.upstreams.freshness import Freshness
-from hearth.upstreams.supervision import IDLE, READY, RETIRED, Load, Need
+from hearth.upstreams.handshake import CAREFUL, Opening
+from hearth.upstreams.supervision import IDLE, READY, RETIRED, STARTING, Load, Need
 from hearth.upstreams.supervisor import Supervisor, chance, refusal, terms_of
 from hearth.upstreams.tenancy import Tenant
 from hearth.upstreams.watching import Watch
@@ -91,7 +92,10 @@ class Instance:
         self._endings = Endings(lambda: self._supervisor.tell(supervision.Gone(self.need())))
         # One that could not be started, as long as something is left of it.
         self._discarded: Connection | None = None
-        self._freshness = Freshness(spec.name, spec.start_timeout, lambda: audience.offered(self))
+        self._freshness = Freshness(spec.name, spec.start_timeout, lambda: audience.offered(self), self._break)
+        # Of the start that goes on: the connection that ended before it was ready, and the era that was found.
+        self._lost_early: Connection | None = None
+        self._greeted_in: str | None = None
         self._stderr: tuple[str, ...] = ()
         # Set where the last start only wanted a person.
         self._login: LoginRequired | None = None
@@ -173,25 +177,45 @@ class Instance:
         self._login = None
         try:
             await self._open_bounded()
-        except Exception as exc:
-            self.error = f"{exc}{self._last_words()}"
-            self._starting = None
-            if isinstance(exc, LoginRequired):
-                log.info("%s", exc, extra={"upstream": self.name})
-                self._login = exc
-                # No failure of its own: it is tried whenever somebody wants it, for the login may have come.
-                self._supervisor.tell(supervision.Failed(chance(), self.need(), counts=False))
-                return
-            # Without its last words, which may carry anything.
-            unforeseen = None if isinstance(exc, HearthError) else exc
-            log.warning("could not be started: %s", exc, exc_info=unforeseen, extra={"upstream": self.name})
-            self._supervisor.tell(supervision.Failed(chance(), self.need()))
-        else:
-            self._starting = None
             self._ready(begun)
+        except Exception as exc:
+            self._fail(exc)
+
+    def _start_ended(self, task: asyncio.Task[None]) -> None:
+        """End a start in an event also where it was cancelled, or its own handling of failures failed."""
+        unforeseen = None if task.cancelled() else task.exception()
+        if task is self._starting and self.state == STARTING:
+            self._fail(unforeseen or UpstreamError(f"the start of server {self.name!r} was interrupted"))
+
+    def _fail(self, exc: BaseException) -> None:
+        """Report that a task of this instance failed, as an event of the supervision table."""
+        if self.state == READY:
+            self._break(exc)
+            return
+        self.error = f"{exc}{self._last_words()}"
+        # First, because another start may begin as soon as supervision is told.
+        self._starting = None
+        if isinstance(exc, LoginRequired):
+            log.info("%s", exc, extra={"upstream": self.name})
+            self._login = exc
+            # No failure of its own: it is tried whenever somebody wants it, for the login may have come.
+            self._supervisor.tell(supervision.Failed(chance(), self.need(), counts=False))
+            return
+        # Without its last words, which may carry anything.
+        unforeseen = None if isinstance(exc, HearthError) else exc
+        log.warning("could not be started: %s", exc, exc_info=unforeseen, extra={"upstream": self.name})
+        self._supervisor.tell(supervision.Failed(chance(), self.need()))
+
+    def _break(self, exc: BaseException) -> None:
+        """Stop the process of a ready instance whose own code failed: its state is not to be trusted."""
+        log.error("unhandled exception in a task of this server: %s", exc, exc_info=exc, extra={"upstream": self.name})
+        connection = self.connection
+        if connection and self._lost(connection, f"internal error: {exc}", by_itself=False):
+            self._endings.hasten(connection)
 
     def _ready(self, begun: float) -> None:
         assert self.connection is not None and self.offering is not None
+        self._starting = None
         self._supervisor.tell(supervision.Started())
         self.open = not self.obsolete
         self.error = None
@@ -211,7 +235,7 @@ class Instance:
         try:
             async with asyncio.timeout(self.spec.start_timeout):
                 await self._open()
-        except Exception as exc:
+        except (Exception, asyncio.CancelledError) as exc:
             # Whatever it was: another may be started as soon as it is told.
             await self._discard()
             if isinstance(exc, TimeoutError):
@@ -226,17 +250,18 @@ class Instance:
     async def _open(self) -> None:
         # Once it has said which era it speaks, it is asked for nothing else.
         only = self.offering is not None or self.spec.era != "auto"
-        wanted = self.era if only else self.wanted
         try:
-            await self._converse(wanted, only)
-        except UpstreamError:
-            exited = self.connection is None and not only
-            if not exited:
+            await self._converse(Opening(self.era if only else self.wanted, only))
+        except UpstreamError as exc:
+            if only or not self._has_exited or isinstance(exc, LoginRequired):
                 raise
-            # It exited when it was asked for something unknown: an old server, to be asked in the old way only.
-            await self._converse(eras.LEGACY, True)
+            # An old server may exit when it is asked for something unknown: it is asked for one thing at a time.
+            again = Opening(self._greeted_in, True) if self._greeted_in else CAREFUL
+            await self._discard()
+            await self._converse(again)
 
-    async def _converse(self, wanted: str, only: bool) -> None:
+    async def _converse(self, opening: Opening) -> None:
+        self._lost_early = self._greeted_in = None
         connection = self.connection = await self._connect(self, self.tenant)
         self._mask = connection.mask
         try:
@@ -246,8 +271,8 @@ class Instance:
             raise
         self._freshness.begin()
         self.log_level = None
-        found = await handshake.greet(connection, wanted, only, self.capabilities)
-        self.era = found.era
+        found = await handshake.greet(connection, opening, self.capabilities)
+        self.era = self._greeted_in = found.era
         before = self._recall(self.capabilities, found.era)
         if before:
             # Good enough to begin with: its lists are read while it works.
@@ -255,10 +280,18 @@ class Instance:
             self._freshness.refresh(KINDS)
         else:
             await handshake.read_lists(connection, found)
+        if self._has_exited:
+            # Between its last answer and this line: nothing else would tell that it is gone.
+            raise await connection.why_lost()
         handshake.tell_headers(connection, found)
         if found.era == eras.MODERN:
             self._freshness.listen(connection, found)
         self.offering = found
+
+    @property
+    def _has_exited(self) -> bool:
+        """Whether the server that is being started is gone, or can no longer be talked to."""
+        return self.connection is None or self.connection is self._lost_early
 
     def _last_words(self) -> str:
         return f"; its last words: {' | '.join(self._stderr[-3:])}" if self._stderr else ""
@@ -297,6 +330,7 @@ class Instance:
         """Do what was decided."""
         if instruction == supervision.START:
             self._starting = asyncio.create_task(self._start())
+            self._starting.add_done_callback(self._start_ended)
         elif instruction == supervision.STOP:
             self._stop()
         elif instruction == supervision.CHECK:
@@ -334,11 +368,13 @@ class Instance:
         """Nothing can be said to the server, or heard from it, any more."""
         if self._lost(connection, "it closed its input or output"):
             self._endings.hasten(connection)
+        elif connection is self.connection:
+            self._lost_early = connection
 
-    def _lost(self, connection: Connection, why: str) -> bool:
+    def _lost(self, connection: Connection, why: str, by_itself: bool = True) -> bool:
         if connection is not self.connection or self.state != READY:
             return False
-        self._part(connection, by_itself=True)
+        self._part(connection, by_itself)
         self.restarts += 1
         self.error = why
         self._supervisor.tell(supervision.Lost(chance(), self._workload.has_served(self.figures)))

@@ -1,10 +1,10 @@
 """A server that dies in the middle of things.
 
-    dying_server.py [FILE] [--on METHOD]
+    dying_server.py [FILE] [--on METHOD] [--behind METHOD]
 
 FILE gets a line `PID` at every start. With --on the server exits, with words on stderr, as soon as it is
-asked METHOD (`start`: at once). Tools: `echo` {text} (read-only); `die` exits with code 3 before its
-answer; `abort` is killed by SIGKILL; `half` writes half of its answer, then exits.
+asked METHOD (`start`: at once); with --behind as soon as it has answered METHOD. Tools: `echo` {text} (read-only);
+`die` exits with code 3 before its answer; `abort` is killed by SIGKILL; `half` writes half of its answer, then exits.
 """
 
 import json
@@ -47,7 +47,8 @@ def main() -> None:
     stdio.limit_lifetime()
     words = sys.argv[1:]
     fatal = words.pop(words.index("--on") + 1) if "--on" in words else ""
-    for path in (word for word in words if word != "--on"):
+    last = words.pop(words.index("--behind") + 1) if "--behind" in words else ""
+    for path in (word for word in words if not word.startswith("--")):
         with open(path, "a") as ledger:
             ledger.write(f"{os.getpid()}\n")
     if fatal == "start":
@@ -59,6 +60,8 @@ def main() -> None:
         answer = call(request) if request.get("method") == "tools/call" else stdio.handshake(request, "dying", TOOLS)
         if answer is not None:
             stdio.send(answer)
+        if request.get("method") == last:
+            os._exit(0)
 
 
 main()

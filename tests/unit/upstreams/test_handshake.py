@@ -9,7 +9,7 @@ from hearth.errors import MessageError, UpstreamError
 from hearth.mcp import eras
 from hearth.mcp.offering import KINDS, PROMPTS, RESOURCES, SLICE_ENTRIES, TEMPLATES, TOOLS, ListLimits, Offering
 from hearth.upstreams import handshake
-from hearth.upstreams.handshake import PAGES_LIMIT, greet, own_params, read_list, read_lists
+from hearth.upstreams.handshake import PAGES_LIMIT, Opening, greet, own_params, read_list, read_lists
 from hearth.wire import json
 from unit.conversations import LEGACY_INITIALIZED, MODERN_DISCOVERED, Recorded, Scripted, run, until
 
@@ -46,7 +46,7 @@ class Greeted(Scripted):
 def test_the_wanted_era_is_asked_for_first_and_the_server_decides(script: str, wanted: str, era: str) -> None:
     async def body() -> None:
         connection = Greeted(None, SCRIPTS[script])
-        found = await greet(connection, wanted, only=False, capabilities=b'{"roots":{}}')
+        found = await greet(connection, Opening(wanted), capabilities=b'{"roots":{}}')
         first = "server/discover" if wanted == "modern" else "initialize"
         assert sorted(connection.methods()) == ["initialize", "server/discover"]
         assert connection.methods()[0] == first
@@ -62,7 +62,7 @@ def test_the_wanted_era_is_asked_for_first_and_the_server_decides(script: str, w
 def test_an_era_that_is_the_only_one_wanted_is_the_only_one_asked_for(era: str) -> None:
     async def body() -> None:
         connection = Scripted(None, SCRIPTS["both"])
-        assert (await greet(connection, era, only=True, capabilities=b"{}")).era == era
+        assert (await greet(connection, Opening(era, True), capabilities=b"{}")).era == era
         assert connection.methods() == ["initialize" if era == "legacy" else "server/discover"]
 
     run(body())
@@ -71,7 +71,7 @@ def test_an_era_that_is_the_only_one_wanted_is_the_only_one_asked_for(era: str) 
 def test_a_legacy_server_is_told_what_clients_can_be_asked_and_that_the_handshake_is_done() -> None:
     async def body() -> None:
         connection = Scripted(None, SCRIPTS["legacy"])
-        await greet(connection, "legacy", only=True, capabilities=b'{"roots":{"listChanged":true}}')
+        await greet(connection, Opening("legacy", True), capabilities=b'{"roots":{"listChanged":true}}')
         params = connection.sent[0]["params"]
         assert params["capabilities"] == {"roots": {"listChanged": True}}
         assert params["protocolVersion"] == "2025-11-25"
@@ -83,7 +83,7 @@ def test_a_legacy_server_is_told_what_clients_can_be_asked_and_that_the_handshak
 def test_a_modern_server_is_told_nothing_besides() -> None:
     async def body() -> None:
         connection = Scripted(None, SCRIPTS["modern"])
-        await greet(connection, "modern", only=False, capabilities=b"{}")
+        await greet(connection, Opening("modern"), capabilities=b"{}")
         assert connection.notified == []
 
     run(body())
@@ -92,7 +92,7 @@ def test_a_modern_server_is_told_nothing_besides() -> None:
 def test_what_the_server_says_of_itself_is_kept() -> None:
     async def body() -> None:
         result = {"protocolVersion": "2025-03-26", "capabilities": {"tools": {}}, "instructions": "be kind"}
-        found = await greet(Scripted(None, {"initialize": result}), "legacy", only=True, capabilities=b"{}")
+        found = await greet(Scripted(None, {"initialize": result}), Opening("legacy", True), capabilities=b"{}")
         assert (found.version, found.instructions) == ("2025-03-26", "be kind")
         assert {key: bytes(value) for key, value in found.capabilities.items()} == {"tools": b"{}"}
 
@@ -104,7 +104,7 @@ def test_a_server_that_refuses_the_old_opening_first_is_heard_out(late: bool) ->
     async def body() -> None:
         script: dict[str, object] = {"initialize": -32022} | ({} if late else {"server/discover": MODERN_DISCOVERED})
         connection = Scripted(None, script)
-        greeting = asyncio.create_task(greet(connection, "legacy", only=False, capabilities=b"{}"))
+        greeting = asyncio.create_task(greet(connection, Opening("legacy"), capabilities=b"{}"))
         if late:
             await until(lambda: connection.in_flight == 1, "the one is refused")
             for _ in range(10):
@@ -123,7 +123,7 @@ def test_a_server_that_never_says_what_it_offers_is_not_waited_for_for_ever(monk
 
     async def body() -> None:
         connection = Scripted(None, {"initialize": -32022})
-        found = await greet(connection, "legacy", only=False, capabilities=b"{}")
+        found = await greet(connection, Opening("legacy"), capabilities=b"{}")
         assert (found.era, found.capabilities, connection.in_flight) == ("modern", {}, 0)
 
     run(body())
@@ -132,7 +132,7 @@ def test_a_server_that_never_says_what_it_offers_is_not_waited_for_for_ever(monk
 def test_a_server_that_proves_its_era_by_an_error_has_said_nothing_of_itself() -> None:
     async def body() -> None:
         script: dict[str, object] = {"initialize": -32022, "server/discover": -32021}
-        found = await greet(Scripted(None, script), "legacy", only=False, capabilities=b"{}")
+        found = await greet(Scripted(None, script), Opening("legacy"), capabilities=b"{}")
         assert (found.era, found.version, found.capabilities) == ("modern", eras.NEWEST_MODERN, {})
 
     run(body())
@@ -142,7 +142,7 @@ def test_a_server_that_refuses_every_opening_is_none() -> None:
     async def body() -> None:
         script: dict[str, object] = {"initialize": -32600, "server/discover": -32601}
         with pytest.raises(UpstreamError, match="refused every way"):
-            await greet(Scripted(None, script), "modern", only=False, capabilities=b"{}")
+            await greet(Scripted(None, script), Opening("modern"), capabilities=b"{}")
 
     run(body())
 
@@ -152,7 +152,7 @@ def test_a_server_that_takes_nothing_any_more_says_why() -> None:
         connection = Recorded()
         connection.broken = True
         with pytest.raises(UpstreamError, match="it is gone"):
-            await greet(connection, "modern", only=False, capabilities=b"{}")
+            await greet(connection, Opening("modern"), capabilities=b"{}")
 
     run(body())
 
@@ -160,7 +160,7 @@ def test_a_server_that_takes_nothing_any_more_says_why() -> None:
 def test_a_server_that_ends_in_the_midst_fails_who_greets_or_asks_it() -> None:
     async def body() -> None:
         for asking in (
-            lambda connection: greet(connection, "modern", only=False, capabilities=b"{}"),
+            lambda connection: greet(connection, Opening("modern"), capabilities=b"{}"),
             lambda connection: read_list(connection, eras.LEGACY, TOOLS),
         ):
             connection = Recorded()
