@@ -1,6 +1,7 @@
 """Servers behind a url on all kinds of ways: TLS with an authority of one's own, proxies, Unix sockets."""
 
 import asyncio
+import os
 import shutil
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from process.sites.modern import ModernSite
 from process.sites.old import OldSite
 from process.sites.tunnel import ForwardProxy, TunnelProxy
 from process.sites.web import Request, Site
+from process.strangers import fake_daemon, stranger
 
 # Whatever the machine has set must not decide these tests.
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -179,3 +181,34 @@ def test_a_path_of_its_own_may_follow_the_sockets(place: Path) -> None:
 
 def test_a_socket_that_is_not_there_says_so(place: Path) -> None:
     run(_refused(f"unix:{place}/none.sock", "cannot be reached .No such file or directory."))
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("mode", [0o777, 0o755])
+def test_nothing_is_sent_to_a_socket_that_another_user_could_put_there(place: Path, mode: int) -> None:
+    """In /tmp, which every user can write to, also a folder of the other user's own may be a planted one."""
+    user = stranger()
+    inside = place / "inside"
+    inside.mkdir()
+    os.chown(inside, user.pw_uid, -1)
+    for folder in (place, inside):
+        folder.chmod(mode)
+    with fake_daemon(inside / "s.sock", place / "heard") as fake:
+        run(_refused(f"unix:{fake.path}", f"user {user.pw_uid} listens on {fake.path}, and /tmp can be written to by"))
+        assert set(fake.heard()) == {ord("+")}
+
+
+@pytest.mark.root
+def test_a_server_of_another_user_is_asked_where_only_root_and_that_user_could_put_it() -> None:
+    user = stranger()
+    folder = Path(tempfile.mkdtemp(prefix="hearth-test-", dir="/run"))
+    try:
+        (folder / "s").mkdir()
+        os.chown(folder / "s", user.pw_uid, -1)
+        folder.chmod(0o755)
+        answer = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+        with fake_daemon(folder / "s" / "s.sock", folder / "heard", answer) as fake:
+            run(_refused(f"unix:{fake.path}", "404"))
+            assert b"POST /mcp" in fake.heard()
+    finally:
+        shutil.rmtree(folder)

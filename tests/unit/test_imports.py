@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2] / "service"
 
 # Modules that import nothing of hearth but each other, and that anybody may use. "hearth" is the version.
-FREE = {"hearth", "addresses", "errors", "paths", "faults", "sids"}
+FREE = {"hearth", "addresses", "errors", "paths", "faults", "sids", "socket_trust"}
 
 # What each part may use besides itself and FREE. A part is a package of hearth, or a module beside them.
 ARROWS = {
@@ -45,7 +45,7 @@ ARROWS = {
 BRIDGE_MODULES = {
     "hearth", "hearth.errors", "hearth.paths", "hearth.faults", "hearth.wire", "hearth.wire.frames",
     "hearth.host", "hearth.host.agent", "hearth.host.locks", "hearth.host.locks_windows", "hearth.host.folders",
-    "hearth.host.pipe_streams", "hearth.host.task", "hearth.sids",
+    "hearth.host.pipe_streams", "hearth.host.task", "hearth.sids", "hearth.socket_trust",
     # Of a bridge to an HTTP server.
     "hearth.addresses", "hearth.mcp", "hearth.mcp.annotations", "hearth.wire.sse",
 }  # fmt: skip

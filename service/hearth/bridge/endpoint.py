@@ -3,9 +3,9 @@
 The one place of the bridge's fast path that knows the system.
 """
 
-import os
 import sys
 
+from hearth import socket_trust
 from hearth.paths import short_dir
 
 if sys.platform != "win32":
@@ -14,27 +14,19 @@ if sys.platform != "win32":
     Stream = socket
 
     def open_stream(path: str) -> socket:
-        """A connected socket, without waiting. Raises OSError."""
-        _check_folder(path)
+        """Return a connected socket of a daemon that is this user's, without waiting. Raises OSError."""
+        socket_trust.check_place(path, short_dir())
         sock = socket(AF_UNIX, SOCK_STREAM)
         try:
             # A full queue would block here for as long as the daemon does not accept.
             sock.setblocking(False)
             sock.connect(path)
+            socket_trust.check_peer(sock, path)
             sock.setblocking(True)
         except BaseException:
             sock.close()
             raise
         return sock
-
-    def _check_folder(path: str) -> None:
-        """In a folder that everybody can write, somebody else may have put a socket of that name."""
-        folder = short_dir()
-        if not path.startswith(folder + "/"):
-            return
-        found = os.lstat(folder)
-        if found.st_uid != os.getuid() or found.st_mode & 0o170022 != 0o040000:
-            raise PermissionError(1, "is not a folder that only you can write", folder)
 
     def limit_wait(sock: socket, seconds: float) -> None:
         """Let `recv` raise BlockingIOError after so long. A poll before every read would cost a system call each."""

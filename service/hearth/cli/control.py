@@ -20,13 +20,18 @@ if sys.platform == "win32":
 else:
     import socket
 
+    from hearth import socket_trust
+    from hearth.paths import short_dir
+
     Stream = socket.socket
 
     def _open(endpoint: str) -> socket.socket:
+        socket_trust.check_place(endpoint, short_dir())
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(ANSWER_SECONDS)
         try:
             connection.connect(endpoint)
+            socket_trust.check_peer(connection, endpoint)
         except OSError:
             connection.close()
             raise
@@ -207,6 +212,8 @@ def _connect(endpoint: str, pid: int) -> Stream:
 
 
 def _no_connection(endpoint: str, pid: int, exc: OSError) -> Unreachable:
+    if isinstance(exc, PermissionError) and exc.filename:
+        return Unreachable(f"{exc.filename} {exc.strerror}; `hearth doctor` looks for the cause")
     return Unreachable(
         f"the daemon at {endpoint} takes no connection ({exc.strerror or exc}); `hearth doctor` looks for the"
         f" cause, {last_resort(pid)}"

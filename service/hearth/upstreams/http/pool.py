@@ -20,6 +20,7 @@ from hearth.config import ServerSpec
 from hearth.errors import LoginRequired, UpstreamError
 from hearth.upstreams.http.credentials import REFUSALS, Credentials, credentials_of
 from hearth.upstreams.http.failures import Broken
+from hearth.upstreams.http.unix_sockets import SocketTransport
 
 CONNECT_SECONDS = 10.0
 # For one write to get into the kernel: a server that does not read for so long never will.
@@ -305,7 +306,7 @@ def open_pool(name: str, spec: ServerSpec) -> Pool:
         if not hasattr(socket, "AF_UNIX"):
             raise UpstreamError(f"server {name!r} is on a Unix socket, which this system does not have")
         path, request = unix_parts(address)
-        transport = httpx.AsyncHTTPTransport(uds=os.path.expanduser(path), verify=verify, limits=limits)
+        transport = SocketTransport(os.path.expanduser(path), verify, limits)
         address = f"http://localhost{request}"
     try:
         url = httpx.URL(address)
