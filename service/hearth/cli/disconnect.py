@@ -4,21 +4,21 @@ import json
 
 import click
 
-from hearth.cli import client_changes, client_names
-from hearth.cli.client_links import sentences
+from hearth.cli import client_changes, client_links, client_names
 from hearth.cli.tool_diff import styled
 from hearth.clients import linking
 from hearth.clients.kinds import KINDS
 from hearth.clients.linking import Outcome
-from hearth.errors import ConfigError, HearthError
+from hearth.errors import ConfigError
 
 
 @click.command(short_help="Bring MCP clients' files back.")
 @click.argument("clients", nargs=-1, metavar="[CLIENT]...", shell_complete=client_names.complete_client)
 @click.option("--all", "every", is_flag=True, help="Every client that is connected.")
+@click.option("--below", metavar="FOLDER", help="With --all: only entries that start a program below FOLDER.")
 @click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
-def disconnect(clients: tuple[str, ...], every: bool, dry_run: bool, as_json: bool) -> int:
+def disconnect(clients: tuple[str, ...], every: bool, below: str | None, dry_run: bool, as_json: bool) -> int:
     """Undo `hearth connect`: a client's file becomes what it was, byte for byte. If the client has saved it since,
     only Hearth's entries give way to what was there before, and the rest stays. An entry that somebody has changed
     meanwhile is left, and said. A file that was made for it is removed. What somebody has removed is not brought
@@ -33,28 +33,24 @@ def disconnect(clients: tuple[str, ...], every: bool, dry_run: bool, as_json: bo
       hearth disconnect --all
     """
     names = client_names.check(clients)
-    connected = linking.connected()
+    if below is not None and not every:
+        raise click.UsageError("--below goes with --all: name clients, or say --all.")
+    connected = linking.connected() if below is None else client_links.connected_below(below)
     if bool(names) == every:
         known = client_changes.enumeration(dict.fromkeys(each.client for each in connected)) if connected else "none"
         raise click.UsageError(f"Name clients, or say --all. Connected: {known}.")
-    outcomes: list[Outcome] = []
     # Whose a damaged one is cannot be read; it is in the way of those for whom nothing else was found.
     damaged = linking.damaged()
     is_in_the_way = every or not {each.client for each in connected}.issuperset(names)
-    problems = damaged if is_in_the_way else []
-    code = ConfigError.exit_code if problems else 0
-    for table in connected:
-        if every or table.client in names:
-            try:
-                outcomes.append(linking.disconnect(table, dry_run))
-            except HearthError as exc:
-                problems += sentences(exc)
-                code = code or exc.exit_code
+    done = client_links.restored((table for table in connected if every or table.client in names), dry_run)
+    outcomes = done.outcomes
+    problems = (damaged if is_in_the_way else []) + done.problems
+    code = ConfigError.exit_code if is_in_the_way and damaged else done.exit_code
     if as_json:
         documents = [client_changes.document(outcome, "disconnected", dry_run) for outcome in outcomes]
         click.echo(json.dumps({"clients": documents, "problems": problems}, indent=2, ensure_ascii=False))
     else:
-        _report(outcomes, dry_run)
+        report(outcomes, dry_run)
         _say_unconnected(names, [table.client for table in connected])
         for problem in problems:
             click.echo(f"{click.style('hearth:', fg='red')} {problem}", err=True)
@@ -63,7 +59,8 @@ def disconnect(clients: tuple[str, ...], every: bool, dry_run: bool, as_json: bo
     return code
 
 
-def _report(outcomes: list[Outcome], dry_run: bool) -> None:
+def report(outcomes: list[Outcome], dry_run: bool) -> None:
+    """Print the diff of a dry run, or each client file that was restored."""
     for outcome in outcomes:
         for line in client_changes.diff(outcome) if dry_run else ():
             click.echo(styled(line))

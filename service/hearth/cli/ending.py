@@ -38,10 +38,10 @@ def ask(obstacle: str, deed: str) -> None:
         raise Refused("nothing was done")
 
 
-def confirm(question: str) -> bool:
+def confirm(question: str, default: bool = False) -> bool:
     """Ask for yes or no."""
     try:
-        return click.confirm(question, err=True)
+        return click.confirm(question, default=default, err=True)
     except click.Abort:
         # The cursor still stands behind the question.
         click.echo(err=True)

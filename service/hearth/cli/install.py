@@ -1,4 +1,4 @@
-"""`hearth install` and `hearth uninstall`."""
+"""`hearth install`."""
 
 import json
 import os
@@ -13,11 +13,11 @@ from hearth.host import shell_path
 from hearth.host.written_files import Outcome
 from hearth.paths import DEFAULT_PROFILE, Places
 
-_DRY_RUN_HELP = "Change nothing; say what would be done."
+DRY_RUN_HELP = "Change nothing; say what would be done."
 
 
-def _whose(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say for which daemon, or for whom."""
+def with_owner(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say for which daemon, or for which users."""
     options = (
         click.option("--system", is_flag=True, help="Units of the system, for a shared host (root, Linux)."),
         click.option("--user", "users", metavar="NAME", multiple=True, help="With --system: for whom. More than once."),
@@ -28,10 +28,10 @@ def _whose(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command()
-@_whose
+@with_owner
 @click.option("--path", metavar="PATH", help="Keep this PATH for the servers' programs, not this shell's (Linux).")
 @click.option("--no-path", is_flag=True, help="Keep none: the PATH of the service manager holds (Linux).")
-@click.option("--dry-run", is_flag=True, help=_DRY_RUN_HELP)
+@click.option("--dry-run", is_flag=True, help=DRY_RUN_HELP)
 @click.option("--no-enable", is_flag=True, help="Put the files in place, but do not start listening.")
 @click.option("--service", is_flag=True, help="On Windows: a service for each user, instead of a logon task.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -67,7 +67,7 @@ def install(
       hearth install --profile work
       sudo hearth install --system --user alice --user bob
     """
-    name = _profile(profile, config, system)
+    name = named_profile(profile, config, system)
     if users and not system:
         raise click.UsageError("--user goes with --system; without it, units are installed for you.")
     if path is not None and no_path:
@@ -84,11 +84,11 @@ def install(
             enable=not no_enable, dry_run=dry_run, profile=name, search=search, service=service
         )
     if as_json:
-        _print_json(outcome, dry_run)
+        click.echo(json.dumps(document(outcome, dry_run), indent=2))
         return
-    _say_files("would write" if dry_run else "wrote", outcome, outcome.plan.write)
-    _say_files("already there:", outcome, outcome.plan.keep)
-    _say_files("would remove" if dry_run else "removed", outcome, outcome.plan.remove)
+    say_files("would write" if dry_run else "wrote", outcome, outcome.plan.write)
+    say_files("already there:", outcome, outcome.plan.keep)
+    say_files("would remove" if dry_run else "removed", outcome, outcome.plan.remove)
     if outcome.manager_problem:
         click.echo(f"{outcome.manager} was not asked: {outcome.manager_problem}.")
     _say_path(outcome, chosen=search is not None)
@@ -100,54 +100,11 @@ def install(
     elif outcome.enabled:
         click.echo(f"{outcome.manager} listens for {', '.join(users)}: their bridges find the socket by themselves.")
     heading = "To begin listening, you would then type:" if dry_run else "To begin listening, type:"
-    _say_commands(heading, outcome.commands)
+    say_commands(heading, outcome.commands)
 
 
-@click.command()
-@_whose
-@click.option("--dry-run", is_flag=True, help=_DRY_RUN_HELP)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def uninstall(
-    profile: str | None, config: str | None, system: bool, users: tuple[str, ...], dry_run: bool, as_json: bool
-) -> None:
-    """Stop listening, stop the daemon, and remove what `hearth install` wrote.
-
-    Your configuration stays, and so do drop-ins that you wrote or changed. Bridges that are attached go on: they
-    start a daemon when they need one. With --system, root takes the sockets of the named users away, or all of them.
-
-    \b
-    Examples:
-      hearth uninstall
-      hearth uninstall --dry-run
-      hearth uninstall --profile work
-      sudo hearth uninstall --system --user alice
-    """
-    name = _profile(profile, config, system)
-    if users and not system:
-        raise click.UsageError("--user goes with --system; without it, your own units are removed.")
-    if system:
-        from hearth.host import install_system_wide
-
-        outcome = install_system_wide.uninstall(users, dry_run=dry_run)
-    else:
-        outcome = installation.uninstall(dry_run=dry_run, profile=name)
-    if as_json:
-        _print_json(outcome, dry_run)
-        return
-    _say_files("would remove" if dry_run else "removed", outcome, outcome.plan.remove)
-    _say_files("left as it is, because Hearth did not write it:", outcome, outcome.plan.foreign)
-    if not outcome.plan.remove:
-        click.echo("Nothing is installed.")
-    elif outcome.manager_problem:
-        click.echo(f"{outcome.manager} was not asked: {outcome.manager_problem}.")
-    for note in outcome.notes:
-        click.echo(note)
-    there = "you would then type there:" if dry_run else "type there:"
-    _say_commands(f"If a service manager runs elsewhere, {there}", outcome.commands)
-
-
-def _profile(profile: str | None, config: str | None, system: bool) -> str:
-    """The profile whose units are meant. HEARTH_CONFIG is not asked: it names a daemon without units."""
+def named_profile(profile: str | None, config: str | None, system: bool) -> str:
+    """Return the profile whose units are meant. HEARTH_CONFIG does not count: it names a daemon without units."""
     profile, config = typed(profile, config)
     if config:
         raise click.UsageError("a daemon of a config file has no units, its bridges start it: leave out --config.")
@@ -170,19 +127,22 @@ def _say_path(outcome: Outcome, chosen: bool) -> None:
         click.echo(note)
 
 
-def _say_files(verb: str, outcome: Outcome, names: Iterable[str]) -> None:
+def say_files(verb: str, outcome: Outcome, names: Iterable[str]) -> None:
+    """Print one line for each file."""
     for name in names:
         click.echo(f"{verb} {os.path.join(outcome.folder, name)}")
 
 
-def _say_commands(heading: str, commands: list[str]) -> None:
+def say_commands(heading: str, commands: list[str]) -> None:
+    """Print the commands to type, if there are any."""
     if commands:
         click.echo("\n  ".join([heading, *commands]))
 
 
-def _print_json(outcome: Outcome, dry_run: bool) -> None:
+def document(outcome: Outcome, dry_run: bool) -> dict[str, Any]:
+    """Return the outcome for programs."""
     plan = outcome.plan
-    document = {
+    return {
         "dryRun": dry_run,
         "manager": outcome.manager,
         "folder": outcome.folder,
@@ -199,4 +159,3 @@ def _print_json(outcome: Outcome, dry_run: bool) -> None:
         "leftOut": [{"folder": folder, "reason": reason} for folder, reason in outcome.left_out],
         "notes": outcome.notes,
     }
-    click.echo(json.dumps(document, indent=2))

@@ -20,7 +20,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "setup": "setup",
         "import": "import_",
         "install": "install",
-        "uninstall": "install",
+        "uninstall": "uninstall",
         "add": "add",
         "remove": "remove",
         "connect": "connect",

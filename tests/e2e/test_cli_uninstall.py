@@ -1,0 +1,106 @@
+"""`hearth uninstall` with connected clients: none of them is left with an entry that starts nothing."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.cli_home import HEARTH, Home, scratch_home
+from e2e.terminal import Terminal
+
+CURSOR = '{\n  "mcpServers": {\n    "demo": {"command": "%s", "args": ["-I", "-m", "hearth.demo.server"]}\n  }\n}\n'
+CODEX = '# mine\n[mcp_servers.demo] # a comment\ncommand = "%s"\nargs = ["-I", "-m", "hearth.demo.server"]\n'
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    yield from scratch_home()
+
+
+@pytest.fixture
+def files(home: Home) -> dict[Path, bytes]:
+    """The files of two clients that are connected, and their content from before."""
+    home.configure_demo()
+    texts = {Path(home.home, ".cursor", "mcp.json"): CURSOR, Path(home.home, ".codex", "config.toml"): CODEX}
+    for path, text in texts.items():
+        path.parent.mkdir()
+        path.write_text(text % sys.executable, encoding="utf-8")
+    before = {path: path.read_bytes() for path in texts}
+    done = home.run("connect", "--all", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert bytes_of(before).items().isdisjoint(before.items())
+    return before
+
+
+def bytes_of(files: dict[Path, bytes]) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in files}
+
+
+def test_clients_get_their_original_servers_back_before_the_units_go(home: Home, files: dict[Path, bytes]) -> None:
+    assert home.run("install", "--no-enable").returncode == 0
+    done = home.run("uninstall")
+    assert done.returncode == 0, done.stderr
+    assert bytes_of(files) == files
+    assert "Cursor is disconnected" in done.stdout
+    assert "Codex is disconnected" in done.stdout
+    assert "mcp.socket" in done.stdout
+    assert not Path(home.home, ".config", "systemd", "user", "mcp.socket").exists()
+
+
+def test_clients_are_kept_by_request_and_named(home: Home, files: dict[Path, bytes]) -> None:
+    connected = bytes_of(files)
+    done = home.run("uninstall", "--keep-clients")
+    assert done.returncode == 0, done.stderr
+    assert bytes_of(files) == connected
+    assert "Still connected: Codex and Cursor." in done.stdout
+    assert "hearth disconnect --all" in done.stdout
+
+
+def test_a_dry_run_shows_the_change_and_makes_none(home: Home, files: dict[Path, bytes]) -> None:
+    connected = bytes_of(files)
+    document = home.json("uninstall", "--dry-run", "--json")
+    assert sorted(document["connected"]) == ["codex", "cursor"]
+    assert {Path(each["path"]) for each in document["clients"]} == set(files)
+    assert bytes_of(files) == connected
+    assert "hearth.demo.server" in home.run("uninstall", "--dry-run").stdout
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_a_person_is_asked_and_may_keep_the_clients(home: Home, files: dict[Path, bytes], answer: str) -> None:
+    connected = bytes_of(files)
+    terminal = Terminal([HEARTH, "uninstall"], home.environment)
+    terminal.read_until("Restore their original servers first?")
+    assert "Connected to Hearth: Codex and Cursor." in terminal.seen
+    terminal.type(f"{answer}\n")
+    assert terminal.finish() == 0
+    assert bytes_of(files) == (files if answer == "y" else connected)
+
+
+def test_only_clients_of_the_named_profile_are_disconnected(home: Home, files: dict[Path, bytes]) -> None:
+    connected = bytes_of(files)
+    assert home.json("uninstall", "--profile", "work", "--json")["connected"] == []
+    assert bytes_of(files) == connected
+
+
+def test_an_entry_that_was_written_by_hand_is_named(home: Home) -> None:
+    path = Path(home.home, ".cursor", "mcp.json")
+    path.parent.mkdir()
+    entry = home.json("connect", "--print")["mcpServers"]["hearth"]
+    path.write_text(json.dumps({"mcpServers": {"mine": entry}}), encoding="utf-8")
+    before = path.read_bytes()
+    done = home.run("uninstall")
+    assert path.read_bytes() == before
+    assert f"{path}: mine starts Hearth and was not written by `hearth connect`" in done.stderr
+
+
+def test_disconnect_below_a_folder_leaves_entries_of_other_installations(
+    home: Home, files: dict[Path, bytes], tmp_path: Path
+) -> None:
+    connected = bytes_of(files)
+    assert home.json("disconnect", "--all", "--below", str(tmp_path), "--json")["clients"] == []
+    assert bytes_of(files) == connected
+    folder = str(Path(sys.executable).parent.parent)
+    assert len(home.json("disconnect", "--all", "--below", folder, "--json")["clients"]) == 2
+    assert bytes_of(files) == files
