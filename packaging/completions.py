@@ -8,19 +8,9 @@ The scripts are what `hearth completion SHELL` prints.
 import argparse
 import os
 
-from click.shell_completion import get_completion_class
-
-from hearth.cli.main import cli
+from hearth.cli.completion_scripts import script
 
 FILE_NAMES = {"bash": "hearth", "zsh": "_hearth", "fish": "hearth.fish"}
-
-
-def script(shell: str) -> str:
-    """The script of one shell."""
-    kind = get_completion_class(shell)
-    if kind is None:
-        raise ValueError(f"click knows no completion for {shell}")
-    return kind(cli, {}, "hearth", "_HEARTH_COMPLETE").source()
 
 
 def write(folder: str) -> list[str]:

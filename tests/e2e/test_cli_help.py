@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from e2e.cli_home import HEARTH, Home, scratch_home
+from e2e.cli_home import HEARTH, Home, attached_bridge, scratch_home
 from e2e.terminal import Terminal
 from hearth.cli.main import VERBS, WITHOUT_TARGET, cli
 
@@ -233,3 +233,46 @@ def test_the_packaged_completion_scripts_are_those_that_the_verb_prints(home: Ho
     for shell, name in (("bash", "hearth"), ("zsh", "_hearth"), ("fish", "hearth.fish")):
         with open(os.path.join(home.home, shell, name), encoding="utf-8") as file:
             assert file.read().strip() == home.run("completion", shell).stdout.strip()
+
+
+def test_help_explains_a_verb_as_its_option_does(home: Home) -> None:
+    assert home.run("help").stdout == home.run("--help").stdout
+    for words in (["connect"], ["config", "check"], ["tools", "approve"], ["help"]):
+        assert home.run("help", *words).stdout == home.run(*words, "--help").stdout
+    done = home.run("help", "conect")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Did you mean 'connect'?" in done.stderr
+    assert home.run("help", "config", "nothing").returncode == 2
+    assert {each["name"] for each in home.json("help", "--json")["verbs"]} == set(VERBS)
+    assert ["--json"] in [each["names"] for each in home.json("help", "status", "--json")["options"]]
+
+
+def test_words_of_help_are_completed(home: Home) -> None:
+    assert complete(home, "hearth help sta") == ["status"]
+    assert complete(home, "hearth help config che") == ["check"]
+
+
+def test_the_short_form_of_version_is_there(home: Home) -> None:
+    assert home.run("-V").stdout == home.run("--version").stdout
+
+
+def test_ls_is_upstreams_and_completes_their_names(home: Home) -> None:
+    home.configure_demo()
+    assert home.run("ls").stdout == home.run("upstreams").stdout
+    assert home.json("ls", "demo", "--json") == home.json("upstreams", "demo", "--json")
+    assert home.run("ls", "other").returncode == 2
+    assert complete(home, "hearth ls d") == ["demo"]
+
+
+def test_ps_lists_the_daemon_and_each_process_of_a_server(home: Home) -> None:
+    assert home.json("ps", "--json") == []
+    assert home.run("ps").stdout.startswith("hearth is not running")
+    for bridge in attached_bridge(home):
+        called = bridge.ask("tools/call", name="demo__whoami", arguments={})
+        daemon, server = home.json("ps", "--json")
+        assert (daemon["kind"], daemon["pid"]) == ("daemon", home.json("status", "--json")["pid"])
+        assert daemon["memoryBytes"] > 0
+        assert (server["kind"], server["name"], server["state"]) == ("server", "demo", "ready")
+        assert str(server["pid"]) in json.dumps(called)
+        rows = [line.split() for line in home.run("ps").stdout.splitlines()]
+        assert [row[0] for row in rows] == ["PID", str(daemon["pid"]), str(server["pid"])]

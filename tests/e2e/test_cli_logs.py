@@ -1,5 +1,6 @@
 """`hearth logs NAME`: what a server has written to its stderr, without waking anything."""
 
+import json
 import os
 import select
 import subprocess
@@ -136,3 +137,28 @@ def test_a_server_that_has_said_nothing_yet_can_be_followed_already(home: Home) 
         assert following.read_until("first") == "first\n"
     finally:
         following.close()
+
+
+STAMPED = ("2020-01-01 10:00:00,000 [1] old", "2030-01-01 10:00:00,000 [1] new", "  more of it")
+
+
+def test_lines_since_a_time_are_all_of_them(home: Home) -> None:
+    write(home, STAMPED[0], *(STAMPED[1],) * 60, STAMPED[2])
+    shown = home.run("logs", "github", "--since", "2025-01-01").stdout.splitlines()
+    assert shown == [*(STAMPED[1],) * 60, STAMPED[2]]
+    assert home.run("logs", "github", "--since", "2025-01-01", "-n", "1").stdout == ""
+    assert home.run("logs", "github", "--since", "2025-01-01", "-n", "2").stdout.count("\n") == 2
+
+
+def test_since_something_that_is_no_time_is_a_usage_error(home: Home) -> None:
+    done = home.run("logs", "github", "--since", "soon")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "say 10m, 2h" in done.stderr
+
+
+def test_lines_are_printed_as_json(home: Home) -> None:
+    write(home, *STAMPED)
+    found = [json.loads(line) for line in home.run("logs", "github", "--json").stdout.splitlines()]
+    assert [each["text"] for each in found] == ["[1] old", "[1] new", "  more of it"]
+    assert found[0]["time"].startswith("2020-01-01T10:00:00.000")
+    assert found[2]["time"] is None

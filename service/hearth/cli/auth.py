@@ -10,7 +10,7 @@ import click
 
 from hearth import config as configuration
 from hearth import references
-from hearth.cli import browser, table, terminal
+from hearth.cli import browser, documents, table, terminal
 from hearth.cli.numbers import WholeNumber
 from hearth.cli.spinner import Spinner
 from hearth.cli.target import with_places
@@ -45,8 +45,9 @@ def auth() -> None:
 @click.option("--paste", is_flag=True, help="The browser is on another machine: paste the address where it ends up.")
 @click.option("--timeout", metavar="SECONDS", default=LOGIN_SECONDS, type=WholeNumber(1), show_default=True,
               help="How long to wait for the browser.")  # fmt: skip
+@documents.json_option("Print the outcome as JSON; the address to open is printed on stderr.")
 @with_places
-def login(places: Places, name: str, no_browser: bool, paste: bool, timeout: int) -> None:
+def login(places: Places, name: str, no_browser: bool, paste: bool, timeout: int, as_json: bool) -> None:
     """Log in to a server. Prints an address and opens it in the browser, where there is one; the page there asks
     whether Hearth may act for you, and comes back to this machine. Every client can use the server from then on,
     also in daemons that run already.
@@ -59,20 +60,27 @@ def login(places: Places, name: str, no_browser: bool, paste: bool, timeout: int
       hearth auth login github
       hearth auth login github --no-browser
       ssh devbox -t hearth auth login github --paste
+      hearth auth login github --json | jq -r .where
     """
     spec = _resolved(_server(places, name))
-    where = asyncio.run(_log_in(spec, timeout, opens=not (no_browser or paste), pastes=paste))
+    # A program that reads the JSON passes the address on to a person.
+    opens = not (no_browser or paste)
+    where = asyncio.run(_log_in(spec, timeout, opens, pastes=paste, address_to_stderr=as_json))
+    if as_json:
+        documents.show({"server": name, "loggedIn": True, "where": where})
+        return
     click.echo(f"Logged in to {table.clean(name)}. The tokens are in {where}.")
 
 
-async def _log_in(spec: ServerSpec, seconds: int, opens: bool, pastes: bool) -> str:
+async def _log_in(spec: ServerSpec, seconds: int, opens: bool, pastes: bool, address_to_stderr: bool) -> str:
     from hearth.upstreams.http.oauth import logins
 
     with Spinner(f"asking {spec.name} where to log in"):
         login, url = await logins.begin(spec)
     try:
         asked = f" for: {' '.join(login.scopes)}" if login.scopes else ""
-        click.echo(f"{login.issuer} is asked{asked}. Open this address to log in:\n\n  {url}\n")
+        invitation = f"{login.issuer} is asked{asked}. Open this address to log in:\n\n  {url}\n"
+        click.echo(invitation, err=address_to_stderr)
         if pastes:
             return await login.take(_query(click.prompt("Paste the address that the browser ends up at", err=True)))
         if opens and not browser.show(url):
@@ -148,18 +156,25 @@ def _until(found: dict[str, Any]) -> str:
 
 @auth.command(short_help="Forget a server's tokens.")
 @click.argument("name")
+@documents.json_option()
 @with_places
-def logout(places: Places, name: str) -> None:
+def logout(places: Places, name: str, as_json: bool) -> None:
     """Remove a server's tokens from this machine and, where the authorization server takes it, end them there as well.
     Exits with 0 also if nobody was logged in.
 
     \b
     Examples:
       hearth auth logout github
+      hearth auth logout github --json | jq .revoked
     """
     from hearth.upstreams.http.oauth import overview
 
     ending = asyncio.run(overview.log_out(_resolved(_server(places, name))))
+    if as_json:
+        documents.show(
+            {"server": name, "wasLoggedIn": ending.was_logged_in, "revoked": ending.revoked, "problem": ending.problem}
+        )
+        return
     shown = table.clean(name)
     if not ending.was_logged_in:
         click.echo(f"Nobody was logged in to {shown}.")

@@ -1,13 +1,13 @@
-"""`hearth completion`."""
+"""`hearth completion bash|zsh|fish`."""
 
 import click
-from click.shell_completion import get_completion_class
+
+from hearth.cli import documents
+from hearth.cli.completion_scripts import SHELLS, script
 
 
-@click.command(short_help="Print the completion script of a shell.")
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.pass_context
-def completion(ctx: click.Context, shell: str) -> None:
+@click.group(short_help="Completion for your shell.")
+def completion() -> None:
     """Print the script that completes verbs, options and the names of profiles, servers and tools in your shell.
 
     \b
@@ -16,7 +16,26 @@ def completion(ctx: click.Context, shell: str) -> None:
       hearth completion zsh > ~/.zfunc/_hearth
       hearth completion fish > ~/.config/fish/completions/hearth.fish
     """
-    kind = get_completion_class(shell)
-    if kind is None:
-        raise click.UsageError(f"click knows no completion for {shell}.")
-    click.echo(kind(ctx.find_root().command, {}, "hearth", "_HEARTH_COMPLETE").source())
+
+
+def _printer(shell: str) -> click.Command:
+    """Return the command that prints the script of a shell."""
+
+    @documents.json_option("Print the script in a JSON object.")
+    def print_script(as_json: bool) -> None:
+        if as_json:
+            documents.show({"shell": shell, "script": script(shell)})
+        else:
+            click.echo(script(shell))
+
+    print_script.__doc__ = f"""Print the completion script of {shell}.
+
+    \b
+    Examples:
+      hearth completion {shell}
+    """
+    return click.command(shell)(print_script)
+
+
+for _shell in SHELLS:
+    completion.add_command(_printer(_shell))

@@ -7,7 +7,7 @@ import click
 
 from hearth import config as configuration
 from hearth import references
-from hearth.cli import describe, table, terminal
+from hearth.cli import describe, documents, table, terminal
 from hearth.cli.target import with_places
 from hearth.config import exposition
 from hearth.errors import ConfigError
@@ -30,16 +30,22 @@ def config() -> None:
 
 
 @config.command()
+@documents.json_option("Print the path, and whether the file exists, as JSON.")
 @with_places
-def path(places: Places) -> None:
+def path(places: Places, as_json: bool) -> None:
     """Print the path of the file that is read, or would be if it existed.
 
     \b
     Examples:
       $EDITOR "$(hearth config path)"
       hearth config path --profile work
+      hearth config path --json | jq .exists
     """
-    click.echo(places.config_file())
+    found = places.config_file()
+    if as_json:
+        documents.show({"path": found, "exists": os.path.exists(found)})
+    else:
+        click.echo(found)
 
 
 @config.command()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Look for what could be wrong, and mend it.")
 @click.option("--fix", is_flag=True, help="Do what is safe to do about it, after asking; then look again.")
-@click.option("--yes", is_flag=True, help="With --fix: do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="With --fix: do not ask.")
 @click.option("--dry-run", is_flag=True, help="With --fix: change nothing; say what would be done.")
 @click.option("-v", "--verbose", is_flag=True, help="Show everything that is well, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")

@@ -15,7 +15,7 @@ from hearth.host import processes
 from hearth.paths import Places
 
 
-def ask_about_sessions(control: Control, deed: str, yes: bool) -> None:
+def ask_about_sessions(control: Control, deed: str, yes: bool, as_json: bool = False) -> None:
     """Let the person decide when somebody is attached. Raises Refused, also when there is nobody to ask.
 
     Sessions over HTTP between two requests outlive the daemon, so nobody notices.
@@ -27,11 +27,13 @@ def ask_about_sessions(control: Control, deed: str, yes: bool) -> None:
         return
     for line in describe.session_lines(attached, time.time(), terminal.width()):
         click.echo(line, err=True)
-    ask(f"{describe.count(len(attached), 'session')} attached", deed)
+    ask(f"{describe.count(len(attached), 'session')} attached", deed, as_json)
 
 
-def ask(obstacle: str, deed: str) -> None:
-    """Go on if the person says so. Raises Refused, also when there is nobody to ask."""
+def ask(obstacle: str, deed: str, as_json: bool = False) -> None:
+    """Go on if the person says so. Raises Refused, also without a terminal, and for a program that reads JSON."""
+    if as_json:
+        raise Refused(f"{obstacle}, and --json asks nothing: say --yes to {deed} anyway")
     if not sys.stdin.isatty():
         raise Refused(f"{obstacle} and no terminal to ask at: say --yes to {deed} anyway")
     if not confirm(f"{obstacle}. {deed.capitalize()} anyway?"):

@@ -15,7 +15,7 @@ from hearth.cli.target import target_options
 
 # Verb: the module that holds it. The order and the headings are those of the help.
 SECTIONS: dict[str, dict[str, str]] = {
-    "Try it": {"demo": "demo"},
+    "Try it": {"demo": "demo", "help": "help"},
     "Set up": {
         "setup": "setup",
         "import": "import_",
@@ -35,6 +35,8 @@ SECTIONS: dict[str, dict[str, str]] = {
         "status": "status",
         "sessions": "sessions",
         "upstreams": "upstreams",
+        "ls": "upstreams",
+        "ps": "ps",
         "tools": "tools",
         "logs": "logs",
         "doctor": "doctor",
@@ -44,8 +46,13 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Run": {"serve": "serve", "bridge": "bridge"},
 }
 # They act on the user's whole installation, or on nothing: naming a daemon would promise what they do not do.
-WITHOUT_TARGET = frozenset({"demo", "disconnect", "completion", "token", "version"})
+WITHOUT_TARGET = frozenset({"demo", "help", "disconnect", "completion", "token", "version"})
 VERBS = {verb: module for verbs in SECTIONS.values() for verb, module in verbs.items()}
+
+
+def nearest(word: str) -> str | None:
+    """Return the verb that is most like a word, if any is."""
+    return next(iter(difflib.get_close_matches(word, VERBS, 1)), None)
 
 
 class VerbGroup(click.Group):
@@ -68,9 +75,8 @@ class VerbGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The verb that was typed; a UsageError names the nearest one."""
-        near = difflib.get_close_matches(args[0], VERBS, 1)
-        if args[0] not in VERBS and near and not ctx.resilient_parsing:
-            raise click.UsageError(f"There is no verb {args[0]!r}. Did you mean {near[0]!r}?", ctx)
+        if args[0] not in VERBS and not ctx.resilient_parsing and (near := nearest(args[0])):
+            raise click.UsageError(f"There is no verb {args[0]!r}. Did you mean {near!r}?", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -88,7 +94,7 @@ class VerbGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @target_options
-@click.version_option(__version__, message="hearth %(version)s", help="Print the version.")
+@click.version_option(__version__, "-V", "--version", message="hearth %(version)s", help="Print the version.")
 @click.pass_context
 def cli(ctx: click.Context, /, **options: Any) -> None:
     """One daemon owns your MCP servers and shares them with every agent, editor and terminal.

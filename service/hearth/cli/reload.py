@@ -2,7 +2,7 @@
 
 import click
 
-from hearth.cli import ending, liveness
+from hearth.cli import documents, ending, liveness
 from hearth.cli.control import Control
 from hearth.cli.target import with_places
 from hearth.errors import ConfigError
@@ -11,8 +11,9 @@ from hearth.paths import Places
 
 @click.command(short_help="Read the config again.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask, whoever is attached.")
+@documents.json_option()
 @with_places
-def reload(places: Places, yes: bool) -> None:
+def reload(places: Places, yes: bool, as_json: bool) -> None:
     """Have the daemon read its config again. A config with a mistake in it is refused as a whole: the old
     one goes on, the mistakes are printed and the exit code is 2. Calls in flight finish under the old one.
 
@@ -20,14 +21,22 @@ def reload(places: Places, yes: bool) -> None:
     Examples:
       hearth config check && hearth reload
       hearth reload --yes
+      hearth reload --yes --json | jq .reloaded
     """
     lit = liveness.find(places)
     if lit is None:
-        click.echo("hearth is not running: it reads the config when it is lit.")
+        _say(as_json, False, "hearth is not running: it reads the config when it is lit.")
         return
     with Control(lit.endpoint, lit.pid) as control:
-        ending.ask_about_sessions(control, "reload", yes)
+        ending.ask_about_sessions(control, "reload", yes, as_json)
         ok, message = control.reload()
     if not ok:
         raise ConfigError(message.splitlines() or ["the daemon refused the config and did not say why"])
-    click.echo(message or "Reloaded.")
+    _say(as_json, True, message or "Reloaded.")
+
+
+def _say(as_json: bool, reloaded: bool, message: str) -> None:
+    if as_json:
+        documents.show({"reloaded": reloaded, "message": message})
+    else:
+        click.echo(message)

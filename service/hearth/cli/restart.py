@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from hearth.cli import describe, ending, liveness, own_daemons, server_names
+from hearth.cli import describe, documents, ending, liveness, own_daemons, server_names
 from hearth.cli.control import Control
 from hearth.cli.liveness import Lit
 from hearth.cli.numbers import Number
@@ -24,8 +24,17 @@ from hearth.paths import Places
     show_default=True,
     help="Seconds to wait for the daemon's end.",
 )
+@documents.json_option("Print what was restarted as JSON; asks nothing, so say --yes.")
 @with_places
-def restart(places: Places, server: str | None, yes: bool, when_quiet: bool, everyone: bool, timeout: float) -> None:
+def restart(
+    places: Places,
+    server: str | None,
+    yes: bool,
+    when_quiet: bool,
+    everyone: bool,
+    timeout: float,
+    as_json: bool,
+) -> None:
     """Send the daemon away and have every attached bridge come back at once, which lights a new one.
 
     For a new version of Hearth, say. Bridges repeat what was not answered; agents notice nothing. With
@@ -41,27 +50,39 @@ def restart(places: Places, server: str | None, yes: bool, when_quiet: bool, eve
       hearth restart --yes
       hearth restart --all --when-quiet
       hearth restart github
+      hearth restart --yes --json | jq '.restarted[].pid'
     """
     if server is not None:
         if everyone or when_quiet:
             raise click.UsageError("--all and --when-quiet are about daemons: leave out the server.")
         server_names.check([server], server_names.configured(places), places.config_file())
     found = dict(own_daemons.running()) if everyone else _one(places)
-    if not found:
+    if not found and not as_json:
         click.echo(f"hearth is not running. {ending.what_lights(places)}")
+    restarted = []
     for name, lit in found.items():
         with Control(lit.endpoint, lit.pid) as control:
             if server is not None:
-                _ask_about_calls(control.status(), server, yes)
-                click.echo(f"{control.restart(server)}.")
+                _ask_about_calls(control.status(), server, yes, as_json)
+                message = f"{control.restart(server)}."
             elif when_quiet:
-                click.echo(f"pid {lit.pid} ({name}): {ending.end_when_quiet(control)}.")
+                message = f"pid {lit.pid} ({name}): {ending.end_when_quiet(control)}."
             else:
-                ending.ask_about_sessions(control, "restart", yes)
-                ports = ending.own_ports(control.status())
-                ending.end(control, lit, restart=True, seconds=timeout)
-                lights = ending.what_lights(Places(name) if everyone else places, ports)
-                click.echo(f"pid {lit.pid} has gone; bridges that are attached light a new one at once. {lights}")
+                ending.ask_about_sessions(control, "restart", yes, as_json)
+                message = _replace(control, lit, Places(name) if everyone else places, timeout)
+        restarted.append({"profile": name, "pid": lit.pid, "server": server, "message": message})
+        if not as_json:
+            click.echo(message)
+    if as_json:
+        documents.show({"restarted": restarted})
+
+
+def _replace(control: Control, lit: Lit, places: Places, timeout: float) -> str:
+    """End the daemon and wait for that; return what to tell the user."""
+    ports = ending.own_ports(control.status())
+    ending.end(control, lit, restart=True, seconds=timeout)
+    lights = ending.what_lights(places, ports)
+    return f"pid {lit.pid} has gone; bridges that are attached light a new one at once. {lights}"
 
 
 def _one(places: Places) -> dict[str, Lit]:
@@ -69,7 +90,7 @@ def _one(places: Places) -> dict[str, Lit]:
     return {places.key: lit} if lit else {}
 
 
-def _ask_about_calls(document: dict[str, Any], server: str, yes: bool) -> None:
+def _ask_about_calls(document: dict[str, Any], server: str, yes: bool, as_json: bool) -> None:
     """Let the person decide when somebody waits for an answer of it."""
     instances = [
         instance
@@ -79,4 +100,4 @@ def _ask_about_calls(document: dict[str, Any], server: str, yes: bool) -> None:
     ]
     waiting = sum(int(instance.get("inFlight") or 0) for instance in instances)
     if waiting and not yes:
-        ending.ask(f"{describe.count(waiting, 'call')} to {server} in flight", "restart")
+        ending.ask(f"{describe.count(waiting, 'call')} to {server} in flight", "restart", as_json)

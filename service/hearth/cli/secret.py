@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 
 from hearth import config as configuration
 from hearth import references
-from hearth.cli import liveness, table, terminal
+from hearth.cli import documents, liveness, table, terminal
 from hearth.cli.spinner import Spinner
 from hearth.cli.target import choose, with_places
 from hearth.errors import VaultError
@@ -56,8 +56,9 @@ def _users(places: Places) -> dict[str, list[str]]:
 
 @secret.command("set", context_settings={"allow_extra_args": True})
 @click.argument("name", shell_complete=_names)
+@documents.json_option()
 @with_places
-def set_(places: Places, name: str) -> None:
+def set_(places: Places, name: str, as_json: bool) -> None:
     """Store a secret, in place of a former one of that name. The value is asked for without being shown, or
     read from standard input when that is no terminal (one line end at its end is left out). It cannot be given
     as an argument: those are kept in the shell's history, and everybody on the machine can see them.
@@ -78,8 +79,14 @@ def set_(places: Places, name: str) -> None:
     value = _value(name)
     with Spinner(_WAITING):
         where = Vault("secrets").put(name, value)
-    click.echo(f"Stored in {where}. In the config, write ${{keyring:{name}}} where it is needed.")
-    _tell_of_running(places, name)
+    reference, restart = f"${{keyring:{name}}}", _running_users(places, name)
+    if as_json:
+        documents.show({"name": name, "where": where, "reference": reference, "needRestart": restart})
+        return
+    click.echo(f"Stored in {where}. In the config, write {reference} where it is needed.")
+    if restart:
+        command = " ".join(["hearth", "restart", *places.arguments()])
+        click.echo(f"{table.clean(', '.join(restart))}: taken at the next start; now: {command}")
 
 
 def _value(name: str) -> str:
@@ -104,12 +111,10 @@ def _read() -> str:
         raise click.UsageError("The value is not text in UTF-8.") from None
 
 
-def _tell_of_running(places: Places, name: str) -> None:
-    """Servers that run have what they were started with."""
-    users = _users(places).get(name)
-    if users and liveness.find(places):
-        command = " ".join(["hearth", "restart", *places.arguments()])
-        click.echo(f"{table.clean(', '.join(users))}: taken at the next start; now: {command}")
+def _running_users(places: Places, name: str) -> list[str]:
+    """Return the servers that may run with the former value: they have what they were started with."""
+    users = _users(places).get(name, [])
+    return users if users and liveness.find(places) else []
 
 
 @secret.command("list")
@@ -154,19 +159,25 @@ def _age(changed_at: object) -> str:
 
 @secret.command("remove")
 @click.argument("name", shell_complete=_names)
+@documents.json_option()
 @with_places
-def remove(places: Places, name: str) -> None:
+def remove(places: Places, name: str, as_json: bool) -> None:
     """Forget a secret, in the keyring or wherever it lies. Servers that refer to it no longer start; those that
     run keep what they were given. Exits with 1 if there is none of that name.
 
     \b
     Examples:
       hearth secret remove github
+      hearth secret remove github --json | jq .servers
     """
     with Spinner(_WAITING):
         found = Vault("secrets").remove(name)
     if not found:
         raise VaultError(f"no secret {name!r} is stored; `hearth secret list` shows those that are")
+    users = _users(places).get(name, [])
+    if as_json:
+        documents.show({"name": name, "removed": True, "servers": users})
+        return
     click.echo(f"Removed {table.clean(name)}.")
-    if users := _users(places).get(name):
+    if users:
         click.echo(f"{table.clean(', '.join(users))}: refers to it in the config, and will not start without it.")

@@ -2,7 +2,7 @@
 
 import click
 
-from hearth.cli import ending, liveness, own_daemons
+from hearth.cli import documents, ending, liveness, own_daemons
 from hearth.cli.control import Control
 from hearth.cli.numbers import Number
 from hearth.cli.target import with_places
@@ -19,8 +19,9 @@ from hearth.paths import Places
     show_default=True,
     help="Seconds to wait for its end.",
 )
+@documents.json_option("Print what was stopped as JSON; asks nothing, so say --yes.")
 @with_places
-def stop(places: Places, yes: bool, everyone: bool, timeout: float) -> None:
+def stop(places: Places, yes: bool, everyone: bool, timeout: float, as_json: bool) -> None:
     """Let the daemon finish its calls, stop its MCP servers and go. Waits until its process has gone.
 
     When somebody is attached it says who and asks. Bridges survive: the next call of any of them lights a
@@ -31,15 +32,22 @@ def stop(places: Places, yes: bool, everyone: bool, timeout: float) -> None:
       hearth stop
       hearth stop --yes --profile work
       hearth stop --all
+      hearth stop --yes --json | jq '.stopped[].pid'
     """
     lit = liveness.find(places)
     # By a hash, too, the places of a config's daemon are found.
     found = {Places(key): each for key, each in own_daemons.running()} if everyone else {places: lit} if lit else {}
-    if not found:
+    if not found and not as_json:
         click.echo("hearth is not running.")
+    stopped = []
     for whose, each in found.items():
         with Control(each.endpoint, each.pid) as control:
-            ending.ask_about_sessions(control, "stop", yes)
+            ending.ask_about_sessions(control, "stop", yes, as_json)
             ports = ending.own_ports(control.status())
             ending.end(control, each, restart=False, seconds=timeout)
-        click.echo(f"Stopped (pid {each.pid}). {ending.what_lights(whose, ports)}")
+        lights = ending.what_lights(whose, ports)
+        stopped.append({"profile": whose.key, "pid": each.pid, "lights": lights})
+        if not as_json:
+            click.echo(f"Stopped (pid {each.pid}). {lights}")
+    if as_json:
+        documents.show({"stopped": stopped})

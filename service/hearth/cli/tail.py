@@ -3,9 +3,10 @@
 import os
 import sys
 import time
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, NamedTuple
 
+from hearth.cli import log_lines
 from hearth.errors import HearthError
 from hearth.host import open_files
 
@@ -14,18 +15,34 @@ BLOCK_BYTES = 64 * 1024
 POLL_SECONDS = 0.25
 
 
-def show(path: str, following: bool, lines: int) -> None:
+class Wanted(NamedTuple):
+    """Which lines of a log to print, and in which form: the last `lines` of those since `begin`."""
+
+    follow: bool
+    lines: int
+    begin: float | None = None
+    as_json: bool = False
+
+
+def show(path: str, wanted: Wanted) -> None:
     """Print the last lines of a file and, where asked to, what is added, for ever. Raises HearthError."""
     output = sys.stdout.buffer
-    file = _open(path, following)
-    recent = last_lines(file, lines)
-    output.write(_from_predecessor(path, lines - recent.count(b"\n")) + recent)
+    convert: Callable[[bytes], bytes] = log_lines.JsonLines() if wanted.as_json else bytes
+    file = _open(path, wanted.follow)
+    recent = last_lines(file, wanted.lines)
+    recent = _from_predecessor(path, wanted.lines - recent.count(b"\n")) + recent
+    if wanted.begin is not None:
+        recent = log_lines.since(recent, wanted.begin)
+    if wanted.as_json and not wanted.follow and recent and not recent.endswith(b"\n"):
+        # A line that is still being written is complete as far as this run goes.
+        recent += b"\n"
+    output.write(convert(recent))
     output.flush()
-    if not following:
+    if not wanted.follow:
         file.close()
         return
     for data in follow(path, file):
-        output.write(data)
+        output.write(convert(data))
         output.flush()
 
 

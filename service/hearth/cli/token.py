@@ -3,6 +3,7 @@
 import click
 
 from hearth import http_token
+from hearth.cli import documents
 
 
 @click.group(short_help="The token for HTTP over TCP.")
@@ -20,25 +21,36 @@ def token() -> None:
 
 @token.command()
 @click.option("--header", is_flag=True, help="Print the whole header, as curl reads it with -H @-.")
-def show(header: bool) -> None:
+@documents.json_option("Print the token, its header and its file as JSON.")
+def show(header: bool, as_json: bool) -> None:
     """Print it. One is made if there is none.
 
     \b
     Examples:
       hearth token show
       hearth token show --header | curl -H @- http://127.0.0.1:3847/status
+      hearth token show --json | jq -r .path
     """
     found = http_token.ensure()
-    click.echo(f"Authorization: Bearer {found}" if header else found)
+    line = f"Authorization: Bearer {found}"
+    if as_json:
+        documents.show({"token": found, "header": line, "path": http_token.path()})
+    else:
+        click.echo(line if header else found)
 
 
 @token.command()
-def rotate() -> None:
+@documents.json_option()
+def rotate(as_json: bool) -> None:
     """Make a new one. Whoever has the former one is locked out at once, without a restart.
 
     \b
     Examples:
       hearth token rotate
+      hearth token rotate --json
     """
     http_token.rotate()
+    if as_json:
+        documents.show({"rotated": True, "path": http_token.path()})
+        return
     click.echo(f"{http_token.path()} has a new token; `hearth token show` prints it.")

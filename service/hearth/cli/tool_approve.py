@@ -5,7 +5,7 @@ import sys
 import click
 from click.shell_completion import CompletionItem
 
-from hearth.cli import ending, liveness, server_names, tool_changes, tool_diff
+from hearth.cli import documents, ending, liveness, server_names, tool_changes, tool_diff
 from hearth.cli.control import Control
 from hearth.cli.target import with_places
 from hearth.errors import Refused, StartError
@@ -26,8 +26,9 @@ def _complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: s
 @click.argument("server", shell_complete=server_names.complete_server)
 @click.argument("tools", nargs=-1, metavar="[TOOL]...", shell_complete=_complete_tool)
 @click.option("--yes", "-y", is_flag=True, help="Do not show them, and do not ask.")
+@documents.json_option("Print what was approved as JSON; asks nothing, so say --yes.")
 @with_places
-def approve(places: Places, server: str, tools: tuple[str, ...], yes: bool) -> None:
+def approve(places: Places, server: str, tools: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """Accept the definitions of a server's tools that have changed, or of the TOOLs that are named. Shows them
     first, and asks; exactly what was shown is accepted. Of a server with `pin = true` they were withheld until
     then: a running daemon offers them at once.
@@ -37,6 +38,7 @@ def approve(places: Places, server: str, tools: tuple[str, ...], yes: bool) -> N
       hearth tools approve github
       hearth tools approve github create_issue
       hearth tools approve github --yes
+      hearth tools approve github --yes --json | jq -r '.approved[].tool'
     """
     pins = Pins(places.pins)
     ((name, spec),) = tool_diff.chosen(places, pins, server).items()
@@ -45,10 +47,13 @@ def approve(places: Places, server: str, tools: tuple[str, ...], yes: bool) -> N
         raise StartError(tool_diff.unreadable(name, problem))
     changes = _wanted(pins.changes(name), tools, name)
     if not changes:
+        if as_json:
+            documents.show({"server": name, "approved": []})
+            return
         click.echo(f"Every tool of {name} is as it was first seen or last approved.")
         return
     if not yes:
-        _ask(name, changes, spec.pin)
+        _ask(name, changes, spec.pin, as_json)
     try:
         pins.approve(name, changes)
     except OSError as exc:
@@ -57,7 +62,11 @@ def approve(places: Places, server: str, tools: tuple[str, ...], yes: bool) -> N
     if lit:
         with Control(lit.endpoint, lit.pid) as control:
             control.approved()
-    click.echo(f"Approved of {name}, {tool_changes.summary(changes)}.")
+    if as_json:
+        approved = [{"tool": change.tool, "change": change.kind} for change in changes]
+        documents.show({"server": name, "approved": approved})
+    else:
+        click.echo(f"Approved of {name}, {tool_changes.summary(changes)}.")
 
 
 def _wanted(changes: list[Change], tools: tuple[str, ...], server: str) -> list[Change]:
@@ -69,7 +78,9 @@ def _wanted(changes: list[Change], tools: tuple[str, ...], server: str) -> list[
     return [change for change in changes if not tools or change.tool in tools]
 
 
-def _ask(server: str, changes: list[Change], is_pinned: bool) -> None:
+def _ask(server: str, changes: list[Change], is_pinned: bool, as_json: bool) -> None:
+    if as_json:
+        raise Refused("nothing was approved, and --json asks nothing: look at `hearth tools diff`, then say --yes")
     for line in tool_changes.lines(server, changes, is_pinned):
         click.echo(tool_diff.styled(line), err=True)
     if not sys.stdin.isatty():

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from hearth.cli import kept_tools, liveness, server_names, terminal, upstream_lines
+from hearth.cli import documents, kept_tools, liveness, server_names, terminal, upstream_lines
 from hearth.cli.target import with_places
 from hearth.errors import ConfigError
 from hearth.mcp.offering import TOOLS
@@ -37,6 +37,28 @@ def upstreams(places: Places, names: tuple[str, ...], as_json: bool) -> None:
       hearth upstreams github
       hearth upstreams --json | jq '.[] | select(.errors > 0).name'
     """
+    _list(places, names, as_json)
+
+
+@click.command(short_help="The same as `hearth upstreams`.")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=server_names.complete_server)
+@documents.json_option("Print a JSON array: `upstreams` of the status document.")
+@with_places
+def ls(places: Places, names: tuple[str, ...], as_json: bool) -> None:
+    """List the MCP servers: a short name for `hearth upstreams`, with the same output and exit codes.
+
+    Wakes nothing: with no daemon, it says what is configured, and what is known of it.
+
+    \b
+    Examples:
+      hearth ls
+      hearth ls github
+      hearth ls --json | jq -r '.[].name'
+    """
+    _list(places, names, as_json)
+
+
+def _list(places: Places, names: tuple[str, ...], as_json: bool) -> None:
     document = liveness.document(places)
     found = _upstreams(places, document)
     server_names.check(names, (each["name"] for each in found), str(document.get("configPath")))
