@@ -55,10 +55,14 @@ class Home:
 
     def run(self, *words: str, **changes: str) -> "subprocess.CompletedProcess[str]":
         """`hearth` as typed, with no terminal."""
+        return self.run_in(self.home, *words, **changes)
+
+    def run_in(self, folder: str, *words: str, **changes: str) -> "subprocess.CompletedProcess[str]":
+        """Run `hearth` in a folder, with no terminal."""
         return subprocess.run(
             [HEARTH, *words],
             env=self.environment | changes,
-            cwd=self.home,
+            cwd=folder,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

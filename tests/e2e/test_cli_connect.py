@@ -106,7 +106,7 @@ def test_a_client_s_entry_gives_way_to_one_that_works_and_comes_back(home: Home)
     home.write_config('[mcpServers.demo]\ncommand = "demo"\nenv = { TOKEN = "s3cret-s3cret" }\n')
     path = write_cursor(home)
     former = content(path)
-    assert home.run("connect", "cursor", "--yes").returncode == 0
+    assert home.run("connect", "cursor", "--yes", "--no-try").returncode == 0
     entry = json.loads(content(path).replace(b"// mine", b"").replace(b"},\n}", b"}\n}"))["mcpServers"]["demo"]
     home.configure_demo()
     bridge = Bridge(home, command=[entry["command"], *entry["args"]])
@@ -119,6 +119,33 @@ def test_a_client_s_entry_gives_way_to_one_that_works_and_comes_back(home: Home)
     done = home.run("disconnect", "--all")
     assert (done.returncode, done.stderr) == (0, "")
     assert content(path) == former
+
+
+def test_an_entry_whose_server_does_not_answer_through_hearth_is_left_alone(home: Home) -> None:
+    home.write_config('[mcpServers.demo]\ncommand = "demo"\nenv = { TOKEN = "s3cret-s3cret" }\n')
+    path = write_cursor(home)
+    former = content(path)
+    document = home.json("connect", "cursor", "--yes", "--json")
+    assert [(each["name"], "'demo' was not found" in each["reason"]) for each in document["left"]] == [("demo", True)]
+    assert content(path) == former
+    done = home.run("connect", "cursor", "--yes")
+    assert "Cursor: demo stays as it is: no answer through Hearth: " in done.stderr
+    assert content(path) == former
+
+
+@pytest.mark.parametrize("disabled", ["", "disabled = true\n"])
+def test_a_server_is_tried_before_the_entry_of_a_client_gives_way(home: Home, disabled: str) -> None:
+    config = home.configure_demo()
+    with open(config, "a", encoding="utf-8") as file:
+        file.write(disabled)
+    server = {"command": sys.executable, "args": ["-I", "-m", "hearth.demo.server"]}
+    path = os.path.join(home.home, ".cursor", "mcp.json")
+    os.mkdir(os.path.dirname(path))
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"mcpServers": {"demo": server}}, file)
+    assert home.run("connect", "cursor", "--yes").returncode == 0
+    entry = json.loads(content(path))["mcpServers"]["demo"]
+    assert (entry == server) == bool(disabled)
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 5)])

@@ -25,6 +25,7 @@ CLAUDE = f"""\
     }},
     "projects": {{}}
 }}"""
+WORKING = CLAUDE.replace('"no-such-program-anywhere", "args": []', f'"{sys.executable}", "args": {json.dumps(DEMO)}')
 CODEX = f"""\
 # mine
 model = "o1"
@@ -122,6 +123,11 @@ def test_one_command_and_every_client_uses_one_server_and_another_brings_every_b
     assert done.returncode == 0, done.stderr
     assert "demo, gone through Hearth" in done.stdout
     assert "demo  4 tools" in done.stdout
+    # `gone` is no program: its entry was left, and its server is named with the reason.
+    assert "2 entries moved to Hearth, 1 left as it was:" in done.stdout
+    assert "gone (Claude Code): no answer through Hearth: server 'gone' could not be started" in done.stdout
+    entries = json.loads(read(os.path.join(clients.home, ".claude.json")))["mcpServers"]
+    assert entries["gone"] == {"command": "no-such-program-anywhere", "args": []}
     # Each client asks for it under the name that it had, and tools keep theirs.
     own = tools(clients, [sys.executable, *DEMO])
     assert tools(clients, bridge_of(clients, "claude", "demo")) == own
@@ -137,6 +143,7 @@ def test_one_command_and_every_client_uses_one_server_and_another_brings_every_b
 
 
 def test_a_second_setup_changes_nothing(clients: Machine) -> None:
+    clients.put(".claude.json", WORKING)
     first = clients.run("setup", "--yes", "--no-service")
     assert first.returncode == 0, first.stderr
     before = clients.configs()
@@ -154,14 +161,49 @@ def test_a_server_that_does_not_work_is_named_with_what_to_do_and_is_no_failure(
     assert "no-such-program-anywhere" in trials["gone"]["problem"]
     assert document["done"] is True
     assert document["problems"] == []
-    again = clients.run("setup", "--no-service")
+    assert [each["name"] for each in document["moved"]] == ["demo", "demo"]
+    assert [each["name"] for each in document["left"]] == ["gone"]
+    again = clients.run("setup", "--yes", "--no-service")
     assert "no-such-program-anywhere" in again.stdout
     assert "Install it" in again.stdout
 
 
+def test_an_entry_that_was_left_is_moved_once_its_server_answers(clients: Machine) -> None:
+    path = os.path.join(clients.home, ".claude.json")
+    clients.json("setup", "--yes", "--no-service", "--json")
+    assert clients.run("remove", "gone").returncode == 0
+    clients.put(".claude.json", WORKING.replace('"-I", ', '"-I", "-B", '))
+    document = clients.json("setup", "--yes", "--no-service", "--json")
+    assert "gone" in [each["name"] for each in document["moved"]]
+    assert document["left"] == []
+    assert json.loads(read(path))["mcpServers"]["gone"]["args"][-1] == "gone"
+
+
+def test_a_program_that_only_this_shell_finds_is_started_by_its_full_path(machine: Machine) -> None:
+    folder = os.path.join(machine.home, "app", "node_modules", ".bin")
+    program = os.path.join(folder, "weather")
+    os.makedirs(folder)
+    with open(program, "w", encoding="utf-8") as file:
+        file.write(f'#!/bin/sh\nexec {sys.executable} -I -m hearth.demo.server "$@"\n')
+    os.chmod(program, 0o755)
+    # A daemon that runs already, with another PATH than the shell in which the person types.
+    machine.configure_demo()
+    machine.run("call", "demo", "add", "a=1", "b=2")
+    path = machine.put(".claude.json", json.dumps({"mcpServers": {"weather": {"command": "weather"}}}))
+    machine.environment["PATH"] = f"node_modules/.bin:{machine.environment['PATH']}"
+    done = machine.run_in(
+        os.path.join(machine.home, "app"), "setup", "--yes", "--no-service", "--client", "claude-code"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "1 entry moved to Hearth, 0 left as they were." in done.stdout
+    assert machine.json("config", "show", "--json")["servers"]["weather"]["command"] == program
+    entry = json.loads(read(path))["mcpServers"]["weather"]
+    assert len(tools(machine, [entry["command"], *entry["args"]])) == 4
+
+
 def test_secrets_are_where_they_belong_and_nowhere_else(clients: Machine) -> None:
     done = clients.run("setup", "--yes", "--no-service")
-    document = clients.run("setup", "--no-service", "--json")
+    document = clients.run("setup", "--yes", "--no-service", "--json")
     assert done.returncode == document.returncode == 0
     assert "s3cr3t" not in done.stdout + done.stderr + document.stdout + document.stderr
     found = {path: data for path, data in clients.files().items() if b"s3cr3t" in data}
@@ -179,7 +221,7 @@ def test_secrets_are_where_they_belong_and_nowhere_else(clients: Machine) -> Non
 def test_a_client_that_cannot_be_connected_is_said_and_the_next_setup_finishes_it(clients: Machine) -> None:
     # Which of two equal keys is meant, nobody can say.
     path = os.path.join(clients.home, ".claude.json")
-    twice = CLAUDE.replace('"gone"', '"gone": {"command": "x"}, "gone"')
+    twice = WORKING.replace('"gone"', '"gone": {"command": "x"}, "gone"')
     clients.put(".claude.json", twice)
     done = clients.run("setup", "--yes", "--no-service")
     assert done.returncode == 1, done.stdout
@@ -187,7 +229,7 @@ def test_a_client_that_cannot_be_connected_is_said_and_the_next_setup_finishes_i
     assert "again does what is left" in done.stderr
     assert read(path) == twice.encode()
     assert b"--server" in read(os.path.join(clients.home, ".codex", "config.toml"))
-    clients.put(".claude.json", CLAUDE)
+    clients.put(".claude.json", WORKING)
     again = clients.run("setup", "--yes", "--no-service")
     assert again.returncode == 0, again.stderr
     assert b"--server" in read(path)

@@ -8,12 +8,16 @@ import click
 
 from hearth import config
 from hearth.bridge.options import MODES
-from hearth.cli import client_changes, client_list, client_names, ending
+from hearth.cli import client_changes, client_list, client_names, ending, import_lines, table, trial
 from hearth.cli.client_links import linked
 from hearth.cli.entry import client_config
+from hearth.cli.spinner import Spinner
 from hearth.cli.target import with_places
 from hearth.cli.tool_diff import styled
+from hearth.cli.trial import LeftAlone
 from hearth.clients import finding, linking, planning, records
+from hearth.clients.commands import bridge_command
+from hearth.clients.finding import Found
 from hearth.clients.kinds import KINDS, PROJECT, SCOPES, Table
 from hearth.clients.linking import Outcome
 from hearth.clients.planning import Plan
@@ -29,6 +33,7 @@ _FOR_PRINT = ("servers", "name", "mode", "role", "agent_id")
 @click.option("--each", "way", flag_value="each", help="Replace entries that Hearth serves; add none.")
 @click.option("--one", "way", flag_value="one", help="Add one entry that offers every server; replace none.")
 @click.option("--scope", type=click.Choice(SCOPES), help="Only these files. Those of a project are touched only so.")
+@click.option("--no-try", is_flag=True, help="Replace entries without trying their servers through Hearth first.")
 @click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do it without asking.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON; asks nothing, so say --yes.")
@@ -45,6 +50,7 @@ def connect(
     every: bool,
     way: str | None,
     scope: str | None,
+    no_try: bool,
     dry_run: bool,
     yes: bool,
     as_json: bool,
@@ -54,7 +60,8 @@ def connect(
     """Connect MCP clients to Hearth, in their own config files. Entries of servers that Hearth serves, too, give way to
     a bridge to that server, under the same name, so that tools keep their names; a client that has none gets one
     entry, `hearth`, that offers everything. Comments, order and every other byte stay; `hearth disconnect`
-    brings back what was there. What is about to change is shown first, without secrets.
+    brings back what was there. What is about to change is shown first, without secrets. Each server is tried before its
+    entry is replaced; an entry whose server does not answer through Hearth stays as it is, with the reason.
 
     Without a client it lists those that are on this machine. Files of a project (.mcp.json, .vscode/mcp.json and the
     like) are shared with others and are touched only with --scope project.
@@ -83,19 +90,25 @@ def connect(
         raise click.UsageError("Name clients, or say --all: not both.")
     if not clients and not every:
         return client_list.show(as_json)
-    planned, problems = _plans(places, client_names.check(clients), scope, way)
+    planned, found, problems = _plans(places, client_names.check(clients), scope, way)
     code = ConfigError.exit_code if problems else 0
     links = linked(planned, places, dry_run=True)
+    left: list[LeftAlone] = []
     if not dry_run and links.changed:
         if not as_json:
             _show(links.outcomes)
         _ask(yes, as_json)
+        if not no_try:
+            planned, left = _answering(places, planned, found)
         links = linked(planned, places, dry_run=False)
     problems += [problem for problem in links.problems if problem not in problems]
     if as_json:
         documents = [client_changes.document(outcome, "connected", dry_run) for outcome in links.outcomes]
-        click.echo(json.dumps({"clients": documents, "problems": problems}, indent=2, ensure_ascii=False))
+        stayed = [{**import_lines.place(each.found), "reason": each.reason} for each in left]
+        document = {"clients": documents, "left": stayed, "problems": problems}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
+        _say_left(left)
         _report(links.outcomes, dry_run)
         _complain(problems)
     return code or links.exit_code
@@ -104,29 +117,41 @@ def connect(
 # --- what is to be done
 
 
-def _plans(places: Places, clients: list[str], scope: str | None, way: str | None) -> tuple[list[Plan], list[str]]:
-    """For each client, and what stands in the way; one broken file does not keep the others from being connected."""
+def _plans(
+    places: Places, clients: list[str], scope: str | None, way: str | None
+) -> tuple[list[Plan], list[Found], list[str]]:
+    """Return the plans of all clients, their entries, and problems: a broken file keeps no other client back."""
     servers = config.load(places).servers
     planned: list[Plan] = []
+    entries: list[Found] = []
     problems: list[str] = []
     folder = finding.here()
     for client in clients or KINDS:
-        tables = [table for table in finding.tables(folder, [client]) if _is_meant(table, scope)]
+        tables = [each for each in finding.tables(folder, [client]) if _is_meant(each, scope)]
         if not tables and clients:
             problems.append(finding.NOWHERE if scope == PROJECT and folder is None else _absent(client, scope))
         found = {}
-        for table in tables:
+        for each in tables:
             try:
-                found[table] = finding.read(table)
+                found[each] = finding.read(each)
             except ConfigError as exc:
                 problems += exc.problems
         if found:
             planned += planning.plans(found, servers, records.imported, way)
-    return planned, problems
+            entries += [each for mine in found.values() for each in mine]
+    return planned, entries, problems
 
 
-def _is_meant(table: Table, scope: str | None) -> bool:
-    return table.scope == scope if scope else table.scope != PROJECT
+def _answering(places: Places, planned: list[Plan], found: list[Found]) -> tuple[list[Plan], list[LeftAlone]]:
+    """Try the servers behind the entries to be replaced; return the plans and the entries to leave alone."""
+    servers = dict.fromkeys(server for _, server in trial.newly_replaced(planned, found))
+    commands = {server: bridge_command(places, ["--server", server]) for server in servers}
+    with Spinner("trying the servers") as spinner:
+        return trial.without_failed(planned, found, trial.try_all(places, commands, spinner.tell))
+
+
+def _is_meant(where: Table, scope: str | None) -> bool:
+    return where.scope == scope if scope else where.scope != PROJECT
 
 
 def _absent(client: str, scope: str | None) -> str:
@@ -158,6 +183,15 @@ def _show(outcomes: list[Outcome]) -> None:
     for outcome in outcomes:
         for line in client_changes.diff(outcome):
             click.echo(styled(line))
+
+
+def _say_left(left: list[LeftAlone]) -> None:
+    for each in left:
+        client = client_changes.title(each.found.table.client)
+        sentence = table.clean(f"{client}: {each.found.name} stays as it is: {each.reason}")
+        click.echo(f"{click.style('note:', fg='yellow')} {sentence}", err=True)
+    if left:
+        click.echo("Mend the servers and connect again; --no-try replaces their entries all the same.", err=True)
 
 
 def _report(outcomes: list[Outcome], dry_run: bool) -> None:

@@ -74,25 +74,26 @@ def as_document(plan: Plan, path: str) -> dict[str, Any]:
                 "entry": each.entry,
                 "isolation": each.mode,
                 "reason": each.reason,
-                "from": [_place(found) for found in each.sources],
+                "from": [place(found) for found in each.sources],
                 "secrets": each.secrets,
                 "notes": each.notes,
             }
             for each in plan.servers
         ],
         "present": [
-            {"name": each.name, "from": [_place(found) for found in each.sources], "notes": each.notes}
+            {"name": each.name, "from": [place(found) for found in each.sources], "notes": each.notes}
             for each in plan.matched
         ],
-        "bridges": [_place(found) for found in plan.bridges],
-        "left": [{**_place(each.found), "reason": each.reason} for each in plan.left],
+        "bridges": [place(found) for found in plan.bridges],
+        "left": [{**place(each.found), "reason": each.reason} for each in plan.left],
         "secrets": [
             {"name": name, "servers": each.servers, "stored": not each.is_new} for name, each in plan.secrets.items()
         ],
     }
 
 
-def _place(found: Found) -> dict[str, Any]:
+def place(found: Found) -> dict[str, Any]:
+    """Return where an entry stands, for programs."""
     where = found.table
     return {
         "client": where.client,

@@ -46,11 +46,12 @@ def setup(
     manner: Manner,
 ) -> int:
     """Set everything up: find the MCP clients on this machine, take over their servers (`hearth import`), have the
-    service manager hold the socket (`hearth install`), point the clients at Hearth (`hearth connect`), and try each
-    server as a client would. What is about to be done is shown first, and asked for once.
+    service manager hold the socket (`hearth install`), try each server as a client would, and point the clients at
+    Hearth (`hearth connect`). What is about to be done is shown first, and asked for once.
 
-    Doing it again changes nothing, or does what is left. Exits with 1 when a step could not be done; a server that does
-    not work is named, and is not one. `hearth disconnect --all` brings every client's file back, byte for byte.
+    An entry whose server does not answer through Hearth stays as it is in the client, and is named with the reason;
+    that is no failure. Doing it again changes nothing, or does what is left. Exits with 1 when a step failed.
+    `hearth disconnect --all` brings every client's file back, byte for byte.
 
     \b
     Examples:
@@ -116,10 +117,9 @@ def _do(places: Places, wishes: _Wishes, planned: Setup, as_json: bool) -> int:
     except HearthError as exc:
         service = setup_plan.Service(None, str(exc))
         problems.append(f"the service could not be set up: {exc}; `hearth install` tries it again")
-    links = setup_plan.connect(places, planned.links)
-    problems += links.problems
-    finished = planned._replace(service=service, links=links)
-    trials = _tried(places, finished)
+    trials = _tried(places, planned)
+    finished = setup_plan.connect(places, planned._replace(service=service), trials)
+    problems += finished.links.problems
     if as_json:
         _print(finished, places, trials, problems, done=not problems)
     else:
@@ -127,11 +127,9 @@ def _do(places: Places, wishes: _Wishes, planned: Setup, as_json: bool) -> int:
     return _UNFINISHED if problems else 0
 
 
-def _tried(places: Places, finished: Setup) -> list[Trial]:
-    names = dict.fromkeys(name for found, name in finished.imports.links() if not found.disabled)
-    names |= dict.fromkeys(each.bridge_to for each in finished.imports.bridges if each.bridge_to)
-    known = setup_plan.enabled(places)
-    commands = setup_plan.commands(places, finished.gathered.tables, [name for name in names if name in known])
+def _tried(places: Places, planned: Setup) -> list[Trial]:
+    names = planned.tried(setup_plan.enabled(places))
+    commands = setup_plan.commands(places, planned.gathered.tables, names)
     with Spinner("trying the servers") as spinner:
         return trial.try_all(places, commands, spinner.tell)
 
@@ -164,7 +162,8 @@ def _report(finished: Setup, places: Places, trials: list[Trial], problems: list
     if units and units.enabled:
         click.echo(f"{units.manager} listens on {places.socket} and starts the daemon with the first connection.")
     logged = {each.server for each in trials if os.path.exists(places.server_log(each.server))}
-    click.echo("\n".join(setup_lines.trial_lines(trials, terminal.width(), logged)))
+    lines = setup_lines.trial_lines(finished, trials, terminal.width(), logged)
+    click.echo("\n".join(lines + setup_lines.summary_lines(finished, trials, logged)))
     for problem in problems:
         click.echo(f"{click.style('hearth:', fg='red')} {problem}", err=True)
     if problems:

@@ -5,10 +5,11 @@ from typing import Any
 
 from hearth.cli import import_lines, table
 from hearth.cli.client_links import Links
-from hearth.cli.gathering import title
+from hearth.cli.gathering import origin, title
 from hearth.cli.holder import ADVICE_ON_PATH
 from hearth.cli.setup_plan import Service, Setup, is_new, short
 from hearth.cli.trial import Trial
+from hearth.clients.finding import Found
 from hearth.clients.linking import Outcome
 from hearth.paths import Places
 
@@ -58,18 +59,42 @@ def _service(service: Service, home: str) -> list[str]:
     return lines
 
 
-def trial_lines(trials: list[Trial], width: int, logged: Container[str]) -> list[str]:
-    """What came of trying the servers, those that failed last and with what to do; `logged`: those that have a log."""
-    if not trials:
-        return []
+def trial_lines(setup: Setup, trials: list[Trial], width: int, logged: Container[str]) -> list[str]:
+    """List the servers that answered; then those that did not and have a client already, each with what to do.
+
+    Servers whose clients were left alone are in the summary. `logged` has the names of servers with a log.
+    """
+    left = {each.server for each in setup.failed}
+    failed = [each for each in trials if each.problem and each.server not in left]
     rows = [(each.server, f"{each.tools} tool{'' if each.tools == 1 else 's'}") for each in trials if not each.problem]
+    if not rows and not failed:
+        return []
     lines = ["Tried as a client would:"]
     lines += [_INDENT + line for line in table.columns(("", ""), rows, width)[1:]] if rows else []
-    for each in trials:
-        if each.problem:
-            lines.append(f"{_INDENT}{each.server}: {table.clean(each.problem)}")
-            lines += [f"{_INDENT * 2}{advice}" for advice in _advice(each, each.server in logged)]
+    for each in failed:
+        lines.append(f"{_INDENT}{each.server}: {table.clean(str(each.problem))}")
+        lines += [f"{_INDENT * 2}{advice}" for advice in _advice(each, each.server in logged)]
     return lines
+
+
+def summary_lines(setup: Setup, trials: list[Trial], logged: Container[str]) -> list[str]:
+    """Say how many entries were moved to Hearth and how many were left, each of these with its reason."""
+    moved, left = len(setup.moved()), len(setup.left())
+    if not moved and not left:
+        return []
+    entries = f"{moved} {'entry' if moved == 1 else 'entries'} moved to Hearth"
+    lines = [f"{entries}, {left} left as {'it was' if left == 1 else 'they were'}{':' if left else '.'}"]
+    lines += [f"{_INDENT}{_entry(each.found)}: {table.clean(each.reason)}" for each in setup.imports.left]
+    for trial in trials:
+        if sources := [each for each in setup.failed if each.server == trial.server]:
+            entries = ", ".join(_entry(each.found) for each in sources)
+            lines.append(f"{_INDENT}{entries}: {table.clean(sources[0].reason)}")
+            lines += [f"{_INDENT * 2}{advice}" for advice in _advice(trial, trial.server in logged)]
+    return lines
+
+
+def _entry(found: Found) -> str:
+    return table.clean(f"{found.name} ({origin(found)})")
 
 
 def _advice(failed: Trial, has_log: bool) -> list[str]:
@@ -107,5 +132,7 @@ def as_document(setup: Setup, places: Places, trials: list[Trial], problems: lis
             for each in setup.links.changed
         ],
         "trials": [each._asdict() for each in trials],
+        "moved": [import_lines.place(each) for each in setup.moved()],
+        "left": [{**import_lines.place(each.found), "reason": each.reason} for each in setup.left()],
         "problems": problems,
     }

@@ -1,11 +1,11 @@
-"""What `hearth setup` is about to do, and the doing of it, step by step: import, service, clients.
+"""What `hearth setup` is about to do, and the doing of it, step by step: import, service, trial, clients.
 
 Each step is whole or not done; a step that fails is said and keeps no later one from being tried, unless that would
 lead clients to servers which Hearth does not have. Doing it again does what is left.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from hearth import config
@@ -13,6 +13,7 @@ from hearth.cli import importation
 from hearth.cli.client_links import Links, linked
 from hearth.cli.gathering import Gathered
 from hearth.cli.importation import Imported
+from hearth.cli.trial import LeftAlone, Trial, newly_replaced, without_failed
 from hearth.clients import finding, importing, planning, records
 from hearth.clients.commands import bridge_command
 from hearth.clients.finding import Found
@@ -41,6 +42,28 @@ class Setup(NamedTuple):
     imports: importing.Plan
     service: Service
     links: Links
+    # Entries whose servers did not answer through Hearth, known behind their trial.
+    failed: Sequence[LeftAlone] = ()
+
+    def left(self) -> list[importing.Left | LeftAlone]:
+        """Return every entry that stays as it is, with the reason."""
+        return [*self.imports.left, *self.failed]
+
+    def tried(self, enabled: Container[str]) -> list[str]:
+        """Return the servers to try: those that clients have by a bridge, or are about to have.
+
+        A disabled server is tried only where it would replace an entry, which then stays.
+        """
+        replaced = [server for _, server in newly_replaced(self.links.plans, self.gathered.found)]
+        names = [name for found, name in self.imports.links() if not found.disabled]
+        names += [each.bridge_to for each in self.imports.bridges if each.bridge_to]
+        return list(dict.fromkeys([*(name for name in names if name in enabled or name in replaced), *replaced]))
+
+    def moved(self) -> list[Found]:
+        """Return the entries that the changed files have no more: bridges to Hearth are in their place."""
+        changed = {(each.table, change.name) for each in self.links.changed for change in each.changes}
+        replaced = newly_replaced(self.links.plans, self.gathered.found)
+        return [entry for entry, _ in replaced if (entry.table, entry.name) in changed]
 
     def is_done(self) -> bool:
         """Whether nothing is left to do."""
@@ -104,9 +127,10 @@ def planned(
     return [plan for mine in by_client.values() for plan in planning.plans(mine, servers, imported, way)]
 
 
-def connect(places: Places, links: Links) -> Links:
-    """Connect them."""
-    return linked(links.plans, places, dry_run=False)
+def connect(places: Places, planned: Setup, trials: Iterable[Trial]) -> Setup:
+    """Connect the clients, but leave alone every entry whose server failed its trial."""
+    plans, failed = without_failed(planned.links.plans, planned.gathered.found, trials)
+    return planned._replace(links=linked(plans, places, dry_run=False), failed=failed)
 
 
 def _configured(places: Places) -> Mapping[str, ServerSpec]:

@@ -1,5 +1,7 @@
 """Whether servers can be had the way a client has them: a bridge is started, greeted and asked for its tools.
 
+Entries of clients are replaced only behind a trial: an entry whose server does not answer through Hearth is left alone.
+
 Of servers that are new nothing is kept yet, so that the list makes the daemon start them. Bounded; a server that fails
 has a sentence, and keeps no other from being tried.
 """
@@ -7,12 +9,14 @@ has a sentence, and keeps no other from being tried.
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from hearth.cli import liveness
 from hearth.cli.caller import Caller
+from hearth.clients.finding import Found
+from hearth.clients.planning import Plan
 from hearth.errors import HearthError
 from hearth.paths import Places
 
@@ -35,6 +39,14 @@ class Trial(NamedTuple):
     server: str
     tools: int | None
     problem: str | None = None
+
+
+class LeftAlone(NamedTuple):
+    """An entry of a client that was not replaced, as its server failed the trial."""
+
+    found: Found
+    reason: str
+    server: str
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -87,3 +99,32 @@ def try_one(places: Places, server: str, command: Sequence[str]) -> Trial:
 def _state(places: Places, server: str) -> dict[str, Any]:
     upstreams = liveness.document(places).get("upstreams") or []
     return next((each for each in upstreams if each.get("name") == server), {})
+
+
+# --- entries that wait for it
+
+
+def newly_replaced(plans: Iterable[Plan], found: Iterable[Found]) -> list[tuple[Found, str]]:
+    """Return the entries that are about to give way to a bridge, each with its server; bridges are none of them."""
+    entries = {(each.table, each.name): each for each in found if each.bridge_to is None and not each.disabled}
+    pairs = [((plan.table, name), server) for plan in plans for name, server in plan.replace.items()]
+    return [(entries[key], server) for key, server in pairs if key in entries]
+
+
+def without_failed(
+    plans: Iterable[Plan], found: Iterable[Found], trials: Iterable[Trial]
+) -> tuple[list[Plan], list[LeftAlone]]:
+    """Return the plans without the entries whose server failed its trial, and those entries with the reason."""
+    plans = list(plans)
+    failed = {each.server: each.problem for each in trials if each.problem}
+    left = [
+        LeftAlone(entry, f"no answer through Hearth: {failed[server]}", server)
+        for entry, server in newly_replaced(plans, found)
+        if server in failed
+    ]
+    keys = {(each.found.table, each.found.name) for each in left}
+    kept = [
+        plan._replace(replace={name: to for name, to in plan.replace.items() if (plan.table, name) not in keys})
+        for plan in plans
+    ]
+    return kept, left

@@ -21,6 +21,8 @@ from hearth.mcp.packages import base
 
 # The variables in a file that an entry names, or a sentence on why there are none.
 EnvFile = Callable[[str], Mapping[str, str] | str]
+# The full path of a command, from its PATH and its folder where the entry sets them; None if there is no such program.
+Program = Callable[[str, str | None, str | None], str | None]
 
 # Which of a client's settings is which of Hearth's, and how many of them make a second.
 _TIMEOUTS: dict[str, dict[str, tuple[str, float]]] = {
@@ -59,17 +61,18 @@ class Draft(NamedTuple):
         return self.reason != isolation.OF_A_PROJECT and self.mode != isolation.SHARED
 
 
-def draft(found: Found, surroundings: Surroundings, env_file: EnvFile) -> Draft:
+def draft(found: Found, surroundings: Surroundings, env_file: EnvFile, program: Program) -> Draft:
     """Read an entry. Raises Unusable if it has to stay where it is."""
-    return _Drafting(found, surroundings, env_file).draft()
+    return _Drafting(found, surroundings, env_file, program).draft()
 
 
 class _Drafting:
     """Reads one entry."""
 
-    def __init__(self, found: Found, surroundings: Surroundings, env_file: EnvFile) -> None:
+    def __init__(self, found: Found, surroundings: Surroundings, env_file: EnvFile, program: Program) -> None:
         self._found = found
         self._env_file = env_file
+        self._program = program
         self._reader = Reader(found.table, surroundings)
         self._syntax = SYNTAXES.get(found.table.client, Syntax())
         if found.table.client == "file":
@@ -86,7 +89,17 @@ class _Drafting:
         parts = self._of_command(entry) if entry.get("command") else self._of_url(entry)
         mode, reason = _isolation(parts, self._found.table.folder is not None)
         notes = [*self._notes, *self._reader.notes, *map(_unset, dict.fromkeys(self._reader.unset))]
-        return Draft(self._found, parts, entry.get("transport"), self._timeouts(), mode, reason, notes)
+        # The isolation follows from the command as written: a relative one depends on its folder.
+        return Draft(self._found, self._resolved(parts), entry.get("transport"), self._timeouts(), mode, reason, notes)
+
+    def _resolved(self, parts: Parts) -> Parts:
+        """Return the parts with the command's full path, as the daemon may have another PATH than the client."""
+        command = plain(parts.command or ())
+        if not command:
+            return parts
+        search_path, folder = plain(parts.env.get("PATH", ())), plain(parts.cwd or ())
+        path = self._program(command, search_path or None, folder or None)
+        return parts if path is None else parts._replace(command=(path,))
 
     def _of_command(self, entry: Mapping[str, Any]) -> Parts:
         args = [self._text(value, f"args {number}") for number, value in enumerate(entry.get("args") or [])]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hearth.clients import meaning, names
-from hearth.clients.drafting import Draft, EnvFile, draft
+from hearth.clients.drafting import Draft, EnvFile, Program, draft
 from hearth.clients.finding import Found
 from hearth.clients.known import parts_of
 from hearth.clients.meaning import Parts
@@ -92,6 +92,7 @@ class Known(NamedTuple):
     # Where a program is on PATH.
     which: Callable[[str], str | None]
     env_file: EnvFile
+    program: Program
 
 
 def plan(found: Iterable[Found], surroundings: Surroundings, known: Known, with_disabled: bool = False) -> Plan:
@@ -123,7 +124,7 @@ class _Planning:
             self._left.append(Left(found, "is disabled there; --disabled takes it all the same"))
             return None
         try:
-            return draft(found, self._around, self._known.env_file)
+            return draft(found, self._around, self._known.env_file, self._known.program)
         except Unusable as exc:
             self._left.append(Left(found, str(exc)))
             return None

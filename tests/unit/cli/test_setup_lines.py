@@ -8,6 +8,7 @@ from hearth.cli.gathering import Gathered
 from hearth.cli.setup_plan import Service, Setup
 from hearth.cli.trial import Trial
 from hearth.clients.linking import Change, Outcome
+from hearth.clients.planning import Plan
 from hearth.host.written_files import Outcome as Units
 from hearth.host.written_files import Plan as UnitPlan
 from hearth.paths import Places
@@ -59,24 +60,52 @@ def test_nothing_is_left_to_do_only_when_nothing_would_change() -> None:
 
 
 def test_a_server_that_failed_is_said_with_what_to_do() -> None:
-    said = setup_lines.trial_lines(
-        [
-            Trial("time", 1),
-            Trial("a", None, "its command 'x' was not found on the daemon's PATH"),
-            Trial("b", None, "!"),
-        ],
-        200,
-        {"b"},
-    )
-    assert said[:2] == ["Tried as a client would:", "  time  1 tool"]
-    assert said[2].startswith("  a: its command")
-    assert "`hearth setup` again" in said[3]
-    assert "`hearth logs b`" in said[5]
-    far = setup_lines.trial_lines([Trial("far", None, "!")], 200, set())
-    assert far[2:] == ["    `hearth call far` tries it again."]
+    alone = setup(Service(None))
+
+    def said(*trials: Trial, logged: tuple[str, ...] = ()) -> list[str]:
+        return setup_lines.trial_lines(alone, list(trials), 200, logged)
+
+    missing = Trial("a", None, "its command 'x' was not found on the daemon's PATH")
+    several = said(Trial("time", 1), missing, Trial("b", None, "!"), logged=("b",))
+    assert several[:2] == ["Tried as a client would:", "  time  1 tool"]
+    assert several[2].startswith("  a: its command")
+    assert "`hearth setup` again" in several[3]
+    assert "`hearth logs b`" in several[5]
+    assert said(Trial("far", None, "!"))[2:] == ["    `hearth call far` tries it again."]
     wants = Trial("c", None, "log in first: `hearth auth login c`")
-    assert setup_lines.trial_lines([wants], 200, set())[1:] == ["  c: log in first: `hearth auth login c`"]
-    assert setup_lines.trial_lines([], 200, set()) == []
+    assert said(wants)[1:] == ["  c: log in first: `hearth auth login c`"]
+    assert said() == []
+
+
+def test_the_summary_counts_what_was_moved_and_what_was_left_with_each_reason() -> None:
+    gone, same = found("gone", {"command": "gone"}), found("gone", {"command": "gone"}, "cursor")
+    off = found("off", {"command": "uvx", "disabled": True})
+    entries = [TIME, gone, same, off]
+    tables = {each.table: [found for found in entries if found.table == each.table] for each in entries}
+    plans = [Plan(table, {each.name: each.name for each in mine}, False, []) for table, mine in tables.items()]
+    trials = [Trial("time", 1), Trial("gone", None, "it\x1b ended with code 3")]
+    kept, failed = trial.without_failed(plans, entries, trials)
+    assert [plan.replace for plan in kept] == [{"time": "time", "off": "off"}, {}]
+    outcome = Outcome(TIME.table, [Change("time", "{}", "{}", {}, {})], [])
+    finished = Setup(
+        Gathered(list(tables), entries, []), Shell().plan(*entries), Service(None), Links(kept, [outcome], []), failed
+    )
+    assert setup_lines.trial_lines(finished, trials, 200, {"gone"}) == ["Tried as a client would:", "  time  1 tool"]
+    assert setup_lines.summary_lines(finished, trials, {"gone"}) == [
+        "1 entry moved to Hearth, 3 left as they were:",
+        "  off (Claude Code): is disabled there; --disabled takes it all the same",
+        "  gone (Claude Code), gone (Cursor): no answer through Hearth: it\ufffd ended with code 3",
+        "    `hearth logs gone` has what it said; `hearth call gone` tries it again.",
+    ]
+    document = setup_lines.as_document(finished, Places(), trials, [], done=True)
+    assert [each["name"] for each in document["moved"]] == ["time"]
+    assert [each["name"] for each in document["left"]] == ["off", "gone", "gone"]
+
+
+def test_a_bridge_is_written_again_whatever_its_server_says() -> None:
+    bridge = found("time", {"command": "hearth", "args": ["bridge", "--server", "time"]})
+    plan = Plan(bridge.table, {"time": "time"}, False, [])
+    assert trial.without_failed([plan], [bridge], [Trial("time", None, "!")]) == ([plan], [])
 
 
 def test_a_trial_has_only_what_clients_hand_on() -> None:

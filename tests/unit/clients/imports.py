@@ -41,8 +41,15 @@ class Shell:
         self.servers: dict[str, ServerSpec] = {}
         self.secrets: dict[str, str] = {}
         self.imported: dict[str, str] = {}
+        self.programs = dict(PROGRAMS)
         self.files: dict[str, Mapping[str, str] | str] = {}
         self.answer: Any = nobody
+
+    def _program(self, command: str, search_path: str | None, folder: str | None) -> str | None:
+        if "/" in command:
+            path = command if command.startswith("/") else f"{folder}/{command.removeprefix('./')}"
+            return path if path in self.programs.values() else None
+        return self.programs.get(command) if search_path is None else self.programs.get(f"{search_path}/{command}")
 
     def plan(self, *entries: Found, with_disabled: bool = False) -> importing.Plan:
         """The plan; what it would put into the config is right."""
@@ -50,8 +57,9 @@ class Shell:
             self.servers,
             self.secrets.get,
             lambda each: self.imported.get(each.name),
-            lambda name: PROGRAMS.get(name) or (name if name in PROGRAMS.values() else None),
+            lambda name: self.programs.get(name) or (name if name in self.programs.values() else None),
             lambda path: self.files.get(path, f"{path} does not exist"),
+            self._program,
         )
         around = Surroundings(self.environ, "/home/me", self.answer)
         made = importing.plan(entries, around, known, with_disabled)

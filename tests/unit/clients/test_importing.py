@@ -7,6 +7,8 @@ from hearth.config import ServerSpec
 from unit.clients.imports import FOLDER, Shell, entry, found, plan, read
 
 TIME = {"command": "uvx", "args": ["mcp-server-time"]}
+# The same as imported: with the program's full path.
+IMPORTED_TIME = {**TIME, "command": "/usr/bin/uvx"}
 GITHUB = {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-github"], "env": {"LOG": "info"}}
 
 
@@ -25,7 +27,7 @@ def test_a_server_that_several_clients_have_is_one() -> None:
     made = plan(found("time", TIME), found("time", TIME, "codex"), found("clock", TIME, "gemini"))
     assert names(made) == ["time"]
     assert links(made) == {("claude-code", "time"): "time", ("codex", "time"): "time", ("gemini", "clock"): "time"}
-    assert made.servers[0].entry == TIME
+    assert made.servers[0].entry == IMPORTED_TIME
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,7 @@ def test_a_literal_token_and_a_variable_with_the_same_value_are_one_server() -> 
 def test_one_of_a_project_that_depends_on_no_folder_is_the_same_as_the_users() -> None:
     made = plan(found("t", TIME, "cursor", FOLDER), found("time", TIME))
     assert links(made) == {("claude-code", "time"): "time", ("cursor", "t"): "time"}
-    assert entry(made) == TIME
+    assert entry(made) == IMPORTED_TIME
 
 
 def test_one_of_a_project_that_works_on_its_files_is_its_own() -> None:
@@ -244,13 +246,13 @@ def test_who_shares_a_server_is_said_with_its_reason(raw: dict[str, object], mod
 
 def test_a_projects_server_runs_in_its_folder_for_each_workspace() -> None:
     (server,) = plan(found("time", TIME, "claude-code", FOLDER)).servers
-    assert server.entry == {**TIME, "cwd": FOLDER, "isolation": "workspace"}
+    assert server.entry == {**IMPORTED_TIME, "cwd": FOLDER, "isolation": "workspace"}
     assert "project" in server.reason
 
 
 def test_a_browser_of_a_project_is_still_for_one_session() -> None:
     raw = {"command": "npx", "args": ["@playwright/mcp"]}
-    assert entry(plan(found("b", raw, "cursor", FOLDER))) == {**raw, "cwd": FOLDER}
+    assert entry(plan(found("b", raw, "cursor", FOLDER))) == {**raw, "command": "/usr/bin/npx", "cwd": FOLDER}
 
 
 @pytest.mark.parametrize(
@@ -292,7 +294,7 @@ def test_of_a_clients_patience_what_goes_beyond_hearths_is_taken(
     client: str, raw: dict[str, object], expected: dict[str, float]
 ) -> None:
     base = {"command": ["uvx", "x"]} if client == "opencode" else {"command": "uvx", "args": ["x"]}
-    assert entry(plan(found("x", {**base, **raw}, client))) == {"command": "uvx", "args": ["x"], **expected}
+    assert entry(plan(found("x", {**base, **raw}, client))) == {"command": "/usr/bin/uvx", "args": ["x"], **expected}
 
 
 def test_the_most_patient_client_of_a_merged_server_counts() -> None:
@@ -313,6 +315,37 @@ def test_a_program_that_is_not_on_the_path_is_said() -> None:
     for command in ("npx", "/usr/bin/npx", "./x"):
         (server,) = plan(found("x", {"command": command})).servers
         assert server.notes == []
+
+
+# --- where its program is
+
+
+def test_a_command_is_imported_with_the_full_path_that_the_client_finds() -> None:
+    shell = Shell()
+    shell.programs["weather"] = "/home/me/app/node_modules/.bin/weather"
+    assert entry(shell.plan(found("w", {"command": "weather"}))) == {"command": shell.programs["weather"]}
+
+
+def test_a_path_among_the_entrys_variables_is_the_one_that_is_searched() -> None:
+    shell = Shell()
+    shell.programs["/opt/tools/npx"] = "/opt/tools/npx"
+    made = entry(shell.plan(found("x", {"command": "npx", "env": {"PATH": "/opt/tools"}})))
+    assert made["command"] == "/opt/tools/npx"
+
+
+def test_a_relative_command_is_found_in_its_folder_and_still_runs_once_per_folder() -> None:
+    shell = Shell()
+    shell.programs["serve"] = f"{FOLDER}/bin/serve"
+    entries = (found("s", {"command": "./bin/serve"}, "cursor", FOLDER),)
+    made = shell.plan(*entries)
+    assert entry(made) == {"command": f"{FOLDER}/bin/serve", "cwd": FOLDER, "isolation": "workspace"}
+    shell.adopt(made)
+    assert shell.plan(*entries).servers == []
+
+
+@pytest.mark.parametrize("command", ["gone", "./bin/gone", "/opt/gone", "${workspaceFolder}/serve"])
+def test_a_command_that_is_not_found_is_imported_as_it_is_written(command: str) -> None:
+    assert entry(plan(found("x", {"command": command}, "cursor")))["command"] == command
 
 
 def test_numbers_and_flags_among_variables_are_texts() -> None:

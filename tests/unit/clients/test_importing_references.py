@@ -202,7 +202,7 @@ def test_an_input_is_asked_for() -> None:
     shell.answer = answer
     raw = {"command": "uvx", "args": ["${input:region}"], "env": {"T": "x ${input:github-token}"}}
     made = shell.plan(found("github", raw, "vscode"))
-    assert entry(made) == {"command": "uvx", "args": ["eu"], "env": {"T": "x ${keyring:github-token}"}}
+    assert entry(made) == {"command": "/usr/bin/uvx", "args": ["eu"], "env": {"T": "x ${keyring:github-token}"}}
 
 
 def test_an_answer_that_is_no_password_but_looks_like_a_secret_is_stored() -> None:

@@ -74,7 +74,7 @@ def test_a_token_is_known_by_its_shape_wherever_it_stands(token: str) -> None:
     (name,) = values(made)
     reference = f"${{keyring:{name}}}"
     expected = ["--x", reference, f"--y={reference}", f"z {reference} z"]
-    assert entry(made) == {"command": "uvx", "args": expected, "env": {"PLAIN": reference}}
+    assert entry(made) == {"command": "/usr/bin/uvx", "args": expected, "env": {"PLAIN": reference}}
     assert_hidden(made, token)
 
 
