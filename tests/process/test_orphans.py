@@ -103,6 +103,29 @@ def test_a_daemon_whose_watcher_is_killed_goes_out_in_order(scratch: Scratch) ->
     assert not scratch.registry.exists()
 
 
+@pytest.mark.quick
+def test_after_the_watcher_alone_is_killed_every_descendant_is_gone(scratch: Scratch, family: Family) -> None:
+    scratch.configure({family.name: family.entry})
+    daemon = scratch.start()
+    served(scratch, family)
+    pid = daemon.pid
+    daemon.process.kill()
+    assert family.is_over(BOUND_SECONDS)
+    until(lambda: is_gone(pid), "the daemon is gone")
+    assert not scratch.registry.exists()
+
+
+@pytest.mark.quick
+def test_the_daemon_reaps_the_orphans_of_its_servers(scratch: Scratch, family: Family) -> None:
+    scratch.configure({family.name: family.entry}, heartbeat_interval=0.1)
+    daemon = scratch.start()
+    _, escaped, *_ = family.pids(served(scratch, family))
+    parent = Path(f"/proc/{escaped}/stat").read_text().rpartition(")")[2].split()[1]
+    assert int(parent) == daemon.pid
+    os.kill(escaped, signal.SIGKILL)
+    until(lambda: not os.path.exists(f"/proc/{escaped}"), "the orphan is reaped")
+
+
 def test_a_server_that_is_reloaded_away_takes_its_group_and_the_rest_goes_with_the_daemon(
     scratch: Scratch, family: Family
 ) -> None:

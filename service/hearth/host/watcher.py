@@ -6,7 +6,11 @@ daemon ends, however it ends, the watcher kills what is left, child by child, un
 It need not be told of process groups: a process group ends where somebody calls setsid, descent does not.
 PDEATHSIG in its place would not do: it does not reach grandchildren. It is for the other direction: should the watcher
 be killed, whose pid is the one that others know, the daemon is told to end as by SIGTERM, and ends its servers. (It
-fires when the forking *thread* ends: the watcher has one only.) What has left a server's group by then stays behind.
+fires when the forking *thread* ends: the watcher has one only.)
+
+The daemon is a child subreaper too, so that the orphans of its servers become its own children and not the watcher's.
+The daemon reaps those that end while it serves, and kills the rest when it ends: `Orphans`. Therefore killing the
+watcher alone leaves no process behind.
 
 A process that leaves on purpose through another manager (systemd-run, at, a container), or that has become another
 user's (sudo), is out of reach.
@@ -15,13 +19,18 @@ user's (sudo), is out of reach.
 import os
 import signal
 import sys
+import time
 from typing import NoReturn
+
+from hearth.host import processes
 
 assert sys.platform == "linux", "imported on Linux only"
 
 # prctl(2): PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER.
 _SET_PDEATHSIG = 1
 _SET_CHILD_SUBREAPER = 36
+# The least time between two looks at zombies. The daemon waits for its own children within one turn of the loop.
+_REAP_SECONDS = 1.0
 # A terminal sends the quit (Ctrl-\) to both: the watcher has to outlive that, too.
 _FORWARDED = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGQUIT")
 
@@ -38,12 +47,54 @@ def fork_watched() -> bool:
         os.close(ready)
         _watch(child, told)
     os.close(told)
+    _become_subreaper()
     _end_with(watcher)
     # The upstreams must not be started before the watcher can inherit them.
     try:
         return os.read(ready, 1) == b"1"
     finally:
         os.close(ready)
+
+
+class Orphans:
+    """Descendants of servers that the kernel made children of the daemon."""
+
+    def __init__(self) -> None:
+        self._looked_at = time.monotonic()
+        # Pid and start time of each zombie that the last look found.
+        self._zombies: set[tuple[int, int]] = set()
+
+    def reap(self) -> None:
+        """Reap every zombie that two looks in a row have found.
+
+        A zombie that is found once may be a child that the daemon itself is about to wait for.
+        """
+        now = time.monotonic()
+        if now - self._looked_at < _REAP_SECONDS:
+            return
+        self._looked_at = now
+        zombies = _zombies()
+        for pid, _ in zombies & self._zombies:
+            try:
+                os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                pass
+        self._zombies = zombies
+
+    def end(self) -> None:
+        """Kill and reap every child of this process, and their descendants."""
+        _kill_the_rest()
+
+
+def _zombies() -> set[tuple[int, int]]:
+    try:
+        # A single system call while there is no zombie, which is nearly always.
+        if os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            return set()
+    except ChildProcessError:
+        return set()
+    found = ((pid, processes.start_time(pid)) for pid in _children())
+    return {(pid, since) for pid, since in found if since is not None and not processes.is_alive(pid, since)}
 
 
 def _become_subreaper() -> bool:

@@ -322,6 +322,8 @@ class Daemon:
         self._notice_replacement()
         self._consider_idleness()
         self._status_line.news()
+        if self._start.orphans:
+            self._start.orphans.reap()
         period = self._settings.heartbeat_interval
         if self._settings.idle_timeout:
             period = min(period, max(self._settings.idle_timeout / 4, 0.05))

@@ -31,6 +31,16 @@ class Nursery(Protocol):
         """End it."""
 
 
+class Orphans(Protocol):
+    """Descendants of servers that became children of the daemon. Only Linux has them: see `host.watcher`."""
+
+    def reap(self) -> None:
+        """Reap those that have ended."""
+
+    def end(self) -> None:
+        """Kill and reap all."""
+
+
 class Options:
     """The command line of `python -m hearth.server`, which is not typed by people: see `hearth serve --help`."""
 
@@ -39,6 +49,8 @@ class Options:
         self.config = os.environ.get("HEARTH_CONFIG") or None
         self.detach = False
         self.delegated = False
+        # The daemon has a watcher already: it was executed again.
+        self.watched = False
         self.ready_fd = -1
         # Where HTTP is served over TCP besides, as HOST:PORT.
         self.http: str | None = None
@@ -55,6 +67,9 @@ class Options:
                 continue
             if name == "--delegated":
                 self.delegated = True
+                continue
+            if name == "--watched":
+                self.watched = True
                 continue
             if name == "--allow-remote":
                 self.allow_remote = True
@@ -84,7 +99,12 @@ class Options:
         """The command line for an exec of this daemon, which is detached and has reported by then."""
         which = ["--profile", self.profile] if self.config is None else ["--config", self.config]
         http = [] if self.http is None else ["--http", self.http]
-        flags = {"--delegated": self.delegated, "--allow-remote": self.allow_remote, "--aloud": self.aloud}
+        flags = {
+            "--delegated": self.delegated,
+            "--watched": self.watched,
+            "--allow-remote": self.allow_remote,
+            "--aloud": self.aloud,
+        }
         return [*which, *http, *(flag for flag, is_set in flags.items() if is_set)]
 
 
@@ -130,6 +150,8 @@ class Start:
         self.notifier = systemd.Notifier()
         # None where the service manager has handed none over.
         self.nursery: Nursery | None = None
+        # None where a service manager or another system ends what servers leave behind.
+        self.orphans: Orphans | None = None
         self._listener = listener
         self._ready_fd = ready_fd
         # HOST:PORT, where a person has asked for a port, and whether others may reach it.
@@ -220,7 +242,8 @@ def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
     if listener is None and sys.platform == "linux":
         from hearth.host.watcher import fork_watched
 
-        if not fork_watched():
+        options.watched = fork_watched()
+        if not options.watched:
             say(
                 "hearth: warning: no watcher could be set up (prctl): processes that the MCP servers leave behind may"
                 " outlive the daemon"
@@ -235,7 +258,14 @@ def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
         from hearth.host import nursery
 
         start.nursery = nursery.start()
-    return _run(start)
+    if options.watched and sys.platform == "linux":
+        from hearth.host.watcher import Orphans as Inherited
+
+        start.orphans = Inherited()
+    code = _run(start)
+    if start.orphans:
+        start.orphans.end()
+    return code
 
 
 def _streams() -> "Streams":

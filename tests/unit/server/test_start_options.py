@@ -49,6 +49,11 @@ def test_an_exec_gets_the_same_daemon_and_neither_detaches_nor_reports_again(wor
     assert (options.detach, options.ready_fd) == (False, -1)
 
 
+def test_an_exec_is_told_that_the_daemon_has_a_watcher() -> None:
+    assert not Options(Options([]).again()).watched
+    assert Options(Options(["--watched"]).again()).watched
+
+
 def test_the_starter_is_told_once() -> None:
     reading, writing = os.pipe()
     start = Start(Places(), None, writing, [])
