@@ -66,6 +66,9 @@ class TooLarge(WireError):
 class MessageError(WireError):
     """A line that is not a JSON-RPC message. `id` is its raw id, when there was one to find; `asks`: of a request."""
 
+    # The beginning of the offending line, where a decoder of lines found it; for logs only.
+    line = b""
+
     def __init__(self, message: str, rpc_code: int = -32600, id: bytes | None = None, asks: bool = False) -> None:
         super().__init__(message)
         self.rpc_code = rpc_code

@@ -107,7 +107,8 @@ def test_a_server_that_keeps_failing_is_given_up_until_the_config_is_reloaded(sc
     assert len(starts.read_text().split()) == RESTART_LIMIT
     assert "was given up after 6 failures in a row" in refusals[-1]
     assert "died at the start" in refusals[-1]
-    assert scratch.upstream("dying")["state"] == "given up"
+    found = scratch.upstream("dying")
+    assert (found["state"], found["givenUp"]) == ("failed", True)
     with closing(scratch.control()) as control:
         control.control("reload")
     assert "could not be started" in client.call("dying__echo")["error"]["message"]

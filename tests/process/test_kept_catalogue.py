@@ -54,7 +54,9 @@ def troupe(scratch: Scratch) -> Troupe:
 
 
 def running(scratch: Scratch) -> list[str]:
-    return [item["name"] for item in scratch.status()["upstreams"] if item["state"] != "stopped"]
+    """The servers that this daemon has tried; one that failed under a former daemon is `failed` without that."""
+    tried = [item for item in scratch.status()["upstreams"] if item["instances"]]
+    return [item["name"] for item in tried if item["state"] != "stopped"]
 
 
 def wait_for_tools(client: Client, wanted: set[str]) -> None:

@@ -1,7 +1,7 @@
 """The status document as text. Pure: a document in, lines out; nothing in it is trusted to be there."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -18,6 +18,7 @@ def status_lines(document: Document, width: int) -> list[str]:
             f"hearth is not running ({_whose(document)}). {document.get('lights', '')}".rstrip(),
             f"  socket  {document.get('endpoint')}",
             f"  config  {document.get('configPath')}",
+            *failure_lines(document.get("upstreams") or []),
         ]
     sessions = document.get("sessions") or []
     lines = [_headline(document), *_facts(document)]
@@ -95,17 +96,24 @@ def upstream_lines(upstreams: list[Document], width: int) -> list[str]:
         for each in upstreams
     ]
     lines = columns(("SERVER", "STATE", "ERA", "ISOLATION", "PIDS", "TOOLS", "RESTARTS"), rows, width)
-    lines += [clean(_error_sentence(each)) for each in upstreams if each.get("error")]
-    return lines + [
-        clean(_changed_sentence(each)) for each in upstreams if each.get("changedTools") or each.get("pinError")
-    ]
+    return (
+        lines
+        + failure_lines(upstreams)
+        + [clean(_changed_sentence(each)) for each in upstreams if each.get("changedTools") or each.get("pinError")]
+    )
+
+
+def failure_lines(upstreams: Sequence[Document]) -> list[str]:
+    """Return one line for each server that has failed: its name and the cause."""
+    return [clean(_error_sentence(each)) for each in upstreams if each.get("error")]
 
 
 def _error_sentence(upstream: Document) -> str:
     waits = [each.get("retrySeconds") for each in upstream.get("instances") or []]
     pauses = [float(seconds) for seconds in waits if isinstance(seconds, int | float) and seconds]
     again = f" (not tried again for {duration(max(pauses))}, or until `hearth reload`)" if pauses else ""
-    return f"{upstream.get('name')}: {upstream['error']}{again}"
+    has_failed = " failed" if upstream.get("state") == "failed" else ""
+    return f"{upstream.get('name')}{has_failed}: {upstream['error']}{again}"
 
 
 def _changed_sentence(upstream: Document) -> str:
@@ -172,6 +180,7 @@ def _since(connected_at: object, now: float) -> str:
 
 def sessions_text(document: Document, width: int) -> list[str]:
     """What `hearth sessions` prints."""
+    failures = failure_lines([each for each in document.get("upstreams") or [] if each.get("state") == "failed"])
     if not document.get("running"):
-        return [f"hearth is not running, so nobody is attached. {document.get('lights', '')}".rstrip()]
-    return session_lines(document.get("sessions") or [], time.time(), width)
+        return [f"hearth is not running, so nobody is attached. {document.get('lights', '')}".rstrip(), *failures]
+    return session_lines(document.get("sessions") or [], time.time(), width) + failures

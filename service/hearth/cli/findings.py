@@ -8,6 +8,11 @@ State = Literal["ok", "note", "broken"]
 Deed = Literal["close", "rotate", "forget", "sweep", "compile", "install", "start", "reload", "repoint"]
 
 
+# A server's entry, as it is written; and a server that was tried: the second follows from the first.
+_OF_ENTRIES = frozenset({"servers.reference", "servers.program", "servers.path", "servers.folder", "servers.file"})
+_OF_FAILURES = frozenset({"servers.failed", "servers.given_up", "servers.variable"})
+
+
 class Mend(NamedTuple):
     """What is safe to do about a finding: which deed, and to what. Two findings may want the same one."""
 
@@ -38,6 +43,12 @@ class Finding(NamedTuple):
 def is_well(findings: Sequence[Finding]) -> bool:
     """Whether nothing is broken."""
     return all(finding.state != "broken" for finding in findings)
+
+
+def without_consequences(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings without the failure of a server whose entry in the config is found broken itself."""
+    entries = {finding.subject for finding in findings if finding.id in _OF_ENTRIES and finding.state == "broken"}
+    return [each for each in findings if not (each.id in _OF_FAILURES and each.subject in entries)]
 
 
 def mends(findings: Sequence[Finding]) -> dict[Mend, list[Finding]]:

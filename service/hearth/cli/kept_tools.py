@@ -10,7 +10,7 @@ from hearth import config
 from hearth.mcp import tool_listing
 from hearth.mcp.offering import Offering
 from hearth.paths import Places
-from hearth.upstreams.kept import Kept
+from hearth.upstreams.kept import Kept, Memory
 from hearth.upstreams.learned import Learned
 from hearth.upstreams.pins import Pins
 
@@ -25,12 +25,18 @@ def document(places: Places, query: str, server: str | None, limit: int) -> dict
     return found
 
 
+def memories(places: Places, specs: Iterable[config.ServerSpec]) -> Iterator[tuple[config.ServerSpec, Memory]]:
+    """Yield what daemons before have noted of each server."""
+    kept = Kept(places.catalogue, Learned(places.learned).fingerprints, os.environ)
+    for spec in specs:
+        yield spec, kept.recall(spec)
+
+
 def offerings(places: Places, specs: Iterable[config.ServerSpec]) -> Iterator[tuple[str, Offering | None]]:
     """What each server offered when it last ran, without what is withheld; None where nothing is kept."""
-    kept = Kept(places.catalogue, Learned(places.learned).fingerprints, os.environ)
     pins = Pins(places.pins)
-    for spec in specs:
-        offered = next(iter(kept.recall(spec).offerings.values()), None)
+    for spec, memory in memories(places, specs):
+        offered = next(iter(memory.offerings.values()), None)
         if offered and spec.pin:
             offered = offered.without_tools(pins.withheld(spec.name, offered))
         yield spec.name, offered

@@ -4,7 +4,7 @@ import json
 
 import click
 
-from hearth.cli import describe, liveness, terminal
+from hearth.cli import describe, liveness, server_states, terminal
 from hearth.cli.target import with_places
 from hearth.paths import Places
 
@@ -23,7 +23,7 @@ def status(places: Places, as_json: bool) -> None:
       hearth status
       hearth status --json | jq .pid
     """
-    document = liveness.document(places)
+    document = server_states.complete(places, liveness.document(places))
     if as_json:
         click.echo(json.dumps(document, indent=2))
     else:

@@ -6,8 +6,8 @@ Nothing is trusted to be there: the daemon may be of another version.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hearth.cli.describe import eras
-from hearth.cli.table import clean, columns, duration
+from hearth.cli.describe import eras, failure_lines
+from hearth.cli.table import columns, duration
 
 Document = Mapping[str, Any]
 
@@ -26,9 +26,7 @@ def lines(upstreams: Sequence[Document], now: float, width: int, with_instances:
         rows.append(_row(each, str(each.get("name")), _sum(instances, "sessions"), _sum(instances, "inFlight"), now))
         if with_instances:
             rows += [_instance_row(instance, now) for instance in instances]
-    return columns(HEADERS, rows, width) + [
-        clean(f"{each.get('name')}: {each['error']}") for each in upstreams if each.get("error")
-    ]
+    return columns(HEADERS, rows, width) + failure_lines(upstreams)
 
 
 def _row(each: Document, name: str, sessions: int, in_flight: int, now: float) -> list[str]:

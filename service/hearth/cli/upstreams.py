@@ -2,21 +2,12 @@
 
 import json
 import time
-from typing import Any
 
 import click
 
-from hearth.cli import documents, kept_tools, liveness, server_names, terminal, upstream_lines
+from hearth.cli import documents, liveness, server_names, server_states, terminal, upstream_lines
 from hearth.cli.target import with_places
-from hearth.errors import ConfigError
-from hearth.mcp.offering import TOOLS
 from hearth.paths import Places
-
-# A server that nothing runs of, as the status document would have it.
-_IDLE: dict[str, Any] = {
-    "era": None, "pids": [], "tools": None, "error": None, "restarts": None, "calls": None, "errors": None,
-    "p50Ms": None, "p95Ms": None, "memoryBytes": None, "instances": [],
-}  # fmt: skip
 
 
 @click.command(short_help="List the MCP servers with their figures.")
@@ -60,7 +51,7 @@ def ls(places: Places, names: tuple[str, ...], as_json: bool) -> None:
 
 def _list(places: Places, names: tuple[str, ...], as_json: bool) -> None:
     document = liveness.document(places)
-    found = _upstreams(places, document)
+    found = server_states.described(places, document)
     server_names.check(names, (each["name"] for each in found), str(document.get("configPath")))
     chosen = [each for each in found if not names or each["name"] in names]
     if as_json:
@@ -74,23 +65,3 @@ def _list(places: Places, names: tuple[str, ...], as_json: bool) -> None:
         click.echo("\n".join(upstream_lines.lines(chosen, time.time(), terminal.width(), bool(names))))
     else:
         click.echo("No MCP server is configured: `hearth add NAME -- COMMAND` adds one.")
-
-
-def _upstreams(places: Places, document: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the daemon tells; of what it does not serve, what the config says."""
-    told: list[dict[str, Any]] = list(document.get("upstreams") or [])
-    known = {each.get("name") for each in told}
-    try:
-        configured = server_names.configured(places)
-    except ConfigError:
-        configured = {}
-    running = bool(document.get("running")) and not document.get("degraded")
-    kept = {} if running else dict(kept_tools.offerings(places, configured.values()))
-    for name, spec in configured.items():
-        if name in known or (running and not spec.disabled):
-            # In the file, and not taken up yet: the daemon's own word counts.
-            continue
-        state = "disabled" if spec.disabled else "stopped"
-        known_of = {"era": offering.era, "tools": len(offering.lists[TOOLS])} if (offering := kept.get(name)) else {}
-        told.append({"name": name, "state": state, "isolation": spec.isolation, **_IDLE, **known_of})
-    return told

@@ -34,7 +34,7 @@ from hearth.upstreams.learned import Learned
 from hearth.upstreams.pins import Pins
 from hearth.upstreams.process import EOF_GRACE_SECONDS, TERM_GRACE_SECONDS
 from hearth.upstreams.server import Server
-from hearth.upstreams.supervision import READY
+from hearth.upstreams.supervision import FAILED, READY
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
 
@@ -245,6 +245,7 @@ class Hub:
             raise Refused(
                 f"there is no server {name!r} in {self.config.path}; known: {', '.join(self.servers) or 'none'}"
             )
+        log.info("restart requested", extra={"upstream": name})
         ended = server.renew(self.config.drain_timeout)
         self._catalogue.changed()
         self._forwarding.spawn(self._light(server))
@@ -335,9 +336,19 @@ class Hub:
     def describe(self) -> dict[str, object]:
         """Sessions and servers for `hearth status --json`."""
         owner = self.sessions.owner
+        upstreams = [server.describe() for server in self.servers.values()]
+        failed = [{key: each[key] for key in ("name", "error")} for each in upstreams if each["state"] == FAILED]
+        sessions = [
+            {
+                **session.describe(),
+                "isOwner": session is owner,
+                "failed": [each for each in failed if session.server in (None, each["name"])],
+            }
+            for session in self.sessions
+        ]
         return {
             "owner": owner.id if owner else None,
-            "sessions": [{**session.describe(), "isOwner": session is owner} for session in self.sessions],
+            "sessions": sessions,
             "parked": len(self._parking),
-            "upstreams": [server.describe() for server in self.servers.values()],
+            "upstreams": upstreams,
         }

@@ -8,10 +8,10 @@ from hearth.mcp.offering import KINDS
 from hearth.upstreams.awaited_login import NEEDS_LOGIN
 from hearth.upstreams.figures import BOUNDS_SECONDS, Figures
 from hearth.upstreams.server import Server
-from hearth.upstreams.supervision import FAILED, GIVEN_UP, IDLE, PAUSED, READY, STARTING, STOPPED, STOPPING
+from hearth.upstreams.supervision import FAILED, IDLE, READY, STARTING, STOPPED, STOPPING
 
 # Every state that a server is said to be in.
-STATES = (STOPPED, IDLE, STARTING, READY, STOPPING, PAUSED, FAILED, GIVEN_UP, NEEDS_LOGIN)
+STATES = (STOPPED, IDLE, STARTING, READY, STOPPING, FAILED, NEEDS_LOGIN)
 
 
 class Durations(NamedTuple):

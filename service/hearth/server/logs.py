@@ -1,6 +1,7 @@
 """Where the daemon's log goes: to the journal with fields under systemd, to a rotating file otherwise.
 
-At the default level no record carries a payload, and at none a secret that a server was given.
+At the default level no record carries a payload, and at none a secret that a server was given. The first lines of a
+server's stdout that are not MCP are no payload: they are logged, cut and masked.
 """
 
 import logging

@@ -66,6 +66,9 @@ class Connection:
     # The process, and the last lines of its stderr, where there is one.
     pid = 0
     last_words: tuple[str, ...] = ()
+    # The first line on its stdout that was not MCP, cut and masked, and how many there were.
+    stray = ""
+    stray_lines = 0
     # What hides the secrets that the server was given.
     mask = NOTHING
     # Whether arguments may travel as headers, too.

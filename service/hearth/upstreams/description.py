@@ -3,16 +3,41 @@
 from collections.abc import Iterable
 
 from hearth.upstreams.instance import Instance
-from hearth.upstreams.supervision import FAILED, GIVEN_UP, IDLE, PAUSED, READY, STARTING, STOPPED, STOPPING
+from hearth.upstreams.supervision import FAILED, FAILING, GIVEN_UP, IDLE, READY, STARTING, STOPPED, STOPPING
 
 # What is said of a server with several instances: that of the first one that is found here.
-_BEST_FIRST = (READY, STARTING, STOPPING, IDLE, PAUSED, FAILED, GIVEN_UP)
+_BEST_FIRST = (READY, STARTING, STOPPING, IDLE, FAILED)
+# Of the cause of a failure, which is one line: a server's last words may be long.
+CAUSE_CHARACTERS = 500
 
 
 def best_state(instances: Iterable[Instance]) -> str:
-    """The best that can be said of several."""
-    states = {instance.state for instance in instances}
+    """Return the best state among several instances."""
+    states = {state_of(instance) for instance in instances}
     return next((state for state in _BEST_FIRST if state in states), STOPPED)
+
+
+def state_of(instance: Instance) -> str:
+    """Return the state to show: `failed` for every way of not working, a process that died included."""
+    has_died = instance.state == STOPPED and instance.error is not None
+    return FAILED if has_died or instance.state in FAILING else instance.state
+
+
+def cause(name: str, error: str | None) -> str | None:
+    """Return an error as one line, without the server's name, which stands beside it."""
+    if error is None:
+        return None
+    text = " ".join(error.split())
+    prefixes = (f"server {name!r} could not be started: ", f"server {name!r}: ", f"server {name!r} ")
+    while prefix := next((each for each in prefixes if text.startswith(each)), ""):
+        text = text.removeprefix(prefix)
+    return text if len(text) <= CAUSE_CHARACTERS else f"{text[: CAUSE_CHARACTERS - 1]}…"
+
+
+def stray_output(instance: Instance) -> dict[str, object] | None:
+    """Describe the lines on its stdout that were not MCP."""
+    connection = instance.connection
+    return {"lines": connection.stray_lines, "first": connection.stray} if connection and connection.stray else None
 
 
 def of_instance(instance: Instance, place: str) -> dict[str, object]:
@@ -20,13 +45,15 @@ def of_instance(instance: Instance, place: str) -> dict[str, object]:
     return {
         "era": instance.era,
         "place": place or None,
-        "state": instance.state,
-        "error": instance.error,
+        "state": state_of(instance),
+        "error": cause(instance.name, instance.error),
+        "givenUp": instance.state == GIVEN_UP,
         "retrySeconds": round(instance.pause, 1) or None,
         "pids": instance.pids,
         "sessions": len(instance.holders),
         "inFlight": instance.in_flight,
         "restarts": instance.restarts,
+        "strayOutput": stray_output(instance),
         "startedAt": instance.started_at if instance.state == READY else None,
         **instance.figures.describe(),
     }

@@ -170,6 +170,8 @@ class Instance:
 
     def forgive(self) -> None:
         """What it did wrong is forgotten: it may have been mended."""
+        if self.state != READY:
+            self.error = None
         self._supervisor.tell(supervision.Forgiven(self.need()))
 
     async def _start(self) -> None:
@@ -329,6 +331,8 @@ class Instance:
     def perform(self, instruction: str) -> None:
         """Do what was decided."""
         if instruction == supervision.START:
+            if self.error:
+                log.info("starting again after a failure restarts=%d", self.restarts, extra={"upstream": self.name})
             self._starting = asyncio.create_task(self._start())
             self._starting.add_done_callback(self._start_ended)
         elif instruction == supervision.STOP:

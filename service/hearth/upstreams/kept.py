@@ -42,6 +42,8 @@ class Memory(NamedTuple):
     offerings: Mapping[bytes, Offering]
     failed_at: float = 0.0
     late_at: float = 0.0
+    # Why it did not work when it was last used, in one line; empty where it worked, or was not tried since.
+    failure: str = ""
 
     @property
     def has_failed(self) -> bool:
@@ -125,7 +127,9 @@ class Kept:
         for raw in values.elements(fields["offerings"]):
             entry = json.split(raw)
             offerings[(values.text(entry["clients"]) or "").encode()] = written_offering.read(name, entry["offering"])
-        return Memory(offerings, float(json.loads(fields["failedAt"])), float(json.loads(fields["lateAt"])))
+        failure = values.text(fields["failure"]) if "failure" in fields else None
+        failed_at, late_at = (float(json.loads(fields[key])) for key in ("failedAt", "lateAt"))
+        return Memory(offerings, failed_at, late_at, failure or "")
 
     def _prune(self) -> None:
         with os.scandir(self.folder) as found:
@@ -156,6 +160,7 @@ def _document(name: str, memory: Memory) -> bytes:
             "server": json.dumps(name),
             "failedAt": json.dumps(memory.failed_at),
             "lateAt": json.dumps(memory.late_at),
+            "failure": json.dumps(memory.failure),
             "offerings": b"[%b]" % b",".join(entries),
         }
     )

@@ -55,6 +55,25 @@ class Offerings:
             self._written[capabilities] = _identity(offering)
             self._note(Memory(known))
 
+    # --- whether it works
+
+    @property
+    def failure(self) -> str | None:
+        """Why it did not work when it was last used, by this daemon or, once `known` was read, one before."""
+        return self._memory.failure or None
+
+    def failed(self, why: str) -> None:
+        """Note that it could not be started, or has died."""
+        if not self.known:
+            self._note(self._memory._replace(failed_at=time.time(), failure=why))
+        elif self._memory.failure != why:
+            self._note(Memory(self.known, failure=why))
+
+    def recovered(self) -> None:
+        """Note that it works, or that its failure is forgiven."""
+        if self.failure:
+            self._note(self._memory._replace(failure=""))
+
     # --- of a server that has never said what it offers
 
     @property
@@ -71,11 +90,6 @@ class Offerings:
         """A list could not wait for it any longer."""
         if not self.known and not self._memory.is_late:
             self._note(self._memory._replace(late_at=time.time()))
-
-    def failed(self) -> None:
-        """It could not be started."""
-        if not self.known:
-            self._note(self._memory._replace(failed_at=time.time()))
 
     def _note(self, memory: Memory) -> None:
         self._memory = memory

@@ -50,6 +50,7 @@ class Process:
         self._mask = mask
         self._child: children.Child | None = None
         self._stdin: Gathered | None = None
+        self._stderr: Stderr | None = None
         self._readers: list[asyncio.ReadTransport] = []
         self._watch: children.ExitWatch | None = None
         self._connecting: asyncio.Future[None] | None = None
@@ -70,6 +71,7 @@ class Process:
         if SEAMS:
             SEAMS.hit("before-exec")
         self._child = children.spawn(self.name, argv, environment, cwd)
+        log.info("process started pid=%d", self._child.pid, extra={"upstream": self.name})
         # Shielded: a start that is given up half way would leave pipes that belong to nobody and a child that nobody
         # watches. It is a matter of a few turns of the loop.
         self._connecting = asyncio.ensure_future(self._connect_pipes(self._child))
@@ -77,9 +79,10 @@ class Process:
 
     async def _connect_pipes(self, child: children.Child) -> None:
         loop = asyncio.get_running_loop()
+        # First: the output may have a line that is kept with those of stderr.
+        said = self._stderr = Stderr(self.name, child.pid, self.stderr, self._mask, self._end_of_stderr)
         out, _ = await loop.connect_read_pipe(lambda: _Output(self._on_output, self._end_of_output), child.stdout)
         self._readers = [out]
-        said = Stderr(self.name, child.pid, self.stderr, self._mask, self._end_of_stderr)
         err, _ = await loop.connect_read_pipe(lambda: said, child.stderr)
         stdin, _ = await loop.connect_write_pipe(lambda: _Input(self._lost_touch), child.stdin)
         self._stdin = Gathered(stdin)
@@ -93,6 +96,7 @@ class Process:
         self._child.kill()
         code = self.exit_code = self._child.wait()
         self._child.clear()
+        log.info("process ended pid=%d %s", self._child.pid, describe_exit(code), extra={"upstream": self.name})
         if self._watch:
             self._watch.close()
         self.exited.set()
@@ -147,6 +151,10 @@ class Process:
             reader.close()
         self._on_exit(code)
 
+    def stray(self, line: bytes) -> str:
+        """Keep a line of its stdout that is not MCP; return it cut and masked."""
+        return self._stderr.stray(line) if self._stderr else ""
+
     def write(self, data: bytes, limit: int | None = None) -> None:
         """Queue bytes for the child's stdin. Raises UpstreamBusy when more than `limit` bytes are waiting already."""
         stdin = self._stdin
@@ -199,6 +207,11 @@ class Process:
         except TimeoutError:
             return False
         return True
+
+
+def describe_exit(code: int) -> str:
+    """Say an exit code in words."""
+    return f"exit code {code}" if code >= 0 else f"signal {-code}"
 
 
 class _Output(asyncio.Protocol):

@@ -20,7 +20,7 @@ from hearth.upstreams.learned import Learned
 from hearth.upstreams.offerings import Offerings
 from hearth.upstreams.pins import Pins
 from hearth.upstreams.scout import Scout
-from hearth.upstreams.supervision import FAILING, READY
+from hearth.upstreams.supervision import FAILED, FAILING, GIVEN_UP, READY, STOPPED
 from hearth.upstreams.tenancy import Tenant
 from hearth.upstreams.unused import Unused
 from hearth.upstreams.vetting import Vetting
@@ -101,12 +101,14 @@ class Server:
         ended = list(self.instances.items())
         for key, instance in ended:
             self._drop(key, instance, seconds)
+        self.offerings.recovered()
         return len(ended)
 
     def _drop(self, key: Key, instance: Instance, seconds: float | None = None) -> None:
         """Its calls in flight finish; whoever calls next gets another."""
         if self.instances.get(key) is instance:
             del self.instances[key]
+        self._remember_failure(instance)
         self._unused.forget(instance)
         self._former.absorb(instance.figures)
         self._former_restarts += instance.restarts
@@ -114,6 +116,11 @@ class Server:
         instance.figures = self._former
         instance.outdate()
         self._retiring(instance, seconds if seconds is not None else self.spec.call_ceiling or math.inf)
+
+    def _remember_failure(self, instance: Instance) -> None:
+        """Keep why it does not work: an instance that nobody uses is dropped, and daemons come and go."""
+        if description.state_of(instance) == FAILED and not self.needs_login:
+            self.offerings.failed(description.cause(self.name, instance.error) or "no reason is known")
 
     def _end(self, instance: Instance) -> None:
         key = self._key_of(instance)
@@ -153,6 +160,7 @@ class Server:
     def offered(self, instance: Instance) -> None:
         """An instance has said what it offers."""
         if instance.offering:
+            self.offerings.recovered()
             self.offerings.take(instance.capabilities, instance.offering)
             self._vetting.see(instance.capabilities, instance.offering, self.spec.pin)
             self._latest = instance
@@ -240,8 +248,7 @@ class Server:
                 self._login.needed(instance.tenant, seen)
             raise
         except UpstreamError:
-            if instance.state in FAILING:
-                self.offerings.failed()
+            self._remember_failure(instance)
             raise
         finally:
             self._scout.back(instance)
@@ -269,6 +276,7 @@ class Server:
 
     def forgive(self) -> None:
         """What went wrong is forgotten, and what was given up may be tried: somebody asks for it."""
+        self.offerings.recovered()
         for instance in self.instances.values():
             instance.forgive()
 
@@ -332,6 +340,8 @@ class Server:
     async def retire(self) -> None:
         """End every instance, all at once."""
         self._retired = True
+        for instance in self.instances.values():
+            self._remember_failure(instance)
         self._login.over()
         await asyncio.gather(*(instance.retire() for instance in self.instances.values()))
 
@@ -342,7 +352,8 @@ class Server:
         """The best that can be said of it."""
         if self.needs_login:
             return NEEDS_LOGIN
-        return description.best_state(self.instances.values())
+        found = description.best_state(self.instances.values())
+        return FAILED if found == STOPPED and self.offerings.failure else found
 
     @property
     def needs_login(self) -> bool:
@@ -352,8 +363,9 @@ class Server:
 
     @property
     def error(self) -> str | None:
-        """What went wrong last."""
-        return next((instance.error for instance in self.instances.values() if instance.error), None)
+        """What went wrong last, in one line; of a daemon before this one, too, while it was not tried again."""
+        found = next((instance.error for instance in self.instances.values() if instance.error), None)
+        return description.cause(self.name, found) or (self.offerings.failure if self.state == FAILED else None)
 
     @property
     def pids(self) -> list[int]:
@@ -369,6 +381,7 @@ class Server:
 
     def describe(self) -> dict[str, object]:
         """The server in `hearth status --json`."""
+        # First: a failure that a daemon before this one has noted is read with it.
         offering = self.offerings.any
         return {
             "name": self.name,
@@ -378,6 +391,8 @@ class Server:
             "pids": self.pids,
             "tools": None if offering is None else len(next(iter(offering.lists.values()))),
             "error": self.error,
+            "givenUp": any(instance.state == GIVEN_UP for instance in self.instances.values()),
+            "strayOutput": next(filter(None, map(description.stray_output, self.instances.values())), None),
             **self._vetting.describe(self.spec.pin),
             "restarts": self._former_restarts + sum(instance.restarts for instance in self.instances.values()),
             **figures.total([self._former, *(instance.figures for instance in self.instances.values())]),

@@ -115,6 +115,17 @@ class Stderr(asyncio.Protocol):
             self._paused = False
             self._transport.resume_reading()
 
+    def stray(self, line: bytes) -> str:
+        """Keep a line of the server's stdout that is not MCP, marked as such; return it cut and masked.
+
+        Return nothing where there are too many: masking takes time.
+        """
+        if not self._spend(1, len(line)):
+            return ""
+        text = self._text(line)
+        self._write([f"stdout, not MCP: {text}"])
+        return text
+
     def _keep(self, lines: list[bytes]) -> None:
         texts = [self._text(line) for line in lines]
         self._ring.extend(text[:RING_CHARACTERS] for text in texts[-RING_LINES:])

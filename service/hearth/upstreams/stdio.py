@@ -4,11 +4,11 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 
-from hearth.errors import UpstreamBusy, UpstreamError
+from hearth.errors import HearthError, MessageError, UpstreamBusy, UpstreamError
 from hearth.mcp import answers
 from hearth.turns import TURN
 from hearth.upstreams.connection import Connection, Owner, Waiter
-from hearth.upstreams.process import Process
+from hearth.upstreams.process import Process, describe_exit
 from hearth.wire import json
 from hearth.wire.lines import LineDecoder
 from hearth.wire.values import RawBytes
@@ -17,6 +17,10 @@ log = logging.getLogger(__name__)
 
 # Lines without a message among them: more than a banner and its warnings have, few enough to be read in a moment.
 GARBAGE_LIMIT = 10_000
+# Characters of a line that is not MCP, in the log and in the status: enough to recognise it.
+STRAY_CHARACTERS = 200
+# Precedes such a line where the cause of a failure is told. `hearth doctor` looks for it.
+STRAY_MARK = "printed to stdout, which is for MCP only: "
 # Between the end of a pipe and the end of the process that had it.
 EXIT_SECONDS = 2.0
 
@@ -39,6 +43,7 @@ class StdioConnection(Connection):
         self._decoder = LineDecoder(message_limit)
         self._garbage_in_a_row = 0
         self._is_flooding = False
+        self._is_greeted = False
         self._process = Process(name, self._receive, self._exited, lambda: owner.lost(self), self._masked)
 
     @property
@@ -48,8 +53,9 @@ class StdioConnection(Connection):
 
     @property
     def last_words(self) -> tuple[str, ...]:  # type: ignore[override]
-        """What it last wrote to its stderr."""
-        return tuple(self._process.stderr)
+        """What it last wrote to its stderr; before its handshake, also what it printed to stdout in place of MCP."""
+        stray = (STRAY_MARK + self.stray,) if self.stray and not self._is_greeted else ()
+        return (*self._process.stderr, *stray)
 
     def _masked(self, text: str) -> str:
         # The mask is set after the connection is made, so it is looked up with each line.
@@ -63,6 +69,22 @@ class StdioConnection(Connection):
     async def stop(self) -> None:
         """End the process, by the bounded sequence."""
         await self._process.stop()
+
+    def greeted(self, era: str, version: str) -> None:
+        """Note that the server speaks MCP: a line on its stdout that does not is no cause of a failed start."""
+        self._is_greeted = True
+
+    def disregard(self, problem: HearthError) -> None:
+        """Keep the offending line for `hearth logs NAME`, and log it cut and masked."""
+        line = problem.line if isinstance(problem, MessageError) else b""
+        if not line:
+            super().disregard(problem)
+            return
+        text = self._process.stray(line)
+        shown = text if len(text) <= STRAY_CHARACTERS else f"{text[:STRAY_CHARACTERS]}…"
+        self.stray_lines += 1
+        self.stray = self.stray or shown
+        self.complain(f"not MCP{self._where}: {problem} line={shown!r}")
 
     def request(self, method: bytes, params: RawBytes, waiter: Waiter) -> int:
         """Ask. The same as the base class says, in one call less: every call takes this path."""
@@ -131,8 +153,3 @@ class StdioConnection(Connection):
         if self._is_flooding:
             return UpstreamError(f"server {self.name!r} floods its stdout with what is not MCP, and was ended")
         return UpstreamError(f"server {self.name!r} ended ({describe_exit(code)}) before it answered")
-
-
-def describe_exit(code: int) -> str:
-    """An exit code in words."""
-    return f"exit code {code}" if code >= 0 else f"signal {-code}"

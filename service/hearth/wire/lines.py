@@ -27,6 +27,8 @@ _ID_FIRST = re.compile(rb"\s*\{\s*(?:" + _VERSION + rb",\s*)?" + _ID + rb',\s*"(
 _ID_LATER = re.compile(rb"\s*\{\s*(?:" + _VERSION + rb',\s*)?"(?:result|error)"\s*:')
 _ID_LAST = re.compile(_ID + rb"(?:,\s*" + _VERSION + rb")?\}\s*\Z")
 
+# Kept of a line that is not a message, for the log: more than is shown, so that a secret at the cut is seen whole.
+REFUSED_LINE_BYTES = 8192
 _SPACE = b" \t\r\n"
 _CARRIAGE_RETURN = b"\r"[0]
 
@@ -78,6 +80,7 @@ class Assembler(Generic[AnyItem]):
                 return self._given(parse_batch(line))
             except MessageError as exc:
                 error = exc if exc.rpc_code != PARSE_ERROR or error.rpc_code != PARSE_ERROR else error
+        error.line = line[:REFUSED_LINE_BYTES]
         if error.rpc_code != PARSE_ERROR or start not in (b"{", b"["):
             return [error]
         scanner = Scanner()
@@ -175,9 +178,13 @@ class Assembler(Generic[AnyItem]):
         return items + [item for item in begun if item is not error]
 
     def _give_up(self, reason: str) -> list[AnyItem]:
-        is_owed = self._scanner is not None and self._pieces is not None
+        pieces = self._pieces if self._scanner is not None else None
         self._reset()
-        return [MessageError(reason, PARSE_ERROR)] if is_owed else []
+        if pieces is None:
+            return []
+        error = MessageError(reason, PARSE_ERROR)
+        error.line = b" ".join(pieces)[:REFUSED_LINE_BYTES]
+        return [error]
 
     def _too_large(self, id: bytes | None = None) -> TooLarge:
         return TooLarge(f"a message was skipped: it is over the limit of {self._limit} bytes (message_limit)", id)

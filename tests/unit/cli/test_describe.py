@@ -43,7 +43,7 @@ def test_a_server_is_shown_with_its_processes_and_tools() -> None:
 
 def test_the_reason_of_a_failed_server_is_shown_below_the_table() -> None:
     broken = {"name": "git", "state": "failed", "pids": [], "tools": None, "error": "npx is not on PATH"}
-    assert "git: npx is not on PATH" in text(upstreams=[broken])
+    assert "git failed: npx is not on PATH" in text(upstreams=[broken])
 
 
 def test_of_a_server_that_waits_for_its_next_start_it_is_shown_for_how_long() -> None:

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import hearth
 from hearth import registry
+from hearth.cli import server_states
+from hearth.cli.checkup import causes
 from hearth.cli.checkup.patient import Patient, environment_of
 from hearth.cli.control import last_resort
 from hearth.cli.findings import Finding, Mend
@@ -16,7 +18,7 @@ from hearth.cli.table import clean
 from hearth.host import processes
 
 _STATE = "daemon.state"
-# As `upstreams.supervision` calls what does not work.
+# As daemons of this version and of earlier ones call what does not work.
 _FAILING = {"failed", "given up", "backing off"}
 
 
@@ -49,16 +51,14 @@ def look(patient: Patient) -> Facts:
         entry=entry,
         lives=living is not None,
         reused=bool(entry) and not living and _has_somebody(entry.pid if entry else 0),
-        status=word.status,
+        status=word.status if living else server_states.complete(patient.places, {}),
         silence=word.silence,
         search_paths=(mine, surroundings.values.get("PATH", "")) if mine else ("", ""),
-        logged=frozenset(name for name in _names(word.status) if os.path.exists(patient.places.server_log(name))),
+        logged=frozenset(
+            spec.name for spec in patient.servers() if os.path.exists(patient.places.server_log(spec.name))
+        ),
         refusal=word.refusal,
     )
-
-
-def _names(status: Mapping[str, Any]) -> list[str]:
-    return [str(each.get("name")) for each in status.get("upstreams") or []]
 
 
 def _has_somebody(pid: int) -> bool:
@@ -67,10 +67,9 @@ def _has_somebody(pid: int) -> bool:
 
 def judge(facts: Facts) -> list[Finding]:
     """What to say of it."""
-    if facts.entry is None:
-        return [_unknown(facts)]
-    if not facts.lives:
-        return [_stale(facts, facts.entry)]
+    if facts.entry is None or not facts.lives:
+        state = _stale(facts, facts.entry) if facts.entry else _unknown(facts)
+        return [state, *failures(facts.status.get("upstreams") or [], facts.logged, "hearth call")]
     if facts.silence:
         return [_silent(facts.entry.pid, facts.silence)]
     if facts.refusal:
@@ -138,20 +137,30 @@ def _described(entry: registry.Entry, status: Mapping[str, Any]) -> Finding:
     return Finding(_STATE, "ok", message)
 
 
-def failures(upstreams: Sequence[Mapping[str, Any]], logged: Container[str]) -> list[Finding]:
-    """The servers that do not work, by the daemon's word; one that nobody has called is not tried for this."""
+def failures(
+    upstreams: Sequence[Mapping[str, Any]], logged: Container[str], retry: str = "hearth restart"
+) -> list[Finding]:
+    """The servers that do not work, by the daemon's word; one that nobody has called is not tried for this.
+
+    `retry` is the command that has a server tried again.
+    """
     findings = []
     for each in upstreams:
         name, state = clean(str(each.get("name"))), each.get("state")
-        if state not in _FAILING:
-            continue
-        message = f"{name} {_in_words(str(state))}: {clean(str(each.get('error') or 'it does not say why'))}"
-        said = f"`hearth logs {name}` has what it said; then " if each.get("name") in logged else ""
-        fix = f"{said}`hearth restart {name}`."
-        check = "servers.given_up" if state == "given up" else "servers.failed"
-        findings.append(Finding(check, "broken", message, fix, name))
+        if state in _FAILING:
+            findings.append(_failure(name, each, each.get("name") in logged, retry))
+        elif stray := each.get("strayOutput"):
+            message = f"{name} prints to stdout, which is for MCP only: {clean(str(stray.get('first')))}"
+            findings.append(Finding("servers.stdout", "note", message, causes.STDOUT_FIX, name))
     return findings
 
 
-def _in_words(state: str) -> str:
-    return "was given up after failing too often" if state == "given up" else "does not start, or has died"
+def _failure(name: str, upstream: Mapping[str, Any], has_log: bool, retry: str) -> Finding:
+    error = clean(str(upstream.get("error") or "no reason is known"))
+    is_given_up = upstream.get("givenUp") or upstream.get("state") == "given up"
+    words = "was given up after failing too often" if is_given_up else "failed"
+    kind = causes.find(error)
+    said = f"`hearth logs {name}` has what it said; then " if has_log else ""
+    fix = f"{kind.fix} Then `{retry} {name}`." if kind else f"{said}`{retry} {name}`."
+    check = kind.check if kind else "servers.given_up" if is_given_up else "servers.failed"
+    return Finding(check, "broken", f"{name} {words}: {error}", fix, name)

@@ -21,7 +21,7 @@ from hearth.cli.checkup import (
     socket_file,
 )
 from hearth.cli.checkup.patient import Patient
-from hearth.cli.findings import Finding
+from hearth.cli.findings import Finding, without_consequences
 from hearth.paths import Places
 
 # Above every bound inside a group (systemctl 10 s, a keyring 18 s): it is for what cannot be bounded, such as a file
@@ -65,7 +65,7 @@ GROUPS = (
 
 def examine(places: Places, tell: Callable[[str], None] = lambda name: None) -> list[Finding]:
     """Everything, in the order in which it is told; `tell` hears what is being looked at."""
-    return list(_findings(Patient(places, os.environ), tell))
+    return without_consequences(list(_findings(Patient(places, os.environ), tell)))
 
 
 def _findings(patient: Patient, tell: Callable[[str], None]) -> Iterator[Finding]:
