@@ -23,7 +23,7 @@ def status_lines(document: Document, width: int) -> list[str]:
     sessions = document.get("sessions") or []
     lines = [_headline(document), *_facts(document)]
     lines += ["", *upstream_lines(document.get("upstreams") or [], width)]
-    return [*lines, "", _sessions_sentence(sessions)]
+    return [*lines, "", _sessions_sentence(sessions), *_savings_sentence(document.get("savings"))]
 
 
 def _headline(document: Document) -> str:
@@ -74,9 +74,20 @@ def _sessions_sentence(sessions: list[Document]) -> str:
     return f"{who}{more}; `hearth sessions` shows them." if sessions else f"{who}."
 
 
-def count(number: int, noun: str) -> str:
+def _savings_sentence(savings: object) -> list[str]:
+    """Say what sharing comes to, with the figures that `hearth savings` estimates before Hearth is set up."""
+    if not isinstance(savings, Mapping) or not savings.get("runsApart"):
+        return []
+    memory = [f"{float(savings[key]) / 1_000_000:.0f} MB" for key in ("memoryBytes", "memoryApartBytes")]
+    return [
+        f"Savings: {count(int(savings['runs']), 'running server')} instead of {savings['runsApart']};"
+        f" {memory[0]} ({clean(str(savings.get('measure')))}, with daemon and bridges) instead of about {memory[1]}."
+    ]
+
+
+def count(number: int, noun: str, plural: str = "s") -> str:
     """A number with its noun."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}{plural}"
 
 
 def upstream_lines(upstreams: list[Document], width: int) -> list[str]:

@@ -15,7 +15,7 @@ from hearth.cli.target import target_options
 
 # Verb: the module that holds it. The order and the headings are those of the help.
 SECTIONS: dict[str, dict[str, str]] = {
-    "Try it": {"demo": "demo", "help": "help"},
+    "Try it": {"savings": "savings", "demo": "demo", "help": "help"},
     "Set up": {
         "setup": "setup",
         "import": "import_",
@@ -46,7 +46,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Run": {"serve": "serve", "bridge": "bridge"},
 }
 # They act on the user's whole installation, or on nothing: naming a daemon would promise what they do not do.
-WITHOUT_TARGET = frozenset({"demo", "help", "disconnect", "completion", "token", "version"})
+WITHOUT_TARGET = frozenset({"demo", "savings", "help", "disconnect", "completion", "token", "version"})
 VERBS = {verb: module for verbs in SECTIONS.values() for verb, module in verbs.items()}
 
 
@@ -103,6 +103,7 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
 
     \b
     Examples:
+      hearth savings              what your MCP servers take now, and would through Hearth
       hearth demo                 see what it does, in a scratch home
       hearth setup                have your MCP clients use it
       hearth add time -- uvx mcp-server-time

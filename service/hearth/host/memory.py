@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 PS_SECONDS = 10.0
+PSS, RSS = "PSS", "RSS"
 
 
 class Measure(NamedTuple):
@@ -21,12 +22,31 @@ class Measure(NamedTuple):
     of: Callable[[int], int]
 
 
-def _pss(pid: int) -> int:
+class Weight(NamedTuple):
+    """Memory of some processes: all of it, and the part that no other process maps.
+
+    Where the system does not tell shared memory apart, both are the RSS.
+    """
+
+    whole: int
+    private: int
+
+
+def _rollup(pid: int) -> Weight:
+    whole, private = -1, 0
     with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
         for line in file:
             if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    raise OSError(f"no Pss in smaps_rollup of {pid}")
+                whole = int(line.split()[1]) * 1024
+            elif line.startswith("Private_"):
+                private += int(line.split()[1]) * 1024
+    if whole < 0:
+        raise OSError(f"no Pss in smaps_rollup of {pid}")
+    return Weight(whole, private)
+
+
+def _pss(pid: int) -> int:
+    return _rollup(pid).whole
 
 
 def _rss(pid: int) -> int:
@@ -48,8 +68,8 @@ def choose() -> Measure:
     try:
         _pss(os.getpid())
     except OSError:
-        return Measure("RSS", _rss)
-    return Measure("PSS", _pss)
+        return Measure(RSS, _rss)
+    return Measure(PSS, _pss)
 
 
 def total(measure: Measure, pids: Sequence[int]) -> int:
@@ -95,15 +115,32 @@ def family(leader: int, everybody: dict[int, Kin]) -> list[int]:
 
 def of_families(leaders: Sequence[int]) -> dict[int, int | None]:
     """Bytes of each process with all that belongs to it; None for one that is gone, or where nothing tells."""
-    measure = choose()
-    sizes: dict[int, int | None] = {}
-    for leader, members in families(leaders).items():
+    return {leader: weight.whole if weight else None for leader, weight in weights_of_families(leaders).items()}
+
+
+def weights_of_families(leaders: Sequence[int]) -> dict[int, Weight | None]:
+    """Weigh each process with all that belongs to it; None for one that is gone, or where nothing tells."""
+    return {leader: weigh(members) for leader, members in families(leaders).items()}
+
+
+def weigh(pids: Sequence[int]) -> Weight | None:
+    """Sum the memory of these processes; None if there are none, or if one may not be looked at."""
+    of = _rollup if choose().name == PSS else _only_resident
+    found = []
+    for pid in pids:
         try:
-            sizes[leader] = total(measure, members) if members else None
+            found.append(of(pid))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
         except OSError:
             # Another user's, or kept secret from us.
-            sizes[leader] = None
-    return sizes
+            return None
+    return Weight(sum(each.whole for each in found), sum(each.private for each in found)) if found else None
+
+
+def _only_resident(pid: int) -> Weight:
+    size = _rss(pid)
+    return Weight(size, size)
 
 
 def _everybody() -> dict[int, Kin]:

@@ -102,7 +102,7 @@ def _inner(name: str, args: list[str]) -> list[str]:
         flags = ("/c", "/k") if name == "cmd" else ("-c", "-lc", "-ic", "-lic")
         at = next((index for index, word in enumerate(args) if word.lower() in flags), -1)
         # cmd takes the words as they are, a shell takes one text.
-        return " ".join(args[at + 1 :]).split() if at >= 0 else []
+        return [word.strip("\"'") for word in " ".join(args[at + 1 :]).split()] if at >= 0 else []
     if name in _WRAPPERS:
         words = [word for word in args if not word.startswith("-") and "=" not in word.split("/")[0]]
         return args[args.index(next((word for word in words if not word[:1].isdigit()), words[0])) :] if words else []
@@ -141,7 +141,8 @@ def _npm(name: str, args: list[str], depth: int) -> Iterator[str]:
 def _uv(name: str, args: list[str], depth: int) -> Iterator[str]:
     if name == "uv":
         _, rest = _split(args, _UV_VALUES)
-        is_tool = rest[:2] == ["tool", "run"]
+        # uvx executes `uv tool uvx`.
+        is_tool = rest[:2] in (["tool", "run"], ["tool", "uvx"])
         if not is_tool and rest[:1] != ["run"]:
             return
         args = rest[2:] if is_tool else rest[1:]

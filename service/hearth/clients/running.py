@@ -1,0 +1,234 @@
+"""The MCP servers among the running processes, and the client that each was started by. Pure.
+
+A process is a server when one of these holds, and another program writes to its standard input, as far as can be told:
+
+    entry   its command line is that of an entry in a client's file
+    name    the package, module or script that it runs has the word `mcp` in its name
+    verb    a client or a tool that is told to be a server: `claude mcp serve`, `docker mcp gateway run`
+
+One instance is the topmost such process below its client: `npx`, the shell that it starts and the program that this one
+starts count once. Processes below a daemon of Hearth's are shared already, and bridges are no servers.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from hearth.clients import dialects
+from hearth.clients.kinds import KINDS
+from hearth.clients.programs import client_of
+from hearth.host.process_table import Process
+from hearth.mcp.packages import base, packages, scripts
+
+# The client of a server whose own client has ended.
+ORPHAN = "none (orphaned)"
+
+_SIGN = re.compile(r"(^|[^a-z0-9])([a-z0-9]*mcp|modelcontextprotocol)($|[^a-z0-9])")
+# Programs that use servers and are none.
+_NO_SERVER = re.compile(r"(^|[^a-z0-9])(clients?|inspector|agents?|hearth)($|[^a-z0-9])")
+# A script's name, and two folders above it: /opt/mcp/github/server.py.
+_TELLING_PARTS = 3
+_RUNNERS = frozenset(
+    {"npx", "npm", "pnpm", "pnpx", "yarn", "bun", "bunx", "deno", "uv", "uvx", "pipx", "docker", "podman"}
+)
+_SHELLS = frozenset({"sh", "bash", "zsh", "dash", "fish", "cmd", "powershell", "pwsh"})
+_TOOLS_WITH_VERB = frozenset({"docker", "gh"})
+_VERBS = frozenset({"mcp", "mcp-server", "mcp-serve"})
+# Whoever takes in processes without a parent.
+_INITS = frozenset({"init", "systemd", "launchd"})
+_PLACEHOLDER = re.compile(r"[${~%]")
+
+
+class Entry(NamedTuple):
+    """A server in a client's file, as it is written there."""
+
+    name: str
+    command: str
+    args: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+
+
+class Instance(NamedTuple):
+    """One server as one client runs it; its first process leads, and `argv` is the command line of that one."""
+
+    name: str
+    client: str
+    agent: int  # pid of the client, 0 where that is gone
+    pids: tuple[int, ...]
+    argv: tuple[str, ...]
+    entry: Entry | None
+
+
+class Survey(NamedTuple):
+    """What was found: servers that clients run for themselves, and the processes of Hearth."""
+
+    instances: list[Instance]
+    daemons: list[int]  # the first process of each: a watcher, or the daemon itself
+    bridges: list[int]
+    shared: list[int]  # processes of servers below a daemon
+    own: list[int]  # every process of Hearth itself
+
+
+def survey(
+    processes: Iterable[Process], entries: Sequence[Entry], is_on_pipes: Callable[[Process], bool | None]
+) -> Survey:
+    """Find the servers; `is_on_pipes` looks at a process's standard input."""
+    tree = _Tree(processes)
+    daemons = {pid for pid, process in tree.processes.items() if _is_daemon(process.argv)}
+    bridges = {pid for pid, process in tree.processes.items() if _is_bridge(process.argv)}
+    shared = {pid for daemon in daemons for pid in tree.below(daemon)} - daemons - bridges
+    others = tree.processes.keys() - daemons - bridges - shared
+    servers: dict[int, Entry | None] = {}
+    for pid in sorted(others):
+        entry = next((each for each in entries if fits(each, tree.argv(pid))), None)
+        if entry or shows_a_server(tree.argv(pid)):
+            is_server = is_on_pipes(tree.processes[pid])
+            # Where it cannot be told: a program without a client, on no pipe, is a service.
+            if is_server or (is_server is None and tree.client(pid)[0] != ORPHAN):
+                servers[pid] = entry
+    roots = sorted({tree.root(pid, servers) for pid in servers})
+    found = [_instance(tree, root, servers, frozenset(roots)) for root in roots]
+    first = [pid for pid in daemons if tree.processes[pid].parent not in daemons]
+    return Survey(found, sorted(first), sorted(bridges), sorted(shared), sorted(daemons | bridges))
+
+
+def fits(entry: Entry, argv: Sequence[str]) -> bool:
+    """Say whether a command line is that of an entry: directly, through an interpreter, or through a runner."""
+    words = (entry.command, *entry.args)
+    extra = len(argv) - len(words)
+    # An interpreter with one option comes first where the command is a script.
+    if 0 <= extra <= 2 and all(map(_same, words, argv[extra:])):
+        return True
+    if base(entry.command) not in _RUNNERS:
+        return False
+    wanted, have = packages(entry.command, entry.args), packages(argv[0], argv[1:])
+    return bool(wanted) and wanted[0] in have[:1]
+
+
+def shows_a_server(argv: Sequence[str]) -> bool:
+    """Say whether the names in a command line are those of an MCP server."""
+    if client_of(argv) or (base(argv[0]) in _TOOLS_WITH_VERB and "run" not in argv[1:3]):
+        return not _VERBS.isdisjoint(argv[1:3]) and "list" not in argv[1:4]
+    names = list(_telling_names(argv))
+    return any(map(_SIGN.search, names)) and not any(map(_NO_SERVER.search, names))
+
+
+def _telling_names(argv: Sequence[str]) -> Iterator[str]:
+    yield from packages(argv[0], argv[1:])
+    for script in scripts(argv[0], argv[1:]):
+        yield "/".join(re.split(r"[/\\]", script.lower())[-_TELLING_PARTS:])
+    for word, following in pairwise(argv[1:]):
+        if word == "-m":
+            yield following.lower().replace("_", "-")
+        if not word.startswith("-"):
+            return
+
+
+def _without_interpreter(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command line of a runner that is a script: `node /usr/bin/npx -y x` is `/usr/bin/npx -y x`."""
+    script = re.sub(r"(-cli)?\.[cm]?js$", "", base(argv[1])) if len(argv) > 1 else ""
+    return (script, *argv[2:]) if script in _RUNNERS and base(argv[0]) not in _RUNNERS else argv
+
+
+def _same(written: str, word: str) -> bool:
+    if _PLACEHOLDER.search(written):
+        return True
+    return written == word or base(written) == base(word) != ""
+
+
+def _is_daemon(argv: Sequence[str]) -> bool:
+    words = [base(word) if index < 2 else word for index, word in enumerate(argv[:6])]
+    return "hearth.server" in words or any(pair == ("hearth", "serve") for pair in pairwise(words))
+
+
+def _is_bridge(argv: Sequence[str]) -> bool:
+    return dialects.bridge_to({"command": argv[0], "args": list(argv[1:])}) is not None
+
+
+def _is_interactive_shell(argv: Sequence[str]) -> bool:
+    return base(argv[0]).lstrip("-") in _SHELLS and all(word in ("-i", "-l", "--login", "-li") for word in argv[1:])
+
+
+class _Tree:
+    """Processes by parent and child."""
+
+    def __init__(self, processes: Iterable[Process]) -> None:
+        self.processes: Mapping[int, Process] = {
+            process.pid: process._replace(argv=_without_interpreter(process.argv)) for process in processes
+        }
+        self._children: dict[int, list[int]] = {}
+        for process in self.processes.values():
+            if process.parent != process.pid:
+                self._children.setdefault(process.parent, []).append(process.pid)
+
+    def argv(self, pid: int) -> tuple[str, ...]:
+        return self.processes[pid].argv
+
+    def above(self, pid: int) -> Iterator[int]:
+        """Yield the ancestors, nearest first."""
+        seen = {pid}
+        parent = self.processes[pid].parent
+        while parent in self.processes and parent not in seen:
+            yield parent
+            seen.add(parent)
+            parent = self.processes[parent].parent
+
+    def below(self, pid: int, stop: Callable[[int], bool] = lambda pid: False) -> list[int]:
+        """List a process and its descendants, without the branches that begin with one to stop at."""
+        found, waiting = [], [pid]
+        while waiting:
+            each = waiting.pop()
+            found.append(each)
+            waiting += [child for child in self._children.get(each, ()) if child not in found and not stop(child)]
+        return found
+
+    def root(self, pid: int, servers: Mapping[int, Entry | None]) -> int:
+        """Return the topmost server above this one, with no client between them."""
+        top, kind = pid, client_of(self.argv(pid))
+        for ancestor in self.above(pid):
+            # A client that is a server itself, and its runner, are one; its own servers are others.
+            if client_of(self.argv(ancestor)) != kind or (kind and ancestor not in servers):
+                break
+            if ancestor in servers:
+                top = ancestor
+        return top
+
+    def client(self, pid: int) -> tuple[str, int]:
+        """Return who started a server: the nearest client that is known, else the nearest program."""
+        nearest = None
+        for ancestor in self.above(pid):
+            argv = self.argv(ancestor)
+            if kind := client_of(argv):
+                return KINDS[kind].title, self._first_of(ancestor, kind)
+            if _is_interactive_shell(argv):
+                break
+            if nearest is None and base(argv[0]) not in _SHELLS | _RUNNERS:
+                nearest = ancestor
+        if nearest is None or base(self.argv(nearest)[0]) in _INITS:
+            return ORPHAN, 0
+        return name_of(self.argv(nearest)), nearest
+
+    def _first_of(self, pid: int, kind: str) -> int:
+        """Return the process that a client began with: desktops start helpers, scripts start programs."""
+        for ancestor in self.above(pid):
+            if client_of(self.argv(ancestor)) != kind:
+                break
+            pid = ancestor
+        return pid
+
+
+def _instance(tree: _Tree, root: int, servers: Mapping[int, Entry | None], roots: frozenset[int]) -> Instance:
+    client, agent = tree.client(root)
+    members = tree.below(root, lambda pid: pid in roots or client_of(tree.argv(pid)) is not None)
+    entry = servers[root] or next((each for pid in members if (each := servers.get(pid))), None)
+    return Instance(
+        name_of(tree.argv(root), entry), client, agent, (root, *sorted(members[1:])), tree.argv(root), entry
+    )
+
+
+def name_of(argv: Sequence[str], entry: Entry | None = None) -> str:
+    """Name what a command line runs: its package, or the name in the client's file, or the program."""
+    names = packages(argv[0], argv[1:])
+    telling = [name for name in names if _SIGN.search(name)] or ([] if entry else names)
+    return telling[0] if telling else entry.name if entry else base(argv[0])
