@@ -7,20 +7,17 @@ booted with real systemd; everything is done as an ordinary user would, by the c
 import importlib.util
 import json
 import os
-import stat
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from e2e.systemd.client import Client as Talk
-from e2e.systemd.machine import Machine, missing_requirement, until
-from fresh.clients import CLIENTS, CODEX, COMMANDS, MEMORY_FILE, SERVERS, Client, Listed
+from e2e.systemd.machine import until
+from fresh.clients import CLIENTS, CODEX, COMMANDS, MEMORY_FILE, SERVERS
 from fresh.desk import COLUMNS, Desk
-from fresh.layers import CLIENTS as CLIENTS_LAYER
-from fresh.layers import PACKAGES, PACKAGES_INSIDE, REPOSITORY, ROOT
-from process.requirements import needs
+from fresh.layers import REPOSITORY
+from fresh.steps import INSTALL, every_client_has_its_own_servers, every_client_is_on_hearth, photograph, settle
 
 _spec = importlib.util.spec_from_file_location("picture", REPOSITORY / "packaging" / "picture.py")
 assert _spec and _spec.loader
@@ -45,50 +42,7 @@ CALLS = {
 }
 
 
-@pytest.fixture
-def desk() -> Iterator[Desk]:
-    """The machine, booted; the user has just logged in."""
-    reason = missing_requirement()
-    needs(not reason, reason or "")
-    for layer in (ROOT, CLIENTS_LAYER, PACKAGES):
-        needs(layer.exists(), f"{layer} (`make setup-test` makes it)")
-    with Machine(over=[PACKAGES, CLIENTS_LAYER, ROOT]) as machine:
-        yield Desk(machine)
-
-
-def package(pattern: str) -> str:
-    """One of the packages, as it is called inside."""
-    found = list((PACKAGES / PACKAGES_INSIDE.lstrip("/")).glob(pattern))
-    needs(found, f"{pattern} among the built packages")
-    return f"{PACKAGES_INSIDE}/{found[0].name}"
-
-
-def install_deb(desk: Desk) -> None:
-    """As root; what it depends on is there, and there is no network."""
-    desk.machine.check("apt-get", "install", "--yes", package("*.deb"))
-
-
-def install_wheel(desk: Desk) -> None:
-    """As the user, by pipx."""
-    # By variables: pipx also has pip look for newer versions of itself, and tries long where there is a network to try.
-    desk.run("pipx", "install", package("mcp_hearth-*.whl"), PIP_NO_INDEX="1", PIP_FIND_LINKS=PACKAGES_INSIDE)
-
-
-INSTALL = {"deb": install_deb, "wheel": install_wheel}
-
-
 # --- what is compared
-
-
-def photograph(desk: Desk) -> dict[str, tuple[bytes, int]]:
-    """Every client's file: its bytes and its permissions."""
-    files = {client.file: desk.at_home(client.file) for client in CLIENTS}
-    return {name: (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) for name, path in files.items()}
-
-
-def link(desk: Desk) -> str:
-    """Where the link of Codex's file leads."""
-    return os.readlink(desk.at_home(CODEX.link))
 
 
 def direct_tools(desk: Desk) -> dict[str, dict[str, dict[str, object]]]:
@@ -104,26 +58,6 @@ def direct_tools(desk: Desk) -> dict[str, dict[str, dict[str, object]]]:
 def tools(talk: Talk) -> dict[str, dict[str, object]]:
     """The tools at the other end, by name: Hearth has an order of its own for them."""
     return {tool["name"]: tool for tool in talk.request("tools/list")["tools"]}
-
-
-def connected(desk: Desk, client: Client) -> dict[str, Listed]:
-    """What a client says, which has to be that it is connected to all of them."""
-    listed = client.listing(desk)
-    assert {name: entry.said for name, entry in listed.items() if not entry.connected} == {}, client.name
-    assert set(listed) == set(SERVERS), client.name
-    return listed
-
-
-def settle(desk: Desk) -> dict[str, tuple[bytes, int]]:
-    """Run every client until running it changes nothing in its file: some add to it when they are first run."""
-    for client in CLIENTS:
-        client.listing(desk)
-    before = photograph(desk)
-    for client in CLIENTS:
-        listed = connected(desk, client)
-        assert {name: entry.command for name, entry in listed.items()} == COMMANDS, client.name
-    assert photograph(desk) == before
-    return before
 
 
 # --- the test
@@ -154,27 +88,9 @@ def test_one_command_puts_every_client_on_hearth_and_another_one_takes_it_back(d
     nothing_is_left_after_the_idle_time(desk)
 
     desk.run("hearth", "disconnect", "--all")
-    assert photograph(desk) == before
-    assert link(desk) == f"../{CODEX.file}"
-    for client in CLIENTS:
-        listed = connected(desk, client)
-        assert {name: entry.command for name, entry in listed.items()} == COMMANDS, client.name
-    assert photograph(desk) == before
+    every_client_has_its_own_servers(desk, before)
     if kind == "wheel":
         the_readme_shows_it([("hearth setup --yes", said), ("hearth upstreams", counted)])
-
-
-def every_client_is_on_hearth(desk: Desk) -> list[tuple[str, list[str]]]:
-    """Each client, asked in its own way, is connected to each server, by a bridge; what they start for it."""
-    commands = []
-    for client in CLIENTS:
-        listed = connected(desk, client)
-        for name, entry in listed.items():
-            assert "bridge" in " ".join(entry.command), (client.name, entry)
-            assert entry.command[-2:] == ["--server", name], (client.name, entry)
-            commands.append((name, entry.command))
-    assert len(commands) == len(CLIENTS) * len(SERVERS)
-    return commands
 
 
 def twelve_bridges_share_three_servers(
