@@ -104,6 +104,44 @@ def test_what_cannot_be_an_entry_is_a_usage_error_and_nothing_is_written(
     assert not os.path.exists(config_path(home))
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--", "/no/such/program"], "the command '/no/such/program' does not exist"),
+        (["--cwd", "/srv", "--", "./serve"], "the command '/srv/./serve' does not exist"),
+        (["--", "/etc/passwd"], "the command '/etc/passwd' is not a program"),
+    ],
+)
+def test_a_command_by_a_path_that_is_no_program_is_refused_unless_forced(
+    home: Home, words: list[str], sentence: str
+) -> None:
+    done = home.run("add", "x", *words)
+    assert done.returncode == 5
+    assert sentence in done.stderr and "--force" in done.stderr
+    assert "PATH" not in done.stderr
+    assert not os.path.exists(config_path(home))
+    forced = home.run("add", "x", "--force", *words)
+    assert forced.returncode == 0, forced.stderr
+    assert "[mcpServers.x]" in read(config_path(home)).decode()
+
+
+@pytest.mark.parametrize("words", [["--", "${HOME}/serve"], ["--", "./serve"], ["--", "/bin/sh"]])
+def test_a_command_that_is_a_program_or_depends_on_the_daemon_is_added(home: Home, words: list[str]) -> None:
+    done = home.run("add", "x", *words)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_error_of_a_server_by_its_path_does_not_speak_of_path(home: Home) -> None:
+    home.run("add", "x", "--force", "--", "/no/such/program")
+    done = home.run("call", "x")
+    assert "its command '/no/such/program' does not exist" in done.stderr
+    assert "PATH" not in done.stderr
+    findings = json.loads(home.run("doctor", "--json").stdout)["findings"]
+    (found,) = [each for each in findings if each["id"] == "servers.program"]
+    assert "/no/such/program" in found["message"]
+    assert "PATH" not in found["fix"]
+
+
 def test_a_server_that_is_there_is_replaced_only_on_request(home: Home) -> None:
     text = '# mine\n[mcpServers.a] # a\ncommand = "a"\n\n[mcpServers.b]\ncommand = "b"\n'
     path = home.write_config(text)

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import uvloop
@@ -199,7 +200,8 @@ def test_the_last_lines_of_stderr_are_kept_and_long_ones_cut() -> None:
 @pytest.mark.parametrize(
     ("argv", "cwd", "words"),
     [
-        (["/no/such/program"], "/", "its command '/no/such/program' was not found on the daemon's PATH"),
+        (["/no/such/program"], "/", "its command '/no/such/program' does not exist"),
+        (["./no-such-program"], "/", "its command '/./no-such-program' does not exist"),
         (["true"], "/no/such/folder", "its folder /no/such/folder does not exist (key cwd)"),
         (["/etc/passwd"], "/", "its command '/etc/passwd' could not be started"),
         (["a\0b"], "/", "could not be started"),
@@ -210,6 +212,19 @@ def test_what_cannot_be_started_is_an_error_with_the_reason(argv: list[str], cwd
         with pytest.raises(UpstreamError) as caught:
             await child.start(argv, ENVIRONMENT, cwd)
         assert words in str(caught.value)
+        await child.stop()
+
+    within_a_loop(body)
+
+
+def test_a_script_whose_interpreter_is_gone_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    script = tmp_path / "serve"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+
+    async def body(child: Child) -> None:
+        with pytest.raises(UpstreamError, match="the interpreter in its first line does not exist"):
+            await child.start([str(script)], ENVIRONMENT, "/")
         await child.stop()
 
     within_a_loop(body)

@@ -113,7 +113,8 @@ raise SystemExit(7)
 @pytest.mark.parametrize(
     ("argv", "cwd", "words"),
     [
-        (["/no/such/program"], "/", "its command '/no/such/program' was not found on the daemon's PATH"),
+        (["/no/such/program"], "/", "its command '/no/such/program' does not exist"),
+        (["./no-such-program"], "/", "its command '/./no-such-program' does not exist"),
         (["no-such-program"], "/", "its command 'no-such-program' was not found on the daemon's PATH"),
         (["true"], "/no/such/folder", "its folder /no/such/folder does not exist (key cwd)"),
         (["/etc/passwd"], "/", "its command '/etc/passwd' could not be started: [Errno 13]"),

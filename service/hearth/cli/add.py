@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from hearth.cli import config_change, config_file, literal_secrets, server_entry
+from hearth.cli import config_change, config_file, literal_secrets, programs, server_entry
 from hearth.cli.target import with_places
 from hearth.config import edits
 from hearth.errors import Refused
@@ -39,15 +39,24 @@ class Adding(click.Command):
     help="Who shares a process of it.",
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any other key of a server's entry.")
+@click.option("--force", is_flag=True, help="Add it although its program is not there.")
 @click.option("--replace", is_flag=True, help="Put it in the place of the server that has this name.")
 @click.option("--dry-run", is_flag=True, help="Show the lines that would change; change nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON, and ask nothing.")
 @with_places
 def add(
-    places: Places, name: str, replace: bool, dry_run: bool, as_json: bool, settings: tuple[str, ...], **options: Any
+    places: Places,
+    name: str,
+    force: bool,
+    replace: bool,
+    dry_run: bool,
+    as_json: bool,
+    settings: tuple[str, ...],
+    **options: Any,
 ) -> None:
     """Put an MCP server into the config. The file keeps its comments, its order and every other byte; one with mistakes
-    is refused and stays as it is. A running daemon takes it up at once. Nothing is started or tried.
+    is refused and stays as it is. A running daemon takes it up at once. Nothing is started or tried; but a command that
+    is given by its path must be a program, unless --force is said.
 
     Values may refer to secrets that are kept elsewhere: ${keyring:NAME}, ${file:PATH}, ${env:NAME}. Quote them,
     or the shell takes them away.
@@ -62,6 +71,8 @@ def add(
     if not name.strip() or any(not character.isprintable() for character in name):
         raise click.UsageError("The name must not be empty, or have control characters in it.")
     entry = server_entry.entry(settings=settings, **options)
+    if not force and (problem := programs.problem(entry)):
+        raise Refused(f"{problem}, and nothing was added: correct the path, or say --force to add it all the same")
     notes = literal_secrets.place_elsewhere(name, entry, ask=literal_secrets.can_ask() and not as_json and not dry_run)
     replaced = False
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
-from hearth.cli import config_file
+from hearth.cli import config_file, programs
 from hearth.cli.answers import Answers
 from hearth.cli.config_file import Changed
 from hearth.clients import env_files, importing, records
@@ -44,21 +44,9 @@ def plan(places: Places, found: Iterable[Found], answers: Answers, with_disabled
         lambda each: records.imported(each.table, each.name) if each.table.client in KINDS else None,
         lambda name: shutil.which(os.path.expanduser(name)),
         env_files.read,
-        _program,
+        programs.full_path,
     )
     return importing.plan(found, Surroundings(os.environ, home_dir(), answers, os.sep), known, with_disabled)
-
-
-def _program(command: str, search_path: str | None, folder: str | None) -> str | None:
-    """Return the full path of a command as a client started from this shell would find it, or None."""
-    command = os.path.expanduser(command)
-    if not os.path.dirname(command):
-        found = shutil.which(command, path=search_path)
-        # A folder in PATH may be relative, such as node_modules/.bin.
-        return os.path.abspath(found) if found else None
-    path = os.path.join(os.path.expanduser(folder or ""), command)
-    # A path that is still relative depends on the folder that the client runs in.
-    return shutil.which(os.path.normpath(path)) if os.path.isabs(path) else None
 
 
 def _secrets() -> importing.SecretOf:

@@ -120,8 +120,16 @@ else:
         if isinstance(exc, FileNotFoundError) and exc.filename == cwd:
             return f"its folder {cwd} does not exist (key cwd)"
         if isinstance(exc, FileNotFoundError):
-            return f"its command {program!r} was not found on the daemon's PATH ({environment.get('PATH', '')})"
+            return _not_found(program, cwd, environment)
         return f"its command {program!r} could not be started: {exc}"
+
+    def _not_found(program: str, cwd: str, environment: Mapping[str, str]) -> str:
+        if not os.path.dirname(program):
+            return f"its command {program!r} was not found on the daemon's PATH ({environment.get('PATH', '')})"
+        path = os.path.join(cwd, program)
+        if os.path.exists(path):
+            return f"its command {program!r} could not be started: the interpreter in its first line does not exist"
+        return f"its command {path!r} does not exist"
 
     def _wait_unreaped(pid: int) -> None:
         """Wait in this thread until the child has ended; its number stays taken, so that its group can be killed."""

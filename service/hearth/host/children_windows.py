@@ -63,6 +63,8 @@ if sys.platform == "win32":
         if not os.path.isdir(cwd):
             raise UpstreamError(f"its folder {cwd} does not exist (key cwd)")
         program = command_lines.find(argv[0], environment, cwd)
+        if program is None and os.path.dirname(argv[0]):
+            raise UpstreamError(f"its command {os.path.join(cwd, argv[0])!r} does not exist")
         if program is None:
             path = environment.get("PATH", "")
             raise UpstreamError(f"its command {argv[0]!r} was not found on the daemon's PATH ({path})")

@@ -154,8 +154,9 @@ def _unfound(server: Server, facts: Facts) -> Finding:
         if not server.findable:
             fix = f"Write the program's whole path into the config: {folder} is not kept by `hearth install`."
         return Finding("servers.path", "broken", message, fix, name, Mend("install") if server.findable else None)
+    if os.path.sep in written:
+        fix = "Install it, or correct the path of its command in the config."
+        return Finding("servers.program", "broken", f"{name}: {written} is not there, or no program", fix, name)
     where = f"the PATH of {facts.whose}" if facts.whose != "this shell" else "PATH"
     fix = " ".join(filter(None, [_WHERE_FROM.get(written, ""), holder.ADVICE_ON_PATH]))
-    if os.path.sep in written:
-        return Finding("servers.program", "broken", f"{name}: {written} is not there, or no program", fix, name)
     return Finding("servers.program", "broken", f"{name}: {written} is not on {where}", fix, name)
