@@ -51,14 +51,19 @@ def _is_mine(path: str) -> bool:
 
 def runtime_dir() -> str:
     """The folder that lives as long as the login: RUNTIME in the documentation."""
+    named = os.environ.get("XDG_RUNTIME_DIR", "")
+    if sys.platform not in ("darwin", "win32") and named.startswith("/"):
+        return named
+    return usual_runtime_dir()
+
+
+def usual_runtime_dir() -> str:
+    """Return the runtime folder as a process without environment variables finds it."""
     if sys.platform in ("darwin", "win32"):
         # Of macOS's own places for such things, TMPDIR is emptied at a restart and Caches whenever room is needed;
         # launchd binds the socket at login, before anything could make the folder anew. Windows has Temp only, which
         # is cleaned whenever room is needed.
         return os.path.join(state_dir(), "run")
-    named = os.environ.get("XDG_RUNTIME_DIR", "")
-    if named.startswith("/"):
-        return named
     usual = f"/run/user/{os.getuid()}"
     return usual if _is_mine(usual) else short_dir()
 
@@ -123,7 +128,8 @@ def oauth_file() -> str:
 class Places:
     """The files of one daemon. `key` names it: the profile, or a hash of the path of its config.
 
-    A daemon that was handed its socket tells by `adopted` where that is: its other files lie beside it.
+    A daemon that was handed its socket tells by `adopted` where that is: its other files lie beside it. `named` is a
+    socket that was chosen by its path (`--socket`, HEARTH_SOCKET); one that is the default anyway counts as none.
     """
 
     __slots__ = (
@@ -134,6 +140,7 @@ class Places:
         "key",
         "learned",
         "log",
+        "named",
         "pins",
         "profile",
         "registry",
@@ -144,7 +151,13 @@ class Places:
         "system_wide",
     )
 
-    def __init__(self, profile: str = DEFAULT_PROFILE, config: str | None = None, adopted: str | None = None) -> None:
+    def __init__(
+        self,
+        profile: str = DEFAULT_PROFILE,
+        config: str | None = None,
+        adopted: str | None = None,
+        named: str | None = None,
+    ) -> None:
         self.profile = profile or DEFAULT_PROFILE
         self.config = _resolved(config) if config else None
         self.key = digest(self.config) if self.config else self.profile
@@ -164,6 +177,9 @@ class Places:
             base = os.path.dirname(known) if known else os.path.join(runtime_dir(), "mcp")
             self.socket = known or _endpoint(base, self.key)
             self.folder = os.path.join(base, self.key)
+        self.named = named if named and named != self.socket and named != self.folder + ".sock" else None
+        if self.named:
+            self._move(self.named)
         self.registry = os.path.join(self.folder, "daemon.json")
         self.daemon_lock = os.path.join(self.folder, "daemon.lock")
         self.start_lock = os.path.join(self.folder, "start.lock")
@@ -173,6 +189,15 @@ class Places:
         self.catalogue = os.path.join(state_dir(), "catalogue", self.key)
         self.pins = os.path.join(state_dir(), "pins", self.key)
         self.sessions = os.path.join(state_dir(), "sessions", self.key)
+
+    def _move(self, socket: str) -> None:
+        """Take another socket. Lock and registry lie beside it, as they do beside the default one."""
+        self.system_wide = False
+        if sys.platform == "win32":
+            self.socket = socket
+            return
+        self.socket = fitting_socket_path(socket)
+        self.folder = socket.removesuffix(".sock") if socket.endswith(".sock") else socket + ".d"
 
     def config_file(self) -> str:
         """The config file that this daemon reads; it need not exist."""
@@ -192,6 +217,9 @@ class Places:
         if self.system_wide:
             # What is above it is root's, and everybody may pass through.
             return [self.folder]
+        if self.named:
+            # The folder of the socket was chosen, too; its mode is not ours to change.
+            return [*([short_dir()] if self.socket.startswith(short_dir() + "/") else []), self.folder]
         folders = [os.path.dirname(self.folder), self.folder]
         if sys.platform != "win32":
             folders.insert(1, os.path.dirname(self.socket))
@@ -204,6 +232,29 @@ class Places:
         if self.config:
             return ["--config", self.config]
         return [] if self.profile == DEFAULT_PROFILE else ["--profile", self.profile]
+
+    def bridge_arguments(self) -> list[str]:
+        """Return the arguments with which a bridge finds this daemon, whichever variables its client drops."""
+        if self.named:
+            return [*self.arguments(), "--socket", self.named]
+        if self.system_wide or sys.platform in ("darwin", "win32") or self.folder == self._usual_folder():
+            return self.arguments()
+        return [*self.arguments(), "--socket", self.folder + ".sock"]
+
+    def _usual_folder(self) -> str:
+        return os.path.join(usual_runtime_dir(), "mcp", self.key)
+
+
+def socket_path(written: str) -> str:
+    """Return the path in `--socket` or HEARTH_SOCKET: a path, or `unix:PATH`. Raises ValueError."""
+    if written.startswith("tcp:"):
+        raise ValueError(f"{written!r} is no path: a daemon on TCP is found by its registry entry")
+    path = os.path.expanduser(written.removeprefix("unix:"))
+    if not path:
+        raise ValueError(f"{written!r} names no socket")
+    if sys.platform == "win32" and path.startswith("\\\\"):
+        return path
+    return os.path.abspath(path)
 
 
 def _resolved(path: str) -> str:

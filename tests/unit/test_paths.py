@@ -257,3 +257,31 @@ def test_the_places_are_those_of_the_platform_s_conventions(
     assert paths.state_dir() == usual.user_state_dir
     if platform == "darwin":
         assert paths.log_dir() == usual.user_log_dir
+
+
+def test_a_bridge_is_told_the_socket_that_it_would_not_find_without_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert Places().bridge_arguments() == ["--socket", f"{tmp_path}/mcp/mcp.sock"]
+    assert Places("work").bridge_arguments() == ["--profile", "work", "--socket", f"{tmp_path}/mcp/work.sock"]
+    monkeypatch.setenv("XDG_RUNTIME_DIR", paths.usual_runtime_dir())
+    assert Places().bridge_arguments() == []
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    assert Places("work").bridge_arguments() == ["--profile", "work"]
+
+
+def test_a_long_path_is_told_as_it_was_and_not_as_its_stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / ("x" * 120)))
+    places = Places()
+    named = places.bridge_arguments()[1]
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    again = Places(named=named)
+    assert (again.socket, again.folder) == (places.socket, places.folder)
+    assert again.socket.startswith(paths.short_dir())
+
+
+def test_a_named_socket_that_is_the_default_one_is_not_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert Places(named=f"{tmp_path}/mcp/mcp.sock").named is None
+    assert Places(named=f"{tmp_path}/other.sock").named == f"{tmp_path}/other.sock"

@@ -104,8 +104,10 @@ class Finder:
         return self._patience.left(monotonic(), waiting=bool(self._bridge.ledger.table))
 
     def _give_up(self, sentence: str) -> None:
-        """Answer who waits, and begin anew with the client's next line."""
+        """Answer who waits, and begin anew with the client's next line; without one to be started, end."""
         self._bridge.fail_pending(sentence)
+        if not self._bridge.starts:
+            os._exit(1)
         self._bridge.waiting.rest()
         self._backoff.reset()
         self._patience = Patience(self._bridge.patience, monotonic())
@@ -116,9 +118,17 @@ def _try(bridge: "Bridge", seconds: float) -> Attempt:
     found = attempt(bridge.places)
     if found.absent and _has_moved(bridge):
         found = attempt(bridge.places)
-    if found.absent:
+    if found.absent and bridge.starts:
         return starter.light(bridge.places, attempt, monotonic() + max(seconds, 0.0))
     return found
+
+
+def find_running(places: Places) -> "Stream | None":
+    """Connect to a daemon that runs already; None if one is there and busy. Raises Unreachable when there is none."""
+    found = attempt(places)
+    if found.absent:
+        raise Unreachable(f"no daemon runs ({found.hint}), and --no-start forbids to start one; `hearth serve` does")
+    return found.sock
 
 
 def _has_moved(bridge: "Bridge") -> bool:
@@ -127,7 +137,7 @@ def _has_moved(bridge: "Bridge") -> bool:
     The administrator has set up a socket for this user, or has taken it away; a login has brought a runtime folder.
     """
     former = bridge.places
-    if former.config:
+    if former.config or former.named:
         # It has the name of a file that was looked up then; what is there by now may be another.
         return False
     bridge.places = Places(former.profile)

@@ -3,7 +3,7 @@
 import os
 
 from hearth.errors import HearthError
-from hearth.paths import DEFAULT_PROFILE, Places
+from hearth.paths import DEFAULT_PROFILE, Places, socket_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ Options:
   --agent-id ID    the agent that this client is
   --profile NAME   the daemon of another profile
   --config PATH    the daemon of this config file (also: HEARTH_CONFIG in the environment)
+  --socket PATH    the daemon at this socket (also: HEARTH_SOCKET in the environment)
+  --no-start       start no daemon; end with exit code 1 and a sentence when none runs
   --to URL         another server than Hearth's daemon: any that speaks Streamable HTTP, of either era. http://..., https://...,
                    or HTTP on a Unix socket, unix:/PATH/OF/SOCKET[:/REQUEST] (without a request it is /mcp). Goes with
                    --header only
@@ -44,7 +46,7 @@ MODES = ("full", "search", "auto")
 _VALUE_LIMIT_CHARACTERS = 1000
 _FOLDER_LIMIT_CHARACTERS = 4096
 # Which daemon, and what of it.
-_OF_THE_DAEMON = ("--server", "--mode", "--role", "--agent-id", "--profile", "--config")
+_OF_THE_DAEMON = ("--server", "--mode", "--role", "--agent-id", "--profile", "--config", "--socket", "--no-start")
 _HEADER_CHARACTERS = frozenset("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 # They say how a message is framed, or repeat what it says; another value would only break it.
 _NOT_TO_BE_SET = frozenset(
@@ -67,7 +69,7 @@ class UsageError(HearthError):
 class Options:
     """What was asked for."""
 
-    __slots__ = ("agent_id", "environ", "headers", "mode", "places", "role", "server", "to")
+    __slots__ = ("agent_id", "environ", "headers", "mode", "places", "role", "server", "starts", "to")
 
     def __init__(
         self, values: "dict[str, str]", environ: "Mapping[str, str]", headers: "Sequence[tuple[str, str]]" = ()
@@ -78,8 +80,10 @@ class Options:
         self.role = values.get("--role")
         self.agent_id = values.get("--agent-id")
         self.mode = values.get("--mode")
+        # Whether a daemon is started when none runs.
+        self.starts = "--no-start" not in values
         self.environ = environ
-        self.places = _places(values.get("--profile"), values.get("--config"), environ)
+        self.places = _places(values.get("--profile"), values.get("--config"), values.get("--socket"), environ)
         if self.mode is not None and self.mode not in MODES:
             raise UsageError(f"--mode is full, search or auto, not {self.mode!r}")
 
@@ -102,13 +106,15 @@ class Options:
         }
 
 
-def _places(profile: str | None, config: str | None, environ: "Mapping[str, str]") -> Places:
+def _places(profile: str | None, config: str | None, socket: str | None, environ: "Mapping[str, str]") -> Places:
     if profile and config:
         raise UsageError("--profile and --config both name a daemon; give one of them")
     if not profile:
         config = config or environ.get("HEARTH_CONFIG")
+    socket = socket or environ.get("HEARTH_SOCKET")
     try:
-        return Places(profile or DEFAULT_PROFILE, config or None)
+        named = socket_path(socket) if socket else None
+        return Places(profile or DEFAULT_PROFILE, config or None, named=named)
     except ValueError as exc:
         raise UsageError(str(exc)) from exc
 
@@ -124,6 +130,11 @@ def parse(argv: list[str], environ: "Mapping[str, str]") -> Options:
             raise UsageError(USAGE, exit_code=0)
         if name not in (*_OF_THE_DAEMON, "--to", "--header"):
             raise UsageError(f"{word!r} is not known here; {_HINT}")
+        if name == "--no-start":
+            if equals:
+                raise UsageError(f"{name} takes no value; {_HINT}")
+            values[name] = name
+            continue
         if not equals:
             value = next(words, "")
         if not value:
@@ -131,7 +142,7 @@ def parse(argv: list[str], environ: "Mapping[str, str]") -> Options:
         if name == "--header":
             headers.append(_header(value))
             continue
-        if name not in ("--profile", "--config", "--to") and len(value) > _VALUE_LIMIT_CHARACTERS:
+        if name not in ("--profile", "--config", "--socket", "--to") and len(value) > _VALUE_LIMIT_CHARACTERS:
             raise UsageError(f"the value of {name} is over the limit of {_VALUE_LIMIT_CHARACTERS} characters")
         values[name] = value
     if headers and "--to" not in values:

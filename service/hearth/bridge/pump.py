@@ -19,7 +19,7 @@ from hearth.bridge.ledger import HEARTBEAT_SECONDS, Ledger
 from hearth.bridge.lines import LineSplitter
 from hearth.bridge.uplink import Uplink
 from hearth.bridge.waiting import Waiting
-from hearth.errors import WireError
+from hearth.errors import HearthError, WireError
 from hearth.wire.frames import MESSAGE_LIMIT_BYTES, FrameDecoder
 
 TYPE_CHECKING = False
@@ -53,6 +53,7 @@ class Bridge:
 
     def __init__(self, options: "Options") -> None:
         self.places = options.places
+        self.starts = options.starts
         self.patience = float(options.environ.get("HEARTH_BRIDGE_PATIENCE") or PATIENCE_SECONDS)
         self._grace = float(options.environ.get("HEARTH_BRIDGE_EOF_GRACE") or EOF_GRACE_SECONDS)
         self._greeting = options.greeting()
@@ -67,14 +68,24 @@ class Bridge:
         _die_of_interrupts()
         stdio.make_whole()
         try:
-            sock = endpoint.open_stream(self.places.socket)
+            sock: Stream | None = endpoint.open_stream(self.places.socket)
         except OSError:
             # The other thread finds out what is wrong; the client may talk meanwhile.
-            start_new_thread(self._carry_down, (None,))
-        else:
+            sock = None if self.starts else self._find_running()
+        if sock is not None:
             self._greet(sock)
-            start_new_thread(self._carry_down, (sock,))
+        start_new_thread(self._carry_down, (sock,))
         self._carry_up()
+
+    def _find_running(self) -> "Stream | None":
+        """Return a connection to a daemon that runs already; end with exit code 1 when there is none."""
+        from hearth.bridge.link import find_running
+
+        try:
+            return find_running(self.places)
+        except HearthError as exc:
+            stdio.remark(str(exc))
+            os._exit(1)
 
     # --- up
 

@@ -61,9 +61,10 @@ def light(places: "Places", attempt: "Callable[[Places], Attempt]", deadline: fl
 
 def _start(places: "Places", deadline: float) -> str:
     """Start a daemon and wait until it listens; what to tell if it does not. Raises StartError with its reason."""
-    command = [sys.executable, "-I", "-m", "hearth.server", *places.arguments(), "--detach", "--ready-fd"]
-    # The arguments say whose daemon it is; the variable could say something else.
-    environment = {name: value for name, value in os.environ.items() if name != "HEARTH_CONFIG"}
+    where = ["--socket", places.named] if places.named else []
+    command = [sys.executable, "-I", "-m", "hearth.server", *places.arguments(), *where, "--detach", "--ready-fd"]
+    # The arguments say whose daemon it is; the variables could say something else.
+    environment = {name: value for name, value in os.environ.items() if name not in ("HEARTH_CONFIG", "HEARTH_SOCKET")}
     try:
         daemon = Child(command, environment, numbered=True)
     except OSError as exc:

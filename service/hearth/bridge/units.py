@@ -32,8 +32,8 @@ class Units:
 
 
 def units_of(places: paths.Places) -> Units | None:
-    """The units' names; a daemon of a config given by its path has none."""
-    if places.config:
+    """The units' names; a daemon of a config or a socket given by its path has none."""
+    if places.config or places.named:
         return None
     if places.system_wide and sys.platform != "win32":
         return Units(f"mcp-user@{os.getuid()}", scope="")

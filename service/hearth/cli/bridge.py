@@ -23,6 +23,7 @@ def _option(names: str, text: str) -> click.Option:
     kinds: dict[str, click.Choice[str] | click.Path] = {
         "--mode": click.Choice(MODES),
         "--config": click.Path(dir_okay=False),
+        "--socket": click.Path(dir_okay=False),
     }
     completions = {"--server": server_names.complete_server, "--profile": target.complete_profile}
     return click.Option([words], metavar=value, help=text, type=kinds.get(words), shell_complete=completions.get(words))

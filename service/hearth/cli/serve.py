@@ -73,4 +73,5 @@ def serve(places: Places, transport: str, http_bind: str, http_port: int, allow_
         more += ["--http", f"{host}:{http_port}", *(["--allow-remote"] if allow_remote else [])]
     else:
         _warn_of_idle_options(transport)
+    # A socket in HEARTH_SOCKET is read from the environment there, too.
     return main([*places.arguments(), *more])

@@ -38,8 +38,10 @@ def choose(profile: str | None, config: str | None, environ: Mapping[str, str]) 
         raise click.UsageError("--profile and --config name two daemons: give one of them.")
     if not profile and not config:
         config = environ.get("HEARTH_CONFIG") or None
+    socket = environ.get("HEARTH_SOCKET")
     try:
-        return paths.Places(profile or paths.DEFAULT_PROFILE, config)
+        named = paths.socket_path(socket) if socket else None
+        return paths.Places(profile or paths.DEFAULT_PROFILE, config, named=named)
     except ValueError as error:
         raise click.UsageError(f"{error}.") from error
 

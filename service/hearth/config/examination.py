@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hearth.config.document import Document
 
 # Variables of Hearth that are not settings.
-OTHER_VARIABLES = frozenset({"HEARTH_CONFIG", "HEARTH_PROFILE", "HEARTH_FAULTS"})
+OTHER_VARIABLES = frozenset({"HEARTH_CONFIG", "HEARTH_PROFILE", "HEARTH_SOCKET", "HEARTH_FAULTS"})
 
 
 class Examination:

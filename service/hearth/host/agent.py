@@ -40,7 +40,7 @@ def job() -> str:
 
 def serves(places: paths.Places) -> bool:
     """Whether the agent is the one of this daemon: only the default profile has one."""
-    return not places.config and places.profile == paths.DEFAULT_PROFILE
+    return not places.config and not places.named and places.profile == paths.DEFAULT_PROFILE
 
 
 def is_too_old(said: str) -> bool:

@@ -31,7 +31,7 @@ def file() -> str:
 
 def serves(places: paths.Places) -> bool:
     """Whether task and service are those of this daemon: only the default profile has them."""
-    return not places.config and places.profile == paths.DEFAULT_PROFILE
+    return not places.config and not places.named and places.profile == paths.DEFAULT_PROFILE
 
 
 def scheduler() -> str:

@@ -15,7 +15,7 @@ from hearth.errors import AlreadyRunning, HearthError, Refused, StartError
 from hearth.host import background, systemd
 from hearth.host.listening import Listener, bind, inherit
 from hearth.host.stdio import say
-from hearth.paths import DEFAULT_PROFILE, Places
+from hearth.paths import DEFAULT_PROFILE, Places, socket_path
 
 if TYPE_CHECKING:
     from hearth.host.stdio import Streams
@@ -47,6 +47,8 @@ class Options:
     def __init__(self, arguments: list[str]) -> None:
         self.profile = DEFAULT_PROFILE
         self.config = os.environ.get("HEARTH_CONFIG") or None
+        # The path of the socket, where it is not the default one.
+        self.socket = os.environ.get("HEARTH_SOCKET") or None
         self.detach = False
         self.delegated = False
         # The daemon has a watcher already: it was executed again.
@@ -80,7 +82,7 @@ class Options:
             if name == "--aloud":
                 self.aloud = True
                 continue
-            if name not in {"--profile", "--config", "--ready-fd", "--http"} or not (given or remaining):
+            if name not in {"--profile", "--config", "--socket", "--ready-fd", "--http"} or not (given or remaining):
                 raise StartError(f"unknown or incomplete option {name!r}; see 'hearth serve --help'")
             self._set(name, value if given else remaining.pop(0))
 
@@ -90,6 +92,8 @@ class Options:
             self.profile, self.config = value, None
         elif name == "--config":
             self.config = value
+        elif name == "--socket":
+            self.socket = value
         elif name == "--http":
             self.http = value
         else:
@@ -98,6 +102,7 @@ class Options:
     def again(self) -> list[str]:
         """The command line for an exec of this daemon, which is detached and has reported by then."""
         which = ["--profile", self.profile] if self.config is None else ["--config", self.config]
+        which += [] if self.socket is None else ["--socket", self.socket]
         http = [] if self.http is None else ["--http", self.http]
         flags = {
             "--delegated": self.delegated,
@@ -218,7 +223,8 @@ def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
     """Run a daemon until it goes out; returns the exit code. `serving` is for who runs it in a thread of theirs."""
     try:
         options = Options(arguments)
-        places = Places(options.profile, options.config)
+        named = socket_path(options.socket) if options.socket else None
+        places = Places(options.profile, options.config, named=named)
     except (HearthError, ValueError) as exc:
         say(f"hearth: {exc}")
         return 2
@@ -228,7 +234,7 @@ def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
     except Refused as exc:
         print(f"hearth: {exc}", file=sys.stderr)
         return exc.exit_code
-    if listener is not None and listener.holder == "systemd":
+    if listener is not None and listener.holder == "systemd" and not places.named:
         # Whoever connects has found this socket, wherever others would look by now: the locks belong beside it.
         places = Places(options.profile, options.config, adopted=listener.address())
         listener.path = places.socket

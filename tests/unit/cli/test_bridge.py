@@ -20,7 +20,8 @@ def values(*words: str) -> list[str]:
 
 def test_the_options_are_those_of_its_help() -> None:
     assert values("--") == [
-        *("--server", "--mode", "--role", "--agent-id", "--profile", "--config", "--to", "--header", "--help"),
+        *("--server", "--mode", "--role", "--agent-id", "--profile", "--config", "--socket"),
+        *("--no-start", "--to", "--header", "--help"),
     ]
     helps = {item.value: item.help or "" for item in offered("--")}
     assert helps["--header"].startswith("sent with every request of --to")
@@ -32,7 +33,8 @@ def test_the_bridge_takes_every_one_of_them() -> None:
     names = [name for name in values("--") if name != "--help"]
     for name in names:
         companion = ["--to", samples["--to"]] if name == "--header" else []
-        assert parse([*companion, name, samples.get(name, "x")], {})
+        value = [] if name == "--no-start" else [samples.get(name, "x")]
+        assert parse([*companion, name, *value], {})
 
 
 def test_values_are_offered_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
