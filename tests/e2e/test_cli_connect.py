@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +10,6 @@ import pytest
 
 from e2e.cli_home import HEARTH, Bridge, Home, scratch_home
 from e2e.terminal import Terminal
-from hearth.paths import Places
 
 
 @pytest.fixture
@@ -19,46 +17,26 @@ def home() -> Iterator[Home]:
     yield from scratch_home()
 
 
-def test_the_printed_command_starts_a_bridge_with_a_client_s_environment(home: Home) -> None:
-    # Named by its path, the daemon has a socket of its own wherever the runtime folder is: no variable tells.
-    path = os.path.join(home.folder, "servers.json")
-    server = {"command": sys.executable, "args": ["-I", "-m", "hearth.demo.server"]}
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump({"idle_timeout": 0, "mcpServers": {"demo": server}}, file)
-    entry = home.json("connect", "--print", "--config", path)["mcpServers"]["hearth"]
+def test_the_printed_command_leads_to_the_one_daemon_with_a_client_s_environment(home: Home) -> None:
+    """The client passes no XDG_RUNTIME_DIR, and its bridge meets the daemon that the command line sees."""
+    home.configure_demo()
+    entry = home.json("connect", "--print")["mcpServers"]["hearth"]
     # The venv's own link: resolved, it would be an interpreter that does not know the venv.
     assert os.path.dirname(entry["command"]) == os.path.dirname(sys.executable)
     assert entry["args"][:2] == ["-I", "-S"]
-    home.environment = {
-        "HOME": home.home,
-        "LOGNAME": "somebody",
-        "PATH": "/usr/bin:/bin",
-        "SHELL": "/bin/sh",
-        "TERM": "dumb",
-        "USER": "somebody",
-    }
-    places = places_without_runtime_dir(path)
+    assert entry["args"][-2:] == ["--socket", home.socket]
+    shell = home.environment
+    home.environment = {"HOME": home.home, "PATH": "/usr/bin:/bin", "SHELL": "/bin/sh", "TERM": "dumb", "USER": "me"}
     bridge = Bridge(home, command=[entry["command"], *entry["args"]])
+    home.environment = shell
     try:
-        assert bridge.open()["result"]["serverInfo"]
+        opened = bridge.open()["result"]
         (answer,) = bridge.ask("tools/call", name="demo__add", arguments={"a": 2, "b": 3})["result"]["content"]
         assert answer["text"] == "5"
-        assert home.run("stop", "--yes", "--config", path).returncode == 0
+        assert home.json("status", "--json")["daemonId"] == opened["_meta"]["hearth/daemonId"]
+        assert home.run("stop", "--yes").returncode == 0
     finally:
         bridge.end()
-        home.clear_processes()
-        shutil.rmtree(places.folder, ignore_errors=True)
-        if os.path.lexists(places.socket):
-            os.unlink(places.socket)
-
-
-def places_without_runtime_dir(path: str) -> Places:
-    kept = os.environ.pop("XDG_RUNTIME_DIR", None)
-    try:
-        return Places(config=path)
-    finally:
-        if kept is not None:
-            os.environ["XDG_RUNTIME_DIR"] = kept
 
 
 def test_a_named_server_is_a_drop_in_for_its_own_entry(home: Home) -> None:
@@ -84,7 +62,7 @@ def test_a_server_that_is_not_configured_is_noted_beside_the_entry(home: Home) -
 
 def test_the_profile_stands_in_the_arguments(home: Home) -> None:
     entry = home.json("connect", "--print", "--profile", "work", "--name", "mine")["mcpServers"]["mine"]
-    assert entry["args"][-2:] == ["--profile", "work"]
+    assert entry["args"][-4:-2] == ["--profile", "work"]
 
 
 def write_cursor(home: Home) -> str:

@@ -21,4 +21,4 @@ def bridge_file() -> str:
 def bridge_command(places: Places, extra: Sequence[str] = ()) -> list[str]:
     """What starts a bridge to this daemon."""
     # sys.executable is the venv's own link; resolved, it would be an interpreter that does not know the venv.
-    return [lasting(sys.executable), "-I", "-S", bridge_file(), *places.arguments(), *extra]
+    return [lasting(sys.executable), "-I", "-S", bridge_file(), *places.bridge_arguments(), *extra]

@@ -25,12 +25,25 @@ def needed(command: Sequence[str]) -> list[str]:
 
 def target(command: Sequence[str]) -> list[str]:
     """Which daemon it leads to, as `Places.arguments` has it. Pure."""
-    for number, word in enumerate(command):
-        option, equals, value = word.partition("=")
-        if option in ("--profile", "--config"):
-            value = value if equals else "".join(command[number + 1 : number + 2])
+    for option in ("--profile", "--config"):
+        value = _value_of(command, option)
+        if value is not None:
             return [] if (option, value) == ("--profile", "mcp") else [option, value]
     return []
+
+
+def leads_to(command: Sequence[str], places: Places) -> bool:
+    """Return whether a bridge leads to the daemon of these places. Pure."""
+    socket = _value_of(command, "--socket")
+    return target(command) == places.arguments() and socket in (None, places.socket, places.folder + ".sock")
+
+
+def _value_of(command: Sequence[str], wanted: str) -> str | None:
+    for number, word in enumerate(command):
+        option, equals, value = word.partition("=")
+        if option == wanted:
+            return value if equals else "".join(command[number + 1 : number + 2])
+    return None
 
 
 def packed(table: Table, name: str, server: str) -> str:

@@ -70,7 +70,7 @@ def _look_at(found: Found, specs: Mapping[str, config.ServerSpec], places: Place
         return entry._replace(shared=planning.server_for(found, specs, records.imported) or "")
     words = bridge_entries.words(found.entry)
     return entry._replace(
-        for_this=bridge_entries.target(words) == places.arguments(),
+        for_this=bridge_entries.leads_to(words, places),
         gone=next((path for path in bridge_entries.needed(words) if not _is_there(path)), ""),
         ours=bridge_entries.packed(table, found.name, found.bridge_to) if _is_ours(found) else "",
     )
