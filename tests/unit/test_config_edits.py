@@ -203,3 +203,45 @@ def test_pieces_of_files_put_together_are_edited_rightly_or_refused(parts: list[
     except ConfigError:
         return
     assert edits.removed("c.toml", added, "time") == text.encode()
+
+
+@pytest.mark.parametrize("encoding", encodings(""))
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "at", [("drain_timeout",), ("idle_timeout",), ("owner", "approve"), ("mcpServers", "a", "pin")]
+)
+def test_one_value_is_assigned_and_taken_out_again(shape: str, encoding: str, at: tuple[str, ...]) -> None:
+    name, text = SHAPES[shape]
+    data = encodings(text)[encoding]
+    former = parse(name, data).tree if text.strip() or name.endswith("toml") else {}
+    where = ("servers", *at[1:]) if at[0] == "mcpServers" and "servers" in former else at
+    if len(at) == 3 and not edits.value_at(former, where[:2]):
+        return
+    assigned = edits.assigned(name, data, at, True)
+    tree = parse(name, assigned).tree
+    assert edits.value_at(tree, where) is True
+    again = edits.assigned(name, assigned, at, "other")
+    assert edits.value_at(parse(name, again).tree, where) == "other"
+    if edits.value_at(former, where) is None:
+        left = parse(name, edits.unassigned(name, assigned, at)).tree
+        assert {**left, "owner": left.get("owner") or {}} == {**former, "owner": former.get("owner") or {}}
+
+
+def test_a_value_stands_behind_those_of_its_table_and_comments_stay() -> None:
+    text = TOML["comments everywhere"].encode()
+    set_once = edits.assigned("c.toml", text, ("drain_timeout",), 7)
+    assert set_once == text.replace(b"# five\n", b"# five\ndrain_timeout = 7\n")
+    assert edits.unassigned("c.toml", set_once, ("drain_timeout",)) == text
+    in_server = edits.assigned("c.toml", text, ("mcpServers", "a", "disabled"), True)
+    assert in_server == text.replace(b"args = []\n", b"args = []\ndisabled = true\n")
+
+
+def test_the_first_value_of_a_file_stands_before_its_tables() -> None:
+    text = b'# head\n\n# about a\n[mcpServers.a]\ncommand = "a"\n'
+    assigned = edits.assigned("c.toml", text, ("idle_timeout",), 7)
+    assert assigned == b'# head\n\nidle_timeout = 7\n\n# about a\n[mcpServers.a]\ncommand = "a"\n'
+
+
+def test_taking_out_what_is_not_there_changes_nothing() -> None:
+    text = TOML["comments everywhere"].encode()
+    assert edits.unassigned("c.toml", text, ("owner", "approve")) == text

@@ -1,4 +1,4 @@
-"""`hearth config show|check|path`."""
+"""`hearth config show|check|path`, and the group that `get`, `set` and `edit` belong to."""
 
 import json
 import os
@@ -8,6 +8,8 @@ import click
 from hearth import config as configuration
 from hearth import references
 from hearth.cli import describe, documents, table, terminal
+from hearth.cli.config_editor import edit
+from hearth.cli.config_values import get, set_
 from hearth.cli.target import with_places
 from hearth.config import exposition
 from hearth.errors import ConfigError
@@ -16,7 +18,7 @@ from hearth.paths import Places
 
 @click.group()
 def config() -> None:
-    """Look at the configuration: what is in force, what is wrong with it, where it is.
+    """Look at the configuration, and change it: what is in force, what is wrong with it, where it is.
 
     It is read from config.toml, or from any JSON file with mcpServers in it; HEARTH_* variables go over the
     file, and flags over both.
@@ -26,7 +28,15 @@ def config() -> None:
       hearth config path               the file that is read
       hearth config check              is it right? (exit code 2 if not)
       hearth config show               every value, and where it comes from
+      hearth config get idle_timeout   one value
+      hearth config set idle_timeout 600
+      hearth config edit               in your editor, checked before it is saved
     """
+
+
+config.add_command(get)
+config.add_command(set_)
+config.add_command(edit)
 
 
 @config.command()

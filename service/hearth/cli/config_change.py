@@ -1,4 +1,4 @@
-"""What `hearth add` and `hearth remove` say of a change to the config. Pure: a change in, text or a document out."""
+"""The text and the document that verbs print of a change to the config. Pure: a change in, text or a document out."""
 
 import difflib
 from typing import Any

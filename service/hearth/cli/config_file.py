@@ -57,6 +57,16 @@ def change(places: Places, make: Change, dry_run: bool) -> Changed:
     raise Refused(f"{path} is being changed by somebody else at the same time; nothing was done, try again")
 
 
+def replace(places: Places, former: bytes | None, new: bytes) -> Changed:
+    """Put a whole new text in the place of the file, which may have mistakes. Raises ConfigError, Refused."""
+    path = places.config_file()
+    found = examined(path, new)
+    with edited_files.held(path):
+        if not edited_files.replace(path, new, partial(_is_still, path, former)):
+            raise Refused(f"{path} was changed by another program meanwhile; nothing was done")
+    return Changed(path, former, new, found.warnings)
+
+
 def _is_still(path: str, former: bytes | None) -> bool:
     return read_file(path, FILE_LIMIT_BYTES) == former
 

@@ -1,4 +1,4 @@
-"""The tools that servers offered when they last ran, read from what is kept on disk while no daemon runs."""
+"""The tools of servers: those that a daemon knows; while none runs, those of the last run, read from disk."""
 
 import json
 import logging
@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from hearth import config
+from hearth.cli import liveness
+from hearth.cli.control import Control
 from hearth.mcp import tool_listing
 from hearth.mcp.offering import Offering
 from hearth.paths import Places
@@ -16,6 +18,15 @@ from hearth.upstreams.pins import Pins
 
 # What these modules write is for the daemon's log; here it would stand between a verb's own lines.
 logging.getLogger("hearth").addHandler(logging.NullHandler())
+
+
+def current(places: Places, query: str, server: str | None, limit: int) -> dict[str, Any]:
+    """What a running daemon says of tools, else what is kept. Raises HearthError."""
+    lit = liveness.find(places)
+    if lit is None:
+        return document(places, query, server, limit)
+    with Control(lit.endpoint, lit.pid) as control:
+        return control.tools(query, server, limit)
 
 
 def document(places: Places, query: str, server: str | None, limit: int) -> dict[str, Any]:
@@ -37,6 +48,7 @@ def offerings(places: Places, specs: Iterable[config.ServerSpec]) -> Iterator[tu
     pins = Pins(places.pins)
     for spec, memory in memories(places, specs):
         offered = next(iter(memory.offerings.values()), None)
-        if offered and spec.pin:
-            offered = offered.without_tools(pins.withheld(spec.name, offered))
+        if offered:
+            withheld = pins.withheld(spec.name, offered) if spec.pin else frozenset()
+            offered = offered.without_tools(withheld.union(spec.blocked_tools))
         yield spec.name, offered

@@ -23,6 +23,8 @@ SECTIONS: dict[str, dict[str, str]] = {
         "uninstall": "uninstall",
         "add": "add",
         "remove": "remove",
+        "enable": "enable",
+        "disable": "enable",
         "connect": "connect",
         "disconnect": "disconnect",
         "config": "config",

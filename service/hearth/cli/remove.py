@@ -22,7 +22,7 @@ from hearth.vault import Vault
 def remove(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
     """Take an MCP server out of the config. The rest of the file stays as it is, comments above the entry included; one
     with mistakes is refused. A running daemon takes it up at once, and lets the server's calls in flight
-    finish. To leave a server out for a while, write `disabled = true` into its entry instead.
+    finish. To leave a server out for a while, use `hearth disable` instead.
 
     \b
     Examples:

@@ -31,9 +31,9 @@ def entry(
     made = {key: value for key, value in made.items() if value not in (None, [], {})}
     for setting in settings:
         key, text = _pair(setting, "=", "--set", "KEY=VALUE")
-        made[key] = _value(key, text)
+        made[key] = parsed(key, text)
     for key, value in made.items():
-        _check(key, value)
+        check(key, value)
     return made
 
 
@@ -49,7 +49,7 @@ def _shown(text: str) -> str:
     return text if len(text) <= 12 else text[:4] + "…"
 
 
-def _value(key: str, text: str) -> Any:
+def parsed(key: str, text: str) -> Any:
     """A value as typed: what is JSON is that, where the key takes more than texts."""
     if key in ("command", "cwd", "url"):
         return text
@@ -59,7 +59,8 @@ def _value(key: str, text: str) -> Any:
         return text
 
 
-def _check(key: str, value: object) -> None:
+def check(key: str, value: object) -> None:
+    """Refuse a key or a value that a server's entry cannot have. Raises click.UsageError."""
     if key not in SERVER_KEYS:
         raise click.UsageError(f"For a server, {unknown(key, nearest(key, SERVER_KEYS))}.")
     try:

@@ -5,11 +5,11 @@ from typing import Any
 
 import click
 
-from hearth.cli import kept_tools, liveness, server_names, table, terminal
-from hearth.cli.control import Control
+from hearth.cli import kept_tools, server_names, table, terminal
 from hearth.cli.numbers import WholeNumber
 from hearth.cli.target import with_places
 from hearth.cli.tool_approve import approve
+from hearth.cli.tool_block import block, unblock
 from hearth.cli.tool_diff import diff
 from hearth.errors import ConfigError
 from hearth.paths import Places
@@ -57,6 +57,7 @@ def tools(**_: object) -> None:
       hearth tools --json | jq -r '.[].name'
       hearth tools diff                what servers have changed in their tools since you first saw them
       hearth tools approve github      accept what has changed
+      hearth tools block github__delete_repo
     """
 
 
@@ -71,7 +72,7 @@ def find(places: Places, query: tuple[str, ...], server: str | None, limit: int 
     words = " ".join(query).strip()[:QUERY_LIMIT_CHARACTERS]
     if server is not None:
         _check_server(places, server)
-    found = _document(places, words, server, limit or (FOUND_BY_DEFAULT if words else 0))
+    found = kept_tools.current(places, words, server, limit or (FOUND_BY_DEFAULT if words else 0))
     if as_json:
         click.echo(json.dumps(found["tools"], indent=2, ensure_ascii=False))
     else:
@@ -81,6 +82,8 @@ def find(places: Places, query: tuple[str, ...], server: str | None, limit: int 
 tools.commands[_DEFAULT] = find
 tools.add_command(diff)
 tools.add_command(approve)
+tools.add_command(block)
+tools.add_command(unblock)
 
 
 def _check_server(places: Places, server: str) -> None:
@@ -89,14 +92,6 @@ def _check_server(places: Places, server: str) -> None:
     except ConfigError:
         return
     server_names.check([server], known, places.config_file())
-
-
-def _document(places: Places, query: str, server: str | None, limit: int) -> dict[str, Any]:
-    lit = liveness.find(places)
-    if lit is None:
-        return kept_tools.document(places, query, server, limit)
-    with Control(lit.endpoint, lit.pid) as control:
-        return control.tools(query, server, limit)
 
 
 def lines(found: dict[str, Any], query: str, width: int) -> list[str]:

@@ -70,6 +70,36 @@ def first(path: str, name: str, entry: Entry) -> bytes:
     return added(path, HEADER.encode(), name, entry)
 
 
+def assigned(path: str, data: bytes | None, at: Keys, value: object) -> bytes:
+    """Return the config with a value at the end of these keys, every other byte as it is. Raises ConfigError.
+
+    The keys begin with the name of a setting or of its table, or with a server's name below `SERVERS`.
+    """
+    file = _File(path, data or blank(path))
+    *keys, name = file.own_path(at)
+    try:
+        return file.put(tuple(keys), {name: value})
+    except CannotEdit as exc:
+        raise ConfigError([f"{path}: {exc}; write {'.'.join(at)} into it by hand"]) from None
+
+
+def unassigned(path: str, data: bytes, at: Keys) -> bytes:
+    """Return the config without the value at the end of these keys, if there is one. Raises ConfigError."""
+    file = _File(path, data)
+    where = file.own_path(at)
+    if value_at(file.document.tree, where) is None:
+        return data
+    try:
+        return file.take(where)
+    except CannotEdit as exc:
+        raise ConfigError([f"{path}: {exc}; take {'.'.join(at)} out of it by hand"]) from None
+
+
+def blank(path: str) -> bytes:
+    """Return the text of a new config without anything in it."""
+    return b"{}\n" if path.lower().endswith((".json", ".jsonc")) else HEADER.encode()
+
+
 HEADER = """\
 # What Hearth serves. `hearth add` and `hearth remove` edit this file and keep what else is in it;
 # `hearth config check` finds mistakes, `hearth config show` says what holds.
@@ -147,6 +177,10 @@ class _File:
         is_vscode = self.document.is_json and SERVERS not in tree and SERVERS_IN_VSCODE in tree
         return (SERVERS_IN_VSCODE if is_vscode else SERVERS,)
 
+    def own_path(self, at: Keys) -> Keys:
+        """Return where these keys of Hearth's own config stand in this file."""
+        return (*self.own_keys(), *at[1:]) if at[0] == SERVERS else at
+
     def refuse_repeated(self, keys: Keys, names: Iterable[str]) -> None:
         """Which of several the client takes is not for us to guess."""
         for size in range(len(keys) + 1):
@@ -155,7 +189,7 @@ class _File:
                 if key in wanted:
                     raise CannotEdit(f"has {'.'.join([*keys[:size], str(key)])!r} more than once")
 
-    def put(self, keys: Keys, entries: Mapping[str, Entry]) -> bytes:
+    def put(self, keys: Keys, entries: Mapping[str, Any]) -> bytes:
         former = value_at(self.document.tree, keys)
         table = former if isinstance(former, dict) else {}
         # In the file's order, the new ones last.

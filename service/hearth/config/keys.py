@@ -86,6 +86,7 @@ SERVER_KEYS: dict[str, Kind] = {
     "instance_idle": values.seconds(),
     "upstream_idle": values.seconds(),
     "pin": values.flag(),
+    "blocked_tools": values.texts(),
 }
 
 # Other clients' names for `url`, in JSON only: Gemini's, Windsurf's.

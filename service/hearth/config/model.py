@@ -67,6 +67,7 @@ class ServerSpec(Record):
     instance_idle: float = 60.0
     upstream_idle: float | None = None
     pin: bool = False
+    blocked_tools: tuple[str, ...] = ()
 
     def runs_like(self, other: "ServerSpec") -> bool:
         """Whether a process that was started for the one entry is right for the other, too."""
@@ -88,6 +89,7 @@ HEARTHS_OWN_KEYS = frozenset(
         "instance_idle",
         "upstream_idle",
         "pin",
+        "blocked_tools",
     }
 )
 

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 from itertools import groupby
+from typing import Any
 
 from hearth.config.edits import CannotEdit, Edit, Entry, Keys
 from hearth.config.model import KeyPath
@@ -17,15 +18,21 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _ODD = "its servers are written in an odd way"
 
 
-def put(text: str, keys: Keys, known: Mapping[str, Entry], new: Mapping[str, Entry]) -> list[Edit]:
-    """Put entries there: known ones in their former places, new ones behind everything. Raises CannotEdit."""
+def put(text: str, keys: Keys, known: Mapping[str, Any], new: Mapping[str, Any]) -> list[Edit]:
+    """Put entries there: known ones in their former places, new ones behind everything, and new values that are no
+    tables behind those of their table. Raises CannotEdit."""
     scanner = _scanned(text)
     edits = [edit for name, entry in known.items() for edit in _replace(scanner, keys, name, entry)]
     table = _inline_on_the_way(scanner, keys)
     if new and table is not None:
         edits.append(_add_inline(scanner, table, keys, new))
-    elif new:
-        edits.append(_append(text, "\n".join(_block(scanner, keys, name, entry) for name, entry in new.items())))
+        return edits
+    tables = {name: entry for name, entry in new.items() if isinstance(entry, Mapping)}
+    values = {name: entry for name, entry in new.items() if name not in tables}
+    if values:
+        edits.append(_add_values(scanner, keys, values))
+    if tables:
+        edits.append(_append(text, "\n".join(_block(scanner, keys, name, entry) for name, entry in tables.items())))
     return edits
 
 
@@ -52,7 +59,7 @@ def _inline_on_the_way(scanner: Scanner, keys: Keys) -> KeyPath | None:
     return next((keys[:size] for size in range(len(keys), 0, -1) if keys[:size] in scanner.inline), None)
 
 
-def _replace(scanner: Scanner, keys: Keys, name: str, entry: Entry) -> list[Edit]:
+def _replace(scanner: Scanner, keys: Keys, name: str, entry: Any) -> list[Edit]:
     text, at = scanner.text, (*keys, name)
     (start, end), *others = spans(text, at)
     cuts = [Edit(*other, "") for other in others]
@@ -149,6 +156,41 @@ def _append(text: str, block: str) -> Edit:
     return Edit(len(text), len(text), f"\n\n{block[:-1]}")
 
 
+def _add_values(scanner: Scanner, keys: Keys, values: Mapping[str, object]) -> Edit:
+    """Write values behind the last one of their table, or below its header; append a table that is not there yet."""
+    text = scanner.text
+    header: KeyPath = ()
+    found: tuple[Statement, KeyPath] | None = None
+    for statement in scanner.statements:
+        if statement.is_header:
+            header = statement.path
+        is_inside = header == keys[: len(header)] and statement.path[: len(keys)] == keys
+        if is_inside and (not statement.is_header or header == keys):
+            found = statement, header
+    if found is None:
+        return _begin_table(scanner, keys, values)
+    last, above = found
+    indentation, end = _indentation(text, last.start), _line_end(text, last.end)
+    lines = (f"\n{indentation}{_assignment((*keys[len(above) :], name), item)}" for name, item in values.items())
+    return Edit(end, end, "".join(lines))
+
+
+def _begin_table(scanner: Scanner, keys: Keys, values: Mapping[str, object]) -> Edit:
+    """Write the first values of a table; those of the whole file stand before its first header."""
+    text = scanner.text
+    if keys:
+        return _append(text, _block(scanner, keys[:-1], keys[-1], values))
+    lines = "".join(f"{_assignment((name,), item)}\n" for name, item in values.items())
+    first = next((each.start for each in scanner.statements if each.is_header), None)
+    if first is None:
+        return Edit(len(text), len(text), lines if not text or text.endswith("\n") else f"\n{lines}")
+    start = _line_start(text, first)
+    # Comments right above a header are about its table.
+    while start and text[_line_start(text, start - 1) : start].lstrip().startswith("#"):
+        start = _line_start(text, start - 1)
+    return Edit(start, start, f"{lines}\n")
+
+
 def _add_inline(scanner: Scanner, table: KeyPath, keys: Keys, entries: Mapping[str, Entry]) -> Edit:
     inner = keys[len(table) :]
     written = ", ".join(_assignment((*inner, name), entry) for name, entry in entries.items())
@@ -160,7 +202,7 @@ def _add_inline(scanner: Scanner, table: KeyPath, keys: Keys, entries: Mapping[s
     return Edit(whole.end - 1, whole.end - 1, written)
 
 
-def _assignment(keys: KeyPath, entry: Entry) -> str:
+def _assignment(keys: KeyPath, entry: object) -> str:
     return f"{'.'.join(_key(str(key)) for key in keys)} = {value(entry)}"
 
 

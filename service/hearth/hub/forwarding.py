@@ -175,8 +175,9 @@ class Forwarding:
         withheld = self._catalogue.view(call.session).withheld
         if withheld and request.method == "tools/call":
             tool = target.server.name, values.text(target.changes.get("name")) or ""
-            if tool in withheld.values():
-                raise Withheld(*tool)
+            for each in withheld.values():
+                if each[:2] == tool:
+                    raise Withheld(*each)
 
     def _send(self, call: Call, request: Request, view: View, target: Target, instance: Instance) -> None:
         method, params, meta = request

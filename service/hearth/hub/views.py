@@ -21,7 +21,6 @@ from hearth.wire.values import Members, RawBytes
 
 # In the place of a hash: the search tools are the same for everybody. No list has this one.
 SEARCH_CONTENT = -1
-_NOTHING: Mapping[str, tuple[str, str]] = MappingProxyType({})
 
 
 class Target(NamedTuple):
@@ -47,6 +46,17 @@ def _offer(server: Server, item: Item, exposed: str) -> Offer:
     return Offer(server, item, exposed, Target(server, changes, None if item.safe_to_repeat else item.name))
 
 
+class WithheldTool(NamedTuple):
+    """A tool that is not offered: its server, its name there, and whether the config blocks it."""
+
+    server: str
+    tool: str
+    is_blocked: bool
+
+
+_NOTHING: Mapping[str, WithheldTool] = MappingProxyType({})
+
+
 class View:
     """The merged lists of some servers. Immutable. `alone`: of one server, under its own names.
 
@@ -58,10 +68,10 @@ class View:
         offerings: Sequence[tuple[Server, Offering]],
         alone: bool,
         complete: bool = True,
-        withheld: Mapping[str, tuple[str, str]] = _NOTHING,
+        withheld: Mapping[str, WithheldTool] = _NOTHING,
     ) -> None:
         self.offerings = offerings
-        # Tools that would be here, were they approved: whose each is, and its own name.
+        # Tools that would be here, were they approved and not blocked.
         self.withheld = withheld
         self.offers: dict[Kind, dict[str, Offer]] = {
             TOOLS: self._named(TOOLS, alone),
@@ -227,14 +237,14 @@ class Catalogue:
     def _look(self, session: Session) -> View:
         tenant = session.tenant()
         offerings, servers = [], self.in_view(session)
-        withheld: dict[str, tuple[str, str]] = {}
+        withheld: dict[str, WithheldTool] = {}
         for server in servers:
             offered = server.offering(tenant) or server.offerings.any
             if offered:
                 tools = server.withheld(offered)
                 for tool in tools:
                     name = tool if session.server else names.exposed(server.name, tool)
-                    withheld[name] = (server.name, tool)
+                    withheld[name] = WithheldTool(server.name, tool, tool in server.spec.blocked_tools)
                 offerings.append((server, offered.without_tools(tools)))
         complete = len(offerings) == len(servers)
         offered_keys = ((server.name, offered.key) for server, offered in offerings)

@@ -22,15 +22,18 @@ _REPEATED = "(an object with a key that is written twice)"
 
 
 class Withheld(Refused):
-    """A tool that is not offered because nobody has approved its definition."""
+    """A tool that is not offered: it is blocked in the config, or its definition is not approved."""
 
-    def __init__(self, server: str, tool: str) -> None:
+    def __init__(self, server: str, tool: str, is_blocked: bool = False) -> None:
         super().__init__(
-            f"tool {tool!r} of server {server!r} is withheld: the server is pinned, and nobody has approved how it"
+            f"tool {tool!r} of server {server!r} is blocked in the config; `hearth tools unblock` with its name allows"
+            " it again"
+            if is_blocked
+            else f"tool {tool!r} of server {server!r} is withheld: the server is pinned, and nobody has approved how it"
             f" describes this tool now; `hearth tools diff {server}` shows what has changed, and"
             f" `hearth tools approve {server}` accepts it"
         )
-        self.data = {"reason": "withheld", "server": server, "tool": tool}
+        self.data = {"reason": "blocked" if is_blocked else "withheld", "server": server, "tool": tool}
 
 
 class Change(NamedTuple):

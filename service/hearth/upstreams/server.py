@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hearth.config import Config, ServerSpec
 from hearth.errors import LoginRequired, UpstreamError
 from hearth.mcp import capabilities, eras, isolation
-from hearth.mcp.offering import Offering
+from hearth.mcp.offering import TOOLS, Offering
 from hearth.upstreams import awaited_login, connecting, description, figures
 from hearth.upstreams.audience import Audience
 from hearth.upstreams.awaited_login import NEEDS_LOGIN, AwaitedLogin
@@ -166,8 +166,9 @@ class Server:
             self._latest = instance
 
     def withheld(self, offering: Offering) -> frozenset[str]:
-        """The tools among those offered that nobody is shown, nor may call, until a person has approved them."""
-        return self._vetting.withheld(offering) if self.spec.pin else frozenset()
+        """Return the offered tools that no client sees or may call: blocked ones, and those to be approved first."""
+        blocked = frozenset(self.spec.blocked_tools).intersection(offering.lists[TOOLS])
+        return blocked | self._vetting.withheld(offering) if self.spec.pin else blocked
 
     @property
     def is_late(self) -> bool:

@@ -327,7 +327,7 @@ def test_clients_that_see_the_same_lists_share_no_view_if_something_is_withheld_
     (first, _), (second, _) = client(), client(declared=b'{"roots":{}}')
     found = [place.catalogue.view(member) for member in (first, second)]
     assert [list(each.tools) for each in found] == [["a__x"], ["a__x"]]
-    assert [dict(each.withheld) for each in found] == [{"a__y": ("a", "y")}, {}]
+    assert [dict(each.withheld) for each in found] == [{"a__y": ("a", "y", False)}, {}]
 
 
 def test_as_long_as_a_server_may_still_have_resources_results_are_looked_at_for_uris() -> None:
