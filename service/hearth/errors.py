@@ -87,6 +87,16 @@ class OverLimit(MessageError):
         self.data = {"reason": reason, "retryAfterSeconds": retry_after}
 
 
+class InstallationChanged(HearthError):
+    """A part of Hearth cannot be loaded: its files were moved, replaced or removed while the daemon ran."""
+
+    def __init__(self, cause: ImportError) -> None:
+        super().__init__(
+            f"the installation of Hearth that this daemon runs from was moved, replaced or removed"
+            f" ({cause.name or 'a module'} cannot be loaded); `hearth doctor --fix` starts the installed one"
+        )
+
+
 class StartError(HearthError):
     """A daemon could not be started; the sentence says why and what to do."""
 

@@ -126,10 +126,53 @@ def test_a_server_that_cannot_be_started_says_why(home: Home, words: list[str]) 
 
 def test_a_server_that_is_not_there_yet_is_not_one_without_tools() -> None:
     for home in scratch_home():
-        home.write_config(f"list_timeout = 0.2\n{entry('mute', 'silent_server.py')}")
-        done = home.run("call", "mute")
+        home.write_config(f"list_timeout = 0.2\n{entry('mute', 'silent_server.py')}start_timeout = 20\n")
+        done = home.run("call", "mute", "--timeout", "1")
         assert (done.returncode, done.stdout) == (1, "")
         assert "mute is still starting" in done.stderr
+
+
+def slow_home(home: Home, seconds: str) -> None:
+    """Configure the demo server behind a sleep that is longer than a list waits for it."""
+    script = f"sleep {seconds}; exec {sys.executable} -I -m hearth.demo.server"
+    home.write_config(f'list_timeout = 0.2\n[mcpServers.late]\ncommand = "/bin/sh"\nargs = ["-c", "{script}"]\n')
+
+
+@pytest.mark.parametrize("words", [[], ["add", "a=1", "b=2"]])
+def test_a_slow_server_is_waited_for(words: list[str]) -> None:
+    for home in scratch_home():
+        slow_home(home, "3")
+        shown = said(home, "late", *words)
+        # Typed by the schema, so the tools were known before the call.
+        assert shown == "3\n" if words else "add a=NUMBER b=NUMBER" in shown
+
+
+def test_a_slow_server_is_waited_for_no_longer_than_its_start_may_take() -> None:
+    for home in scratch_home():
+        home.write_config(f"list_timeout = 0.2\n{entry('mute', 'silent_server.py')}start_timeout = 2\n")
+        done = home.run("call", "mute")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "did not answer within 2 s (key start_timeout)" in done.stderr
+
+
+def test_on_a_terminal_it_says_that_it_waits_for_a_slow_server() -> None:
+    for home in scratch_home():
+        slow_home(home, "4")
+        terminal = Terminal([HEARTH, "call", "late", "add", "a=1", "b=2"], home.environment)
+        terminal.read_until("waiting for late to start, at most 60 s (start_timeout)")
+        assert terminal.finish() == 0
+        assert "3\r\n" in terminal.seen
+
+
+def test_a_server_that_was_mended_is_tried_again() -> None:
+    for home in scratch_home():
+        mark = os.path.join(home.home, "mended")
+        script = f"test -e {mark} || exit 3; exec {sys.executable} -I -m hearth.demo.server"
+        home.write_config(f'[mcpServers.flaky]\ncommand = "/bin/sh"\nargs = ["-c", "{script}"]\n')
+        assert home.run("call", "flaky").returncode == 1
+        with open(mark, "w", encoding="utf-8"):
+            pass
+        assert "add a=NUMBER b=NUMBER" in said(home, "flaky")
 
 
 def test_the_time_that_is_given_holds_for_a_server_that_is_not_there_yet(home: Home) -> None:

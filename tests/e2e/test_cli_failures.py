@@ -156,6 +156,18 @@ def test_the_line_on_stdout_is_in_both_logs_cut_and_masked(home: Home) -> None:
     assert SECRET not in log + own
 
 
+def test_a_broken_config_is_told_with_its_line_when_no_daemon_runs(home: Home) -> None:
+    path = home.write_config('[mcpServers.a]\ncommand = "a"\ncomand = "b"\n')
+    told = home.json("status", "--json")
+    assert told["running"] is False
+    assert told["configError"].startswith(f"{path}:3: ")
+    for verb in ("status", "upstreams"):
+        done = home.run(verb)
+        assert (done.returncode, f"{path}:3: " in done.stdout) == (0, True)
+        assert "No MCP server is configured" not in done.stdout
+    assert not os.path.exists(home.registry)
+
+
 def test_starts_stops_and_restarts_of_servers_are_logged(home: Home) -> None:
     home.configure_demo()
     assert home.run("call", "demo", "count").returncode == 0

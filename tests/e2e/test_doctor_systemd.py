@@ -322,6 +322,18 @@ def test_a_unit_that_somebody_else_wrote_is_left_as_it_is(ward: Ward) -> None:
         ward.seat.install()
 
 
+def test_a_daemon_that_was_killed_leaves_no_unit_broken(ward: Ward) -> None:
+    ward.seat.attached_bridge().close()
+    ward.seat.check("kill", "-KILL", ward.seat.show("MainPID"))
+    ward.seat.await_state("failed")
+    found = ward.ill()
+    assert found["units.killed"]["state"] == "note"
+    assert [each for each in found.values() if each["state"] == "broken"] == []
+    ward.seat.attached_bridge().close()
+    assert ward.ill() == {}
+    assert ward.seat.hearth("stop", "--yes").returncode == 0
+
+
 def test_after_the_mending_of_units_a_bridge_works(ward: Ward) -> None:
     start_limit(ward)
     done = ward.seat.hearth("doctor", "--fix", "--yes")

@@ -1,8 +1,10 @@
 """`hearth call`."""
 
 import json
+import math
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,6 +23,7 @@ from hearth.cli import (
     tool_names,
 )
 from hearth.cli.caller import Caller, CallError
+from hearth.cli.control import Control
 from hearth.cli.numbers import Number
 from hearth.cli.spinner import Spinner
 from hearth.cli.target import with_places
@@ -31,6 +34,8 @@ from hearth.paths import Places
 
 # A tool that says that it failed, as a command that failed.
 TOOL_FAILED = 1
+# How often a server that is starting is looked at, in case it fails; that it is ready is told by the daemon.
+LOOK_SECONDS = 1.0
 
 
 @click.command(short_help="Call a tool by hand.")
@@ -70,7 +75,9 @@ def call(
     window = _Window(f"calling {server}")
     asking = questions.Questions(server, questions.can_ask() and "-" not in arguments, window.hidden)
     with window, Caller(places, server, asking.answer, window.progressed) as caller:
-        tools = caller.tools(timeout)
+        if tool is None:
+            _forgive(places, server)
+        tools = _tools(places, server, caller, window, timeout)
         if tool is None:
             window.close()
             _list(places, server, tools, as_json)
@@ -106,6 +113,30 @@ def _check_server(places: Places, server: str) -> None:
     server_names.check([server], known, found.path)
     if known[server].disabled:
         raise click.UsageError(f"The server {server!r} is disabled in {found.path}.")
+
+
+def _forgive(places: Places, server: str) -> None:
+    """Have a server tried again that failed a while ago: somebody asks for it, who may have mended it."""
+    lit = liveness.find(places)
+    if lit and _upstream(places, server).get("state") == "failed":
+        with Control(lit.endpoint, lit.pid) as control:
+            control.restart(server)
+
+
+def _tools(
+    places: Places, server: str, caller: Caller, window: "_Window", timeout: float | None
+) -> list[dict[str, Any]]:
+    """Return the server's tools. A server that is still starting is waited for, as long as its start may take."""
+    tools = caller.tools(timeout)
+    spec = config.examine(places).config.servers.get(server)
+    limit = min(spec.start_timeout if spec else config.ServerSpec.start_timeout, timeout or math.inf)
+    deadline = time.monotonic() + limit
+    while not tools and _upstream(places, server).get("state") == "starting" and time.monotonic() < deadline:
+        window.tell(f"waiting for {server} to start, at most {limit:g} s (start_timeout)")
+        caller.await_change(LOOK_SECONDS)
+        tools = caller.tools(timeout)
+    window.tell(f"calling {server}")
+    return tools
 
 
 def _find(places: Places, server: str, tool: str, tools: list[dict[str, Any]]) -> dict[str, Any]:
@@ -188,6 +219,12 @@ class _Window:
         if self._spinner:
             self._spinner.__exit__(None, None, None)
             self._spinner = None
+
+    def tell(self, text: str) -> None:
+        """Say what is waited for."""
+        self._text = text
+        if self._spinner:
+            self._spinner.tell(text)
 
     def progressed(self, params: dict[str, Any]) -> None:
         """The server says how far it is."""

@@ -21,6 +21,7 @@ VERSION = "2025-11-25"
 # it is bounded there. Beyond this, something hangs.
 OPENING_SECONDS = 120.0
 METHOD_NOT_FOUND = -32601
+LIST_CHANGED = "notifications/tools/list_changed"
 _PROGRESS_TOKEN = "call"
 
 Progress = Callable[[Message], None]
@@ -89,6 +90,10 @@ class Caller:
         listed = self._ask("tools/list", {}, min(seconds or OPENING_SECONDS, OPENING_SECONDS)).get("tools")
         return [tool for tool in listed if isinstance(tool, dict)] if isinstance(listed, list) else []
 
+    def await_change(self, seconds: float) -> None:
+        """Wait until the server's list of tools is said to have changed, or for so long. Raises HearthError."""
+        self._receive(seconds, lambda message: message.get("method") == LIST_CHANGED)
+
     def call(self, tool: str, arguments: Message, seconds: float | None) -> Message:
         """The result of a call; no limit but the server's own without `seconds`. Raises CallError, UpstreamError.
 
@@ -114,6 +119,10 @@ class Caller:
         return result if isinstance(result, dict) else {}
 
     def _wait(self, request: int, seconds: float | None) -> Message | None:
+        return self._receive(seconds, lambda message: "method" not in message and message.get("id") == request)
+
+    def _receive(self, seconds: float | None, is_wanted: Callable[[Message], bool]) -> Message | None:
+        """Take messages until the wanted one, which is returned; None where it does not come within the time."""
         left = seconds if seconds is not None else float("inf")
         while left > 0:
             begun = time.monotonic()
@@ -123,10 +132,11 @@ class Caller:
             if arrived is None:
                 continue
             message = arrived[1]
+            if is_wanted(message):
+                return message
             if "method" not in message:
-                if message.get("id") == request:
-                    return message
-            elif "id" in message:
+                continue
+            if "id" in message:
                 # However long a person takes: that is not the server's time.
                 self._conversation.send({"id": message["id"], **self._reply(message)})
             elif message["method"] == "notifications/progress":

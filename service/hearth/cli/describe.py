@@ -18,6 +18,7 @@ def status_lines(document: Document, width: int) -> list[str]:
             f"hearth is not running ({_whose(document)}). {document.get('lights', '')}".rstrip(),
             f"  socket  {document.get('endpoint')}",
             f"  config  {document.get('configPath')}",
+            *(f"  error   {clean(line)}" for line in str(document.get("configError") or "").splitlines()),
             *failure_lines(document.get("upstreams") or []),
         ]
     sessions = document.get("sessions") or []

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 State = Literal["ok", "note", "broken"]
 # What `--fix` may do by itself; `checkup.mending` knows how.
-Deed = Literal["close", "rotate", "forget", "sweep", "compile", "install", "start", "reload", "repoint"]
+Deed = Literal["close", "rotate", "forget", "sweep", "compile", "install", "start", "reload", "repoint", "renew"]
 
 
 # A server's entry, as it is written; and a server that was tried: the second follows from the first.

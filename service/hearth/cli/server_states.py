@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from hearth import config
 from hearth.cli import kept_tools, server_names
 from hearth.config import ServerSpec
 from hearth.errors import ConfigError
@@ -33,8 +34,12 @@ def described(places: Places, document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def complete(places: Places, document: dict[str, Any]) -> dict[str, Any]:
-    """Return the status document; while no daemon runs, with what is known of the servers."""
-    return document if document.get("running") else {**document, "upstreams": described(places, document)}
+    """Return the status document; while no daemon runs, with what is known of the servers and wrong in the config."""
+    if document.get("running"):
+        return document
+    problems = config.examine(places).problems
+    error = str(ConfigError(problems)) if problems else None
+    return {**document, "configError": error, "upstreams": described(places, document)}
 
 
 def _stopped(spec: ServerSpec, memory: Memory) -> dict[str, Any]:

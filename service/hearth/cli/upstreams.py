@@ -50,7 +50,7 @@ def ls(places: Places, names: tuple[str, ...], as_json: bool) -> None:
 
 
 def _list(places: Places, names: tuple[str, ...], as_json: bool) -> None:
-    document = liveness.document(places)
+    document = server_states.complete(places, liveness.document(places))
     found = server_states.described(places, document)
     server_names.check(names, (each["name"] for each in found), str(document.get("configPath")))
     chosen = [each for each in found if not names or each["name"] in names]
@@ -61,7 +61,9 @@ def _list(places: Places, names: tuple[str, ...], as_json: bool) -> None:
         click.echo(f"hearth is not running, so no server does. {document.get('lights', '')}".rstrip())
     if document.get("degraded"):
         click.echo(f"hearth cannot serve: {document['degraded']}")
+    elif document.get("configError"):
+        click.echo(f"The config cannot be used: {document['configError']}")
     if chosen:
         click.echo("\n".join(upstream_lines.lines(chosen, time.time(), terminal.width(), bool(names))))
-    else:
+    elif not document.get("configError"):
         click.echo("No MCP server is configured: `hearth add NAME -- COMMAND` adds one.")

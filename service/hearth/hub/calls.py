@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hearth.errors import HearthError, LoginRequired, UpstreamError
+from hearth.errors import HearthError, InstallationChanged, LoginRequired, UpstreamError
 from hearth.faults import SEAMS
 from hearth.hub.sessions import Replies, Session
 from hearth.mcp import answers, eras, lowering, translate
@@ -287,14 +287,16 @@ async def guarded(work: Coroutine[Any, Any, None], call: Call | None = None) -> 
     """The outermost of what is done for a call while nobody waits: whatever happens, the call is answered."""
     try:
         await work
-    except Exception:
+    except Exception as exc:
         log.exception("something was not foreseen")
         if call:
-            call.failed(broken())
+            call.failed(broken(exc))
 
 
-def broken() -> HearthError:
+def broken(cause: Exception) -> HearthError:
     """The answer where Hearth itself is at fault."""
+    if isinstance(cause, ImportError):
+        return InstallationChanged(cause)
     return UpstreamError("Hearth failed at this request; `hearth logs` has the reason")
 
 

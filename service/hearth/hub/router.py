@@ -119,9 +119,9 @@ class Router:
                 self._receive_request(call, message.method, message.fields.get("params"))
             except HearthError as problem:
                 call.failed(problem)
-            except Exception:
+            except Exception as exc:
                 log.exception("something was not foreseen")
-                call.failed(broken())
+                call.failed(broken(exc))
 
     def _receive_request(self, call: Call, method: str, raw: Raw | None) -> None:
         params = {} if raw is None else json.split(raw)

@@ -14,6 +14,7 @@ import sys
 import time
 from typing import Any
 
+import hearth
 from hearth import __version__, config
 from hearth.config import Config
 from hearth.errors import ConfigError, StartError, UpstreamError
@@ -195,6 +196,7 @@ class Daemon:
             "endpoint": self._places.socket if self._listener else None,
             "version": __version__,
             "executable": sys.executable,
+            "package": os.path.dirname(hearth.__file__),
             "uptimeSeconds": round(time.monotonic() - self._begun, 3),
             "daemonId": self.hub.daemon_id,
             "profile": self._places.key,

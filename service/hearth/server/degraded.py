@@ -16,6 +16,7 @@ from hearth.errors import HearthError, StartError
 from hearth.host import connections
 from hearth.host.listening import Listener
 from hearth.host.stdio import say
+from hearth.server import last_resort
 from hearth.server.entry import Start, signature
 from hearth.wire.frames import MESSAGE_LIMIT_BYTES, PROTOCOL_VERSION, FrameDecoder, encode
 
@@ -61,7 +62,7 @@ def describe(cause: Exception) -> str:
     """The reason why there is no daemon, as people are told."""
     if isinstance(cause, HearthError):
         return str(cause)
-    return f"Hearth's installation is broken ({type(cause).__name__}: {cause}); install it again"
+    return last_resort.sentence(cause)
 
 
 def exit_code_of(cause: Exception) -> int:

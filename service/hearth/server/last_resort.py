@@ -23,7 +23,7 @@ _FIRST_FRAME_BYTE_BELOW = 0x10
 
 def explain(cause: BaseException, activated: bool) -> int:
     """Tell whoever connects, or whoever started us, what is broken. Returns the exit code."""
-    reason = f"Hearth's installation is broken ({type(cause).__name__}: {cause}); install it again"
+    reason = sentence(cause)
     _say(f"<3>hearth: {reason}\n")
     _tell_starter(reason)
     if not activated and not _taken_from_launchd():
@@ -32,6 +32,16 @@ def explain(cause: BaseException, activated: bool) -> int:
     _notify(f"READY=1\nSTATUS=degraded: {reason}")
     _serve(listener, reason)
     return 0
+
+
+def sentence(cause: BaseException) -> str:
+    """Say what is wrong with the installation, and what to do."""
+    if isinstance(cause, ImportError):
+        return (
+            f"Hearth's installation is broken ({cause.name or 'a module'} cannot be loaded): it was moved, or is"
+            " incomplete; `hearth doctor --fix` repairs what starts it, else install it again"
+        )
+    return f"Hearth's installation is broken ({type(cause).__name__}: {cause}); install it again"
 
 
 def _say(text: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from hearth.config import Config
-from hearth.errors import NoRoom
+from hearth.errors import InstallationChanged, NoRoom
 from hearth.faults import SEAMS
 from hearth.host import connections, descriptors
 from hearth.host.connections import Connection, Peer
@@ -103,10 +103,11 @@ class Reception:
         try:
             module = await asyncio.to_thread(importlib.import_module, "hearth.server.http.front")
             self._front = cast("Front", module.Front(self._steward))
-        except Exception:
+        except Exception as exc:
             # An installation that is incomplete, or being replaced: the next connection tries again.
             log.exception("HTTP cannot be served")
-            self.http_failed("HTTP cannot be served: the installation is incomplete; the log has more")
+            why = str(InstallationChanged(exc)) if isinstance(exc, ImportError) else "`hearth logs` has the reason"
+            self.http_failed(f"HTTP cannot be served: {why}")
         finally:
             self._loading = None
 

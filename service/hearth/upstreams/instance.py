@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from hearth.config import ServerSpec
-from hearth.errors import HearthError, LoginRequired, UpstreamError
+from hearth.errors import HearthError, InstallationChanged, LoginRequired, UpstreamError
 from hearth.masking import NOTHING
 from hearth.mcp import eras, isolation
 from hearth.mcp.offering import CHANGES, KINDS, Offering
@@ -244,6 +244,8 @@ class Instance:
                 raise UpstreamError(
                     f"server {self.name!r} did not answer within {self.spec.start_timeout:g} s (key start_timeout)"
                 ) from None
+            if isinstance(exc, ImportError):
+                raise InstallationChanged(exc) from exc
             if isinstance(exc, HearthError) and not isinstance(exc, LoginRequired):
                 raise UpstreamError(f"server {self.name!r} could not be started: {exc}") from exc
             # A person is needed, and is told just that; or nobody has foreseen it.

@@ -72,7 +72,7 @@ class Offerings:
     def recovered(self) -> None:
         """Note that it works, or that its failure is forgiven."""
         if self.failure:
-            self._note(self._memory._replace(failure=""))
+            self._note(self._memory._replace(failed_at=0.0, failure=""))
 
     # --- of a server that has never said what it offers
 

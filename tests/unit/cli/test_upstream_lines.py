@@ -34,7 +34,7 @@ def test_instances_are_shown_with_their_places_on_request() -> None:
 
 def test_why_a_server_failed_is_said_below_and_harmless() -> None:
     failed = {"name": "x", "state": "failed", "error": "it exited\x1b[31m"}
-    assert upstream_lines.lines([failed], 0.0, 200, with_instances=False)[-1] == "x: it exited�[31m"
+    assert upstream_lines.lines([failed], 0.0, 200, with_instances=False)[-1] == "x failed: it exited�[31m"
 
 
 def test_what_an_older_daemon_does_not_tell_is_a_dash() -> None:

@@ -23,6 +23,7 @@ DEEDS: dict[Deed, str] = {
     "reload": "`systemctl --user daemon-reload`",
     "repoint": "writes the bridge of this installation in its place",
     "start": "`daemon-reload`, `reset-failed`, and starts the socket unit",
+    "renew": "`hearth restart`",
 }
 
 CHECKS: dict[str, Check] = {
@@ -79,6 +80,7 @@ CHECKS: dict[str, Check] = {
     "units.disabled": Check("the socket unit is not enabled"),
     "units.stopped": Check("the socket unit is enabled and not started", "start"),
     "units.failed": Check("a unit has failed, with systemd's reason", "start"),
+    "units.killed": Check("the daemon was killed, and the next connection starts it again"),
     "units.start_limit": Check("the daemon ended too often right after its start, so systemd tries no more", "start"),
     "units.outdated": Check("a unit's text is not what this version writes", "install"),
     "units.unread": Check("unit files have changed since systemd read them", "reload"),
@@ -109,7 +111,8 @@ CHECKS: dict[str, Check] = {
     "daemon.full": Check("the daemon runs and takes no connection more"),
     "daemon.degraded": Check("the daemon runs and cannot serve"),
     "daemon.config": Check("the daemon refused the new config and goes on with the former one"),
-    "daemon.version": Check("the daemon is of another version than what is installed"),
+    "daemon.version": Check("the daemon is of another version than what is installed", "renew"),
+    "daemon.moved": Check("the installation that the daemon runs from is gone", "renew"),
     "daemon.path": Check("the daemon was started with another PATH than its next start will have"),
     "clients.bridges": Check("how many entries of each client lead to Hearth"),
     "clients.broken": Check("a client's file cannot be read"),

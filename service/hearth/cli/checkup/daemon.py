@@ -38,6 +38,8 @@ class Facts(NamedTuple):
     logged: frozenset[str] = frozenset()
     # Why it takes no connection more.
     refusal: str = ""
+    # The interpreter or the package that the daemon runs from, where it is gone.
+    missing: str = ""
 
 
 def look(patient: Patient) -> Facts:
@@ -58,7 +60,13 @@ def look(patient: Patient) -> Facts:
             spec.name for spec in patient.servers() if os.path.exists(patient.places.server_log(spec.name))
         ),
         refusal=word.refusal,
+        missing=_missing(word.status),
     )
+
+
+def _missing(status: Mapping[str, Any]) -> str:
+    paths = (str(status.get(key) or "") for key in ("executable", "package"))
+    return next((path for path in paths if path and not os.path.exists(path)), "")
 
 
 def _has_somebody(pid: int) -> bool:
@@ -81,6 +89,8 @@ def judge(facts: Facts) -> list[Finding]:
         findings.append(_old_config(str(facts.status["configError"])))
     if facts.entry.version != hearth.__version__:
         findings.append(_other_version(facts.entry))
+    if facts.missing:
+        findings.append(_moved(facts.entry, facts.missing))
     ran, will = facts.search_paths
     if ran != will:
         message = "the daemon was started with another PATH than its next start will have"
@@ -127,7 +137,13 @@ def _old_config(reason: str) -> Finding:
 
 def _other_version(entry: registry.Entry) -> Finding:
     message = f"pid {entry.pid} is version {clean(entry.version)}, and {hearth.__version__} is installed"
-    return Finding("daemon.version", "note", message, f"`hearth restart` brings it to {hearth.__version__}.")
+    fix = f"`hearth restart` brings it to {hearth.__version__}."
+    return Finding("daemon.version", "note", message, fix, mend=Mend("renew"))
+
+
+def _moved(entry: registry.Entry, path: str) -> Finding:
+    message = f"pid {entry.pid} runs from {clean(path)}, which is gone: parts that it has not loaded yet will fail"
+    return Finding("daemon.moved", "broken", message, "`hearth restart` starts this one.", mend=Mend("renew"))
 
 
 def _described(entry: registry.Entry, status: Mapping[str, Any]) -> Finding:

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from hearth import http_token, registry
+from hearth.cli import ending, liveness
 from hearth.cli.checkup import bridge_entries
 from hearth.cli.checkup.patient import Patient
 from hearth.cli.checkup.socket_file import is_listened_to
+from hearth.cli.control import Control
 from hearth.cli.findings import Deed, Finding, Mend, mends
 from hearth.errors import HearthError
 from hearth.host import install
@@ -21,6 +23,9 @@ from hearth.host.byte_code import compile_package
 from hearth.host.folders import refusal
 from hearth.host.locks import Lock
 from hearth.host.systemctl import Manager
+
+# As long as `hearth restart` waits for the daemon's end.
+RENEW_SECONDS = 60.0
 
 
 class Work(NamedTuple):
@@ -181,6 +186,14 @@ def _manager() -> Manager:
     return manager
 
 
+def _renew(patient: Patient, target: str) -> None:
+    lit = liveness.find(patient.places)
+    if lit is None:
+        return
+    with Control(lit.endpoint, lit.pid) as control:
+        ending.end(control, lit, restart=True, seconds=RENEW_SECONDS)
+
+
 def _start_prospect(patient: Patient, socket: str) -> str:
     state = patient.manager().socket.get("ActiveState") or "not started"
     return f"have systemd forget failures and start {socket}: {state} becomes active"
@@ -195,6 +208,7 @@ WORKS: dict[Deed, Work] = {
     "install": Work(_prospect_of_installing, _install),
     "reload": Work(lambda _, target: "have systemd read the unit files again", _reload),
     "start": Work(_start_prospect, _start),
+    "renew": Work(lambda _, target: "restart the daemon: calls in flight finish, clients stay connected", _renew),
     "repoint": Work(
         lambda _, entry: bridge_entries.prospect(entry),
         lambda patient, entry: bridge_entries.repoint(entry, patient.places),

@@ -23,6 +23,10 @@ _EXPECTED: dict[str, tuple[str, State, str]] = {
 }
 
 
+# Results of a daemon that served and was ended from outside.
+_KILLED = frozenset({"signal", "core-dump", "oom-kill", "watchdog"})
+
+
 class Facts(NamedTuple):
     """What was seen. `names` are empty for a daemon that is named by its config's path, which has no units."""
 
@@ -180,6 +184,10 @@ def _states(names: tuple[str, str], seen: Sight) -> list[Finding]:
 
 def _failed(name: str, known: Properties, socket: str, seen: Sight) -> Finding:
     result = known.get("Result", "")
+    if name != socket and result in _KILLED and seen.socket.get("ActiveState") == "active":
+        journal = f"{seen.systemctl.replace('systemctl', 'journalctl')} -u {name}"
+        message = f"{name} was killed ({result}); {socket} listens, so the next connection starts it again"
+        return Finding("units.killed", "note", message, f"Nothing to do; `{journal}` may say who did it.", name)
     fix = (
         f"`{seen.systemctl.replace('systemctl', 'journalctl')} -u {name}` says why; then"
         f" {seen.systemctl} reset-failed {name}; {seen.systemctl} start {socket}"

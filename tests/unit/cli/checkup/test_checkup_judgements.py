@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from hearth.cli.checkup import bridge_entries, environment, manager, network, port, rounds, shims
+from hearth.cli.checkup import bridge_entries, environment, manager, network, port, rounds, shims, units
 from hearth.cli.checkup.daemon import failures
 from hearth.cli.checkup.patient import Patient
 from hearth.cli.checkup.unit_files import interpreter
@@ -49,6 +49,31 @@ LISTENING = port.Facts(
 def test_a_port_is_named_with_what_is_the_matter_with_it(facts: port.Facts, state: str, part: str) -> None:
     [finding] = port.judge(facts)
     assert (finding.id, part in finding.message) == (state, True), finding
+
+
+def sight(socket: str, service: str, result: str) -> manager.Sight:
+    units = [
+        {"ActiveState": socket, "UnitFileState": "enabled"},
+        {"ActiveState": service, "Result": result},
+    ]
+    return manager.Sight("answers", socket=units[0], service=units[1])
+
+
+@pytest.mark.parametrize(
+    ("socket", "result", "check", "state"),
+    [
+        ("active", "signal", "units.killed", "note"),
+        ("active", "oom-kill", "units.killed", "note"),
+        ("active", "exit-code", "units.failed", "broken"),
+        ("failed", "signal", "units.failed", "broken"),
+        ("active", "start-limit-hit", "units.start_limit", "broken"),
+    ],
+)
+def test_a_killed_service_is_not_broken_while_its_socket_listens(
+    socket: str, result: str, check: str, state: str
+) -> None:
+    found = units._states(("mcp.socket", "mcp.service"), sight(socket, "failed", result))
+    assert (found[-1].id, found[-1].state) == (check, state)
 
 
 def test_plain_surroundings_are_well() -> None:
