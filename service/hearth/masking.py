@@ -1,11 +1,13 @@
 """Texts without secrets. Pure, and cheap to import: what a secret is, `secrecy` knows.
 
-A secret is replaced wherever it stands in a text, also as JSON, in a URL or in base64, as programs write what they
-were given. Fewer than four characters are never hidden: they stand in every other line, and are no secret worth the
-name.
+A secret is replaced wherever it stands in a text, also as JSON, in a URL, in base64 or hex, as programs write what they
+were given. Where it is long enough to be sure that it is no coincidence, so are the secret in capitals or small letters
+and one that is broken into lines. Fewer than four characters are never hidden: they stand in every other line, and are
+no secret worth the name.
 """
 
 import binascii
+import re
 import weakref
 from collections.abc import Iterable, Iterator
 
@@ -13,6 +15,16 @@ MASK = "***"
 SHORTEST_CHARACTERS = 4
 # The beginning of a secret at the end of a text that was cut: so much of it is no coincidence.
 CUT_CHARACTERS = 8
+# Sixteen hexadecimal digits are no coincidence.
+HEX_CHARACTERS = 8
+# Shorter values are words, `postgres` say, whose capitals stand in names of variables.
+CASE_CHARACTERS = 12
+# Of one that is broken into lines, parts of CUT_CHARACTERS are hidden: a shorter value would be all but shown by then.
+BROKEN_CHARACTERS = 16
+# The pattern of a longer value takes long to compile; the lines of such a value are hidden one by one.
+_LONGEST_PATTERN_CHARACTERS = 1024
+# A line end, as it is or as JSON writes it, with what programs put around it.
+_LINE_BREAK = r"(?:[ \t]*(?:\\[rn]|\\?[\r\n])+[ \t]*)?"
 
 
 class Mask:
@@ -24,6 +36,9 @@ class Mask:
         # The longest first: one secret may be a part of another.
         self._forms = sorted(forms, key=lambda form: (-len(form), form))
         self._plain = [part for part in plain if len(part) > CUT_CHARACTERS]
+        long = [part for part in plain if len(part) >= BROKEN_CHARACTERS and len(part.splitlines()) == 1]
+        self._long = sorted({form for part in long for form in (part, *_encoded(part))})
+        self._broken: re.Pattern[str] | None = None
         _HELD.add(self)
 
     def __call__(self, text: str) -> str:
@@ -31,16 +46,46 @@ class Mask:
         for form in self._forms:
             if form in text:
                 text = text.replace(form, MASK)
-        return self._without_cut(text) if self._plain else text
+        if not self._plain:
+            return text
+        if self._long and ("\n" in text or "\\n" in text):
+            text = self._pattern().sub(MASK, text)
+        return "\n".join(map(self._without_part, text.split("\n")))
 
-    def _without_cut(self, text: str) -> str:
+    def _pattern(self) -> "re.Pattern[str]":
+        """Compile what finds long secrets that are broken into lines within one text; most texts are one line."""
+        if self._broken is None:
+            short = (form for form in self._long if len(form) <= _LONGEST_PATTERN_CHARACTERS)
+            self._broken = re.compile("|".join(_LINE_BREAK.join(map(re.escape, form)) for form in short) or r"(?!)")
+        return self._broken
+
+    def _without_part(self, line: str) -> str:
+        """Hide the parts of a secret that a line begins or ends with: it was cut, or a long one was broken."""
+        begun = line.lstrip()
+        head = begun[:CUT_CHARACTERS]
+        if len(head) == CUT_CHARACTERS:
+            for secret in self._long:
+                if (size := _continued(secret, head, begun.rstrip("\\ \r"))) > 0:
+                    line = line[: len(line) - len(begun)] + MASK + begun[size:]
+                    break
         # Cut in the midst of a character, a replacement stands at its end.
-        end = text.rstrip("\N{REPLACEMENT CHARACTER}… \r\n")
-        for secret in self._plain:
+        end = line.rstrip("\N{REPLACEMENT CHARACTER}… \r")
+        for secret in (*self._plain, *self._long):
             start = end.rfind(secret[:CUT_CHARACTERS])
             if start >= 0 and secret.startswith(end[start:]):
-                return end[:start] + MASK + text[len(end) :]
-        return text
+                return end[:start] + MASK + line[len(end) :]
+        return line
+
+
+def _continued(secret: str, head: str, line: str) -> int:
+    """How many characters of a line that begins with this head go on with the secret: to its end, or to the line's."""
+    start = secret.find(head)
+    while start >= 0:
+        rest = secret[start:]
+        if line.startswith(rest) or rest.startswith(line):
+            return min(len(rest), len(line))
+        start = secret.find(head, start + 1)
+    return 0
 
 
 _HELD: "weakref.WeakSet[Mask]" = weakref.WeakSet()
@@ -73,9 +118,21 @@ def _forms(secret: str) -> Iterator[str]:
         quoted = _percent_encoded(data, kept)
         yield quoted
         yield _percent_encoded(data, kept, "%%%02x")
+    yield from _encoded(secret)
+    if len(secret) >= CASE_CHARACTERS:
+        yield secret.upper()
+        yield secret.lower()
+
+
+def _encoded(secret: str) -> Iterator[str]:
+    """The secret in base64, and in hex where that is long enough."""
+    data = secret.encode("utf-8", "surrogatepass")
     encoded = binascii.b2a_base64(data, newline=False).decode().rstrip("=")
     yield encoded
     yield encoded.replace("+", "-").replace("/", "_")
+    if len(secret) >= HEX_CHARACTERS:
+        yield data.hex()
+        yield data.hex().upper()
 
 
 def _percent_encoded(data: bytes, kept: str, hexadecimal: str = "%%%02X") -> str:

@@ -136,7 +136,14 @@ def forms(secret: str) -> set[bytes]:
     """What is left of a secret however it is written, or cut: the part that needs no quoting, and that of base64 which
     does not depend on what stands before and behind it."""
     tail = secret.rpartition('"')[2].encode()[:14]
-    return {tail, *(base64.b64encode(bytes(shift) + tail)[4:-4] for shift in range(3))}
+    last = secret.encode()[-10:]
+    return {
+        tail,
+        tail.upper(),
+        tail.hex().encode(),
+        last,
+        *(base64.b64encode(bytes(shift) + tail)[4:-4] for shift in range(3)),
+    }
 
 
 def leaks(data: bytes) -> set[str]:

@@ -4,6 +4,8 @@ import base64
 import gc
 import json
 import re
+import textwrap
+from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -34,6 +36,47 @@ SECRET = 'pä/ss w+ord"1'
 def test_a_secret_is_hidden_however_it_is_written(written: str) -> None:
     shown = Mask([SECRET])(f"before {written} after {written}")
     assert re.sub("[\"'=]", "", shown) == "before *** after ***"
+
+
+LONG = "ghp_0123456789abcdefXYZ/+end"
+
+
+@pytest.mark.parametrize("written", [LONG.upper(), LONG.lower(), LONG.encode().hex(), LONG.encode().hex().upper()])
+def test_a_long_secret_is_hidden_in_another_case_and_in_hex(written: str) -> None:
+    assert Mask([LONG])(f"before {written} after") == "before *** after"
+
+
+def test_the_capitals_of_a_short_value_are_a_name() -> None:
+    assert Mask(["postgres"])("POSTGRES_URL=postgres") == "POSTGRES_URL=***"
+
+
+@pytest.mark.parametrize("size", range(8, len(LONG) - 7))
+def test_a_long_secret_in_two_lines_is_hidden_also_line_by_line(size: int) -> None:
+    mask = Mask([LONG])
+    assert mask(f"token {LONG[:size]}") == "token ***"
+    assert mask(f"  {LONG[size:]} after") == "  *** after"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\n    ", "\\\n", "\\n", " \n"])
+@pytest.mark.parametrize("size", [1, 5, 14, len(LONG) - 1])
+def test_a_long_secret_that_is_broken_within_one_text_is_hidden_wherever_that_is(size: int, end: str) -> None:
+    assert Mask([LONG])(f"a {LONG[:size]}{end}{LONG[size:]} b") == "a *** b"
+
+
+@pytest.mark.parametrize("encode", [lambda data: base64.b64encode(data).decode(), lambda data: data.hex()])
+def test_a_long_secret_that_is_wrapped_as_encoders_do_it_is_hidden_line_by_line(encode: Callable[[bytes], str]) -> None:
+    secret = "".join(chr(33 + number % 90) for number in range(200))
+    lines = textwrap.wrap(encode(secret.encode()), 76, break_on_hyphens=False)
+    assert len(lines) >= 3
+    assert {Mask([secret])(line).rstrip("=") for line in lines} == {"***"}
+
+
+def test_parts_of_a_value_that_is_not_long_are_left_alone() -> None:
+    assert Mask(["abcdefghijkl"])("efghijkl and\nefghijkl") == "efghijkl and\nefghijkl"
+
+
+def test_a_line_that_only_begins_as_a_part_of_a_secret_is_left_alone() -> None:
+    assert Mask([LONG])("23456789 bottles") == "23456789 bottles"
 
 
 def test_of_two_secrets_the_longer_one_goes_first() -> None:

@@ -26,7 +26,9 @@ def forms(value: str) -> list[str]:
     """A value as programs write it."""
     encoded = base64.b64encode(value.encode()).decode()
     quoted = urllib.parse.quote(value, safe="")
-    return [value, json.dumps(value), repr(value), encoded, quoted, f"https://h/?t={quoted}&x=1", f"Bearer {value}"]
+    broken = [value[: len(value) // 2], value[len(value) // 2 :]]
+    dumped = [value.upper(), value.encode().hex(), "\n".join(broken)]
+    return [value, json.dumps(value), repr(value), encoded, quoted, f"https://h/?t={quoted}&x=1", *dumped]
 
 
 def leak() -> None:
