@@ -19,7 +19,9 @@ from hearth.host import children
 from process.kernel import BOUND_SECONDS, is_gone, until
 
 if sys.platform == "linux":
-    from hearth.host import control_groups, grouped, nursery
+    import resource
+
+    from hearth.host import control_groups, core_dumps, grouped, nursery
 else:
     pytest.skip("control groups are Linux's", allow_module_level=True)
 
@@ -108,6 +110,23 @@ raise SystemExit(7)
         assert group.strip().rpartition("/")[2].startswith("upstream-A_server~")
 
     within_a_loop(subtree, body)
+
+
+def test_a_child_keeps_the_core_limit_that_the_daemon_was_started_with(subtree: "control_groups.Subtree") -> None:
+    former = resource.getrlimit(resource.RLIMIT_CORE)
+
+    async def body(_: object) -> None:
+        said, _code = finish(python("import resource; print(resource.getrlimit(resource.RLIMIT_CORE)[0])"))
+        assert int(said) == 4096
+        assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
+
+    try:
+        resource.setrlimit(resource.RLIMIT_CORE, (4096, former[1]))
+        core_dumps.forbid()
+        within_a_loop(subtree, body)
+    finally:
+        core_dumps._FORMER.clear()
+        resource.setrlimit(resource.RLIMIT_CORE, former)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Protocol
 
 from hearth.errors import UpstreamError
+from hearth.host import core_dumps
 
 PIPE_BYTES = 256 * 1024
 
@@ -90,16 +91,17 @@ else:
         return child
 
     def _spawn(argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> Child:
-        child = subprocess.Popen(
-            argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=dict(environment),
-            cwd=cwd,
-            process_group=0,
-            bufsize=0,
-        )
+        with core_dumps.restored():
+            child = subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=dict(environment),
+                cwd=cwd,
+                process_group=0,
+                bufsize=0,
+            )
         assert child.stdin and child.stdout and child.stderr
         return Child(child.pid, (child.stdin, child.stdout, child.stderr), child.wait)
 

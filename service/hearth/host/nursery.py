@@ -21,7 +21,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from hearth.host import control_groups
+from hearth.host import control_groups, core_dumps
 
 assert sys.platform == "linux", "imported on Linux only"
 
@@ -211,6 +211,7 @@ def _become(stdio: list[int], words: list[bytes], settings: dict[bytes, bytes], 
             os.dup2(descriptor, number)
         for signum in (*_PIPE_SIGNALS, *_END_SIGNALS):
             signal.signal(signum, signal.SIG_DFL)
+        core_dumps.restore()
         os.chdir(cwd)
         step = _PROGRAM
         os.execvpe(words[0], words, settings)

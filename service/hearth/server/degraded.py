@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from hearth.errors import HearthError, StartError
-from hearth.host import connections
+from hearth.host import connections, core_dumps
 from hearth.host.listening import Listener
 from hearth.host.stdio import say
 from hearth.server import last_resort
@@ -136,6 +136,7 @@ class Degraded:
             self.leave()
             raise Leaving
         self.listener.hand_on()
+        core_dumps.restore()
         os.execv(sys.executable, [sys.executable, "-I", "-m", "hearth.server", *self.start.again])
 
 

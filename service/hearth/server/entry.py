@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hearth.errors import AlreadyRunning, HearthError, Refused, StartError
-from hearth.host import background, systemd
+from hearth.host import background, core_dumps, systemd
 from hearth.host.listening import Listener, bind, inherit
 from hearth.host.stdio import say
 from hearth.paths import DEFAULT_PROFILE, Places, socket_path
@@ -228,6 +228,7 @@ def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
     except (HearthError, ValueError) as exc:
         say(f"hearth: {exc}")
         return 2
+    core_dumps.forbid()
     streams = _streams() if options.stdio else None
     try:
         listener = None if options.stdio else _inherited(places)

@@ -115,6 +115,10 @@ def _start_anew() -> None:
     os.set_inheritable(_LISTENER, True)
     name = os.environ.get("LISTEN_FDNAMES", "mcp").split(":")[0]
     os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1", LISTEN_FDNAMES=name)
+    limits = sys.modules.get("hearth.host.core_dumps")
+    if limits is not None:
+        # The next daemon hands its own limit on to its servers.
+        limits.restore()
     os.execv(sys.executable, [sys.executable, "-I", "-m", "hearth.server", *sys.argv[1:]])
 
 
