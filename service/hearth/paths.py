@@ -138,6 +138,7 @@ class Places:
         "daemon_lock",
         "folder",
         "key",
+        "last_config",
         "learned",
         "log",
         "named",
@@ -187,6 +188,7 @@ class Places:
         self.server_logs = os.path.join(log_dir(), "servers", self.key)
         self.learned = os.path.join(state_dir(), "learned", self.key + ".json")
         self.catalogue = os.path.join(state_dir(), "catalogue", self.key)
+        self.last_config = os.path.join(state_dir(), "config", self.key)
         self.pins = os.path.join(state_dir(), "pins", self.key)
         self.sessions = os.path.join(state_dir(), "sessions", self.key)
 

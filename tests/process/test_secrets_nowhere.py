@@ -76,6 +76,8 @@ class Place:
         """The files that hold a secret because that is what they are for."""
         return {
             self.scratch.config,
+            # The last good config, for its owner only.
+            self.scratch.home / ".local/state/hearth/config/mcp",
             self.file,
             self.credentials / "given",
             self.scratch.home / ".local/state/hearth/vault/secrets.values.json",

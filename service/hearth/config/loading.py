@@ -28,6 +28,16 @@ def load(places: Places, environ: Mapping[str, str] = os.environ, flags: Mapping
     data = _read(places)
     if data is None and not flags and not any(name.startswith("HEARTH_") for name in environ):
         return Config(path=places.config_file())
+    return interpret(places, data, environ, flags)
+
+
+def interpret(
+    places: Places,
+    data: bytes | None,
+    environ: Mapping[str, str] = os.environ,
+    flags: Mapping[str, object] = _NO_FLAGS,
+) -> Config:
+    """The configuration with these bytes as the content of its file; raises ConfigError."""
     found = _examine(places, data, environ, flags)
     if found.problems:
         raise ConfigError(found.problems)

@@ -21,6 +21,7 @@ from hearth.errors import ConfigError, StartError, UpstreamError
 from hearth.host import children, signals
 from hearth.host.listening import Listener
 from hearth.hub.hub import SERVERS_STOP_SECONDS, Hub
+from hearth.server import last_config
 from hearth.server.claim import Claim
 from hearth.server.config_file import ConfigFile
 from hearth.server.entry import Start
@@ -61,7 +62,7 @@ class Daemon:
         self._claim = claim
         self._listener = listener
         self._settings = settings
-        self._config_error: str | None = None
+        self._config_error = start.config_error
         self._begun = time.monotonic()
         self._quiet_since: float | None = None
         self._ending: tuple[str, bool] | None = None
@@ -238,6 +239,8 @@ class Daemon:
         return f"{settings.path} is in force"
 
     def _take_up(self, settings: Config) -> None:
+        if settings.replace(hash=self._settings.hash) != self._settings:
+            last_config.keep(self._places, settings)
         self._settings = settings
         logging.getLogger().setLevel(settings.log_level.upper())
         self.hub.apply(settings)

@@ -152,6 +152,8 @@ class Start:
         self.again = again
         # Taken before the file is read: whatever is written to it from now on is noticed.
         self.config_seen = signature(places.config_file())
+        # Why another config than the file's is in force.
+        self.config_error: str | None = None
         self.notifier = systemd.Notifier()
         # None where the service manager has handed none over.
         self.nursery: Nursery | None = None

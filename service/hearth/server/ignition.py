@@ -2,16 +2,18 @@
 
 import asyncio
 import gc
+import logging
 import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from hearth import config
 from hearth.host.line_files import FILES
-from hearth.server import logs
+from hearth.server import last_config, logs
 from hearth.server.claim import Claim
 from hearth.server.daemon import Daemon
 from hearth.server.entry import Start
+
+log = logging.getLogger(__name__)
 
 
 def run(start: Start) -> int:
@@ -30,8 +32,12 @@ def run(start: Start) -> int:
 def _serve(start: Start, claim: Claim | None) -> int:
     try:
         _calm_collector()
-        settings = config.load(start.places)
+        settings, start.config_error = last_config.load(start.places)
         _begin_log(start, settings.log_level)
+        if start.config_error:
+            log.error("the config file is not used: %s", start.config_error)
+        else:
+            last_config.keep(start.places, settings)
         if start.nursery:
             start.nursery.put_to_use()
         FILES.keep_in(start.places.server_log)

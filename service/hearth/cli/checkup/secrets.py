@@ -18,9 +18,9 @@ from hearth.paths import state_dir
 from hearth.vault import Vault
 
 # The folders of the state that are made private when they are made.
-_PRIVATE = ("vault", "clients", "http", "oauth", "catalogue", "learned", "pins", "sessions")
+_PRIVATE = ("vault", "clients", "config", "http", "oauth", "catalogue", "learned", "pins", "sessions")
 # Of these the files, too: secrets, and clients' files as they were, which may have some.
-_SECRET = ("vault", "clients", "http")
+_SECRET = ("vault", "clients", "config", "http")
 # Of a file, or of a folder's entries: what is left for others.
 _OTHERS = 0o077
 # Python and the keyring's package take a quarter of a second to load; nobody is waited for.
