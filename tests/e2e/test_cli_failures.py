@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from e2e.cli_home import Bridge, Home, scratch_home
+from e2e.cli_home import HEARTH, Bridge, Home, scratch_home
+from e2e.terminal import Terminal
 
 VARIABLE_CAUSE = "ended (exit code 3) before it answered; its last words: GITHUB_TOKEN is not set"
 STDOUT_CAUSE = "printed to stdout, which is for MCP only: Listening with ***"
@@ -154,6 +155,28 @@ def test_the_line_on_stdout_is_in_both_logs_cut_and_masked(home: Home) -> None:
     assert long not in log
     assert f"stdout, not MCP: Token *** {long}" in own
     assert SECRET not in log + own
+
+
+def test_on_a_narrow_terminal_a_session_has_its_server_role_and_agent_on_one_line(home: Home) -> None:
+    home.configure_demo()
+    bridge = Bridge(home, "--server", "demo", "--role", "reviewer", "--agent-id", "agent-7")
+    try:
+        bridge.open()
+        terminal = Terminal([HEARTH, "sessions"], home.environment | {"COLUMNS": "80"})
+        assert terminal.finish() == 0
+        lines = terminal.seen.splitlines()
+        (row,) = [line for line in lines if "test-agent" in line]
+        assert all(len(line) <= 80 for line in lines)
+        assert row.split()[1:][:5] == [
+            home.json("sessions", "--json")[0]["id"],
+            "test-agent",
+            "1.0",
+            "demo",
+            "reviewer",
+        ]
+        assert "agent-7" in row
+    finally:
+        bridge.end()
 
 
 def test_a_broken_config_is_told_with_its_line_when_no_daemon_runs(home: Home) -> None:

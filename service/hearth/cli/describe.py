@@ -1,14 +1,26 @@
 """The status document as text. Pure: a document in, lines out; nothing in it is trusted to be there."""
 
+import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
 from hearth import paths
-from hearth.cli.table import clean, columns, duration
+from hearth.cli.table import NOTHING, Column, clean, duration, ranked
 
 Document = Mapping[str, Any]
+
+SERVER_COLUMNS = (
+    Column("SERVER"), Column("STATE"), Column("ERA", 5), Column("ISOLATION", 4), Column("PIDS", 2), Column("TOOLS", 1),
+    Column("RESTARTS", 3),
+)  # fmt: skip
+# The names of a session: its id, its client, its server and, where it has them, its role and its agent.
+SESSION_COLUMNS = (
+    Column(""), Column("ID"), Column("CLIENT"), Column("SERVER"), Column("ROLE", optional=True),
+    Column("AGENT", optional=True), Column("MCP", 4), Column("PID", 3), Column("SINCE", 1),
+    Column("FOLDER", 2, flexible=True),
+)  # fmt: skip
 
 
 def status_lines(document: Document, width: int) -> list[str]:
@@ -19,7 +31,7 @@ def status_lines(document: Document, width: int) -> list[str]:
             f"  socket  {document.get('endpoint')}",
             f"  config  {document.get('configPath')}",
             *(f"  error   {clean(line)}" for line in str(document.get("configError") or "").splitlines()),
-            *failure_lines(document.get("upstreams") or []),
+            *failure_lines(document.get("upstreams") or [], width),
         ]
     sessions = document.get("sessions") or []
     lines = [_headline(document), *_facts(document)]
@@ -107,17 +119,23 @@ def upstream_lines(upstreams: list[Document], width: int) -> list[str]:
         )
         for each in upstreams
     ]
-    lines = columns(("SERVER", "STATE", "ERA", "ISOLATION", "PIDS", "TOOLS", "RESTARTS"), rows, width)
-    return (
-        lines
-        + failure_lines(upstreams)
-        + [clean(_changed_sentence(each)) for each in upstreams if each.get("changedTools") or each.get("pinError")]
-    )
+    changed = [each for each in upstreams if each.get("changedTools") or each.get("pinError")]
+    return [
+        *ranked(SERVER_COLUMNS, rows, width),
+        *failure_lines(upstreams, width),
+        *(clean(_changed_sentence(each)) for each in changed),
+    ]
 
 
-def failure_lines(upstreams: Sequence[Document]) -> list[str]:
-    """Return one line for each server that has failed: its name and the cause."""
-    return [clean(_error_sentence(each)) for each in upstreams if each.get("error")]
+def failure_lines(upstreams: Sequence[Document], width: int) -> list[str]:
+    """Return one line for each server that has failed: its name and the cause; folded where the terminal is narrow."""
+    sentences = [clean(_error_sentence(each)) for each in upstreams if each.get("error")]
+    return [line for each in sentences for line in _folded(each, width)]
+
+
+def _folded(text: str, width: int) -> list[str]:
+    # A name may have a hyphen, and stays whole.
+    return textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _error_sentence(upstream: Document) -> str:
@@ -153,14 +171,17 @@ def session_lines(sessions: list[Document], now: float, width: int) -> list[str]
             _mark(each),
             str(each.get("id")),
             client_name(each),
-            str(each.get("version") or each.get("era") or "-"),
-            str(each.get("pid") or "-"),
+            str(each.get("server") or "all"),
+            str(each.get("role") or NOTHING),
+            str(each.get("agentId") or NOTHING),
+            str(each.get("version") or each.get("era") or NOTHING),
+            str(each.get("pid") or NOTHING),
             _since(each.get("connectedAt"), now),
-            str(each.get("cwd") or "-"),
+            str(each.get("cwd") or NOTHING),
         )
         for each in sessions
     ]
-    return columns(("", "ID", "CLIENT", "MCP", "PID", "SINCE", "FOLDER"), rows, width)
+    return ranked(SESSION_COLUMNS, rows, width)
 
 
 def _mark(session: Document) -> str:
@@ -192,7 +213,8 @@ def _since(connected_at: object, now: float) -> str:
 
 def sessions_text(document: Document, width: int) -> list[str]:
     """What `hearth sessions` prints."""
-    failures = failure_lines([each for each in document.get("upstreams") or [] if each.get("state") == "failed"])
+    failed = [each for each in document.get("upstreams") or [] if each.get("state") == "failed"]
+    failures = failure_lines(failed, width)
     if not document.get("running"):
         return [f"hearth is not running, so nobody is attached. {document.get('lights', '')}".rstrip(), *failures]
     return session_lines(document.get("sessions") or [], time.time(), width) + failures

@@ -21,7 +21,7 @@ def plan_lines(plan: Plan, path: str, width: int) -> list[str]:
         _section("Hearth has already:", [f"{match.name} ({_origins(match.sources)})" for match in plan.matched]),
         _section("Bridges to Hearth already:", _bridges(plan.bridges)),
         _section("Kept as secrets, with only a reference in the config:", _secrets(plan)),
-        _section("Left where they are:", [f"{origin(found)}: {_of(found.name, why)}" for found, why in plan.left]),
+        _section("Left where they are:", [f"{where}: {_of(names, why)}" for where, names, why in by_client(plan.left)]),
         _section("To know:", notes(plan)),
     )
     return [line for group in groups for line in group]
@@ -57,7 +57,15 @@ def _origins(sources: Iterable[Found]) -> str:
 
 
 def _bridges(bridges: Iterable[Found]) -> list[str]:
-    return [f"{origin(found)}: {found.name}" for found in bridges]
+    return [f"{where}: {names}" for where, names, _ in by_client((found, "") for found in bridges)]
+
+
+def by_client(entries: Iterable[tuple[Found, str]]) -> list[tuple[str, str, str]]:
+    """Group entries of one client of which the same is said: the client, the names of the entries, what is said."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for found, said in entries:
+        groups.setdefault((origin(found), said), []).append(found.name)
+    return [(where, ", ".join(dict.fromkeys(names)), said) for (where, said), names in groups.items()]
 
 
 def _secrets(plan: Plan) -> list[str]:

@@ -84,7 +84,10 @@ def summary_lines(setup: Setup, trials: list[Trial], logged: Container[str]) -> 
         return []
     entries = f"{moved} {'entry' if moved == 1 else 'entries'} moved to Hearth"
     lines = [f"{entries}, {left} left as {'it was' if left == 1 else 'they were'}{':' if left else '.'}"]
-    lines += [f"{_INDENT}{_entry(each.found)}: {table.clean(each.reason)}" for each in setup.imports.left]
+    lines += [
+        f"{_INDENT}{table.clean(f'{names} ({where}): {reason}')}"
+        for where, names, reason in import_lines.by_client(setup.imports.left)
+    ]
     for trial in trials:
         if sources := [each for each in setup.failed if each.server == trial.server]:
             entries = ", ".join(_entry(each.found) for each in sources)

@@ -2,8 +2,11 @@
 
 import unicodedata
 from collections.abc import Sequence
+from typing import NamedTuple
 
 GAP = "  "
+# Stands in a cell for which there is no value.
+NOTHING = "-"
 
 
 def width_of(text: str) -> int:
@@ -44,6 +47,56 @@ def columns(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int = 
         widest = widths.index(max(widths))
         widths[widest] = max(width_of(headers[widest]), widths[widest] + spare)
     return [GAP.join(fit(cell, size) for cell, size in zip(line, widths, strict=True)).rstrip() for line in lines]
+
+
+class Column(NamedTuple):
+    """A column that may be left out where the terminal is narrow.
+
+    `rank` 0 is never left out or cut, and of the others the highest goes first. An `optional` one is left out where no
+    row has anything in it; a `flexible` one, such as a path, loses its beginning before any is left out.
+    """
+
+    header: str
+    rank: int = 0
+    optional: bool = False
+    flexible: bool = False
+
+
+# Of a path, what tells one from the next stands at its end.
+FLEXIBLE_CELLS = 16
+
+
+def ranked(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Return the rows below their headers, without the columns for which there is no room."""
+    cells = [[clean(cell) for cell in row] for row in rows]
+    kept = [
+        index
+        for index, column in enumerate(columns)
+        if not column.optional or any(row[index] not in ("", NOTHING) for row in cells)
+    ]
+    while True:
+        sizes = _sizes(columns, cells, kept, width)
+        dispensable = [index for index in kept if columns[index].rank]
+        if sum(sizes) + len(GAP) * (len(kept) - 1) <= width or not dispensable:
+            break
+        kept.remove(max(dispensable, key=lambda index: columns[index].rank))
+    lines = [[columns[index].header for index in kept], *([row[index] for index in kept] for row in cells)]
+    return [GAP.join(_fit_end(cell, size) for cell, size in zip(line, sizes, strict=True)).rstrip() for line in lines]
+
+
+def _sizes(columns: Sequence[Column], cells: Sequence[Sequence[str]], kept: Sequence[int], width: int) -> list[int]:
+    sizes = [max(width_of(text) for text in (columns[i].header, *(row[i] for row in cells))) for i in kept]
+    excess = sum(sizes) + len(GAP) * (len(kept) - 1) - width
+    for number, index in enumerate(kept):
+        if excess > 0 and columns[index].flexible:
+            least = min(sizes[number], FLEXIBLE_CELLS)
+            sizes[number] = max(least, sizes[number] - excess)
+    return sizes
+
+
+def _fit_end(text: str, width: int) -> str:
+    """Pad a text to a width, or cut its beginning."""
+    return fit(text, width) if width_of(text) <= width else fit(text[::-1], width)[::-1]
 
 
 def duration(seconds: float) -> str:

@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hearth.cli.describe import eras, failure_lines
-from hearth.cli.table import columns, duration
+from hearth.cli.table import Column, duration, ranked
 
 Document = Mapping[str, Any]
 
-# Short ones: fifteen columns are to fit into a hundred characters or so.
-HEADERS = (
-    "SERVER", "STATE", "UP", "ERA", "ISOLATION", "PIDS", "TOOLS", "USERS", "BUSY", "CALLS", "ERRORS", "P50", "P95",
-    "MEMORY", "RESTARTS",
+# By rank: at 80 columns the names, the states and the figures that tell of trouble are left.
+COLUMNS = (
+    Column("SERVER"), Column("STATE"), Column("UP", 9), Column("ERA", 14), Column("ISOLATION", 13), Column("PIDS", 8),
+    Column("TOOLS", 6), Column("USERS", 2), Column("BUSY", 11), Column("CALLS", 3), Column("ERRORS", 4),
+    Column("P50", 7), Column("P95", 12), Column("MEMORY", 5), Column("RESTARTS", 10),
 )  # fmt: skip
 
 
@@ -26,7 +27,7 @@ def lines(upstreams: Sequence[Document], now: float, width: int, with_instances:
         rows.append(_row(each, str(each.get("name")), _sum(instances, "sessions"), _sum(instances, "inFlight"), now))
         if with_instances:
             rows += [_instance_row(instance, now) for instance in instances]
-    return columns(HEADERS, rows, width) + failure_lines(upstreams)
+    return ranked(COLUMNS, rows, width) + failure_lines(upstreams, width)
 
 
 def _row(each: Document, name: str, sessions: int, in_flight: int, now: float) -> list[str]:

@@ -125,3 +125,38 @@ def test_servers_whose_tools_have_changed_are_marked() -> None:
 def test_a_session_over_http_is_idle_between_its_requests_and_not_stopped() -> None:
     known = [{"id": "a", "active": False, "wire": "http"}, {"id": "b", "active": False, "wire": "frames"}]
     assert [line.split()[0] for line in session_lines(known, 0.0, 200)[1:]] == ["idle", "z"]
+
+
+LONG = "a-server-with-quite-a-long-name"
+SESSION = {
+    "id": "0123456789abcdef",
+    "client": {"name": "claude-code", "version": "2.1.0"},
+    "server": LONG,
+    "version": "2025-11-25",
+    "pid": 1234567,
+    "connectedAt": 0,
+    "cwd": "/home/somebody/projects/with/a/long/path/to/it",
+}
+
+
+def test_a_session_is_shown_with_its_server_role_and_agent() -> None:
+    known: list[dict[str, Any]] = [{"server": "git", "role": "reviewer", "agentId": "agent-7"}, {"server": None}]
+    header, first, second = session_lines(known, 0.0, 200)
+    assert header.split()[:5] == ["ID", "CLIENT", "SERVER", "ROLE", "AGENT"]
+    assert ("git" in first, "reviewer" in first, "agent-7" in first, " all " in second) == (True, True, True, True)
+    assert "ROLE" not in session_lines([SESSION], 0.0, 200)[0]
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_sessions_fit_the_terminal_with_their_names_whole(width: int) -> None:
+    lines = session_lines([SESSION], 0.0, width)
+    assert all(len(line) <= width for line in lines)
+    for name in ("0123456789abcdef", "claude-code 2.1.0", LONG):
+        assert name in lines[1]
+
+
+def test_servers_and_their_failures_fit_the_terminal_with_their_names_whole() -> None:
+    upstreams = [{"name": LONG, "state": "failed", "error": "it fell over " * 20, "pids": list(range(100000, 100020))}]
+    for lines in (upstream_lines(upstreams, 80), sessions_text(running(upstreams=upstreams), 80)):
+        assert all(len(line) <= 80 for line in lines)
+        assert any(line.startswith(f"{LONG} failed: it fell over") for line in lines)

@@ -64,3 +64,12 @@ def test_programs_are_told_everything_but_secrets() -> None:
     assert document["secrets"] == [{"name": "github-token", "servers": ["github"], "stored": False}]
     assert document["left"][0]["name"] == "off"
     assert document["bridges"][0]["client"] == "gemini"
+
+
+def test_bridges_and_what_is_left_are_grouped_by_client() -> None:
+    again = [found(name, {"command": "hearth", "args": ["bridge", "--server", name]}) for name in ("time", "git")]
+    left = [found(name, {"command": "x", "disabled": True}, "cline") for name in ("one", "two")]
+    lines = import_lines.plan_lines(Shell().plan(*again, *left), "~/config.toml", 200)
+    assert lines[lines.index("Bridges to Hearth already:") + 1] == "  Claude Code: time, git"
+    (grouped,) = [line for line in lines if "Cline" in line]
+    assert grouped.startswith("  Cline: one, two: ")

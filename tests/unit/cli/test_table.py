@@ -1,6 +1,6 @@
 """Columns of text."""
 
-from hearth.cli.table import clean, columns, duration, fit, width_of
+from hearth.cli.table import Column, clean, columns, duration, fit, ranked, width_of
 
 
 def test_columns_are_as_wide_as_their_widest_cell() -> None:
@@ -36,3 +36,24 @@ def test_a_client_cannot_move_the_cursor_with_its_name() -> None:
 
 def test_a_duration_is_told_in_its_largest_unit() -> None:
     assert [duration(seconds) for seconds in (5, 60, 7200, 200000)] == ["5 s", "1 min", "2 h", "2 d"]
+
+
+def test_columns_go_by_their_rank_and_none_is_cut() -> None:
+    columns = (Column("NAME"), Column("FIRST", 2), Column("LAST", 1))
+    rows = [("n" * 20, "f" * 20, "l" * 20)]
+    assert ranked(columns, rows, 64)[1] == f"{'n' * 20}  {'f' * 20}  {'l' * 20}"
+    assert ranked(columns, rows, 63)[1] == f"{'n' * 20}  {'l' * 20}"
+    assert ranked(columns, rows, 10)[1] == "n" * 20
+
+
+def test_a_flexible_column_loses_its_beginning_before_any_goes() -> None:
+    columns = (Column("NAME"), Column("FOLDER", 1, flexible=True))
+    rows = [("name", "/home/somebody/projects/one")]
+    assert ranked(columns, rows, 26)[1] == "name  …mebody/projects/one"
+    assert ranked(columns, rows, 21)[1] == "name"
+
+
+def test_an_optional_column_is_there_only_if_a_row_has_something_in_it() -> None:
+    columns = (Column("NAME"), Column("ROLE", optional=True))
+    assert ranked(columns, [("a", "-")], 80) == ["NAME", "a"]
+    assert ranked(columns, [("a", "-"), ("b", "lead")], 80) == ["NAME  ROLE", "a     -", "b     lead"]

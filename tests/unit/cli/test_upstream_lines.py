@@ -48,3 +48,15 @@ def test_what_an_older_daemon_does_not_tell_is_a_dash() -> None:
 )  # fmt: skip
 def test_times_have_few_digits(value: float | None, shown: str) -> None:
     assert upstream_lines.milliseconds(value) == shown
+
+
+def test_at_80_columns_names_are_whole_and_no_line_is_longer() -> None:
+    name = "a-server-with-quite-a-long-name"
+    busy = {"name": name, "state": "ready", "era": "legacy", "isolation": "workspace", "pids": [1234567, 1234568],
+            "tools": 12, "calls": 123456, "errors": 12, "p50Ms": 1500, "p95Ms": 9000, "memoryBytes": 1e9,
+            "restarts": 3, "startedAt": 0.0}  # fmt: skip
+    lines = upstream_lines.lines([busy], 1e6, 80, with_instances=False)
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[1].startswith(f"{name}  ready  ")
+    assert {"USERS", "CALLS", "ERRORS"} <= set(lines[0].split())
+    assert "P95" not in lines[0]

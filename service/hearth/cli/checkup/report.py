@@ -41,10 +41,29 @@ def _brief(well: Sequence[Finding]) -> str:
 def _told(ill: Sequence[Finding]) -> list[str]:
     told = []
     arrow = "→" if terminal.shows_unicode() else "->"
-    for finding in sorted(ill, key=lambda each: _WORST_FIRST.index(each.state)):
-        told.append(f"{_INDENT}{_mark(finding.state)}  {finding.message} {click.style(f'[{finding.id}]', dim=True)}")
-        told.append(f"{_INDENT * 2}{arrow} {finding.fix}")
+    for (state, id, _, fix), messages in _grouped(ill).items():
+        heading, *rest = messages if len(messages) == 1 else _under_heading(messages)
+        told.append(f"{_INDENT}{_mark(state)}  {heading} {click.style(f'[{id}]', dim=True)}")
+        told += [f"{_INDENT * 2}- {message}" for message in rest]
+        told.append(f"{_INDENT * 2}{arrow} {fix}")
     return told
+
+
+def _grouped(ill: Sequence[Finding]) -> dict[tuple[State, str, str, str], list[str]]:
+    """Return the messages by state, id, subject and fix, the worst first; only those of one client repeat."""
+    groups: dict[tuple[State, str, str, str], list[str]] = {}
+    for finding in sorted(ill, key=lambda each: _WORST_FIRST.index(each.state)):
+        groups.setdefault((finding.state, finding.id, finding.subject, finding.fix), []).append(finding.message)
+    return groups
+
+
+def _under_heading(messages: Sequence[str]) -> list[str]:
+    """Put what the messages begin with, the name of a client, above them."""
+    names = {message.partition(": ")[0] for message in messages}
+    if len(names) > 1 or not all(": " in message for message in messages):
+        return [f"{len(messages)} times:", *messages]
+    (name,) = names
+    return [f"{name}: {len(messages)} entries", *(message.partition(": ")[2] for message in messages)]
 
 
 def _mark(state: State) -> str:
