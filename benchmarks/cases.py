@@ -1,11 +1,12 @@
 """What is measured and what it must stay within: the groups of actions and the lines of the table."""
 
 import os
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter_ns
 
-from chain import ECHO, MODERN, PYTHON, SWIFT, HearthChain, SocatChain, wait_until
+from chain import ECHO, FLOODING, MODERN, PYTHON, SWIFT, HearthChain, SocatChain, wait_until
 from client import INITIALIZE, ChainError, request
 from measure import Action, Group, Line, milliseconds
 from searching import TOOLS, find_actions, index_actions, question_actions
@@ -35,6 +36,7 @@ LINES = [
     Line("pipelined calls", "pipeline", "hearth", "socat", 0.4, at_most=False),
     Line("pipelined calls, upstream that costs almost nothing", "swift", "hearth", "socat", None),
     Line("legacy client, modern server, p50", "eras", "translated", "same era", 1.5),
+    Line("one call after another beside a server that floods, p50", "flood", "flooded", "quiet", 5.0),
     Line(f"index of {TOOLS:,} tools, CPU", "index", "build", None, 100.0),
     Line(f"a question to {TOOLS:,} tools, its words not asked for before, p50", "question", "first", None, 1.0),
     Line(f"the same again, p50 of {TOOLS:,} tools", "question", "again", None, 1.0),
@@ -60,6 +62,7 @@ def groups(stage: Stage) -> dict[str, Group]:
         "pipeline": Group("calls/s", {name: piper(end) for name, end in plain.items()}, PIPELINE_ROUNDS, WARMUP_ROUNDS),
         "swift": Group("calls/s", {name: piper(end) for name, end in swift.items()}, PIPELINE_ROUNDS, WARMUP_ROUNDS),
         "eras": Group("µs", era_actions(HearthChain(stage, "eras", MODERN)), CALL_ROUNDS, WARMUP_ROUNDS),
+        "flood": Group("µs", flood_actions(stage), CALL_ROUNDS, WARMUP_ROUNDS),
         "index": Group("ms", index_actions(), INDEX_ROUNDS, WARMUP_ROUNDS),
         "question": Group("ms", question_actions(), INDEX_ROUNDS, WARMUP_ROUNDS),
         "find": Group("µs", find_actions(stage), CALL_ROUNDS, WARMUP_ROUNDS),
@@ -102,6 +105,30 @@ def era_actions(chain: HearthChain) -> dict[str, Action]:
         "translated": caller(legacy),
         "same era": lambda: modern.child.client.median_call_us(modern.tool, CALLS_PER_ROUND, modern=True),
     }
+
+
+def flood_actions(stage: Stage) -> dict[str, Action]:
+    """One call after another on a daemon of its own, and on one where another server floods its output meanwhile."""
+    quiet = attached(HearthChain(stage, "quiet", ECHO))
+    mark = os.path.join(stage.folder, "flooding")
+    flooding = ["/bin/sh", "-c", f"echo $$ >{mark}.new; mv {mark}.new {mark}; exec {' '.join(FLOODING)}"]
+    chain = HearthChain(stage, "flood", ECHO, {"flooding": flooding})
+    end, victim = attached(chain), attached(chain)
+    forever = {"name": "flooding__forever", "arguments": {"kind": "unknown"}}
+    os.write(victim.child.client.to_server, request(2, "tools/call", forever))
+    with open(mark) as file:
+        pid = int(file.read())
+
+    def among_floods() -> float:
+        # Only while it is measured: it would slow everything else down.
+        os.kill(pid, signal.SIGCONT)
+        try:
+            return caller(end)()
+        finally:
+            os.kill(pid, signal.SIGSTOP)
+
+    among_floods()
+    return {"flooded": among_floods, "quiet": caller(quiet)}
 
 
 def start_actions(stage: Stage, warm: HearthChain, cold: HearthChain) -> dict[str, Action]:

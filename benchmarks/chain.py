@@ -23,6 +23,7 @@ SERVERS = os.path.abspath(os.path.join(HERE, "..", "tests", "process", "upstream
 PYTHON = sys.executable
 ECHO = [PYTHON, "-I", "-S", os.path.join(SERVERS, "echo_server.py")]
 SWIFT = [PYTHON, "-I", "-S", os.path.join(SERVERS, "swift_server.py")]
+FLOODING = [PYTHON, "-I", "-S", os.path.join(SERVERS, "flooding_server.py")]
 MODERN = [PYTHON, "-I", "-S", os.path.join(SERVERS, "modern_server.py")]
 HEARTH = os.path.join(os.path.dirname(PYTHON), "hearth")
 # For a socket to appear, or a process to go.

@@ -14,8 +14,13 @@ import uvloop
 
 from hearth.errors import UpstreamBusy, UpstreamError
 from hearth.upstreams import process, stderr
+from hearth.upstreams.connection import Connection
+from hearth.upstreams.intake import TURN_MESSAGES
 from hearth.upstreams.process import Process
+from hearth.upstreams.stdio import StdioConnection
+from hearth.wire import json
 from process.kernel import BOUND_SECONDS, is_gone, until
+from unit.conversations import Hearer
 
 ENVIRONMENT = {"PATH": os.environ.get("PATH", "")}
 Body = Callable[["Child"], Awaitable[None]]
@@ -55,6 +60,54 @@ def within_a_loop(body: Body) -> None:
         assert child.pid == 0 or is_gone(child.pid)
 
     uvloop.run(bounded())
+
+
+class Counter(Hearer):
+    """The owner of a connection: counts its notices, and how many came between two turns of the loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = self.most = self._in_this_turn = 0
+
+    def noticed(self, connection: Connection, message: json.Message, cause: int | None) -> None:
+        self.count += 1
+        self._in_this_turn += 1
+        self.most = max(self.most, self._in_this_turn)
+
+    async def watch(self, until: Callable[[], bool]) -> None:
+        while not until():
+            self._in_this_turn = 0
+            await asyncio.sleep(0)
+
+
+NOTICE = r'{"jsonrpc":"2.0","method":"notifications/x"}'
+
+
+def test_a_server_that_floods_its_output_has_a_budget_in_each_turn_of_the_loop() -> None:
+    async def body() -> None:
+        owner = Counter()
+        command = ["/bin/sh", "-c", f"exec yes '{NOTICE}'"]
+        connection = StdioConnection("flood", owner, (command, ENVIRONMENT, "/"), (2**20, 2**20))
+        await connection.open()
+        try:
+            await owner.watch(lambda: owner.count > 50_000)
+            assert owner.most <= TURN_MESSAGES
+        finally:
+            await connection.stop()
+
+    uvloop.run(asyncio.wait_for(body(), BOUND_SECONDS))
+
+
+def test_what_a_server_wrote_before_its_exit_is_read_however_much_it_is() -> None:
+    async def body() -> None:
+        owner = Counter()
+        command = ["/bin/sh", "-c", f"yes '{NOTICE}' | head -n 20000"]
+        connection = StdioConnection("flood", owner, (command, ENVIRONMENT, "/"), (2**20, 2**20))
+        await connection.open()
+        await owner.watch(lambda: ("closed", "it ended by itself (exit code 0)") in owner.told)
+        assert owner.count == 20_000
+
+    uvloop.run(asyncio.wait_for(body(), BOUND_SECONDS))
 
 
 @pytest.mark.parametrize("turns", range(6))

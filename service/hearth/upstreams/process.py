@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 from hearth.errors import UpstreamBusy, UpstreamError
 from hearth.faults import SEAMS
@@ -52,6 +53,7 @@ class Process:
         self._stdin: Gathered | None = None
         self._stderr: Stderr | None = None
         self._readers: list[asyncio.ReadTransport] = []
+        self._output: asyncio.ReadTransport | None = None
         self._watch: children.ExitWatch | None = None
         self._connecting: asyncio.Future[None] | None = None
         self._stopping: asyncio.Future[None] | None = None
@@ -81,7 +83,7 @@ class Process:
         loop = asyncio.get_running_loop()
         # First: the output may have a line that is kept with those of stderr.
         said = self._stderr = Stderr(self.name, child.pid, self.stderr, self._mask, self._end_of_stderr)
-        out, _ = await loop.connect_read_pipe(lambda: _Output(self._on_output, self._end_of_output), child.stdout)
+        out, _ = await loop.connect_read_pipe(lambda: _Output(self), child.stdout)
         self._readers = [out]
         err, _ = await loop.connect_read_pipe(lambda: said, child.stderr)
         stdin, _ = await loop.connect_write_pipe(lambda: _Input(self._lost_touch), child.stdin)
@@ -169,10 +171,19 @@ class Process:
             )
         stdin.write(data)
 
+    def hold_output(self, held: bool) -> None:
+        """Stop reading what it writes, so that it waits in its pipe; or go on."""
+        output = self._output
+        if output and not output.is_closing():
+            if held:
+                output.pause_reading()
+            else:
+                output.resume_reading()
+
     def abandon(self) -> None:
         """Read nothing more of what it writes, and end it."""
         if not self.exited.is_set() and self._stopping is None:
-            self._readers[0].pause_reading()
+            self.hold_output(True)
             self._stopping = asyncio.ensure_future(self._stop())
             self._on_lost()
 
@@ -215,12 +226,15 @@ def describe_exit(code: int) -> str:
 
 
 class _Output(asyncio.Protocol):
-    def __init__(self, receive: Callable[[bytes], None], ended: Callable[[], None]) -> None:
-        self.data_received = receive  # type: ignore[assignment]  # one call less for each chunk
-        self._ended = ended
+    def __init__(self, process: Process) -> None:
+        self.data_received = process._on_output  # type: ignore[assignment]  # one call less for each chunk
+        self._process = process
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._process._output = cast(asyncio.ReadTransport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._ended()
+        self._process._end_of_output()
 
 
 class _Input(asyncio.BaseProtocol):

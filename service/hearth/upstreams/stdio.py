@@ -8,9 +8,10 @@ from hearth.errors import HearthError, MessageError, UpstreamBusy, UpstreamError
 from hearth.mcp import answers
 from hearth.turns import TURN
 from hearth.upstreams.connection import Connection, Owner, Waiter
+from hearth.upstreams.intake import Intake
 from hearth.upstreams.process import Process, describe_exit
 from hearth.wire import json
-from hearth.wire.lines import LineDecoder
+from hearth.wire.lines import Item
 from hearth.wire.values import RawBytes
 
 log = logging.getLogger(__name__)
@@ -40,11 +41,11 @@ class StdioConnection(Connection):
         super().__init__(name, owner)
         self._launch = launch
         message_limit, self._queue_limit = limits
-        self._decoder = LineDecoder(message_limit)
         self._garbage_in_a_row = 0
         self._is_flooding = False
         self._is_greeted = False
-        self._process = Process(name, self._receive, self._exited, lambda: owner.lost(self), self._masked)
+        self._intake = Intake(message_limit, self._receive, self._hold)
+        self._process = Process(name, self._intake.receive, self._exited, self._lost, self._masked)
 
     @property
     def pid(self) -> int:  # type: ignore[override]  # a constant for those without a process
@@ -125,11 +126,10 @@ class StdioConnection(Connection):
             return UpstreamError(f"server {self.name!r} closed its input")
         return self._ended(self._process.exit_code or 0)
 
-    def _receive(self, data: bytes) -> None:
+    def _receive(self, items: list[Item], data: bytes) -> None:
         self.heard = True
         TURN.begin()
         try:
-            items = self._decoder.receive_data(data)
             self._take_all(items)
         finally:
             TURN.end()
@@ -144,7 +144,16 @@ class StdioConnection(Connection):
         if self._garbage_in_a_row > GARBAGE_LIMIT and not self._is_flooding:
             self._is_flooding = True
             log.warning("it floods its stdout with what is not MCP: it is ended", extra={"upstream": self.name})
+            self._intake.close()
             self._process.abandon()
+
+    def _hold(self, held: bool) -> None:
+        self._process.hold_output(held)
+
+    def _lost(self) -> None:
+        if self._process.exited.is_set():
+            self._intake.release()
+        self._owner.lost(self)
 
     def _exited(self, code: int) -> None:
         self._end(self._ended(code), f"it ended by itself ({describe_exit(code)})")

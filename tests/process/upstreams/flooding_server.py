@@ -52,6 +52,14 @@ def pour(messages: Iterator[stdio.Message]) -> None:
     stdio.write(bytes(piece))
 
 
+def pour_forever(message: stdio.Message) -> None:
+    """Write one message as fast as it is taken: the other side, not this one, sets the pace."""
+    line = json.dumps(message).encode() + b"\n"
+    piece = line * (BURST_BYTES // len(line))
+    while True:
+        stdio.write(piece)
+
+
 def main() -> None:
     """Serve until stdin ends."""
     stdio.limit_lifetime()
@@ -71,8 +79,9 @@ def main() -> None:
             stdio.send(stdio.result(message, stdio.text(str(stdio.arguments(message).get("text")))))
         else:
             given = stdio.arguments(message)
-            numbers = range(given["count"]) if "count" in given else iter(int, 1)
-            pour(said(given["kind"], message, number) for number in numbers)
+            if message["params"]["name"] == "forever":
+                pour_forever(said(given["kind"], message, 0))
+            pour(said(given["kind"], message, number) for number in range(given["count"]))
             asking, answers = message, []
             if given["kind"] == "question":
                 stdio.send(said("progress", message, given["count"]))

@@ -4,6 +4,7 @@ The only module that knows httpx, which takes longer to import than everything e
 this one before a server with a url is started. Knows nothing of MCP.
 """
 
+import asyncio
 import logging
 import os
 import socket
@@ -21,6 +22,7 @@ from hearth.errors import LoginRequired, UpstreamError
 from hearth.upstreams.http.credentials import REFUSALS, Credentials, credentials_of
 from hearth.upstreams.http.failures import Broken
 from hearth.upstreams.http.unix_sockets import SocketTransport
+from hearth.upstreams.intake import TURN_MESSAGES, pieces
 
 CONNECT_SECONDS = 10.0
 # For one write to get into the kernel: a server that does not read for so long never will.
@@ -30,6 +32,8 @@ WRITE_SECONDS = 60.0
 KEPT_CONNECTIONS = 16
 KEPT_SECONDS = 4.0
 REDIRECTS_LIMIT = 5
+# Lines that are read in one turn of the loop: an event of a stream has three or four.
+TURN_LINES = 4 * TURN_MESSAGES
 # A silent peer is asked whether it lives: after a minute, six times ten seconds. Otherwise a stream over a network that
 # has forgotten it would wait for ever.
 _KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6))
@@ -67,10 +71,13 @@ class Response:
         return found
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it comes. Raises Broken."""
+        """The body as it comes, with a turn of the loop for others between pieces of many lines. Raises Broken."""
         try:
             async for chunk in self._inner.aiter_bytes():
-                yield chunk
+                for number, piece in enumerate(pieces(chunk, TURN_LINES)):
+                    if number:
+                        await asyncio.sleep(0)
+                    yield piece
         except (httpx.HTTPError, OSError) as exc:
             raise self._pool.broken(exc, sent=True) from exc
 
