@@ -9,6 +9,7 @@ import argparse
 import os
 
 from hearth.cli.completion_scripts import script
+from hearth.cli.main import cli
 
 FILE_NAMES = {"bash": "hearth", "zsh": "_hearth", "fish": "hearth.fish"}
 
@@ -20,7 +21,7 @@ def write(folder: str) -> list[str]:
         path = os.path.join(folder, shell, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
-            file.write(script(shell))
+            file.write(script(shell, cli))
         written.append(path)
     return written
 

@@ -1,40 +1,49 @@
-"""`hearth completion bash|zsh|fish`."""
+"""`hearth completion`."""
 
 import click
 
 from hearth.cli import documents
+from hearth.cli.completion_install import install
 from hearth.cli.completion_scripts import SHELLS, script
 
 
 @click.group(short_help="Completion for your shell.")
 def completion() -> None:
-    """Print the script that completes verbs, options and the names of profiles, servers and tools in your shell.
+    """Complete verbs, options and the names of profiles, servers, tools and their arguments in your shell: `install`
+    puts the script where the shell reads it, the name of a shell prints it.
 
     \b
     Examples:
+      hearth completion install
       hearth completion bash > ~/.local/share/bash-completion/completions/hearth
       hearth completion zsh > ~/.zfunc/_hearth
       hearth completion fish > ~/.config/fish/completions/hearth.fish
     """
 
 
+completion.add_command(install)
+
+
 def _printer(shell: str) -> click.Command:
     """Return the command that prints the script of a shell."""
 
-    @documents.json_option("Print the script in a JSON object.")
-    def print_script(as_json: bool) -> None:
+    @click.pass_context
+    def print_script(ctx: click.Context, /, as_json: bool) -> None:
+        text = script(shell, ctx.find_root().command)
         if as_json:
-            documents.show({"shell": shell, "script": script(shell)})
+            documents.show({"shell": shell, "script": text})
         else:
-            click.echo(script(shell))
+            click.echo(text)
 
-    print_script.__doc__ = f"""Print the completion script of {shell}.
+    help_text = f"""Print the completion script of {shell}.
 
     \b
     Examples:
       hearth completion {shell}
     """
-    return click.command(shell)(print_script)
+    return click.command(shell, help=help_text)(
+        documents.json_option("Print the script in a JSON object.")(print_script)
+    )
 
 
 for _shell in SHELLS:

@@ -1,14 +1,216 @@
-"""The completion scripts of shells."""
+"""The completion scripts of shells, and how their questions are read and answered.
 
-from click.shell_completion import get_completion_class
+click's own scripts are not used as they are: that of bash offers `timezone=` again behind `timezone=`, because bash
+splits words at `=`; that of fish cuts descriptions at a comma; that of zsh does nothing with the second TAB when it was
+loaded from `fpath`, and takes `--transport=` away behind which a value is completed.
+"""
 
-SHELLS = ("bash", "zsh", "fish")
+import os
+from typing import ClassVar
+
+import click
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    FishComplete,
+    ShellComplete,
+    ZshComplete,
+    add_completion_class,
+    split_arg_string,
+)
+
+from hearth.cli.main import COMPLETION_VARIABLE
+
+# Stands for the cursor: no word that is typed has it.
+_CURSOR = "\x01"
+
+_BASH = """\
+%(complete_func)s() {
+    local IFS=$'\\n' response completion kind value current="${COMP_WORDS[COMP_CWORD]}"
+
+    response=$(env COMP_LINE="${COMP_LINE:0:COMP_POINT}" COMP_CURRENT="$current" \\
+        %(complete_var)s=bash_complete "$1")
+
+    for completion in $response; do
+        kind="${completion%%%%,*}"
+        value="${completion#*,}"
+
+        if [[ $kind == dir ]]; then
+            COMPREPLY=()
+            compopt -o dirnames
+        elif [[ $kind == file ]]; then
+            COMPREPLY=()
+            compopt -o default
+        elif [[ $kind == plain ]]; then
+            # The value of an argument follows its name without a space.
+            [[ $value == *= ]] && compopt -o nospace
+            [[ $current == [\\"\\']* ]] || printf -v value %%q "$value"
+            COMPREPLY+=("$value")
+        fi
+    done
+
+    return 0
+}
+
+complete -o nosort -F %(complete_func)s %(prog_name)s
+"""
+
+_ZSH = """\
+#compdef %(prog_name)s
+
+%(complete_func)s() {
+    local -a plain described open response
+    local kind value description
+    (( ! $+commands[%(prog_name)s] )) && return 1
+
+    response=("${(@f)$(env COMP_WORDS="${words[*]}" COMP_CWORD=$((CURRENT-1)) \\
+        %(complete_var)s=zsh_complete %(prog_name)s)}")
+
+    for kind value description in ${response}; do
+        if [[ $kind == dir ]]; then
+            _path_files -/
+        elif [[ $kind == file ]]; then
+            _path_files -f
+        elif [[ $value == *= ]]; then
+            # The value of an argument follows its name without a space.
+            open+=("$value")
+        elif [[ $description == _ ]]; then
+            plain+=("$value")
+        else
+            described+=("${value//:/\\\\:}:$description")
+        fi
+    done
+
+    (( $#described )) && _describe -V unsorted described -U
+    (( $#plain )) && compadd -U -V unsorted -a plain
+    (( $#open )) && compadd -U -S '' -V unsorted -a open
+}
+
+if [[ $funcstack[1] == _%(prog_name)s ]]; then
+    # Loaded from fpath: this file is the function that zsh calls with each TAB.
+    %(complete_func)s "$@"
+else
+    compdef %(complete_func)s %(prog_name)s
+fi
+"""
+
+_FISH = """\
+function %(complete_func)s
+    set -l response (env %(complete_var)s=fish_complete COMP_LINE=(commandline -cp | string collect) %(prog_name)s)
+
+    for completion in $response
+        # Values and descriptions may have commas in them.
+        set -l parts (string split --max 1 "," -- $completion)
+        switch $parts[1]
+            case dir
+                __fish_complete_directories $parts[2]
+            case file
+                __fish_complete_path $parts[2]
+            case plain
+                echo $parts[2]
+        end
+    end
+end
+
+complete --no-files --command %(prog_name)s --arguments "(%(complete_func)s)"
+"""
 
 
-def script(shell: str) -> str:
+def split_line(line: str) -> tuple[list[str], str]:
+    """Return the words of a command line up to the cursor behind the program's name, and the one at the cursor."""
+    *words, last = split_arg_string(line + _CURSOR)
+    return words[1:], last.removesuffix(_CURSOR)
+
+
+def option_prefix(word: str) -> str:
+    """Return `--option=` of a word that is an option with its value: click completes the value alone."""
+    name, equals, _ = word.partition("=")
+    return f"{name}=" if equals and name.startswith("-") else ""
+
+
+def separate_prefix(word: str, current: str) -> str:
+    """Return what of the word at the cursor bash takes for words of their own, and keeps.
+
+    Bash splits words at `=` and `:` where they are not quoted; `current` is what it takes for the last of them.
+    """
+    if current in ("=", ":") and word.endswith(current):
+        return word
+    if not current or current[0] in "\"'" or not word.endswith(current):
+        return ""
+    return word.removesuffix(current)
+
+
+class Bash(BashComplete):
+    """Completion for bash."""
+
+    source_template: ClassVar[str] = _BASH
+    _prefix = ""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Return the words before the cursor, and the one at it."""
+        if "COMP_LINE" not in os.environ:  # a script of an older version
+            return super().get_completion_args()
+        words, last = split_line(os.environ["COMP_LINE"])
+        self._prefix = separate_prefix(last, os.environ.get("COMP_CURRENT", ""))
+        return words, last
+
+    def format_completion(self, item: "CompletionItem[str]") -> str:
+        """Return the kind of an item and what bash is to insert."""
+        return f"{item.type},{str(item.value).removeprefix(self._prefix)}"
+
+
+class Zsh(ZshComplete):
+    """Completion for zsh."""
+
+    source_template: ClassVar[str] = _ZSH
+    _prefix = ""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Return the words before the cursor, and the one at it."""
+        words, last = super().get_completion_args()
+        self._prefix = option_prefix(last)
+        return words, last
+
+    def format_completion(self, item: "CompletionItem[str]") -> str:
+        """Return three lines: kind, value, and description or `_`."""
+        return f"{item.type}\n{self._prefix}{item.value}\n{_one_line(item) or '_'}"
+
+
+class Fish(FishComplete):
+    """Completion for fish."""
+
+    source_template: ClassVar[str] = _FISH
+    _prefix = ""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Return the words before the cursor, and the one at it."""
+        if "COMP_LINE" not in os.environ:  # a script of an older version
+            return super().get_completion_args()
+        words, last = split_line(os.environ["COMP_LINE"])
+        self._prefix = option_prefix(last)
+        return words, last
+
+    def format_completion(self, item: "CompletionItem[str]") -> str:
+        """Return the kind of an item and its value, with the description behind a tab."""
+        description = _one_line(item)
+        return f"{item.type},{self._prefix}{item.value}" + (f"\t{description}" if description else "")
+
+
+def _one_line(item: "CompletionItem[str]") -> str:
+    return " ".join((item.help or "").split())
+
+
+_CLASSES: dict[str, type[ShellComplete]] = {"bash": Bash, "zsh": Zsh, "fish": Fish}
+SHELLS = tuple(_CLASSES)
+
+
+def register() -> None:
+    """Have click answer the questions of these scripts."""
+    for shell, kind in _CLASSES.items():
+        add_completion_class(kind, shell)
+
+
+def script(shell: str, cli: click.Command) -> str:
     """Return the script of one shell."""
-    from hearth.cli.main import cli
-
-    kind = get_completion_class(shell)
-    assert kind is not None, f"click has no completion for {shell}"
-    return kind(cli, {}, "hearth", "_HEARTH_COMPLETE").source()
+    made = _CLASSES[shell](cli, {}, "hearth", COMPLETION_VARIABLE)
+    return made.source_template % made.source_vars()

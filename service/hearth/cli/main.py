@@ -49,6 +49,8 @@ SECTIONS: dict[str, dict[str, str]] = {
 }
 # They act on the user's whole installation, or on nothing: naming a daemon would promise what they do not do.
 WITHOUT_TARGET = frozenset({"demo", "savings", "help", "disconnect", "completion", "token", "version"})
+# Set by the completion scripts of shells.
+COMPLETION_VARIABLE = "_HEARTH_COMPLETE"
 VERBS = {verb: module for verbs in SECTIONS.values() for verb, module in verbs.items()}
 
 
@@ -130,6 +132,10 @@ def main(args: list[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     terminal.open_what_is_closed()
     terminal.take_any_text()
+    if COMPLETION_VARIABLE in os.environ:
+        from hearth.cli import completion_scripts
+
+        completion_scripts.register()
     try:
         outcome = cli.main(args, prog_name="hearth", standalone_mode=False)
     except BaseException as error:  # the outermost loop: `report` raises what it does not know

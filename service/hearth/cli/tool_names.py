@@ -19,10 +19,27 @@ def complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: st
 
 
 def complete_argument(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The names of the arguments of the tool that was typed."""
+    """Return the arguments of the typed tool that are not there yet; behind `NAME=`, the values that it may have."""
     schema = known_tools(ctx).get(ctx.params.get("tool") or "", {}).get("inputSchema")
-    names = schema.get("properties") if isinstance(schema, dict) else None
-    return [CompletionItem(f"{name}=") for name in names or () if name.startswith(incomplete)]
+    found = schema.get("properties") if isinstance(schema, dict) else None
+    properties: dict[str, Any] = found if isinstance(found, dict) else {}
+    name, is_value, _ = incomplete.partition("=")
+    if is_value:
+        words = [f"{name}={value}" for value in _values(properties.get(name))]
+    else:
+        typed = {str(word).partition("=")[0] for word in ctx.params.get("arguments") or ()}
+        words = [f"{name}=" for name in properties if name not in typed]
+    return [CompletionItem(word) for word in words if word.startswith(incomplete)]
+
+
+def _values(schema: object) -> list[str]:
+    """Return the values that a schema lists, as they are typed."""
+    if not isinstance(schema, dict):
+        return []
+    listed = schema.get("enum")
+    if isinstance(listed, list):
+        return [value for value in listed if isinstance(value, str)]
+    return ["true", "false"] if schema.get("type") == "boolean" else []
 
 
 def known_tools(ctx: click.Context) -> dict[str, dict[str, Any]]:

@@ -27,6 +27,9 @@ class QueryGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """The arguments, with the command without a name before them where no other is."""
+        if not args and ctx.resilient_parsing:
+            # Completion of the first word: a command's name, or an option of a query.
+            return super().parse_args(ctx, args)
         if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
             args = [_DEFAULT, *args]
         return super().parse_args(ctx, args)
