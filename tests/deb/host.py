@@ -106,7 +106,7 @@ def connected_bridge(seat: Seat) -> Client:
     printed = json.loads(seat.check(seat.installation.hearth, "connect", "--print"))
     (entry,) = printed["mcpServers"].values()
     # As it will still be called when Python's minor version is another.
-    assert entry["args"][2] == f"{package.PREFIX}/lib/python3/site-packages/hearth/bridge/main.py"
+    assert (entry["command"], entry["args"]) == (f"{package.PREFIX}/hearth-bridge", [])
     client = seat.client(entry["command"], *entry["args"], environment=seat.user.client_environment)
     client.initialize()
     return client

@@ -126,6 +126,31 @@ def test_a_server_is_tried_before_the_entry_of_a_client_gives_way(home: Home, di
     assert (entry == server) == bool(disabled)
 
 
+def test_a_launcher_whose_interpreter_is_gone_is_found_and_repaired_by_doctor(home: Home) -> None:
+    home.configure_demo()
+    os.mkdir(os.path.join(home.home, ".cursor"))
+    path = os.path.join(home.home, ".cursor", "mcp.json")
+    assert home.run("connect", "cursor", "--yes").returncode == 0
+    entry = json.loads(content(path))["mcpServers"]["hearth"]
+    assert entry["command"] == os.path.join(home.home, ".local", "state", "hearth", "hearth-bridge")
+    script = content(entry["command"])
+    assert script.startswith(f"#!{sys.executable} -IS\n".encode())
+    with open(entry["command"], "wb") as file:
+        file.write(script.replace(sys.executable.encode(), b"/gone/bin/python", 1))
+    findings = json.loads(home.run("doctor", "--json").stdout)["findings"]
+    (found,) = [each for each in findings if each["id"] == "clients.bridge"]
+    assert "/gone/bin/python" in found["message"]
+    home.run("doctor", "--fix", "--yes")
+    # The entry is as it was; the file that it names is right again.
+    assert json.loads(content(path))["mcpServers"]["hearth"] == entry
+    assert content(entry["command"]) == script
+    bridge = Bridge(home, command=[entry["command"], *entry["args"]])
+    try:
+        assert bridge.open()["result"]["serverInfo"]
+    finally:
+        bridge.end()
+
+
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 5)])
 def test_a_person_is_shown_the_change_in_colour_and_asked(home: Home, answer: str, code: int) -> None:
     path = write_cursor(home)

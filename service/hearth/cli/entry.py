@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hearth.clients.commands import bridge_command, bridge_file
+from hearth.clients.commands import bridge_command, bridge_file, printed_command
 from hearth.paths import Places
 
 __all__ = ["bridge_command", "bridge_file", "client_config"]
@@ -13,6 +13,6 @@ def client_config(places: Places, servers: Sequence[str], name: str, extra: Sequ
     offers = {server: ["--server", server, *extra] for server in servers} or {name: list(extra)}
     entries: dict[str, object] = {}
     for key, options in offers.items():
-        command, *arguments = bridge_command(places, options)
+        command, *arguments = printed_command(places, options)
         entries[key] = {"command": command, "args": arguments}
     return {"mcpServers": entries}

@@ -1,7 +1,8 @@
 """The command that starts a bridge, as it is written into a client's config.
 
-The interpreter and the bridge's file, not the console script: pip and uv strip interpreter flags from
-scripts, and clients hand on so little of the environment that everything must stand in the arguments.
+Entries name the launcher where there is one, else the interpreter and the bridge's file. The console script is of no
+use: pip and uv strip interpreter flags from scripts. Clients hand on so little of the environment that everything must
+stand in the arguments.
 """
 
 import os
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 import hearth
+from hearth.clients import launcher
 from hearth.host.keg import lasting
 from hearth.paths import Places
 
@@ -22,3 +24,15 @@ def bridge_command(places: Places, extra: Sequence[str] = ()) -> list[str]:
     """What starts a bridge to this daemon."""
     # sys.executable is the venv's own link; resolved, it would be an interpreter that does not know the venv.
     return [lasting(sys.executable), "-I", "-S", bridge_file(), *places.bridge_arguments(), *extra]
+
+
+def entry_command(places: Places, launcher_path: str | None, extra: Sequence[str] = ()) -> list[str]:
+    """Return the command for a client's entry: the launcher's where there is one, else `bridge_command`."""
+    if launcher_path is None:
+        return bridge_command(places, extra)
+    return [launcher_path, *places.bridge_arguments(), *extra]
+
+
+def printed_command(places: Places, extra: Sequence[str] = ()) -> list[str]:
+    """Return the command for an entry that a person pastes: nothing is written for it."""
+    return entry_command(places, launcher.present(), extra)

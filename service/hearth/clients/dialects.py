@@ -13,6 +13,7 @@ Entry = Mapping[str, Any]
 
 _NOT_AN_OBJECT = "is not a table of settings"
 _BRIDGE_FILE = re.compile(r"(?:^|[\\/])hearth[\\/]bridge[\\/]main\.pyc?$")
+_LAUNCHER = re.compile(r"(?:^|[\\/])(?:mcp-)?hearth[\\/]hearth-bridge$")
 _PROGRAM = re.compile(r"(?:^|[\\/])hearth(?:\.exe)?$", re.IGNORECASE)
 
 
@@ -90,7 +91,7 @@ def bridge_to(entry: Entry) -> str | None:
     words = [word for word in (entry.get("command"), *_list(arguments)) if isinstance(word, str)]
     for number, word in enumerate(words):
         is_program = _PROGRAM.search(word) and words[number + 1 : number + 2] == ["bridge"]
-        if is_program or _BRIDGE_FILE.search(word):
+        if is_program or _BRIDGE_FILE.search(word) or _LAUNCHER.search(word):
             return _server_among(words[number + 1 :])
     return None
 

@@ -8,8 +8,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from hearth.clients import dialects, traces, undoing
-from hearth.clients.commands import bridge_command
+from hearth.clients import dialects, launcher, traces, undoing
+from hearth.clients.commands import entry_command
 from hearth.clients.finding import Found, found_in, servers_of
 from hearth.clients.kinds import KINDS, Table
 from hearth.clients.traces import Splice, Trace
@@ -56,6 +56,16 @@ class _Step(NamedTuple):
     lost: Trace | None = None  # whose original is to be set aside, as it is nowhere else
 
 
+class _Bridges(NamedTuple):
+    """The bridges to put into entries: to which daemon, and the launcher's path where there is one."""
+
+    places: Places
+    launcher: str | None
+
+    def command(self, server: str) -> list[str]:
+        return entry_command(self.places, self.launcher, ["--server", server] if server else [])
+
+
 def connect(table: Table, replace: Mapping[str, str], whole: bool, places: Places, dry_run: bool = False) -> Outcome:
     """Put bridges into a table: in the place of entries, by the name that each has in Hearth; or one for all servers.
 
@@ -66,7 +76,9 @@ def connect(table: Table, replace: Mapping[str, str], whole: bool, places: Place
         raise ConfigError(
             [f"{table.path}: is the config that Hearth reads its servers from; bridges in it would go round"]
         )
-    return _change(table, dry_run, lambda data, trace: _connected(table, replace, whole, places, data, trace))
+    is_written = not dry_run and bool(replace or whole)
+    bridges = _Bridges(places, launcher.prepared(write=is_written))
+    return _change(table, dry_run, lambda data, trace: _connected(table, replace, whole, bridges, data, trace))
 
 
 def disconnect(table: Table, dry_run: bool = False) -> Outcome:
@@ -136,12 +148,12 @@ def _restore(former: Trace | None, new: Trace | None) -> None:
 
 
 def _connected(
-    table: Table, replace: Mapping[str, str], whole: bool, places: Places, data: bytes | None, trace: Trace | None
+    table: Table, replace: Mapping[str, str], whole: bool, bridges: _Bridges, data: bytes | None, trace: Trace | None
 ) -> _Step:
     document = parse(table.path, data or b"")
     found = {each.name: each for each in found_in(table, document)}
     ours = {splice.name: splice for splice in _of(trace, table)}
-    wanted, notes = _wanted(table, replace, whole, places, found, ours)
+    wanted, notes = _wanted(table, replace, whole, bridges, found, ours)
     if not wanted:
         return _Step(Outcome(table, [], notes), data, trace)
     new = edits.put(table.path, data or b"", table.keys, wanted)
@@ -183,7 +195,7 @@ def _wanted(
     table: Table,
     replace: Mapping[str, str],
     whole: bool,
-    places: Places,
+    bridges: _Bridges,
     found: Mapping[str, Found],
     ours: Mapping[str, Splice],
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
@@ -194,8 +206,7 @@ def _wanted(
         former = found.get(name)
         if former is None and server:
             raise ConfigError([f"{table.path}: has no entry {name!r} in {'.'.join(table.keys)}"])
-        command = bridge_command(places, ["--server", server] if server else [])
-        entry = dialects.bridge(dialect, command, former.raw if former else None)
+        entry = dialects.bridge(dialect, bridges.command(server), former.raw if former else None)
         if former and (reason := _reason_to_leave(former, entry, server, ours.get(name))):
             notes.append(f"{name}: {reason}")
         else:

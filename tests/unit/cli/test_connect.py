@@ -128,7 +128,8 @@ def test_what_is_about_to_change_is_shown_without_secrets(home: Home) -> None:
     assert code == 0
     assert f'--- {home.cursor}\n+++ {home.cursor}\n@@ mcpServers.git @@\n-{{\n-  "command": "uvx",\n' in out
     assert '"GITHUB_TOKEN": "***"' in out
-    assert '+  "args": ["-I", "-S", ' in out
+    assert '/.local/state/hearth/hearth-bridge",' in out
+    assert not (home.folder / ".local" / "state" / "hearth" / "hearth-bridge").exists()
     assert SECRET not in out
     assert SECRET not in json.dumps(home.json("connect", "cursor", "--dry-run"))
     assert home.contents() == former

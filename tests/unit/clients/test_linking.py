@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from hearth.clients import finding, linking, traces
-from hearth.clients.commands import bridge_command
+from hearth.clients import finding, launcher, linking, traces
 from hearth.clients.kinds import Table
 from hearth.config.document import parse
 from hearth.errors import ConfigError, Refused, StartError
@@ -62,24 +61,21 @@ def only_copy(state: Path, note: str = "") -> str:
 
 def test_an_entry_is_replaced_by_the_bridge_to_its_server(file: Path) -> None:
     outcome = connect(file, git="git-2")
-    command = bridge_command(Places(), ["--server", "git-2"])
-    assert tree(file) == TREE | {
-        "mcpServers": {"git": {"command": command[0], "args": command[1:], "timeout": 5}, "time": TIME}
-    }
+    entry = {"command": launcher.own_path(), "args": ["--server", "git-2"], "timeout": 5}
+    assert tree(file) == TREE | {"mcpServers": {"git": entry, "time": TIME}}
     assert [(change.name, change.former) for change in outcome.changes] == [("git", GIT)]
     assert [entry.bridge_to for entry in finding.read(table(file))] == ["git-2", None]
 
 
 def test_what_is_not_the_default_daemon_stands_in_the_arguments(file: Path) -> None:
     linking.connect(table(file), {"git": "git"}, False, Places("work"))
-    assert tree(file)["mcpServers"]["git"]["args"][3:] == ["--profile", "work", "--server", "git"]
+    assert tree(file)["mcpServers"]["git"]["args"] == ["--profile", "work", "--server", "git"]
 
 
 def test_one_entry_is_added_for_all_servers(file: Path) -> None:
     connect(file, whole=True)
-    command = bridge_command(Places())
     assert list(tree(file)["mcpServers"]) == ["git", "time", "hearth"]
-    assert tree(file)["mcpServers"]["hearth"] == {"command": command[0], "args": command[1:]}
+    assert tree(file)["mcpServers"]["hearth"] == {"command": launcher.own_path(), "args": []}
 
 
 def test_disconnected_every_byte_is_as_it_was_and_nothing_is_kept(file: Path, state: Path) -> None:
@@ -145,9 +141,11 @@ def test_an_entry_that_is_not_there_cannot_be_replaced(file: Path) -> None:
 def test_a_bridge_of_ours_is_written_anew_when_hearth_has_moved(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     former = file.read_bytes()
     connect(file, git="git")
-    monkeypatch.setattr("sys.executable", "/elsewhere/bin/python")
+    # A path that no first line of a script can hold: the entry names the interpreter itself.
+    monkeypatch.setattr("sys.executable", "/else where/bin/python")
     connect(file, git="git")
-    assert tree(file)["mcpServers"]["git"]["command"] == "/elsewhere/bin/python"
+    assert tree(file)["mcpServers"]["git"]["command"] == "/else where/bin/python"
+    assert tree(file)["mcpServers"]["git"]["args"][:2] == ["-I", "-S"]
     assert linking.disconnect(table(file)).is_exact
     assert file.read_bytes() == former
 

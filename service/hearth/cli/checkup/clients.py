@@ -12,7 +12,7 @@ from hearth import config
 from hearth.cli.checkup import bridge_entries
 from hearth.cli.checkup.patient import Patient
 from hearth.cli.findings import Finding, Mend
-from hearth.clients import finding, planning, records, traces
+from hearth.clients import finding, launcher, planning, records, traces
 from hearth.clients.finding import Found
 from hearth.clients.kinds import KINDS
 from hearth.errors import ConfigError
@@ -71,13 +71,18 @@ def _look_at(found: Found, specs: Mapping[str, config.ServerSpec], places: Place
     words = bridge_entries.words(found.entry)
     return entry._replace(
         for_this=bridge_entries.leads_to(words, places),
-        gone=next((path for path in bridge_entries.needed(words) if not _is_there(path)), ""),
+        gone=next((path for path in bridge_entries.needed(words) if not _is_there(path)), "") or _missing(words),
         ours=bridge_entries.packed(table, found.name, found.bridge_to) if _is_ours(found) else "",
     )
 
 
 def _is_there(path: str) -> bool:
     return os.path.exists(path) if os.path.isabs(path) else shutil.which(path) is not None
+
+
+def _missing(words: Sequence[str]) -> str:
+    """Return what the launcher among the words needs and has no more; an empty text without one."""
+    return launcher.missing(words[0]) if os.path.basename(words[0]) == launcher.NAME else ""
 
 
 def _is_ours(found: Found) -> bool:
