@@ -127,7 +127,11 @@ def test_a_projects_file_is_read_only_when_asked_for(home: Home) -> None:
 def test_a_dry_run_and_a_refusal_change_nothing(home: Home) -> None:
     write(home, ".claude.json", CLAUDE)
     before = sorted(os.listdir(home.home))
-    assert home.run("import", "--dry-run").returncode == 0
+    shown = home.run("import", "--dry-run")
+    assert shown.returncode == 0
+    assert "      https://example.com/mcp\n" in shown.stdout
+    assert "      ./mcp-build (in /srv/shop)\n" in shown.stdout
+    assert "-y @modelcontextprotocol/server-github\n" in shown.stdout
     document = home.json("import", "--dry-run", "--json")
     assert [each["name"] for each in document["servers"]] == ["github", "docs", "browser", "build"]
     assert document["imported"] is False

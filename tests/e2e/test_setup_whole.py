@@ -277,6 +277,7 @@ def test_without_a_terminal_it_shows_the_plan_and_says_what_to_type(clients: Mac
     assert "say --yes" in done.stderr
     dry = clients.run("setup", "--dry-run")
     assert dry.returncode == 0
+    assert f"{sys.executable} -I -m hearth.demo.server" in dry.stdout
     assert clients.json("setup", "--dry-run", "--json")["done"] is False
     assert clients.configs() == before
 

@@ -1,6 +1,7 @@
 """What an import comes to, as text for people and as a document for programs. Pure; no secret's value is in either."""
 
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hearth.cli import table
@@ -47,9 +48,27 @@ def _servers(servers: Sequence[Server], path: str, width: int) -> list[str]:
     if not servers:
         return []
     rows = [(each.name, f"{MODES[each.mode]} ({each.reason})", f"from {_origins(each.sources)}") for each in servers]
-    heading = f"To be added to {path}:"
     # The columns' headers would say no more than the cells do.
-    return [heading, *(_INDENT + line for line in table.columns(("", "", ""), rows, width - len(_INDENT))[1:])]
+    lines = table.columns(("", "", ""), rows, width - len(_INDENT))[1:]
+    said = [(_INDENT + line, _INDENT * 3 + started(each.entry)) for line, each in zip(lines, servers, strict=True)]
+    return [f"To be added to {path}:", *(line for pair in said for line in pair)]
+
+
+def started(entry: Mapping[str, Any]) -> str:
+    """Return the command line or the address of an entry, whole: a part that is cut off could be the hostile one.
+
+    Secrets are references by now. Characters that are not printable are shown as escapes.
+    """
+    if entry.get("url"):
+        return visible(entry["url"])
+    variables = [f"{name}={value}" for name, value in entry.get("env", {}).items()]
+    words = shlex.join([*variables, entry["command"], *entry.get("args", [])])
+    return visible(f"{words} (in {entry['cwd']})" if entry.get("cwd") else words)
+
+
+def visible(text: str) -> str:
+    """Return a text with an escape for each character that a terminal would act on or not show."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def _origins(sources: Iterable[Found]) -> str:
