@@ -150,7 +150,7 @@ def test_a_server_that_is_there_is_replaced_only_on_request(home: Home) -> None:
     assert "--replace" in done.stderr
     assert read(path).decode() == text
     assert home.run("add", "a", "--replace", "--", "c").returncode == 0
-    assert read(path).decode() == '# mine\n[mcpServers.a]\ncommand = "c"\n\n[mcpServers.b]\ncommand = "b"\n'
+    assert read(path).decode() == '# mine\n[mcpServers.a] # a\ncommand = "c"\n\n[mcpServers.b]\ncommand = "b"\n'
 
 
 @pytest.mark.parametrize("text", ["idle_timeot = 3\n", "[mcpServers", "a = 1\na = 1\n"])

@@ -1,7 +1,8 @@
 """Servers in a TOML text: where they are written, and what to write. Text in, edits out.
 
 A new one is appended as a table of its own, after an empty line; which, and no more, goes with it when it is removed.
-Comments above a table stay, whoever's they are; those between its lines go with it.
+Comments above a table stay, whoever's they are; those between its lines go with it. The comment behind a table's header
+stays when the table is replaced.
 """
 
 import json
@@ -67,7 +68,10 @@ def _replace(scanner: Scanner, keys: Keys, name: str, entry: Any) -> list[Edit]:
         return [Edit(start, end, _assignment(at[len(table) :], entry))]
     first = _runs(scanner, at)[0][0]
     if first.is_header:
-        return [Edit(start, end, _block(scanner, keys, name, entry)[:-1]), *cuts]
+        header, end_of_line, lines = _block(scanner, keys, name, entry)[:-1].partition("\n")
+        # The header of a table inside the entry, with its comment, goes.
+        comment = text[first.end : _line_end(text, first.end)] if first.path == at else ""
+        return [Edit(start, end, header + comment + end_of_line + lines), *cuts]
     before = [each.path for each in scanner.statements if each.is_header and each.start < start]
     return [Edit(start, end, _assignment(at[len(before[-1]) if before else 0 :], entry)), *cuts]
 

@@ -489,3 +489,32 @@ def test_a_table_that_was_empty_in_its_own_way_is_so_again(tmp_path: Path, empty
     for each in (user, local):
         assert linking.disconnect(each).notes == []
     assert file.read_text() == former.replace("dark", "light")
+
+
+# --- comments of Codex's file
+
+
+CODEX = (
+    "# mine\r\n[mcp_servers.git]   # by hand, do not touch  \r\ncommand = 'uvx' # gone while connected\r\n"
+    "[mcp_servers.git.env] # of the variables\r\nA = '1'\r\n\r\n[tui] # last\r\nx = 1\r\n"
+)
+
+
+def test_a_comment_behind_the_header_of_a_table_stays_and_every_byte_comes_back(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_bytes(CODEX.encode())
+    codex = Table("codex", str(file), ("mcp_servers",), "user", None)
+    outcome = linking.connect(codex, {"git": "git"}, False, Places())
+    lines = file.read_bytes().decode().split("\r\n")
+    assert lines[:2] == ["# mine", "[mcp_servers.git]   # by hand, do not touch  "]
+    assert lines[2].startswith("command = ")
+    assert lines[-3:] == ["[tui] # last", "x = 1", ""]
+    assert [change.name for change in outcome.changes] == ["git"]
+    # Saved by the client meanwhile: then the entry is brought back, and the rest stays.
+    file.write_bytes(file.read_bytes().replace(b"x = 1", b"x = 2"))
+    assert linking.connect(codex, {"git": "git"}, False, Places()).changes == []
+    linking.disconnect(codex)
+    assert file.read_bytes() == CODEX.replace("x = 1", "x = 2").encode()
+    linking.connect(codex, {"git": "git"}, False, Places())
+    assert linking.disconnect(codex).is_exact
+    assert file.read_bytes() == CODEX.replace("x = 1", "x = 2").encode()
