@@ -231,18 +231,20 @@ def test_logging_tool(call: Call) -> Message:
 
 @tool
 def test_trigger_tool_change(call: Call) -> Message:
-    name = "test_added_tool"
-    if TOOLS.pop(name, None) is None:
-        TOOLS[name] = test_simple_text
+    """Add a tool and remove it again: the notices are due although the list is equal afterwards."""
+    TOOLS["test_added_tool"] = test_simple_text
+    call.changed("tools")
+    del TOOLS["test_added_tool"]
     call.changed("tools")
     return said(text("Mutation triggered"))
 
 
 @tool
 def test_trigger_prompt_change(call: Call) -> Message:
-    name = "test_added_prompt"
-    if PROMPTS.pop(name, None) is None:
-        PROMPTS[name] = ()
+    """Add a prompt and remove it again."""
+    PROMPTS["test_added_prompt"] = ()
+    call.changed("prompts")
+    del PROMPTS["test_added_prompt"]
     call.changed("prompts")
     return said(text("Mutation triggered"))
 

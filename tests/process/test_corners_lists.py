@@ -92,19 +92,38 @@ def test_a_burst_of_notices_is_few_fetches_and_is_told_once_or_twice(
 
 
 @ERAS
-def test_a_notice_of_no_change_is_not_passed_on(stage: Stage, revision: str) -> None:
-    actor = stage.actor(keys={"isolation": "shared"})
+@UPSTREAMS
+def test_a_server_s_notice_is_passed_on_after_its_list_was_read_again_and_is_equal(
+    stage: Stage, revision: str, upstream: str
+) -> None:
+    actor = stage.actor(upstream, keys={"isolation": "shared"})
     stage.start()
     client = stage.guest(revision)
-    client.everything("tools/list", "tools")
+    listed = client.everything("tools/list", "tools")
     watch(client, "toolsListChanged")
+    fetches = len(actor.told("tools/list"))
+    puppet, _ = actor.next("tools/list")
+    puppet.send({"method": "notifications/tools/list_changed", "params": subscription(actor)})
+    client.next_notice("notifications/tools/list_changed")
+    assert len(actor.told("tools/list")) == fetches + 1
+    assert client.everything("tools/list", "tools") == listed
+
+
+@ERAS
+def test_a_notice_about_tools_is_none_about_other_lists_nor_for_who_never_asked(stage: Stage, revision: str) -> None:
+    actor = stage.actor(keys={"isolation": "shared"})
+    stage.start()
+    asker, other, idle = (stage.guest(revision) for _ in range(3))
+    asker.everything("tools/list", "tools")
+    watch(asker, "toolsListChanged")
+    other.everything("prompts/list", "prompts")
+    watch(other, "promptsListChanged")
     puppet, _ = actor.next("tools/list")
     puppet.notify("notifications/tools/list_changed")
-    actor.next("tools/list")
-    puppet.ask("p-1", "ping")
-    actor.reply_to("p-1")
-    client.everything("tools/list", "tools")
-    assert client.notices == []
+    asker.next_notice("notifications/tools/list_changed")
+    for client in (other, idle):
+        client.everything("prompts/list", "prompts")
+        assert client.notices == []
 
 
 @ERAS

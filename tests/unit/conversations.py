@@ -1,10 +1,11 @@
 """Conversations whose other end is the test: connections that keep what is said, and answer what they are told to."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 from hearth.errors import UpstreamError
+from hearth.mcp.offering import Kind
 from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.instance import Instance
 from hearth.wire import json
@@ -155,10 +156,13 @@ class Audience:
 
     def __init__(self) -> None:
         self.told: list[tuple[object, ...]] = []
+        # The lists that servers called changed, once they were read again.
+        self.noticed_lists: list[Kind] = []
         # Whose questions are not answered yet.
         self.owing: set[Connection] = set()
 
-    def offered(self, instance: Instance) -> None:
+    def offered(self, instance: Instance, noticed: Collection[Kind] = ()) -> None:
+        self.noticed_lists += noticed
         self.told.append(("offered", instance))
 
     def noticed(self, instance: Instance, connection: Connection, message: json.Message, cause: int | None) -> None:

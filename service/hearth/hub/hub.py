@@ -4,7 +4,7 @@ import asyncio
 import functools
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from hearth import __version__
 from hearth.config import Config
@@ -23,10 +23,11 @@ from hearth.hub.questions import Questions
 from hearth.hub.relay import Relay
 from hearth.hub.router import Router
 from hearth.hub.sessions import Nobody, Outlet, Session, Sessions
-from hearth.hub.subscriptions import Subscriptions
+from hearth.hub.subscriptions import Noticed, Subscriptions, nothing_noticed
 from hearth.hub.views import Catalogue
 from hearth.hub.visits import Visits
 from hearth.mcp import answers
+from hearth.mcp.offering import Kind
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.kept import Kept
@@ -234,9 +235,9 @@ class Hub:
             self._settling -= 1
         self._announce()
 
-    def _announce(self) -> None:
+    def _announce(self, noticed: Noticed = nothing_noticed) -> None:
         if not self._settling:
-            self._subscriptions.announce(self.sessions)
+            self._subscriptions.announce(self.sessions, noticed)
 
     def restart(self, name: str) -> str:
         """Have a server's processes end with their calls in flight, bounded as in a drain. Raises Refused."""
@@ -262,13 +263,13 @@ class Hub:
 
     # --- what servers say of their own accord
 
-    def offered(self, instance: Instance) -> None:
-        """What a server offers is known, or has changed."""
+    def offered(self, instance: Instance, noticed: Collection[Kind] = ()) -> None:
+        """What a server offers is known, or has changed; `noticed` are the lists that it called changed itself."""
         server = self.servers.get(instance.name)
         if server and instance in server.instances.values():
             server.offered(instance)
             self._catalogue.changed()
-            self._announce()
+            self._announce(lambda session: noticed if self._catalogue.shows(session, server, instance) else ())
         self.news()
 
     def noticed(self, instance: Instance, connection: Connection, message: json.Message, cause: int | None) -> None:

@@ -1,6 +1,6 @@
 """Who is told what has changed: lists, and the resources that clients subscribed to."""
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from typing import Any, Protocol
 
 from hearth.errors import HearthError, MessageError
@@ -8,7 +8,7 @@ from hearth.hub.binding import Binding
 from hearth.hub.calls import Call
 from hearth.hub.listens import Listen, keep_name
 from hearth.hub.sessions import Session
-from hearth.hub.views import Catalogue
+from hearth.hub.views import SEARCH_CONTENT, Catalogue
 from hearth.mcp import answers, eras, translate
 from hearth.mcp.offering import CHANGES, KINDS, Kind
 from hearth.mcp.uris import NoSuchResource
@@ -21,6 +21,15 @@ class Spawn(Protocol):
     """Goes on with something, for a call or for nobody."""
 
     def __call__(self, work: Coroutine[Any, Any, None], call: Call | None = None) -> None: ...
+
+
+# The lists of a session that a server called changed, equal or not.
+Noticed = Callable[[Session], Collection[Kind]]
+
+
+def nothing_noticed(session: Session) -> Collection[Kind]:
+    """No list was called changed: only differences count."""
+    return ()
 
 
 # Of either sort, for one client: more than anybody looks at.
@@ -39,14 +48,16 @@ class Subscriptions:
 
     # --- lists
 
-    def announce(self, sessions: Iterable[Session]) -> None:
-        """Tell everybody whose client saw other lists."""
+    def announce(self, sessions: Iterable[Session], noticed: Noticed = nothing_noticed) -> None:
+        """Tell everybody whose client saw other lists, or lists that their server called changed (`noticed`)."""
         for session in sessions:
             if not session.seen:
                 continue
             content = self._catalogue.content(session)
             # Who never asked for a list has nothing to be told, unless it asked for exactly that.
-            changed = [kind for kind, seen in session.seen.items() if seen != content[kind]]
+            # Who searches sees the same tools whatever servers have.
+            told = {kind for kind in noticed(session) if content[kind] != SEARCH_CONTENT}
+            changed = [kind for kind, seen in session.seen.items() if seen != content[kind] or kind in told]
             for kind in changed:
                 session.seen[kind] = content[kind]
             self.tell(session, changed)

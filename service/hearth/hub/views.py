@@ -15,6 +15,7 @@ from msgspec import Raw
 from hearth.hub.sessions import AUTO, SEARCH, Session
 from hearth.mcp import eras, lowering, names, offering, uris
 from hearth.mcp.offering import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, Kind, Offering
+from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
 from hearth.wire import json
 from hearth.wire.values import Members, RawBytes
@@ -224,6 +225,10 @@ class Catalogue:
         """The content of each list as that client would see it now."""
         content = self.view(session).content
         return {**content, TOOLS: SEARCH_CONTENT} if self.searches(session) else content
+
+    def shows(self, session: Session, server: Server, instance: Instance) -> bool:
+        """Whether the client sees the lists of that very instance of the server."""
+        return session.server in (None, server.name) and server.offering(session.tenant()) is instance.offering
 
     def in_view(self, session: Session) -> list[Server]:
         """The servers that the client may use."""

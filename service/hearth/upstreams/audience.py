@@ -1,7 +1,9 @@
 """Who is told what an instance says of its own accord. Knows nothing of who that is."""
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Protocol
 
+from hearth.mcp.offering import Kind
 from hearth.upstreams.connection import Connection
 from hearth.wire import json
 
@@ -12,8 +14,8 @@ if TYPE_CHECKING:
 class Audience(Protocol):
     """Whoever is told; the same for all instances."""
 
-    def offered(self, instance: "Instance") -> None:
-        """What it offers is known, or has changed."""
+    def offered(self, instance: "Instance", noticed: Collection[Kind] = ()) -> None:
+        """What it offers is known, or has changed; `noticed` are the lists that the server itself called changed."""
 
     def noticed(self, instance: "Instance", connection: Connection, message: json.Message, cause: int | None) -> None:
         """A notification that is not about lists or progress."""

@@ -6,7 +6,7 @@ Knows nothing of who is told.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from hearth.errors import UpstreamError
 from hearth.mcp import eras
@@ -26,12 +26,16 @@ LONGEST_PAUSE_SECONDS = 60.0
 class Freshness:
     """What one instance offers, kept up to date while it runs.
 
-    `patience` is how many seconds a reading may take; `changed` is told when what was offered is up to date again,
-    `broken` of an exception that is a defect of this program.
+    `patience` is how many seconds a reading may take; `changed` is told when what was offered is up to date again, and
+    which of its lists the server itself has called changed; `broken` of an exception that is a defect of this program.
     """
 
     def __init__(
-        self, name: str, patience: float, changed: Callable[[], None], broken: Callable[[Exception], None]
+        self,
+        name: str,
+        patience: float,
+        changed: Callable[[Collection[Kind]], None],
+        broken: Callable[[Exception], None],
     ) -> None:
         self._name = name
         self.patience = patience
@@ -42,6 +46,8 @@ class Freshness:
         self._offering: Offering | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._stale: dict[Kind, None] = {}
+        # Lists that a ready server called changed, until clients are told.
+        self._noticed: set[Kind] = set()
         # Seconds before a stream of notices that the server ended is asked for again.
         self._relisten = RELISTEN_SECONDS
 
@@ -50,6 +56,7 @@ class Freshness:
     def begin(self) -> None:
         """A server was started; what a former one has said of its lists is over."""
         self._stale.clear()
+        self._noticed.clear()
         self._relisten = RELISTEN_SECONDS
 
     def ready(self, connection: Connection, offering: Offering) -> None:
@@ -89,6 +96,13 @@ class Freshness:
 
     # --- lists
 
+    def notice(self, kinds: Iterable[Kind]) -> None:
+        """Take a notice of the server: clients get it when the lists were read again, also if they are equal."""
+        kinds = list(kinds)
+        if self._connection:
+            self._noticed.update(kinds)
+        self.refresh(kinds)
+
     def refresh(self, kinds: Iterable[Kind]) -> None:
         """Fetch lists anew, then tell; bursts of notices become one fetch more."""
         self._stale.update(dict.fromkeys(kinds))
@@ -108,7 +122,7 @@ class Freshness:
                     # A burst: only the last is worth telling of.
                     pause = FIRST_PAUSE_SECONDS
                     continue
-                self._changed()
+                self._tell()
                 if self._stale:
                     # One whose lists change whenever they are read is read ever more seldom.
                     await asyncio.sleep(pause)
@@ -123,3 +137,9 @@ class Freshness:
             if self._stale and self._connection:
                 # It changed again while an answer was waited for that never came.
                 asyncio.get_running_loop().call_later(RELISTEN_SECONDS, self.refresh, ())
+
+    def _tell(self) -> None:
+        # A list that was called changed while it was read is read once more first.
+        read = self._noticed - self._stale.keys()
+        self._noticed -= read
+        self._changed(read)

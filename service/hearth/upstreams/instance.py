@@ -8,13 +8,13 @@ another way of sharing) takes no new calls and ends with its last.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 from hearth.config import ServerSpec
 from hearth.errors import HearthError, InstallationChanged, LoginRequired, UpstreamError
 from hearth.masking import NOTHING
 from hearth.mcp import eras, isolation
-from hearth.mcp.offering import CHANGES, KINDS, Offering
+from hearth.mcp.offering import CHANGES, KINDS, Kind, Offering
 from hearth.upstreams import handshake, supervision
 from hearth.upstreams.audience import Audience
 from hearth.upstreams.call_queue import CallQueue
@@ -92,7 +92,7 @@ class Instance:
         self._endings = Endings(lambda: self._supervisor.tell(supervision.Gone(self.need())))
         # One that could not be started, as long as something is left of it.
         self._discarded: Connection | None = None
-        self._freshness = Freshness(spec.name, spec.start_timeout, lambda: audience.offered(self), self._break)
+        self._freshness = Freshness(spec.name, spec.start_timeout, self._offered, self._break)
         # Of the start that goes on: the connection that ended before it was ready, and the era that was found.
         self._lost_early: Connection | None = None
         self._greeted_in: str | None = None
@@ -411,12 +411,15 @@ class Instance:
         """A notification."""
         kinds = CHANGES.get(message.method or "")
         if kinds:
-            self._freshness.refresh(kinds)
+            self._freshness.notice(kinds)
         elif message.method == "notifications/subscriptions/acknowledged":
             meta = values.members(values.members(message.fields.get("params")).get("_meta"))
             self.watch.acknowledged(values.integer(meta.get(eras.SUBSCRIPTION_ID_KEY)))
         else:
             self._audience.noticed(self, connection, message, cause)
+
+    def _offered(self, noticed: Collection[Kind]) -> None:
+        self._audience.offered(self, noticed)
 
     def asked(self, connection: Connection, message: json.Message, cause: int | None) -> None:
         """A request of the server's."""

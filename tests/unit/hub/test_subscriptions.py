@@ -11,7 +11,7 @@ from hearth.hub.binding import Binding
 from hearth.hub.calls import Call
 from hearth.hub.levels import Levels
 from hearth.hub.questions import Questions
-from hearth.hub.sessions import Session
+from hearth.hub.sessions import SEARCH, Session
 from hearth.hub.subscriptions import Subscriptions
 from hearth.hub.views import Catalogue
 from hearth.mcp import capabilities, eras
@@ -96,6 +96,35 @@ def test_who_saw_a_list_that_changed_is_told_once() -> None:
         for _ in range(2):
             stage.subscriptions.announce([member])
         assert told(outlet) == ["tools/list_changed"]
+
+    run(body())
+
+
+def test_a_list_that_its_server_called_changed_is_told_of_although_it_is_equal() -> None:
+    async def body() -> None:
+        stage = Stage(a={"tools": ["t"], "prompts": ["p"]})
+        member, outlet = client()
+        content = stage.catalogue.view(member).content
+        member.seen = {TOOLS: content[TOOLS], PROMPTS: content[PROMPTS]}
+        stage.subscriptions.announce([member], lambda session: [TOOLS])
+        assert told(outlet) == ["tools/list_changed"]
+        # Different and called so: once.
+        stage.offer("a", tools=["t", "u"], prompts=["p"])
+        stage.subscriptions.announce([member], lambda session: [TOOLS])
+        assert told(outlet) == ["tools/list_changed"] * 2
+
+    run(body())
+
+
+def test_who_searches_is_not_told_of_tools_that_it_is_not_shown() -> None:
+    async def body() -> None:
+        stage = Stage(a={"tools": ["t"], "prompts": ["p"]})
+        member, outlet = client()
+        member.mode = SEARCH
+        content = stage.catalogue.content(member)
+        member.seen = {TOOLS: content[TOOLS], PROMPTS: content[PROMPTS]}
+        stage.subscriptions.announce([member], lambda session: [TOOLS, PROMPTS])
+        assert told(outlet) == ["prompts/list_changed"]
 
     run(body())
 

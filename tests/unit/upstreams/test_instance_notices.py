@@ -55,6 +55,21 @@ def test_a_changed_list_is_fetched_and_then_told() -> None:
         assert stage.instance.offering
         assert list(stage.instance.offering.lists[TOOLS]) == ["t", "u"]
         assert stage.audience.count("noticed") == 0
+        assert stage.audience.noticed_lists == [TOOLS]
+
+    run(body())
+
+
+def test_a_list_that_is_read_again_for_other_reasons_was_not_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(freshness, "RELISTEN_SECONDS", 0.0)
+
+    async def body() -> None:
+        stage = Stage(modern_script())
+        connection = await stage.ready()
+        number = next(item["id"] for item in connection.sent if item["method"] == "subscriptions/listen")
+        connection.give(number, {"resultType": "complete"})
+        await until(lambda: stage.audience.count("offered") == 2, "the lists were read again")
+        assert stage.audience.noticed_lists == []
 
     run(body())
 
@@ -84,6 +99,7 @@ def test_a_notice_during_a_fetch_is_followed_by_another_and_only_the_last_is_tol
         await until(lambda: stage.audience.count("offered") == 2, "it is told")
         assert stage.instance.offering
         assert list(stage.instance.offering.lists[TOOLS]) == ["last"]
+        assert stage.audience.noticed_lists == [TOOLS]
 
     run(body())
 
