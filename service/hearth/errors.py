@@ -9,7 +9,8 @@
     │   └── TooLarge           … beyond a limit
     ├── StartError             a daemon could not be started
     │   ├── AlreadyRunning     … because another one is; carries who
-    │   └── BadAddress         … because the address that was typed cannot be meant
+    │   ├── BadAddress         … because the address that was typed cannot be meant
+    │   └── NoUnixSocket       … because a Unix socket is not to be had here
     ├── Unreachable            the daemon did not answer
     │   └── TurnedAway         … but for a sentence why it takes no connection more
     ├── Refused                a request was understood and denied
@@ -107,6 +108,10 @@ class AlreadyRunning(StartError):
     """Another daemon holds the lock."""
 
     exit_code = 3
+
+
+class NoUnixSocket(StartError):
+    """The system, or the file system, has no Unix sockets."""
 
 
 class BadAddress(StartError):

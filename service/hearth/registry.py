@@ -1,8 +1,9 @@
 """The registry: one small file per daemon that says who it is, and the lock that says whether it lives.
 
 `daemon.json` is a hint, for people and for a quick look; only the holder of the daemon lock writes or removes
-it. It holds no secrets and no arguments. An entry is stale when its process is gone, which a reused pid does
-not hide. Knows nothing of sockets: whether the endpoint answers is for the caller to try.
+it. It holds no arguments, and no secret but the token of a daemon that listens on TCP. An entry is stale when its
+process is gone, which a reused pid does not hide. Knows nothing of sockets: whether the endpoint answers is for the
+caller to try.
 """
 
 from hearth.host import private_files, processes
@@ -25,7 +26,10 @@ _JSON_NAMES = {
     "version": "version",
     "protocol": "protocol",
     "config_hash": "configHash",
+    "token": "token",
 }
+# Left out of the file where they are empty.
+_OPTIONAL = frozenset({"token"})
 _TYPES: dict[str, tuple[type, ...]] = {
     "pid": (int,),
     "start_time": (int,),
@@ -45,6 +49,8 @@ class Entry(Record):
     version: str
     protocol: int
     config_hash: str = ""
+    # What has to be shown to a daemon on TCP; empty on a socket, where the kernel tells who connects.
+    token: str = ""
 
 
 def prepare(places: Places) -> None:
@@ -70,7 +76,8 @@ def write(places: Places, entry: Entry) -> None:
     import json
 
     prepare(places)
-    document = {_JSON_NAMES[name]: getattr(entry, name) for name in Entry.fields}
+    values = {name: getattr(entry, name) for name in Entry.fields}
+    document = {_JSON_NAMES[name]: value for name, value in values.items() if value or name not in _OPTIONAL}
     try:
         private_files.write(places.registry, json.dumps(document, indent=2).encode() + b"\n")
     except OSError as exc:
@@ -91,6 +98,7 @@ def _parse(found: object) -> Entry | None:
     if not isinstance(found, dict):
         return None
     values = {name: found.get(json_name) for name, json_name in _JSON_NAMES.items()}
+    values.update({name: "" for name in _OPTIONAL if values[name] is None})
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, _TYPES.get(name, (str,))):
             return None

@@ -26,11 +26,14 @@ class Closed(Exception):
 class Stream:
     """A connected socket with what was read of it and not used yet."""
 
-    def __init__(self, path: str) -> None:
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    def __init__(self, endpoint: str) -> None:
+        """Connect to a socket by its path, or to `tcp:HOST:PORT`."""
+        host, _, port = endpoint.removeprefix("tcp:").rpartition(":")
+        is_tcp = endpoint.startswith("tcp:")
+        self.socket = socket.socket(socket.AF_INET if is_tcp else socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.settimeout(BOUND_SECONDS)
         try:
-            self.socket.connect(path)
+            self.socket.connect((host, int(port)) if is_tcp else endpoint)
         except OSError:
             self.socket.close()
             raise

@@ -31,6 +31,12 @@ TOML_PROBLEMS = {
         "c.toml:1: message_limit must be a number of bytes from 4096 to 267386880,"
         " or a text such as \"64 MiB\", not '64 parsec'"
     ),
+    "listen = 'tcp:0.0.0.0:80'": (
+        'c.toml:1: listen must be "unix:/PATH/OF/SOCKET" or "tcp:127.0.0.1:PORT", not \'tcp:0.0.0.0:80\''
+    ),
+    "listen = 'unix:d.sock'": (
+        'c.toml:1: listen must be "unix:/PATH/OF/SOCKET" or "tcp:127.0.0.1:PORT", not \'unix:d.sock\''
+    ),
     "allowed_uids = 1000": "c.toml:1: allowed_uids must be a list of numeric ids, not 1000",
     "allowed_uids = [\n 1,\n 'me' ]": ("c.toml:3: allowed_uids must be a numeric id from 0 to 4294967294, not 'me'"),
     "log_level = 'warn'": ('c.toml:1: log_level must be "debug" or "info" or "warning" or "error", not \'warn\''),

@@ -8,10 +8,12 @@ if TYPE_CHECKING:
 class Attempt:
     """A connection, or what to know about its absence."""
 
-    __slots__ = ("absent", "hint", "sock")
+    __slots__ = ("absent", "hint", "sock", "token")
 
-    def __init__(self, sock: "Stream | None" = None, absent: bool = False, hint: str = "") -> None:
+    def __init__(self, sock: "Stream | None" = None, absent: bool = False, hint: str = "", token: str = "") -> None:
         self.sock = sock
+        # For `hello`, where the daemon wants one: over TCP.
+        self.token = token
         # Nobody listens: it makes sense to start a daemon.
         self.absent = absent
         # What the person is told if it stays like this.

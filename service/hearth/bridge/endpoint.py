@@ -8,8 +8,23 @@ import sys
 from hearth import socket_trust
 from hearth.paths import short_dir
 
+# A listener of this machine takes a connection at once, or its queue is full.
+_LOOPBACK_SECONDS = 1.0
+
 if sys.platform != "win32":
-    from _socket import AF_UNIX, MSG_DONTWAIT, SHUT_RDWR, SHUT_WR, SO_RCVTIMEO, SOCK_STREAM, SOL_SOCKET, socket
+    from _socket import (
+        AF_INET,
+        AF_UNIX,
+        IPPROTO_TCP,
+        MSG_DONTWAIT,
+        SHUT_RDWR,
+        SHUT_WR,
+        SO_RCVTIMEO,
+        SOCK_STREAM,
+        SOL_SOCKET,
+        TCP_NODELAY,
+        socket,
+    )
 
     Stream = socket
 
@@ -23,6 +38,19 @@ if sys.platform != "win32":
             sock.connect(path)
             socket_trust.check_peer(sock, path)
             sock.setblocking(True)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    def open_tcp(host: str, port: int) -> socket:
+        """Return a socket that is connected to a port of this machine. Raises OSError."""
+        sock = socket(AF_INET, SOCK_STREAM)
+        try:
+            sock.settimeout(_LOOPBACK_SECONDS)
+            sock.connect((host, port))
+            sock.setblocking(True)
+            sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
         except BaseException:
             sock.close()
             raise
@@ -50,6 +78,10 @@ else:
     from hearth.host.pipe_streams import PipeStream, connect
 
     Stream = PipeStream
+
+    def open_tcp(host: str, port: int) -> PipeStream:
+        """Refuse: the daemon listens on a pipe here."""
+        raise OSError(f"a daemon on {host}:{port} is not expected on this system")
 
     def open_stream(path: str) -> PipeStream:
         """A connected pipe. Waits a moment for one that is busy. Raises OSError."""

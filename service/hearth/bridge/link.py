@@ -7,7 +7,7 @@ import os
 import stat
 from time import monotonic
 
-from hearth.bridge import endpoint, starter
+from hearth.bridge import endpoint, running, starter
 from hearth.bridge.attempt import Attempt
 from hearth.errors import HearthError, Unreachable
 from hearth.paths import Places
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hearth.bridge.endpoint import Stream
     from hearth.bridge.pump import Bridge
 
+TCP = "tcp:"
 FIRST_DELAY_SECONDS = 0.05
 # Long enough to spare a machine on which the daemon keeps dying, short enough not to be felt when it is mended.
 LAST_DELAY_SECONDS = 2.0
@@ -84,6 +85,7 @@ class Finder:
                 self._give_up(f"Hearth's daemon cannot be reached: {exc}")
                 continue
             if found.sock:
+                self._bridge.token = found.token
                 return found.sock
             if self._seconds_left() <= 0:
                 self._give_up(_out_of_patience(self._bridge.patience, found.hint))
@@ -123,12 +125,12 @@ def _try(bridge: "Bridge", seconds: float) -> Attempt:
     return found
 
 
-def find_running(places: Places) -> "Stream | None":
-    """Connect to a daemon that runs already; None if one is there and busy. Raises Unreachable when there is none."""
+def find_running(places: Places) -> Attempt:
+    """Connect to a daemon that runs already, if it is not too busy. Raises Unreachable when there is none."""
     found = attempt(places)
     if found.absent:
         raise Unreachable(f"no daemon runs ({found.hint}), and --no-start forbids to start one; `hearth serve` does")
-    return found.sock
+    return found
 
 
 def _has_moved(bridge: "Bridge") -> bool:
@@ -145,18 +147,42 @@ def _has_moved(bridge: "Bridge") -> bool:
 
 
 def attempt(places: Places) -> Attempt:
-    """Connect once. Raises Unreachable for what only a person can mend."""
+    """Connect once: at the usual socket, or where the registry says. Raises Unreachable for what a person must mend."""
+    found = _attempt_at(places.socket)
+    if found.absent:
+        elsewhere = running.look(places)
+        if elsewhere is not None and elsewhere.endpoint != places.socket:
+            return _attempt_elsewhere(places, elsewhere)
+    return found
+
+
+def _attempt_elsewhere(places: Places, daemon: "running.Running") -> Attempt:
+    if not daemon.endpoint.startswith(TCP):
+        return _attempt_at(daemon.endpoint)
+    host, _, port = daemon.endpoint.removeprefix(TCP).rpartition(":")
     try:
-        return Attempt(sock=endpoint.open_stream(places.socket))
+        sock = endpoint.open_tcp(host, int(port))
+    except (OSError, ValueError) as exc:
+        return Attempt(absent=True, hint=f"nobody listens at {daemon.endpoint} ({exc})")
+    # The daemon has the port for as long as it has the lock. Without, any user may have got the port meanwhile.
+    if not running.is_held(places):
+        sock.close()
+        return Attempt(absent=True, hint=f"the daemon at {daemon.endpoint} has gone")
+    return Attempt(sock=sock, token=daemon.token)
+
+
+def _attempt_at(path: str) -> Attempt:
+    try:
+        return Attempt(sock=endpoint.open_stream(path))
     except FileNotFoundError:
-        return Attempt(absent=True, hint=f"{places.socket} does not exist")
+        return Attempt(absent=True, hint=f"{path} does not exist")
     except ConnectionRefusedError as exc:
-        _check_kind(places.socket, exc)
-        return Attempt(absent=True, hint=f"nobody listens at {places.socket}")
+        _check_kind(path, exc)
+        return Attempt(absent=True, hint=f"nobody listens at {path}")
     except BlockingIOError:
-        return Attempt(hint=f"the daemon at {places.socket} does not accept connections: its queue is full")
+        return Attempt(hint=f"the daemon at {path} does not accept connections: its queue is full")
     except OSError as exc:
-        what = exc.filename or places.socket
+        what = exc.filename or path
         raise Unreachable(f"{what}: {exc.strerror or exc}. `hearth doctor` looks for the cause.") from exc
 
 

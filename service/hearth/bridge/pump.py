@@ -54,6 +54,8 @@ class Bridge:
     def __init__(self, options: "Options") -> None:
         self.places = options.places
         self.starts = options.starts
+        # Of the daemon that is connected to, where it wants one.
+        self.token = ""
         self.patience = float(options.environ.get("HEARTH_BRIDGE_PATIENCE") or PATIENCE_SECONDS)
         self._grace = float(options.environ.get("HEARTH_BRIDGE_EOF_GRACE") or EOF_GRACE_SECONDS)
         self._greeting = options.greeting()
@@ -82,10 +84,12 @@ class Bridge:
         from hearth.bridge.link import find_running
 
         try:
-            return find_running(self.places)
+            found = find_running(self.places)
         except HearthError as exc:
             stdio.remark(str(exc))
             os._exit(1)
+        self.token = found.token
+        return found.sock
 
     # --- up
 
@@ -175,7 +179,8 @@ class Bridge:
     def _greet(self, sock: "Stream") -> None:
         self._connected_at = monotonic()
         endpoint.limit_wait(sock, min(HEARTBEAT_SECONDS, self.patience / 2))
-        self._uplink.open(sock, headers.hello(self._greeting, os.getpid(), self.ledger.session))
+        greeting = {**self._greeting, "token": self.token}
+        self._uplink.open(sock, headers.hello(greeting, os.getpid(), self.ledger.session))
 
     def _serve(self, sock: "Stream") -> None:
         """Carry frames down until the connection ends."""

@@ -119,7 +119,7 @@ def _forgive(places: Places, server: str) -> None:
     """Have a server tried again that failed a while ago: somebody asks for it, who may have mended it."""
     lit = liveness.find(places)
     if lit and _upstream(places, server).get("state") == "failed":
-        with Control(lit.endpoint, lit.pid) as control:
+        with Control(lit.endpoint, lit.pid, lit.token) as control:
             control.restart(server)
 
 

@@ -77,7 +77,7 @@ def tell_daemon(places: Places) -> str:
         lit = liveness.find(places)
         if lit is None:
             return "No daemon runs; the next one reads it."
-        with Control(lit.endpoint, lit.pid) as control:
+        with Control(lit.endpoint, lit.pid, lit.token) as control:
             taken, message = control.reload()
     except Unreachable as exc:
         return f"The daemon could not be told: {exc}."

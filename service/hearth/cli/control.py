@@ -26,6 +26,9 @@ else:
     Stream = socket.socket
 
     def _open(endpoint: str) -> socket.socket:
+        if endpoint.startswith(TCP):
+            host, _, port = endpoint.removeprefix(TCP).rpartition(":")
+            return socket.create_connection((host, int(port)), ANSWER_SECONDS)
         socket_trust.check_place(endpoint, short_dir())
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(ANSWER_SECONDS)
@@ -47,15 +50,20 @@ TOOLS_SECONDS = 30.0
 CHUNK_BYTES = 64 * 1024
 QUEUE_POLL_SECONDS = 0.02
 
+# How an endpoint on TCP begins.
+TCP = "tcp:"
+
 Header = dict[str, Any]
 
 
 class Control:
     """One control connection to a daemon that is known to run."""
 
-    def __init__(self, endpoint: str, pid: int) -> None:
+    def __init__(self, endpoint: str, pid: int, token: str = "") -> None:
         self.endpoint = endpoint
         self.pid = pid
+        # Shown with every request, where there is one.
+        self._shown = {"token": token} if token else {}
         self._decoder = FrameDecoder()
         self._frames: list[tuple[bytes, bytes]] = []
         self._seq = 0
@@ -117,7 +125,7 @@ class Control:
 
     def _ask(self, kind: str, seconds: float, **keys: object) -> tuple[Header, bytes]:
         self._seq += 1
-        request = {"type": kind, "seq": self._seq, **keys}
+        request = {"type": kind, "seq": self._seq, **self._shown, **keys}
         deadline = time.monotonic() + seconds
         try:
             self._send(encode(json.dumps(request).encode()))

@@ -47,7 +47,7 @@ def _systemd_starts_it(places: Places) -> bool:
     lit = liveness.find(places)
     if lit:
         try:
-            with Control(lit.endpoint, lit.pid) as control:
+            with Control(lit.endpoint, lit.pid, lit.token) as control:
                 return control.status().get("activation") == "systemd"
         except Unreachable:
             # Its log is wanted most when it does not answer.

@@ -25,7 +25,7 @@ def current(places: Places, query: str, server: str | None, limit: int) -> dict[
     lit = liveness.find(places)
     if lit is None:
         return document(places, query, server, limit)
-    with Control(lit.endpoint, lit.pid) as control:
+    with Control(lit.endpoint, lit.pid, lit.token) as control:
         return control.tools(query, server, limit)
 
 

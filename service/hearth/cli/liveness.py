@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from hearth import __version__, registry
 from hearth.cli import holder
-from hearth.cli.control import Control
-from hearth.host import processes
+from hearth.cli.control import TCP, Control
+from hearth.host import listening, processes
 from hearth.paths import Places
 from hearth.server.footprint import with_memory
 
@@ -21,14 +21,15 @@ class Lit(NamedTuple):
     endpoint: str
     pid: int
     start_time: int
+    # What it wants to be shown over TCP; empty otherwise.
+    token: str = ""
 
 
 def find(places: Places) -> Lit | None:
     """The daemon of these places, if it runs."""
     entry = registry.read(places)
     if entry and registry.is_alive(entry):
-        # The endpoint is where everybody looks for it, whatever the entry says: that file is a hint.
-        return Lit(places.socket, entry.pid, entry.start_time)
+        return Lit(endpoint_of(entry, places), entry.pid, entry.start_time, entry.token)
     service = holder.look(places, "service")
     if service and service.active in {"active", "activating", "reloading"} and service.pid:
         start_time = processes.start_time(service.pid)
@@ -36,12 +37,18 @@ def find(places: Places) -> Lit | None:
     return None
 
 
+def endpoint_of(entry: registry.Entry, places: Places) -> str:
+    """Return where a daemon is reached: where its entry says, or at the usual place if there is nothing."""
+    is_there = entry.endpoint.startswith(TCP) or listening.is_there(entry.endpoint)
+    return entry.endpoint if is_there else places.socket
+
+
 def document(places: Places) -> dict[str, Any]:
     """The status document, the daemon's own when it runs. Raises Unreachable when that one is silent."""
     lit = find(places)
     if lit is None:
         return absent(places)
-    with Control(lit.endpoint, lit.pid) as control:
+    with Control(lit.endpoint, lit.pid, lit.token) as control:
         return with_memory(control.status())
 
 

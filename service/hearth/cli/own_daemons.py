@@ -37,7 +37,7 @@ def _keys(folder: str) -> list[str]:
 
 def _is_ours(lit: Lit) -> bool:
     try:
-        with Control(lit.endpoint, lit.pid) as control:
+        with Control(lit.endpoint, lit.pid, lit.token) as control:
             return control.status().get("executable") == sys.executable
     except Unreachable:
         # It has just gone, or hangs: nothing that asking once more would mend.

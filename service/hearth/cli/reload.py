@@ -27,7 +27,7 @@ def reload(places: Places, yes: bool, as_json: bool) -> None:
     if lit is None:
         _say(as_json, False, "hearth is not running: it reads the config when it is lit.")
         return
-    with Control(lit.endpoint, lit.pid) as control:
+    with Control(lit.endpoint, lit.pid, lit.token) as control:
         ending.ask_about_sessions(control, "reload", yes, as_json)
         ok, message = control.reload()
     if not ok:

@@ -61,7 +61,7 @@ def restart(
         click.echo(f"hearth is not running. {ending.what_lights(places)}")
     restarted = []
     for name, lit in found.items():
-        with Control(lit.endpoint, lit.pid) as control:
+        with Control(lit.endpoint, lit.pid, lit.token) as control:
             if server is not None:
                 _ask_about_calls(control.status(), server, yes, as_json)
                 message = f"{control.restart(server)}."

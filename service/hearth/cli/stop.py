@@ -41,7 +41,7 @@ def stop(places: Places, yes: bool, everyone: bool, timeout: float, as_json: boo
         click.echo("hearth is not running.")
     stopped = []
     for whose, each in found.items():
-        with Control(each.endpoint, each.pid) as control:
+        with Control(each.endpoint, each.pid, each.token) as control:
             ending.ask_about_sessions(control, "stop", yes, as_json)
             ports = ending.own_ports(control.status())
             ending.end(control, each, restart=False, seconds=timeout)

@@ -60,7 +60,7 @@ def approve(places: Places, server: str, tools: tuple[str, ...], yes: bool, as_j
         raise refusal("write to", pins.folder, exc) from exc
     lit = liveness.find(places)
     if lit:
-        with Control(lit.endpoint, lit.pid) as control:
+        with Control(lit.endpoint, lit.pid, lit.token) as control:
             control.approved()
     if as_json:
         approved = [{"tool": change.tool, "change": change.kind} for change in changes]

@@ -49,6 +49,7 @@ SETTINGS: dict[str, Kind] = {
     "http_request_timeout": values.seconds(),
     "http_hosts": values.host_names(),
     "http_origins": values.origins(),
+    "listen": values.endpoint(),
     "allowed_uids": values.ids(),
     "allowed_gids": values.ids(),
     "mode": values.choice("full", "search", "auto"),

@@ -121,6 +121,7 @@ class Config(Record):
     http_request_timeout: float = 30.0
     http_hosts: tuple[str, ...] = ()
     http_origins: tuple[str, ...] = ()
+    listen: str = ""
     allowed_uids: tuple[int, ...] = ()
     allowed_gids: tuple[int, ...] = ()
     mode: Mode = "full"

@@ -15,6 +15,7 @@ from hearth import addresses
 LONGEST_SECONDS = 1e9
 # The largest uid is 2**32 - 2; the one above it means "no user" to the kernel.
 LARGEST_ID = 2**32 - 2
+_LAST_PORT = 65535
 # Enough of a wrong value to recognise it by; more would flood the message.
 SHOWN_CHARACTERS = 40
 
@@ -253,6 +254,23 @@ def texts() -> Kind:
         if not isinstance(value, list):
             raise BadValue(f"must be a list of texts, not {_kind(value)}")
         return tuple(_text(item, index) for index, item in enumerate(value))
+
+    return Kind(check)
+
+
+def endpoint() -> Kind:
+    """Where the daemon listens: a socket's path, or a port of this machine."""
+    wanted = 'must be "unix:/PATH/OF/SOCKET" or "tcp:127.0.0.1:PORT"'
+
+    def check(value: object) -> str:
+        found = _text(value)
+        kind, _, place = found.partition(":")
+        host, _, port = place.rpartition(":")
+        is_path = kind == "unix" and place.startswith(("/", "~/"))
+        is_port = kind == "tcp" and host == "127.0.0.1" and port.isdecimal() and int(port) <= _LAST_PORT
+        if found and not is_path and not is_port:
+            raise BadValue(f"{wanted}, not {described(found)}")
+        return found
 
     return Kind(check)
 

@@ -7,15 +7,18 @@ its own: `systemctl start mcp.socket` replaces the file of a running self-starte
 would leave a unit that says it listens and a socket that nobody can reach.
 """
 
+import errno
 import os
 import socket
 import sys
 
-from hearth.errors import AlreadyRunning, Refused, StartError
+from hearth.errors import AlreadyRunning, NoUnixSocket, Refused, StartError
 from hearth.faults import SEAMS
 from hearth.host import launchd, systemd
 from hearth.host.acceptor import Acceptor
+from hearth.host.folders import refusal
 from hearth.host.ports import PORT_NAME
+from hearth.paths import fitting_socket_path
 
 assert sys.platform != "win32", "Windows has `pipes`"
 
@@ -28,6 +31,13 @@ _OWN_PREFIX = "own-"
 # Every bridge of a machine that wakes up may connect at once; the kernel cuts this to its own somaxconn.
 BACKLOG = 4096
 _PROBE_SECONDS = 1.0
+# How an endpoint on TCP is written, and the name of its listener across an exec.
+TCP = "tcp:"
+_TCP_NAME = "tcp"
+_ANY_PORT = "tcp:127.0.0.1:0"
+_TOKEN_BYTES = 32
+# What file systems without sockets answer (FAT, some network and FUSE mounts).
+_UNSUPPORTED = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EAFNOSUPPORT}
 
 
 class Listener(Acceptor):
@@ -42,6 +52,8 @@ class Listener(Acceptor):
         self.holder = manager if identity is None else "self"
         # Device and inode of the file that Hearth made; None where the service manager did.
         self._identity = identity
+        # What a client has to show; empty where the kernel tells who connects.
+        self.token = ""
         # TCP sockets that were handed over with it, for HTTP.
         self.ports: list[socket.socket] = []
 
@@ -82,6 +94,39 @@ class Listener(Acceptor):
         self.socket.close()
 
 
+class TcpListener(Listener):
+    """A listening TCP socket of this machine, for clients that show its token: any user can connect to it."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        host, port = sock.getsockname()[:2]
+        super().__init__(sock, f"{TCP}{host}:{port}", (0, 0))
+        # Of this process: an exec makes another, and the registry entry with it.
+        self.token = os.urandom(_TOKEN_BYTES).hex()
+
+    def address(self) -> str | None:
+        """Return None: there is no path."""
+        return None
+
+    def replaced(self) -> bool:
+        """Return False: nobody can take the place of a port that is open."""
+        return False
+
+    def hand_on(self) -> None:
+        """Prepare the environment so that an exec of this process finds the listener by `inherit`."""
+        systemd.hand_on_listeners([(_TCP_NAME, self.socket)])
+
+    def accept(self) -> socket.socket | None:
+        """The next connection, or None. Raises OSError when none can be accepted for now."""
+        connection = super().accept()
+        if connection is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+    def retire(self) -> None:
+        """Close it."""
+        self.socket.close()
+
+
 def _identity(path: str) -> tuple[int, int] | None:
     try:
         found = os.lstat(path)
@@ -118,6 +163,8 @@ def inherit(path: str) -> Listener | None:
 
 
 def _named(name: str, sock: socket.socket, path: str) -> Listener:
+    if name == _TCP_NAME:
+        return TcpListener(sock)
     if name == _LAUNCHD_NAME:
         return Listener(sock, path, None, "launchd")
     if not name.startswith(_OWN_PREFIX):
@@ -126,15 +173,55 @@ def _named(name: str, sock: socket.socket, path: str) -> Listener:
     return Listener(sock, path, (int(device), int(inode)))
 
 
+def listen(where: str, default: str) -> Listener:
+    """Listen at `unix:PATH`, at `tcp:HOST:PORT`, or, if nothing is said, at the default socket. Raises StartError.
+
+    Where a Unix socket cannot be made, a free port of this machine takes its place.
+    """
+    if where.startswith(TCP):
+        return _bind_tcp(where)
+    try:
+        return bind(_made_place(where.removeprefix("unix:")) if where else default)
+    except NoUnixSocket as exc:
+        found = _bind_tcp(_ANY_PORT)
+        import logging
+
+        logging.getLogger(__name__).warning("no Unix socket, listening on %s instead: %s", found.path, exc)
+        return found
+
+
+def _made_place(written: str) -> str:
+    """Return the path, after making the folder around it where there is none."""
+    path = fitting_socket_path(os.path.expanduser(written))
+    try:
+        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    except OSError as exc:
+        raise refusal("make the folder", os.path.dirname(path), exc) from exc
+    return path
+
+
+def _bind_tcp(where: str) -> TcpListener:
+    host, _, port = where.removeprefix(TCP).rpartition(":")
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, int(port)))
+        sock.listen(BACKLOG)
+    except OSError as exc:
+        sock.close()
+        raise StartError(f"cannot listen on {where}: {exc.strerror}; choose another port in `listen`") from exc
+    return TcpListener(sock)
+
+
 def bind(path: str) -> Listener:
     """Bind to a temporary name, listen, rename: whoever sees the file can connect to it. Raises StartError.
 
     Call it with the daemon lock held; then a file that is there is stale, or not a daemon's.
     """
     _refuse_occupied(path)
+    sock = _unix_socket()
     # No longer than the path itself, which may have all the bytes that the kernel allows.
     temporary = path[:-1] + "~"
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(0o177)
     try:
         _unlink_if_there(temporary)
@@ -144,10 +231,19 @@ def bind(path: str) -> Listener:
     except OSError as exc:
         sock.close()
         _unlink_if_there(temporary)
+        if exc.errno in _UNSUPPORTED:
+            raise NoUnixSocket(f"{path} cannot be made there ({exc.strerror})") from exc
         raise StartError(f"the socket {path} cannot be made: {exc.strerror}; {_advice(path)}") from exc
     finally:
         os.umask(mask)
     return Listener(sock, path, _identity(path))
+
+
+def _unix_socket() -> socket.socket:
+    try:
+        return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    except OSError as exc:
+        raise NoUnixSocket(f"the system refuses Unix sockets ({exc.strerror})") from exc
 
 
 def _unlink_if_there(path: str) -> None:
@@ -165,7 +261,7 @@ def _advice(path: str) -> str:
 
 def _refuse_occupied(path: str) -> None:
     """Somebody without the daemon lock may listen there: a service manager, whose file must not be replaced."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+    with _unix_socket() as probe:
         probe.settimeout(_PROBE_SECONDS)
         try:
             probe.connect(path)

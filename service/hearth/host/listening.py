@@ -3,8 +3,8 @@
 import sys
 
 if sys.platform == "win32":
-    from hearth.host.pipes import Listener, bind, inherit, is_there
+    from hearth.host.pipes import Listener, bind, inherit, is_there, listen
 else:
-    from hearth.host.listener import Listener, bind, inherit, is_there
+    from hearth.host.listener import Listener, bind, inherit, is_there, listen
 
-__all__ = ["Listener", "bind", "inherit", "is_there"]
+__all__ = ["Listener", "bind", "inherit", "is_there", "listen"]

@@ -70,6 +70,8 @@ if sys.platform == "win32":
 
         holder = "self"
         owned = True
+        # The system tells who connects.
+        token = ""
 
         def __init__(self, path: str, sid: str) -> None:
             self.path = path
@@ -188,6 +190,12 @@ if sys.platform == "win32":
     def inherit(path: str) -> Listener | None:
         """Nothing hands a listening pipe over."""
         return None
+
+    def listen(where: str, default: str) -> Listener:
+        """Make the pipe. Raises StartError, also for a setting `listen`, which is for other systems."""
+        if where:
+            raise StartError(f"listen = {where!r} is not for Windows: the daemon has a named pipe there; take it out")
+        return bind(default)
 
     def bind(path: str) -> Listener:
         """Make the pipe. Raises StartError. Call it with the daemon lock held."""

@@ -63,17 +63,18 @@ class Claim:
             return StartError(f"another daemon ({who}) did not hand over within {HANDOVER_SECONDS:.0f} s; stop it")
         return AlreadyRunning(f"another daemon holds {self._places.daemon_lock}: {who}")
 
-    def register(self, daemon_id: str, config_hash: str) -> None:
-        """Say who is the daemon. Raises StartError."""
+    def register(self, daemon_id: str, config_hash: str, endpoint: str, token: str = "") -> None:
+        """Say who is the daemon and where it listens. Raises StartError."""
         entry = registry.Entry(
             daemon_id=daemon_id,
-            endpoint=self._places.socket,
+            endpoint=endpoint,
             pid=os.getpid(),
             start_time=processes.start_time(os.getpid()) or processes.UNKNOWN_START_TIME,
             started_at=self._started_at,
             version=__version__,
             protocol=PROTOCOL_VERSION,
             config_hash=config_hash,
+            token=token,
         )
         registry.write(self._places, entry)
 

@@ -121,11 +121,12 @@ class Daemon:
                 self._listener.retire()
 
     def _register(self) -> None:
-        if self._claim:
-            self._claim.register(self.hub.daemon_id, self._settings.hash)
+        if self._claim and self._listener:
+            listener = self._listener
+            self._claim.register(self.hub.daemon_id, self._settings.hash, listener.path, listener.token)
 
     def _announce(self) -> None:
-        ways = [*([self._places.socket] if self._listener else []), *(["stdio"] if self._start.streams else [])]
+        ways = [*([self._listener.path] if self._listener else []), *(["stdio"] if self._start.streams else [])]
         where = ", ".join([*ways, *self._reception.ports()])
         log.info("serving on %s as pid %d, activated by %s", where, os.getpid(), self._start.activation)
         for warning in self._settings.warnings:
@@ -194,7 +195,7 @@ class Daemon:
         return {
             "running": True,
             "pid": os.getpid(),
-            "endpoint": self._places.socket if self._listener else None,
+            "endpoint": self._listener.path if self._listener else None,
             "version": __version__,
             "executable": sys.executable,
             "package": os.path.dirname(hearth.__file__),

@@ -36,6 +36,8 @@ def run(start: Start, cause: Exception) -> int:
     try:
         claim = _claim(start)
         listener = start.listen()
+        if claim:
+            claim.register("degraded", "", listener.path, listener.token)
     except HearthError as exc:
         if claim:
             claim.release()
@@ -77,7 +79,6 @@ def _claim(start: Start) -> "Claim | None":
 
         claim = Claim(start.places)
         claim.take(start.adopted)
-        claim.register("degraded", "")
     except Exception:
         if not start.adopted:
             raise
@@ -189,8 +190,10 @@ class Lines:
 class Guest:
     """One connection: frames or lines, told by the first byte."""
 
-    def __init__(self, connection: Mouthpiece) -> None:
+    def __init__(self, connection: Mouthpiece, token: str = "") -> None:
         self._connection = connection
+        # What it has to show first; empty where the kernel tells who it is.
+        self._token = token
         self._frames: FrameDecoder | None = None
         self._lines: Lines | None = None
         self._taken = 0
@@ -202,6 +205,8 @@ class Guest:
             self._say_line(answer_to(rest, host.reason) if rest else None)
             return False
         if self._frames is None and self._lines is None:
+            if self._token and data[0] >= 0x10:
+                return False
             if data[0] < 0x10:
                 self._frames = FrameDecoder()
             elif data[:1].isupper():
@@ -212,6 +217,11 @@ class Guest:
                 self._lines = Lines()
         if self._frames is not None:
             frames = self._frames.receive_data(data)
+            if self._token and frames:
+                # The first of them shows it; who does not is not told what is wrong.
+                if not _has_token(frames[0][0], self._token):
+                    return False
+                self._token = ""
             return all(self._receive_frame(host, header, payload) for header, payload in frames)
         assert self._lines is not None
         lines = self._lines.receive(data)
@@ -269,6 +279,13 @@ class Guest:
                 self._say({"type": "goodbye", "reconnect": True, "taken": self._taken, "reason": "starting anew"})
             except OSError:
                 pass
+
+
+def _has_token(header: bytes, token: str) -> bool:
+    import hmac
+
+    given = json.loads(header).get("token")
+    return isinstance(given, str) and hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
 
 
 def answer_to(line: bytes, reason: str) -> bytes | None:

@@ -106,12 +106,13 @@ class _Sockets:
             return
         if connection is None:
             return
-        if not is_welcome(connection):
+        token = self._listener.token
+        if not token and not is_welcome(connection):
             connection.close()
             return
         # A reader that does not read loses its connection by the timeout, not our time.
         connection.settimeout(1.0)
-        guest = Guest(connection)
+        guest = Guest(connection, token)
         self._present[connection.fileno()] = connection, guest
         self._host.guests.add(guest)
         self._poll.register(connection, selectors.EVENT_READ)

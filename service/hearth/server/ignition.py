@@ -43,7 +43,7 @@ def _serve(start: Start, claim: Claim | None) -> int:
         FILES.keep_in(start.places.server_log)
         # First what may be refused: a socket that was made would have to be taken away again.
         ports = start.ports()
-        listener = start.listen() if claim else None
+        listener = start.listen(settings.listen) if claim else None
         daemon = Daemon(start, settings, claim, listener, ports)
         _loop_run()(daemon.serve())
     finally:

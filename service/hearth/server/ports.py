@@ -122,10 +122,6 @@ class Ports:
             connection.close()
             return
         loop = asyncio.get_running_loop()
-        if len(front.strangers) >= STRANGERS_LIMIT:
-            TALLY.connections_refused += 1
-            # Somebody gives way: it must not be possible to hold all places against who has the token.
-            front.drop_stranger()
         wire = front.connect_port()
         task: asyncio.Task[object] = loop.create_task(loop.connect_accepted_socket(lambda: wire, connection))
         self._tasks.add(task)

@@ -13,6 +13,7 @@ from hearth.faults import SEAMS
 from hearth.host import connections, descriptors
 from hearth.host.connections import Connection, Peer
 from hearth.host.listening import Listener
+from hearth.host.peers import own_uid
 from hearth.mcp import answers, eras
 from hearth.server.framed import FramedWire
 from hearth.server.limits import SILENCE_SECONDS
@@ -37,6 +38,8 @@ CONTROL_PLACES = 8
 # How long a connection may take to show what it speaks before it gives way, where there is no room. Clients connect
 # when they have something to say, and say it at once; this is for a loaded machine.
 UNHEARD_SECONDS = 1.0
+# Over TCP: how long a connection may take to show the token. Any user of this machine can open one.
+INTRODUCTION_SECONDS = 5.0
 # Of the process's descriptors, for the loop, the log, the locks and the control connections …
 RESERVED_DESCRIPTORS = 64
 # … and for each server: its three pipes, and one in passing while it starts.
@@ -218,7 +221,9 @@ class Reception:
         return True
 
     def _admit(self, connection: Connection) -> None:
-        peer = connections.peer_of(connection)
+        token = self._listener.token if self._listener else ""
+        # Over TCP the kernel does not tell who it is; who shows the token is this user.
+        peer = Peer(None, own_uid(), -1) if token else connections.peer_of(connection)
         config = self._steward.config
         refusal = connections.refusal(peer, config.allowed_uids, config.allowed_gids)
         if peer is None or refusal:
@@ -231,7 +236,7 @@ class Reception:
             self._turn_away(crowd)
             connections.dismiss(connection, _refused_line(crowd))
             return
-        newcomer = Newcomer(self, self._steward, peer)
+        newcomer = Newcomer(self, self._steward, peer, token)
         self.undecided[newcomer] = None
         task: asyncio.Task[object] = asyncio.get_running_loop().create_task(connections.attach(connection, newcomer))
         self._tasks.add(task)
@@ -267,10 +272,14 @@ class Reception:
 class Newcomer(asyncio.Protocol):
     """A connection before its language is known."""
 
-    def __init__(self, reception: Reception, steward: Steward, peer: Peer) -> None:
+    def __init__(self, reception: Reception, steward: Steward, peer: Peer, token: str = "") -> None:
         self._reception = reception
         self._steward = steward
         self._peer = peer
+        # What it has to show; its first bytes are not looked at otherwise before it has.
+        self._token = token
+        self._is_introduced = not token
+        self._deadline: asyncio.TimerHandle | None = None
         self._first = b""
         self._transport: asyncio.Transport | None = None
         self.since = steward.now()
@@ -280,6 +289,8 @@ class Newcomer(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # A cast: uvloop's transports have the methods and not the base class.
         self._transport = cast(asyncio.Transport, transport)
+        if self._token:
+            self._deadline = asyncio.get_running_loop().call_later(INTRODUCTION_SECONDS, self._refuse_token)
 
     def data_received(self, data: bytes) -> None:
         self._first = self._first + data if self._first else data
@@ -293,8 +304,32 @@ class Newcomer(asyncio.Protocol):
             return True
         return False
 
+    def _is_shown(self, ended: bool) -> bool:
+        """Whether the token was shown, or will be with an HTTP request; if it is wrong or late, the connection ends."""
+        from hearth.server import introduction
+
+        verdict, rest = introduction.check(self._first, self._token)
+        if verdict is introduction.Verdict.MORE and not ended:
+            return False
+        if verdict in (introduction.Verdict.MORE, introduction.Verdict.REFUSED):
+            self._refuse_token()
+            return False
+        self._first = rest
+        self._is_introduced = True
+        if self._deadline:
+            self._deadline.cancel()
+        return True
+
+    def _refuse_token(self) -> None:
+        """Tell nothing but that: any user of this machine can connect."""
+        log.warning("a connection is refused: it shows no token, or a wrong one")
+        TALLY.connections_refused += 1
+        self._end(_refused_line("the token of its registry entry is missing or wrong"))
+
     def _decide(self, ended: bool = False) -> None:
         assert self._transport is not None
+        if not self._is_introduced and not self._is_shown(ended):
+            return
         language = sniff(self._first)
         if language is Language.FRAMES:
             self._become(FramedWire(self._steward, self._transport, self._peer.pid), ended)
@@ -330,6 +365,9 @@ class Newcomer(asyncio.Protocol):
         if front is None:
             self._end(_NO_HTTP)
             return
+        if self._token:
+            self._meet_unproven(front)
+            return
         try:
             self._reception.check_room()
         except NoRoom as exc:
@@ -339,6 +377,16 @@ class Newcomer(asyncio.Protocol):
         wire = front.connect(self._peer)
         self._transport.set_protocol(wire)
         self._reception.decided(self, wire)
+        wire.connection_made(self._transport)
+        self._transport.resume_reading()
+        wire.data_received(self._first)
+
+    def _meet_unproven(self, front: "Front") -> None:
+        """Hand over a connection whose requests have to show the token; until one has, it is a stranger at a port."""
+        assert self._transport is not None
+        wire = front.connect_port(self._token)
+        self._transport.set_protocol(wire)
+        self._reception.decided(self, None)
         wire.connection_made(self._transport)
         self._transport.resume_reading()
         wire.data_received(self._first)
@@ -370,6 +418,8 @@ class Newcomer(asyncio.Protocol):
             self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._deadline:
+            self._deadline.cancel()
         self._reception.decided(self, None)
 
 

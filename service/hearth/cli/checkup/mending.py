@@ -190,7 +190,7 @@ def _renew(patient: Patient, target: str) -> None:
     lit = liveness.find(patient.places)
     if lit is None:
         return
-    with Control(lit.endpoint, lit.pid) as control:
+    with Control(lit.endpoint, lit.pid, lit.token) as control:
         ending.end(control, lit, restart=True, seconds=RENEW_SECONDS)
 
 

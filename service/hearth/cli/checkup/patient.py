@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hearth import config, registry
-from hearth.cli import holder
+from hearth.cli import holder, liveness
 from hearth.cli.checkup import manager
-from hearth.cli.control import Control
+from hearth.cli.control import TCP, Control
 from hearth.errors import TurnedAway, Unreachable
 from hearth.host import listening
 from hearth.paths import Places
@@ -79,10 +79,13 @@ class Patient:
 
     def _ask(self) -> Word:
         living = self.living()
-        if living is None or not listening.is_there(self.places.socket):
+        if living is None:
+            return Word({})
+        endpoint = liveness.endpoint_of(living, self.places)
+        if not endpoint.startswith(TCP) and not listening.is_there(endpoint):
             return Word({})
         try:
-            with Control(self.places.socket, living.pid) as control:
+            with Control(endpoint, living.pid, living.token) as control:
                 return Word(control.status())
         except TurnedAway as error:
             return Word({}, refusal=str(error))

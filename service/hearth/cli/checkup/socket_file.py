@@ -9,8 +9,9 @@ import sys
 from typing import NamedTuple
 
 from hearth import paths
+from hearth.cli import liveness
 from hearth.cli.checkup.patient import Patient, me
-from hearth.cli.control import last_resort
+from hearth.cli.control import TCP, last_resort
 from hearth.cli.findings import Finding, Mend
 from hearth.host import listening
 
@@ -41,17 +42,18 @@ class Facts(NamedTuple):
 def look(patient: Patient) -> Facts:
     """The file, the kernel's table and who would have made it."""
     places, living, seen = patient.places, patient.living(), patient.manager()
-    pipe = listening.is_there(places.socket) if sys.platform == "win32" else None
-    found, error = _lstat(places.socket) if pipe is None else (None, "")
+    path = liveness.endpoint_of(living, places) if living else places.socket
+    pipe = listening.is_there(path) if sys.platform == "win32" else None
+    found, error = _lstat(path) if pipe is None and not path.startswith(TCP) else (None, "")
     name = f"{places.key}.sock"
-    fits = os.path.basename(places.socket) == name
+    fits = os.path.basename(places.socket) == name or places.named
     installed = seen.socket.get("LoadState") == "loaded"
     return Facts(
-        path=places.socket,
+        path=path,
         too_long="" if places.system_wide or fits else os.path.join(paths.runtime_dir(), "mcp", name),
         found=found,
         error=error,
-        listened_to=is_listened_to(places.socket),
+        listened_to=is_listened_to(path),
         pid=living.pid if living else 0,
         service_pid=int(seen.service.get("MainPID") or 0),
         unit=seen.socket.get("ActiveState", "") if installed else "",
@@ -75,6 +77,8 @@ def judge(facts: Facts) -> list[Finding]:
     """What to say of it."""
     if facts.pipe is not None:
         return [_pipe(facts, facts.pipe)]
+    if facts.path.startswith(TCP):
+        return [Finding(_FILE, "ok", f"{facts.path}: the daemon listens on TCP, for who has the token of its entry")]
     findings = [finding for finding in (_length(facts), _beside(facts)) if finding]
     return [*findings, _file(facts)]
 

@@ -55,6 +55,8 @@ class HttpConnection(HttpToolsProtocol):
         # Over TCP the kernel does not tell who it is: nobody, until it has shown the token.
         self.needs_token = needs_token
         self.is_stranger = needs_token
+        # The token of the daemon's own endpoint, where that is on TCP; at other ports it is the one in the file.
+        self.token = ""
         # Told when the client has gone, while a request is being answered.
         self.on_lost: list[Any] = []
         self._deadline: asyncio.TimerHandle | None = None

@@ -21,7 +21,9 @@ from hearth.server.http.guests import Guests
 from hearth.server.http.kept import KeptSessions
 from hearth.server.http.sessions import SWEEP_SECONDS, TTL_SECONDS, HttpSessions
 from hearth.server.http.who import Who
+from hearth.server.ports import STRANGERS_LIMIT
 from hearth.server.steward import Steward
+from hearth.server.tally import TALLY
 from hearth.wire import json
 
 log = logging.getLogger(__name__)
@@ -132,9 +134,14 @@ class Front:
         """The protocol for one connection more."""
         return HttpConnection(self, self._settings, self._state, peer)
 
-    def connect_port(self) -> HttpConnection:
-        """The same for one over TCP: whoever has the token is this user."""
+    def connect_port(self, token: str = "") -> HttpConnection:
+        """The same for one over TCP: whoever has the token is this user. `token` is that of the daemon's endpoint."""
+        if len(self.strangers) >= STRANGERS_LIMIT:
+            TALLY.connections_refused += 1
+            # Somebody gives way: it must not be possible to hold all places against who has the token.
+            self.drop_stranger()
         stranger = HttpConnection(self, self._settings, self._state, Peer(None, own_uid(), -1), needs_token=True)
+        stranger.token = token
         self.strangers[stranger] = None
         return stranger
 
@@ -226,12 +233,13 @@ class _Door:
 
     def _has_token(self, request: Request) -> bool:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        token = self._front.guests.token()
+        token = request.connection.token or self._front.guests.token()
         if token is None or not hmac.compare_digest(given.strip().encode(), token.encode()):
             return False
         if scheme.lower() != "bearer":
             return False
-        self._front.guests.add(request.connection, token)
+        if not request.connection.token:
+            self._front.guests.add(request.connection, token)
         return True
 
 

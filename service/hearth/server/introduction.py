@@ -1,0 +1,66 @@
+"""The token of a daemon on TCP, looked for in the first bytes of a connection. No I/O.
+
+frames   the first frame's header has `token`
+lines    the first line is `Authorization: Bearer TOKEN`; the messages follow
+HTTP     each request has the header, which is checked where requests are
+"""
+
+import enum
+import hmac
+
+from hearth.errors import WireError
+from hearth.wire import json
+
+# A hello with its longest values; a longer first frame, or first line, is nobody's that has a token.
+FIRST_LIMIT_BYTES = 128 * 1024
+_PREFIX = b"authorization:"
+_LENGTH_BYTES, _HEADER_BYTES = 4, 6
+
+
+class Verdict(enum.Enum):
+    """The meaning of what a connection has sent so far."""
+
+    MORE = "more"
+    SHOWN = "shown"
+    REFUSED = "refused"
+    HTTP = "http"
+
+
+def check(first: bytes, token: str) -> tuple[Verdict, bytes]:
+    """Return the verdict, and the bytes that are left for the language that is spoken."""
+    if not first:
+        return Verdict.MORE, first
+    if first[0] == 0:
+        return _check_frame(first, token), first
+    if _PREFIX.startswith(first[: len(_PREFIX)].lower()):
+        return _check_line(first, token)
+    return (Verdict.HTTP if first[:1].isupper() else Verdict.REFUSED), first
+
+
+def is_token(given: object, token: str) -> bool:
+    """Return whether that is the token, in a time that does not tell how much of it is right."""
+    return isinstance(given, str) and hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
+
+
+def _check_frame(first: bytes, token: str) -> Verdict:
+    total = int.from_bytes(first[:_LENGTH_BYTES], "big")
+    if total > FIRST_LIMIT_BYTES and len(first) >= _LENGTH_BYTES:
+        return Verdict.REFUSED
+    if len(first) < _LENGTH_BYTES + total or len(first) < _HEADER_BYTES:
+        return Verdict.MORE
+    size = int.from_bytes(first[_LENGTH_BYTES:_HEADER_BYTES], "big")
+    try:
+        header = json.loads(first[_HEADER_BYTES : _HEADER_BYTES + size])
+    except WireError:
+        return Verdict.REFUSED
+    is_shown = isinstance(header, dict) and is_token(header.get("token"), token)
+    return Verdict.SHOWN if is_shown else Verdict.REFUSED
+
+
+def _check_line(first: bytes, token: str) -> tuple[Verdict, bytes]:
+    line, end, rest = first.partition(b"\n")
+    if not end:
+        return (Verdict.MORE if len(first) < FIRST_LIMIT_BYTES else Verdict.REFUSED), first
+    scheme, _, given = line[len(_PREFIX) :].decode("latin-1").strip().partition(" ")
+    is_shown = scheme.lower() == "bearer" and is_token(given.strip(), token)
+    return (Verdict.SHOWN if is_shown else Verdict.REFUSED), rest
