@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from process.clients import Client, Message, modern, text_of
-from process.daemon import Scratch, pids_of, server
+from process.daemon import Daemon, Scratch, pids_of, server
 from process.kernel import is_gone, until
 
 # As long as nobody uses it any more: not at once, and soon.
@@ -44,9 +44,9 @@ def counted(scratch: Scratch, place: str = "A", era: str = "legacy") -> Counted:
     return Counted(scratch.frames(cwd=folder(scratch, place)), era)
 
 
-def serve(scratch: Scratch, *eras: str, **keys: object) -> None:
+def serve(scratch: Scratch, *eras: str, **keys: object) -> Daemon:
     scratch.configure({"keep": server("keeping", *eras, **keys)})
-    scratch.start()
+    return scratch.start()
 
 
 def instances(scratch: Scratch) -> list[Message]:
@@ -114,9 +114,25 @@ def test_a_project_s_server_is_auto_per_workspace(scratch: Scratch) -> None:
 # --- eras
 
 
+@pytest.mark.parametrize("isolation", ["auto", "workspace"])
 @pytest.mark.parametrize("first", ["legacy", "modern"])
-def test_a_server_of_both_eras_has_a_process_for_each(scratch: Scratch, first: str) -> None:
-    serve(scratch, "legacy", "modern")
+def test_a_server_of_both_eras_has_one_process_for_clients_of_both(
+    scratch: Scratch, first: str, isolation: str
+) -> None:
+    daemon = serve(scratch, "legacy", "modern", isolation=isolation)
+    second = "modern" if first == "legacy" else "legacy"
+    states = [counted(scratch, era=era).call() for era in (first, second, first, second)]
+    assert [(state["era"], state["count"]) for state in states] == [(first, count) for count in (1, 2, 3, 4)]
+    assert {state["pid"] for state in states} == set(pids_of(scratch, "keep"))
+    # It is remembered by the next daemon, whose first client is of the other era.
+    assert daemon.stop() == 0
+    scratch.start()
+    assert counted(scratch, era=second).call()["era"] == first
+
+
+@pytest.mark.parametrize("first", ["legacy", "modern"])
+def test_with_the_era_of_the_client_a_server_of_both_eras_has_a_process_for_each(scratch: Scratch, first: str) -> None:
+    serve(scratch, "legacy", "modern", era="client")
     second = "modern" if first == "legacy" else "legacy"
     states = [counted(scratch, era=era).call() for era in (first, second, first, second)]
     assert [state["era"] for state in states] == [first, second, first, second]
@@ -166,7 +182,7 @@ def started(scratch: Scratch) -> set[int]:
 
 @pytest.mark.parametrize(("isolation", "counts"), [("workspace", [1, 1, 2, 2]), ("session", [1, 1, 1, 1])])
 def test_each_era_is_isolated_by_itself(scratch: Scratch, isolation: str, counts: list[int]) -> None:
-    serve(scratch, "legacy", "modern", isolation=isolation)
+    serve(scratch, "legacy", "modern", isolation=isolation, era="client")
     eras = ("legacy", "modern", "legacy", "modern")
     states = [counted(scratch, era=era).call() for era in eras]
     assert [(state["era"], state["count"]) for state in states] == list(zip(eras, counts, strict=True))

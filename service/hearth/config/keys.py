@@ -77,7 +77,7 @@ SERVER_KEYS: dict[str, Kind] = {
     "oauth": values.table(OAUTH_KEYS, OAuthSpec),
     "transport": values.choice(*TRANSPORTS),
     "disabled": values.flag(),
-    "era": values.choice("auto", "legacy", "modern"),
+    "era": values.choice("auto", "legacy", "modern", "client"),
     "isolation": values.choice("auto", "shared", "workspace", "session"),
     "max_concurrency": values.count(1, _MOST_AT_ONCE),
     "start": values.choice("lazy", "eager"),

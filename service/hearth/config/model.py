@@ -13,7 +13,7 @@ MIB = 1024 * 1024
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 KeyPath = tuple[str | int, ...]
-Era = Literal["auto", "legacy", "modern"]
+Era = Literal["auto", "legacy", "modern", "client"]
 Transport = Literal["auto", "http", "sse"]
 Isolation = Literal["auto", "shared", "workspace", "session"]
 Start = Literal["lazy", "eager"]

@@ -40,6 +40,9 @@ class Desk(Protocol):
     def urls_demanded(self, call: "Call", message: json.Message) -> bool:
         """A legacy server's error may demand that its client visits URLs first; True when it is taken care of."""
 
+    def era_refused(self, call: "Call", message: json.Message) -> bool:
+        """Take an error by which a process of the other era refuses the call; True when it is made elsewhere."""
+
     def call_again(self, call: "Call") -> None:
         """What was demanded is done, and the call is to be made afresh."""
 
@@ -173,6 +176,8 @@ class Call:
     def _take_error(self, message: json.Message) -> None:
         error = message.fields["error"]
         if self.instance.era == eras.LEGACY and self.desk.urls_demanded(self, message):
+            return
+        if self.instance.era != self.era and self.desk.era_refused(self, message):
             return
         body = translate.error_object(
             error, self.era, self.instance.era, self.uri, self.method, self.known, self.version

@@ -154,10 +154,10 @@ class Forwarding:
         except UpstreamError:
             if instance.open or instance.obsolete:
                 raise
-            self._send_to_the_next(call, request, target)
+            self.send_to_the_next(call, request, target)
 
-    def _send_to_the_next(self, call: Call, request: Request, target: Target) -> None:
-        """It has ended without having taken the call: the call is not lost with it."""
+    def send_to_the_next(self, call: Call, request: Request, target: Target) -> None:
+        """Send a call that a process has not taken to the one that takes new calls now."""
         if call.asked is not None:
             # As it came: some of it has been written over.
             request = request._replace(params=call.asked)

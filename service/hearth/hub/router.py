@@ -347,6 +347,20 @@ class Router:
             call.failed(problem)
         return True
 
+    def era_refused(self, call: Call, message: json.Message) -> bool:
+        """Make a call again in its client's era, where a process of the other one says that it does not serve it."""
+        code, _ = values.error(message)
+        if code != eras.UNSUPPORTED_VERSION or call.rounds or not call.server.need_both():
+            return False
+        own = {key: value for key, value in json.split(call.params).items() if key != "_meta"}
+        params = call.asked or dict(own)
+        meta = values.members(params.get("_meta")) if call.asked else {}
+        if call.progress_token is not None:
+            meta = {**meta, "progressToken": Raw(call.progress_token)}
+        # The server has refused it, so it has not run.
+        self._forwarding.send_to_the_next(call, Request(call.method, params, meta), Target(call.server, own))
+        return True
+
     def login_required(self, call: Call, problem: LoginRequired) -> bool:
         """A server that runs refused the call for want of a login; True when that is taken care of."""
         # Who was refused was not heard.

@@ -4,18 +4,21 @@ A definition is known by its content, whatever the order of its keys. A tool may
 may describe it otherwise to another kind of client, and what was approved once stays so.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from hearth.errors import Refused
+from hearth.errors import MessageError, Refused
+from hearth.mcp import eras, lowering
 from hearth.mcp.offering import TOOLS, Item, Offering
 from hearth.wire import json as raw
-from hearth.wire.values import Members
+from hearth.wire.values import Members, RawBytes
 
 # Definitions of one tool that are known; with more, those that were approved longest ago are forgotten.
 KNOWN_LIMIT = 16
 # Kinds of clients to which a server lists its tools; what they declare is their own choice.
 VARIANTS_LIMIT = 32
+# The longest name of a tool or property that clients take; a longer text is one to be read.
+NAME_LIMIT = 64
 CHANGED, NEW, VANISHED = "changed", "new", "vanished"
 # In the place of an object that has a key twice: clients differ in which of them counts.
 _REPEATED = "(an object with a key that is written twice)"
@@ -75,6 +78,43 @@ def canonical_of(item: Item) -> str:
     return item.canonical
 
 
+def is_same_tool(one: str, other: str) -> bool:
+    """Whether two canonical definitions differ in nothing but the era of MCP that they are written for.
+
+    One of them must be exactly what a legacy client is told of the other, and what only the other has must be without
+    words: an agent would read them.
+    """
+    return any(_is_lowered(lower, upper) for lower, upper in ((one, other), (other, one)))
+
+
+def _is_lowered(lower: str, upper: str) -> bool:
+    try:
+        definition = raw.split(upper.encode())
+        lowered: Members = {**lowering.tool(definition, eras.LEGACY, eras.NEWEST_LEGACY)}
+    except MessageError:
+        # A definition that is kept by its bytes.
+        return False
+    lowered.pop("execution", None)
+    return canonical(lowered) == lower and all(map(_is_wordless, _lost(definition, lowered)))
+
+
+def _lost(definition: raw.Fields, lowered: Members) -> list[RawBytes]:
+    return [value for key, value in definition.items() if key not in lowered]
+
+
+def _is_wordless(value: RawBytes) -> bool:
+    """Whether no text in a JSON value has a space or is long: names of properties and types are neither."""
+    import json
+
+    def texts(tree: object) -> Iterator[str]:
+        if isinstance(tree, str):
+            yield tree
+        for part in tree if isinstance(tree, list) else tree.items() if isinstance(tree, dict) else ():
+            yield from texts(list(part) if isinstance(part, tuple) else part)
+
+    return all(len(text) <= NAME_LIMIT and not any(map(str.isspace, text)) for text in texts(json.loads(bytes(value))))
+
+
 class Pinned:
     """What is known of one server's tools."""
 
@@ -91,12 +131,17 @@ class Pinned:
         self.listed = {variant: list(names) for variant, names in (listed or {}).items()}
 
     def knows(self, tool: str, text: str) -> bool:
-        """Whether that definition was seen at first, or approved."""
-        return text in self.known.get(tool, ())
+        """Whether that definition was seen at first, or approved, in this era of MCP or in the other."""
+        known = self.known.get(tool, ())
+        return text in known or any(is_same_tool(text, other) for other in known)
 
     def see(self, variant: str, offered: Mapping[str, str], trusts: bool) -> bool:
         """Take what is offered to one kind of client; True if that is news. `trusts`: all of it is known from now."""
         before = (self.unapproved.get(variant), self.listed.get(variant))
+        # As older versions wrote it: by era, also where one process serves both.
+        for former in [each for each in self.listed if each.endswith(f" {variant}")]:
+            del self.listed[former]
+            self.unapproved.pop(former, None)
         if trusts:
             for tool, text in offered.items():
                 self.learn(tool, text)

@@ -15,7 +15,7 @@ from hearth.errors import HearthError, InstallationChanged, LoginRequired, Upstr
 from hearth.masking import NOTHING
 from hearth.mcp import eras, isolation
 from hearth.mcp.offering import CHANGES, KINDS, Kind, Offering
-from hearth.upstreams import handshake, supervision
+from hearth.upstreams import era_choice, handshake, supervision
 from hearth.upstreams.audience import Audience
 from hearth.upstreams.call_queue import CallQueue
 from hearth.upstreams.connection import Connection, Owner
@@ -69,6 +69,9 @@ class Instance:
         self.offering: Offering | None = None
         self.connection: Connection | None = None
         self.era = wanted
+        # Whether the server is known to speak that era, and the era that it was asked for first when it answered.
+        self.is_known = False
+        self.asked_era = wanted
         # Whether a call may be sent right now.
         self.open = False
         self.obsolete = False
@@ -253,19 +256,21 @@ class Instance:
 
     async def _open(self) -> None:
         # Once it has said which era it speaks, it is asked for nothing else.
-        only = self.offering is not None or self.spec.era != "auto"
+        only = self.offering is not None or not era_choice.is_found_out(self.spec)
         try:
             await self._converse(Opening(self.era if only else self.wanted, only))
         except UpstreamError as exc:
             if only or not self._has_exited or isinstance(exc, LoginRequired):
                 raise
             # An old server may exit when it is asked for something unknown: it is asked for one thing at a time.
-            again = Opening(self._greeted_in, True) if self._greeted_in else CAREFUL
+            era = self._greeted_in or (self.wanted if self.is_known else None)
+            again = Opening(era, True) if era else CAREFUL
             await self._discard()
             await self._converse(again)
 
     async def _converse(self, opening: Opening) -> None:
         self._lost_early = self._greeted_in = None
+        self.asked_era = opening.era
         connection = self.connection = await self._connect(self, self.tenant)
         self._mask = connection.mask
         try:

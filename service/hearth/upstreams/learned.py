@@ -35,12 +35,18 @@ _LATEST = 1e12
 
 class Knowledge(NamedTuple):
     """What is known of one server. `mode` is the least sharing that it has shown to need; of `eras` it has spoken each;
-    `only` is the one that it answered in when it was asked for the other."""
+    `only` is the one that it answered in when it was asked for the other; `apart`: it needs a process for each era."""
 
     mode: isolation.Mode = isolation.SHARED
     eras: frozenset[str] = frozenset()
     only: str | None = None
     only_since: float = 0.0
+    apart_since: float = 0.0
+
+    @property
+    def apart(self) -> bool:
+        """Whether it has shown, not long ago, that the clients of each era need a process of their own."""
+        return self.apart_since > 0 and 0 <= time.time() - self.apart_since < ONLY_SECONDS
 
 
 NOTHING = Knowledge()
@@ -93,6 +99,10 @@ class Learned:
         elif wanted not in ("auto", found) and known.only != found:
             after = after._replace(only=found, only_since=time.time(), eras=frozenset({found}))
         self._note(spec, after)
+
+    def note_apart(self, spec: ServerSpec) -> None:
+        """Remember that the server needs a process for each era."""
+        self._note(spec, self.get(spec)._replace(apart_since=time.time()))
 
     def _note(self, spec: ServerSpec, known: Knowledge) -> None:
         if known == self._known.get(self.fingerprints.of(spec), NOTHING):
@@ -173,7 +183,11 @@ def _document(known: dict[str, Knowledge]) -> bytes:
 
 def _entry(known: Knowledge) -> dict[str, object]:
     entry: dict[str, object] = {"mode": known.mode, "eras": sorted(known.eras), "only": known.only}
-    return entry | {"onlySince": int(known.only_since)} if known.only else entry
+    if known.only:
+        entry["onlySince"] = int(known.only_since)
+    if known.apart_since:
+        entry["apartSince"] = int(known.apart_since)
+    return entry
 
 
 def _parsed(data: bytes) -> dict[str, Knowledge]:
@@ -191,10 +205,14 @@ def _knowledge(entry: Any) -> Knowledge | None:
     if not isinstance(entry, dict):
         return None
     mode, spoken, only = entry.get("mode"), entry.get("eras"), entry.get("only")
-    since = entry.get("onlySince", 0)
+    since, apart = entry.get("onlySince", 0), entry.get("apartSince", 0)
     names = (eras.LEGACY, eras.MODERN)
     if mode not in isolation.MODES or not isinstance(spoken, list) or any(era not in names for era in spoken):
         return None
-    if only not in (None, *names) or not isinstance(since, int | float) or not 0 <= since <= _LATEST:
+    if only not in (None, *names) or not (_is_time(since) and _is_time(apart)):
         return None
-    return Knowledge(mode=mode, eras=frozenset(spoken), only=only, only_since=float(since))
+    return Knowledge(mode, frozenset(spoken), only, float(since), float(apart))
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float) and 0 <= value <= _LATEST

@@ -10,13 +10,13 @@ from hearth.config import Config, ServerSpec
 from hearth.errors import LoginRequired, UpstreamError
 from hearth.mcp import capabilities, eras, isolation
 from hearth.mcp.offering import TOOLS, Offering
-from hearth.upstreams import awaited_login, connecting, description, figures
+from hearth.upstreams import awaited_login, connecting, description, era_choice, figures
 from hearth.upstreams.audience import Audience
 from hearth.upstreams.awaited_login import NEEDS_LOGIN, AwaitedLogin
 from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.kept import Kept
-from hearth.upstreams.learned import Learned
+from hearth.upstreams.learned import Knowledge, Learned
 from hearth.upstreams.offerings import Offerings
 from hearth.upstreams.pins import Pins
 from hearth.upstreams.scout import Scout
@@ -35,7 +35,7 @@ _ATTEMPTS = 5
 
 
 class Key(NamedTuple):
-    """What two clients must have in common to share an instance."""
+    """What two clients must have in common to share an instance. The era is the server's choice, not the client's."""
 
     era: str
     mode: str
@@ -74,11 +74,30 @@ class Server:
         self._unused = Unused(self._end)
         # Who shares an instance, as configured or as learned.
         self.mode = learned.mode(spec)
+        # The event that raises the isolation, unless the server turns out to speak the modern era.
+        self._pending: isolation.Event | None = None
+        # The tools of each era's latest process, as its first list had them.
+        self._first_tools: dict[str, frozenset[str]] = {}
 
     # --- sharing
 
     def learn(self, event: isolation.Event) -> None:
-        """A server of which nothing was configured does something that only fits a narrower way of sharing."""
+        """A server does something that only fits a narrower way of sharing.
+
+        A question that names no request first has the server tried in the modern era, where each question names one.
+        """
+        if event == isolation.QUESTION and era_choice.may_try_modern(self.spec, self.mode, self._knowledge):
+            self._try_modern(event)
+        else:
+            self._raise_isolation(event)
+
+    def _try_modern(self, event: isolation.Event) -> None:
+        if self._pending is None:
+            log.info("asks its clients: tried in the modern era next", extra={"upstream": self.name})
+            self._pending = event
+            self._drop_all()
+
+    def _raise_isolation(self, event: isolation.Event) -> None:
         if self.spec.isolation != "auto":
             return
         former = self.mode
@@ -96,13 +115,38 @@ class Server:
             if key.mode != mode:
                 self._drop(key, instance)
 
+    def need_both(self) -> bool:
+        """Give the clients of each era a process of their own, because one process does not serve both.
+
+        Return whether that is possible for this server.
+        """
+        if not era_choice.may_need_both(self.spec, self.mode, self._knowledge):
+            return False
+        if not self._is_per_era:
+            log.info("needs a process for each era of MCP", extra={"upstream": self.name})
+            self._learned.note_apart(self.spec)
+            self._drop_all()
+        return True
+
+    @property
+    def _knowledge(self) -> Knowledge:
+        return self._learned.get(self.spec)
+
+    @property
+    def _is_per_era(self) -> bool:
+        return era_choice.is_per_era(self.spec, self._knowledge)
+
     def renew(self, seconds: float) -> int:
         """End every instance when its calls are done, or after so long; say how many. The next call gets another."""
-        ended = list(self.instances.items())
-        for key, instance in ended:
-            self._drop(key, instance, seconds)
+        ended = self._drop_all(seconds)
         self.offerings.recovered()
-        return len(ended)
+        return ended
+
+    def _drop_all(self, seconds: float | None = None) -> int:
+        dropped = list(self.instances.items())
+        for key, instance in dropped:
+            self._drop(key, instance, seconds)
+        return len(dropped)
 
     def _drop(self, key: Key, instance: Instance, seconds: float | None = None) -> None:
         """Its calls in flight finish; whoever calls next gets another."""
@@ -141,14 +185,17 @@ class Server:
     def offering(self, tenant: Tenant) -> Offering | None:
         """What it offers to that client; None when that is not known yet.
 
-        The client's own process tells first, in its own era: what it offers may have changed there, and only there.
+        The client's own process tells first: what it offers may have changed there, and only there.
         """
-        place, profile = self._place(tenant), self.profile(tenant)
-        for era in (tenant.era, eras.MODERN if tenant.era == eras.LEGACY else eras.LEGACY):
+        place, profile, first = self._place(tenant), self.profile(tenant), self._era(tenant)
+        # A server that needs a process for each era may offer something else in the other one.
+        is_apart = self.spec.era == "auto" and self._is_per_era
+        for era in (first,) if is_apart else (first, _other(first)):
             own = self.instances.get(Key(era, self.mode, place))
             if own and own.offering and own.capabilities == profile:
                 return own.offering
-        return self.offerings.known.get(profile)
+        found = self.offerings.known.get(profile)
+        return None if found and is_apart and found.era != first else found
 
     def _recall(self, profile: bytes, era: str) -> Offering | None:
         """What a process may begin with before its own lists are read."""
@@ -162,8 +209,17 @@ class Server:
         if instance.offering:
             self.offerings.recovered()
             self.offerings.take(instance.capabilities, instance.offering)
-            self._vetting.see(instance.capabilities, instance.offering, self.spec.pin)
+            self._vetting.see(instance.capabilities, instance.offering, self.spec.pin, self._is_per_era)
+            is_first = instance is not self._latest
             self._latest = instance
+            if is_first:
+                self._compare_eras(instance.era, frozenset(instance.offering.lists[TOOLS]))
+
+    def _compare_eras(self, era: str, tools: frozenset[str]) -> None:
+        """Notice that a server offers tools in the other era which a process of this era does not have."""
+        self._first_tools[era] = tools
+        if self._first_tools.get(_other(era), frozenset()) - tools and not self._is_per_era:
+            self.need_both()
 
     def withheld(self, offering: Offering) -> frozenset[str]:
         """Return the offered tools that no client sees or may call: blocked ones, and those to be approved first."""
@@ -182,15 +238,11 @@ class Server:
         return self.offerings.has_failed and not self.instances
 
     def _era(self, tenant: Tenant) -> str:
-        if self.spec.era != "auto":
-            return self.spec.era
-        known = self._learned.get(self.spec)
-        if known.only:
-            return known.only
-        if self.spec.isolation == isolation.SHARED:
-            # One process, whoever calls. It is asked for the newer era, which needs no guessing about who is meant.
-            return next(iter(self.instances)).era if self.instances else eras.MODERN
-        return tenant.era
+        if self._pending:
+            return eras.MODERN
+        place = self._place(tenant)
+        running = next((key.era for key in self.instances if key.mode == self.mode and key.place == place), None)
+        return era_choice.choose(self.spec, self.mode, self._knowledge, tenant.era, running)
 
     def _key(self, tenant: Tenant) -> Key:
         return Key(self._era(tenant), self.mode, self._place(tenant))
@@ -237,8 +289,9 @@ class Server:
     async def _start(self, instance: Instance) -> None:
         if instance.state == READY:
             return
-        knows = self._learned.get(self.spec)
-        if self.spec.era == "auto" and not knows.only and instance.wanted not in knows.eras:
+        knows = self._knowledge
+        instance.is_known = instance.wanted in knows.eras
+        if era_choice.is_found_out(self.spec) and not knows.only and not instance.is_known:
             self._scout.send(instance)
         # Somebody may log in while it is tried, too late for it.
         seen = awaited_login.signature()
@@ -262,18 +315,24 @@ class Server:
         """File it under the era that it was found to speak."""
         if instance.obsolete:
             return
-        if self.spec.era == "auto":
-            self._learned.note_era(self.spec, instance.wanted, instance.era)
+        if era_choice.is_found_out(self.spec):
+            self._learned.note_era(self.spec, instance.asked_era, instance.era)
         key = self._key_of(instance)
-        if key is None or key.era == instance.era:
-            return
-        right = key._replace(era=instance.era)
-        if right in self.instances:
-            # There is one of that era already: this one has only told that there is no other.
-            self._drop(key, instance)
-        else:
-            del self.instances[key]
-            self.instances[right] = instance
+        if key is not None and key.era != instance.era:
+            right = key._replace(era=instance.era)
+            if right in self.instances:
+                # There is one of that era already: this one has only told that there is no other.
+                self._drop(key, instance)
+            else:
+                del self.instances[key]
+                self.instances[right] = instance
+        self._conclude(instance.era)
+
+    def _conclude(self, era: str) -> None:
+        """End the trial of the modern era: a server that is still a legacy one is shared more narrowly."""
+        pending, self._pending = self._pending, None
+        if pending and era == eras.LEGACY:
+            self._raise_isolation(pending)
 
     def forgive(self) -> None:
         """What went wrong is forgotten, and what was given up may be tried: somebody asks for it."""
@@ -399,3 +458,7 @@ class Server:
             **figures.total([self._former, *(instance.figures for instance in self.instances.values())]),
             "instances": [description.of_instance(each, key.place) for key, each in self.instances.items()],
         }
+
+
+def _other(era: str) -> str:
+    return eras.MODERN if era == eras.LEGACY else eras.LEGACY

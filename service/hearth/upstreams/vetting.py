@@ -15,10 +15,16 @@ class Vetting:
         self._offerings = offerings
         self._pins = pins
 
-    def see(self, profile: bytes, offering: Offering, is_pinned: bool) -> None:
-        """The server has said what it offers to such clients."""
+    def see(self, profile: bytes, offering: Offering, is_pinned: bool, is_per_era: bool = False) -> None:
+        """Compare what the server offers to such clients with what is known.
+
+        The era counts only where the clients of each era have a process of their own: elsewhere it is the one that
+        came first, or was tried later.
+        """
         if self._pins:
-            variant = f"{offering.era} {digest(profile.decode('utf-8', 'replace'))}"
+            variant = digest(profile.decode("utf-8", "replace"))
+            if is_per_era:
+                variant = f"{offering.era} {variant}"
             self._pins.see(self._server, variant, offering, is_pinned)
 
     def withheld(self, offering: Offering) -> frozenset[str]:

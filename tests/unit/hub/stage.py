@@ -79,6 +79,9 @@ class Desk:
         self.demands.append(message)
         return self._takes_urls
 
+    def era_refused(self, call: Call, message: json.Message) -> bool:
+        return False
+
 
 def client(
     era: str = eras.LEGACY, version: str = "2025-11-25", declared: bytes = b"{}", id: str | None = None

@@ -64,7 +64,7 @@ def test_a_session_holds_what_it_uses_until_it_leaves(tmp_path: Path) -> None:
 
 def test_a_session_that_uses_both_eras_holds_an_instance_of_each(tmp_path: Path) -> None:
     async def body() -> None:
-        stage, (member, _) = Stage(tmp_path, dual_script()), client()
+        stage, (member, _) = Stage(tmp_path, dual_script(), era="client"), client()
         old, new = await stage.bind(member), await stage.bind(member, eras.MODERN)
         assert (old.era, new.era) == (eras.LEGACY, eras.MODERN)
         stage.binding.unbind(member)

@@ -287,3 +287,13 @@ def test_what_could_not_be_written_while_another_wrote_is_written_with_the_next(
     lock.release()
     known.raise_mode(other, "session")
     assert Learned(str(path)).get(SPEC).mode == Learned(str(path)).get(other).mode == "session"
+
+
+def test_that_a_server_needs_a_process_for_each_era_is_remembered(path: Path) -> None:
+    spec = ServerSpec(name="s", command="true")
+    learned = Learned(str(path))
+    assert not learned.get(spec).apart
+    learned.note_apart(spec)
+    learned.note_era(spec, "modern", "modern")
+    assert Learned(str(path)).get(spec).apart
+    assert Learned(str(path)).get(spec).eras == {"modern"}

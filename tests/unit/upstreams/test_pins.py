@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from hearth.config import ServerSpec
 from hearth.mcp.offering import Offering
+from hearth.upstreams.offerings import Offerings
 from hearth.upstreams.pins import Pins
+from hearth.upstreams.vetting import Vetting
 from unit.hub.stage import offering
 
 LEGACY, MODERN = "legacy 1", "modern 1"
@@ -51,6 +54,21 @@ def test_of_a_pinned_server_another_kind_of_client_gets_what_is_known_only(pins:
     pins.see("s", MODERN, more, is_pinned=True)
     assert pins.withheld("s", more) == {"b"}
     assert [(change.tool, change.kind) for change in pins.changes("s")] == [("b", "new")]
+
+
+@pytest.mark.parametrize("first", ["legacy", "modern"])
+def test_of_a_pinned_server_nothing_is_withheld_because_of_the_era_that_came_first(pins: Pins, first: str) -> None:
+    tool = {"name": "a", "description": "one", "inputSchema": {"type": "object"}}
+    lists = {
+        "legacy": offering(era="legacy", tools=[tool]),
+        "modern": offering(era="modern", tools=[tool | {"outputSchema": {"type": "array"}}]),
+    }
+    kept = Offerings(ServerSpec(name="s", command="true"), None)
+    vetting = Vetting("s", kept, pins)
+    for era in (first, *(era for era in lists if era != first)):
+        vetting.see(b"{}", lists[era], is_pinned=True)
+        assert vetting.withheld(lists[era]) == set()
+    assert pins.changes("s") == []
 
 
 def test_of_any_other_the_first_list_to_each_kind_of_client_is_trusted(pins: Pins) -> None:

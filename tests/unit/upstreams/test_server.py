@@ -21,9 +21,119 @@ def instances(*found: Instance) -> int:
 # --- eras
 
 
-def test_a_server_that_speaks_both_eras_is_used_in_the_client_s(learned: Path) -> None:
+@pytest.mark.parametrize("mode", ["shared", "workspace"])
+@pytest.mark.parametrize("first", [LEGACY, MODERN])
+def test_a_server_that_speaks_both_eras_is_one_process_in_the_era_of_its_first_client(
+    learned: Path, first: Tenant, mode: str
+) -> None:
     async def body() -> None:
         server = StagedServer(learned, dual_script())
+        server.mode = mode  # type: ignore[assignment]
+        place = first._replace(cwd="/a")
+        one = await server.ensure(place)
+        for era in (eras.LEGACY, eras.MODERN):
+            assert await server.ensure(place._replace(session="3", era=era)) is one
+        assert (one.era, len(server.connections)) == (first.era, 1)
+        # It is remembered.
+        second = LEGACY if first is MODERN else MODERN
+        assert (await server.again().ensure(second)).era == first.era
+
+    run(body())
+
+
+def test_clients_of_both_eras_that_come_together_share_one_process(learned: Path) -> None:
+    async def body() -> None:
+        server = StagedServer(learned, dual_script())
+        found = await asyncio.gather(*map(server.ensure, (LEGACY, MODERN, Tenant("3", eras.LEGACY))))
+        assert (instances(*found), len(server.connections)) == (1, 1)
+
+    run(body())
+
+
+def test_a_server_that_is_known_to_speak_the_modern_era_runs_in_it_for_everybody(learned: Path) -> None:
+    async def body() -> None:
+        server = StagedServer(learned, dual_script())
+        server._learned.note_era(server.spec, eras.LEGACY, eras.LEGACY)
+        server._learned.note_era(server.spec, eras.MODERN, eras.MODERN)
+        assert instances(await server.ensure(LEGACY), await server.ensure(MODERN)) == 1
+        assert [instance.era for instance in server.instances.values()] == [eras.MODERN]
+
+    run(body())
+
+
+def test_a_server_that_asks_is_tried_in_the_modern_era_before_its_isolation_rises(learned: Path) -> None:
+    async def body() -> None:
+        server = StagedServer(learned, dual_script())
+        former = await server.ensure(LEGACY)
+        server.learn(isolation.QUESTION)
+        server.learn(isolation.QUESTION)
+        assert former.obsolete
+        one = await server.ensure(LEGACY)
+        assert (one.era, server.mode) == (eras.MODERN, "shared")
+        assert await server.ensure(MODERN) is one
+        successor = server.again()
+        assert ((await successor.ensure(LEGACY)).era, successor.mode) == (eras.MODERN, "shared")
+        # It has been tried: another such question, of whatever process, raises the isolation.
+        server.learn(isolation.QUESTION)
+        assert server.mode == "session"
+
+    run(body())
+
+
+@pytest.mark.parametrize("mode", ["auto", "workspace"])
+def test_a_server_that_asks_and_speaks_no_modern_era_is_shared_more_narrowly_after_the_trial(
+    learned: Path, mode: str
+) -> None:
+    async def body() -> None:
+        server = StagedServer(learned, isolation=mode)
+        await server.ensure(LEGACY)
+        server.learn(isolation.QUESTION)
+        assert server.mode == ("shared" if mode == "auto" else mode)
+        one = await server.ensure(LEGACY)
+        assert (one.era, one.open) == (eras.LEGACY, True)
+        assert server.mode == one.mode == ("session" if mode == "auto" else mode)
+
+    run(body())
+
+
+def test_a_server_that_offers_less_in_the_other_era_has_a_process_for_each(learned: Path) -> None:
+    async def body() -> None:
+        script = dual_script()
+        server = StagedServer(learned, script)
+        server.offered(await server.ensure(LEGACY))
+        server.learn(isolation.QUESTION)
+        script["tools/list"] = {"tools": [{"name": "other", "inputSchema": {"type": "object"}}]}
+        modern = await server.ensure(MODERN)
+        server.offered(modern)
+        assert modern.obsolete
+        for again in (server, server.again()):
+            old, new = await again.ensure(LEGACY), await again.ensure(MODERN)
+            assert (old.era, new.era) == (eras.LEGACY, eras.MODERN)
+            assert (again.offering(LEGACY), again.offering(MODERN)) == (old.offering, new.offering)
+
+    run(body())
+
+
+def test_a_server_that_needs_a_process_for_each_era_offers_to_each_what_its_own_has(learned: Path) -> None:
+    async def body() -> None:
+        server = StagedServer(learned, dual_script())
+        server.offered(await server.ensure(LEGACY))
+        assert server.offering(MODERN) is not None
+        assert server.need_both()
+        assert server.offering(LEGACY) is not None
+        assert server.offering(MODERN) is None
+
+    run(body())
+
+
+@pytest.mark.parametrize("spec", [{"era": "legacy"}, {"era": "client"}, {"isolation": "shared"}])
+def test_how_it_is_shared_by_hand_is_not_changed_by_what_an_era_lacks(learned: Path, spec: dict[str, object]) -> None:
+    assert not StagedServer(learned, dual_script(), **spec).need_both()
+
+
+def test_with_the_era_of_the_client_each_era_has_a_process_of_its_own(learned: Path) -> None:
+    async def body() -> None:
+        server = StagedServer(learned, dual_script(), era="client")
         old, new = await server.ensure(LEGACY), await server.ensure(MODERN)
         assert (old.era, new.era, len(server.connections)) == (eras.LEGACY, eras.MODERN, 2)
         assert await server.ensure(Tenant("3", eras.LEGACY)) is old
@@ -171,7 +281,7 @@ def test_what_it_offers_is_known_for_those_who_declare_the_same(learned: Path) -
 
 def test_what_a_client_s_own_process_offers_counts_first_in_its_own_era_before_the_other(learned: Path) -> None:
     async def body() -> None:
-        server = StagedServer(learned, dual_script())
+        server = StagedServer(learned, dual_script(), era="client")
         old, new = await server.ensure(LEGACY), await server.ensure(MODERN)
         server.offered(old)
         server.offered(new)
@@ -200,7 +310,8 @@ def test_a_server_that_asks_is_shared_more_narrowly_from_then_on(
     async def body() -> None:
         server = StagedServer(learned)
         assert server.mode == "shared"
-        one = await server.ensure(LEGACY)
+        # Tried in the modern era already.
+        one = await server.ensure(MODERN)
         for event in events:
             server.learn(event)
         assert server.mode == server.again().mode == mode
@@ -229,9 +340,10 @@ def test_what_was_learned_again_changes_nothing(learned: Path) -> None:
 def test_how_it_is_shared_by_hand_is_not_changed_by_what_it_asks(learned: Path, mode: str) -> None:
     async def body() -> None:
         server = StagedServer(learned, isolation=mode)
-        one = await server.ensure(LEGACY)
+        # Tried in the modern era already.
+        one = await server.ensure(MODERN._replace(cwd="/a"))
         server.learn(isolation.QUESTION)
-        assert (server.mode, await server.ensure(LEGACY)) == (mode, one)
+        assert (server.mode, await server.ensure(LEGACY._replace(cwd="/a"))) == (mode, one)
         assert not one.obsolete
 
     run(body())

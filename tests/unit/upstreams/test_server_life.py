@@ -161,7 +161,7 @@ def test_a_server_that_is_no_longer_configured_takes_nobody(learned: Path) -> No
 
 def test_all_instances_are_ended_together(learned: Path) -> None:
     async def body() -> None:
-        server = StagedServer(learned, dual_script())
+        server = StagedServer(learned, dual_script(), era="client")
         await asyncio.gather(server.ensure(LEGACY), server.ensure(MODERN))
         await server.retire()
         assert [connection.stopped for connection in server.connections] == [True, True]

@@ -1,0 +1,99 @@
+"""Servers of both eras of MCP: one process for the clients of both, until the server shows that it needs two."""
+
+import pytest
+
+from conformance.puppets import PuppetServer
+from conformance.revisions import MODERN
+from process.kernel import is_gone, until
+from process.shared_questions import AMBIGUOUS, all_called
+from process.sharing import FORM, NEWEST_LEGACY, House, act, asked, called, heard_nothing, outcome
+
+UNSUPPORTED_VERSION = -32022
+
+
+def eras_of(house: House) -> list[str]:
+    return [instance["era"] for instance in house.scratch.upstream("puppet")["instances"]]
+
+
+def speaks_modern(server: PuppetServer) -> None:
+    """Have the processes that are started from now on answer to the modern era."""
+    server.revision = MODERN
+
+
+def test_a_question_that_cannot_be_attributed_restarts_the_server_in_the_modern_era(house: House) -> None:
+    server = house.server()
+    daemon = house.start()
+    clients = [house.legacy("ann"), house.modern("bob")]
+    # The legacy client is the first, so the server is not asked for the modern era.
+    puppet, call = called(server, clients[0], id_ := act(clients[0]))
+    puppet.say(call, "done")
+    assert outcome(clients[0], id_).text == "done"
+    ids, begun = all_called(server, clients)
+    (puppet,) = {puppet for puppet, _ in begun.values()}
+    (pid,) = house.pids()
+    puppet.ask("q", "elicitation/create", **FORM)
+    assert AMBIGUOUS in server.next(None)[1]["error"]["message"]
+    for client, id_ in zip(clients, ids, strict=True):
+        puppet.say(begun[client.name][1], "done without")
+        assert outcome(client, id_).text == "done without"
+    speaks_modern(server)
+    for _ in range(2):
+        both_are_asked_by_one_process(server, house)
+        until(lambda gone=pid: is_gone(gone), "the former process has ended")
+        assert (eras_of(house), house.mode(), len(house.pids())) == (["modern"], "shared", 1)
+        # It is remembered, also for a legacy client that comes first.
+        (pid,) = house.pids()
+        assert daemon.stop() == 0
+        daemon = house.scratch.start()
+
+
+def both_are_asked_by_one_process(server: PuppetServer, house: House) -> None:
+    """Each client gets its own question although both are inside a call of one process."""
+    clients = [house.legacy("ann"), house.modern("bob")]
+    ids, begun = all_called(server, clients)
+    (puppet,) = {puppet for puppet, _ in begun.values()}
+    for name, (_, call) in begun.items():
+        wish = {"method": "elicitation/create", "params": {**FORM, "message": f"Are you {name}?"}}
+        puppet.answer(call, resultType="input_required", inputRequests={"q": wish}, requestState=name)
+    for client, id_ in zip(clients, ids, strict=True):
+        question, id_ = asked(client, id_)
+        assert question["params"]["message"] == f"Are you {client.name}?"
+        again, call = server.next("tools/call")
+        assert again is puppet
+        assert call["params"]["requestState"] == client.name
+        puppet.say(call, f"done for {client.name}")
+        assert outcome(client, id_).text == f"done for {client.name}"
+    assert all(map(heard_nothing, clients))
+    for client in clients:
+        client.close()
+
+
+@pytest.mark.parametrize("isolation", ["auto", "workspace"])
+@pytest.mark.parametrize("first", [NEWEST_LEGACY, MODERN])
+def test_a_process_that_refuses_the_other_era_s_calls_gets_one_beside_it(
+    house: House, isolation: str, first: str
+) -> None:
+    server = house.server(first, isolation=isolation)
+    house.start()
+    second = MODERN if first == NEWEST_LEGACY else NEWEST_LEGACY
+    ann, bob = house.client(first, "ann", "here"), house.client(second, "bob", "here")
+    puppet, call = called(server, ann, id_ := act(ann))
+    puppet.say(call, "done")
+    assert outcome(ann, id_).text == "done"
+    puppet, call = called(server, bob, id_ := act(bob))
+    server.revision = second
+    puppet.refuse(call, UNSUPPORTED_VERSION, "not in this era")
+    other, call = server.next("tools/call")
+    assert other is not puppet
+    other.say(call, "done beside")
+    assert outcome(bob, id_).text == "done beside"
+    # It is remembered: each era has a process of its own, and both are called.
+    server.revision = first
+    ids, begun = all_called(server, [ann, bob])
+    assert len({id(puppet) for puppet, _ in begun.values()}) == 2
+    for client, id_ in zip((ann, bob), ids, strict=True):
+        puppet, call = begun[client.name]
+        server.revision = client.revision
+        puppet.say(call, "done")
+        assert outcome(client, id_).text == "done"
+    assert sorted(eras_of(house)) == ["legacy", "modern"]
