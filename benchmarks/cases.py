@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter_ns
 
-from chain import ECHO, FLOODING, MODERN, PYTHON, SWIFT, HearthChain, SocatChain, wait_until
+from chain import BOTH_ERAS, ECHO, FLOODING, MODERN, PYTHON, SWIFT, HearthChain, SocatChain, wait_until
 from client import INITIALIZE, ChainError, request
 from measure import Action, Group, Line, milliseconds
 from searching import TOOLS, find_actions, index_actions, question_actions
@@ -25,6 +25,8 @@ INDEX_ROUNDS = 11
 SESSIONS = 10
 WARMUP_ROUNDS = 2
 MEMORY_CALLS = 200
+# As it is listed, of the server that speaks both eras.
+BOTH_TOOL = "echo__count"
 
 LINES = [
     Line("first answer, daemon warm, printed command", "start", "printed", "python -I -S -c pass", 2.0),
@@ -37,6 +39,21 @@ LINES = [
     Line("pipelined calls, upstream that costs almost nothing", "swift", "hearth", "socat", None),
     Line("legacy client, modern server, p50", "eras", "translated", "same era", 1.5),
     Line("one call after another beside a server that floods, p50", "flood", "flooded", "quiet", 5.0),
+    Line(
+        "legacy client beside a modern one, one process, p50",
+        "both",
+        "legacy, one process",
+        "legacy, own process",
+        1.15,
+    ),
+    Line(
+        "modern client beside a legacy one, one process, p50",
+        "both",
+        "modern, one process",
+        "modern, own process",
+        1.15,
+    ),
+    Line("server of both eras, clients of both, resident", "both memory", "one process", "a process for each era", 0.6),
     Line(f"index of {TOOLS:,} tools, CPU", "index", "build", None, 100.0),
     Line(f"a question to {TOOLS:,} tools, its words not asked for before, p50", "question", "first", None, 1.0),
     Line(f"the same again, p50 of {TOOLS:,} tools", "question", "again", None, 1.0),
@@ -55,6 +72,7 @@ def groups(stage: Stage) -> dict[str, Group]:
         "socat": attached(SocatChain(stage, "swift-socat", SWIFT)),
     }
     plain = {"hearth": hearth, "socat": socat}
+    one, two = both_eras(stage, "both-one", 1), both_eras(stage, "both-two", 2, era='"client"')
     return {
         "start": Group("ms", start_actions(stage, warm, cold), START_ROUNDS, WARMUP_ROUNDS),
         "lists": Group("ms", list_actions(stage), LIST_ROUNDS, WARMUP_ROUNDS),
@@ -63,6 +81,8 @@ def groups(stage: Stage) -> dict[str, Group]:
         "swift": Group("calls/s", {name: piper(end) for name, end in swift.items()}, PIPELINE_ROUNDS, WARMUP_ROUNDS),
         "eras": Group("µs", era_actions(HearthChain(stage, "eras", MODERN)), CALL_ROUNDS, WARMUP_ROUNDS),
         "flood": Group("µs", flood_actions(stage), CALL_ROUNDS, WARMUP_ROUNDS),
+        "both": Group("µs", both_actions(one, two), CALL_ROUNDS, WARMUP_ROUNDS),
+        "both memory": Group("MB", both_memory_actions(one, two), rounds=3, warmup=0),
         "index": Group("ms", index_actions(), INDEX_ROUNDS, WARMUP_ROUNDS),
         "question": Group("ms", question_actions(), INDEX_ROUNDS, WARMUP_ROUNDS),
         "find": Group("µs", find_actions(stage), CALL_ROUNDS, WARMUP_ROUNDS),
@@ -129,6 +149,49 @@ def flood_actions(stage: Stage) -> dict[str, Action]:
 
     among_floods()
     return {"flooded": among_floods, "quiet": caller(quiet)}
+
+
+@dataclass(frozen=True)
+class BothEras:
+    """A server that speaks both eras, and a client of each that has called it."""
+
+    chain: HearthChain
+    legacy: Child
+    modern: Child
+
+
+def both_eras(stage: Stage, name: str, processes: int, **keys: str) -> BothEras:
+    """Start it, the modern client first; raise ChainError where it has not so many processes."""
+    chain = HearthChain(stage, name, BOTH_ERAS, keys=keys)
+    modern, legacy = chain.bridge(), chain.bridge()
+    modern.client.median_call_us(BOTH_TOOL, 1, modern=True)
+    legacy.client.open()
+    legacy.client.median_call_us(BOTH_TOOL, 1)
+    if len(found := chain.server_pids()) != processes:
+        raise ChainError(f"{name}: {len(found)} processes and not {processes}")
+    return BothEras(chain, legacy, modern)
+
+
+def both_actions(one: BothEras, two: BothEras) -> dict[str, Action]:
+    """One call after another by a client of each era, where they share a process and where they do not."""
+
+    def calls(child: Child, modern: bool) -> Action:
+        return lambda: child.client.median_call_us(BOTH_TOOL, CALLS_PER_ROUND, modern)
+
+    found: dict[str, Action] = {}
+    for words, ends in (("one process", one), ("own process", two)):
+        found[f"legacy, {words}"] = calls(ends.legacy, False)
+        found[f"modern, {words}"] = calls(ends.modern, True)
+    return found
+
+
+def both_memory_actions(one: BothEras, two: BothEras) -> dict[str, Action]:
+    """Resident sizes of all processes of the server."""
+
+    def size(ends: BothEras) -> Action:
+        return lambda: sum(map(resident_mb, ends.chain.server_pids()))
+
+    return {"one process": size(one), "a process for each era": size(two)}
 
 
 def start_actions(stage: Stage, warm: HearthChain, cold: HearthChain) -> dict[str, Action]:

@@ -25,6 +25,7 @@ ECHO = [PYTHON, "-I", "-S", os.path.join(SERVERS, "echo_server.py")]
 SWIFT = [PYTHON, "-I", "-S", os.path.join(SERVERS, "swift_server.py")]
 FLOODING = [PYTHON, "-I", "-S", os.path.join(SERVERS, "flooding_server.py")]
 MODERN = [PYTHON, "-I", "-S", os.path.join(SERVERS, "modern_server.py")]
+BOTH_ERAS = [PYTHON, "-I", "-S", os.path.join(SERVERS, "keeping_server.py"), "legacy", "modern"]
 HEARTH = os.path.join(os.path.dirname(PYTHON), "hearth")
 # For a socket to appear, or a process to go.
 PATIENCE_SECONDS = 10.0
@@ -43,7 +44,9 @@ class HearthChain:
         upstream: list[str],
         others: Mapping[str, list[str]] | None = None,
         settings: Mapping[str, str] | None = None,
+        keys: Mapping[str, str] | None = None,
     ) -> None:
+        """Configure it. `settings` are the daemon's and `keys` every server's, as TOML values."""
         self._stage = stage
         self.env = stage.env(name)
         self._runtime = self.env["XDG_RUNTIME_DIR"]
@@ -57,6 +60,7 @@ class HearthChain:
             for server, command in {"echo": upstream, **(others or {})}.items():
                 config.write(f"\n[mcpServers.{server}]\n")
                 config.write(f"command = {json.dumps(command[0])}\nargs = {json.dumps(command[1:])}\n")
+                config.writelines(f"{key} = {value}\n" for key, value in (keys or {}).items())
         self.printed = self._printed_command()
         self.typed = [HEARTH, "bridge"]
 
@@ -68,6 +72,12 @@ class HearthChain:
         """The daemon that the registry names."""
         with open(os.path.join(self._runtime, "mcp", "mcp", "daemon.json")) as entry:
             return int(json.load(entry)["pid"])
+
+    def server_pids(self) -> list[int]:
+        """Return the processes of the upstream, as the daemon knows them."""
+        shown = subprocess.run([HEARTH, "status", "--json"], env=self.env, capture_output=True, check=True)
+        (upstream,) = json.loads(shown.stdout)["upstreams"]
+        return list(upstream["pids"])
 
     def stop(self) -> None:
         """End the daemon and wait until the kernel says that it has gone."""
