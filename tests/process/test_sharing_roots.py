@@ -1,5 +1,7 @@
 """Where a client works: its folder or its roots decide which process it shares, and are what that process is told."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,6 +119,37 @@ def test_clients_with_the_same_roots_share_a_workspace_wherever_they_were_starte
     for client, puppet in zip((ann, bob, cat), puppets, strict=True):
         assert worked(server, client) is puppet
         assert heard_nothing(client)
+
+
+def test_one_folder_is_one_workspace_whatever_its_clients_call_it(house: House) -> None:
+    """As Codex, Claude Code, opencode and Gemini CLI tell it, and one that was started through a link."""
+    server = house.server(isolation="workspace")
+    house.start()
+    folder = house.folder("my project")
+    uri = Path(folder).as_uri()
+    os.symlink(folder, house.scratch.home / "link")
+    codex, linked = (
+        house.client(MODERN, name, place, bare=True) for name, place in (("codex", "my project"), ("l", "link"))
+    )
+    claude, opencode = (rooted(house, name, {"uri": uri}, place="elsewhere") for name in ("claude", "opencode"))
+    gemini = rooted(house, "gemini", {"uri": uri, "name": "my project"}, place="elsewhere")
+    puppets = [worked(server, claude, is_asked=True), worked(server, codex), worked(server, linked)]
+    puppets += [worked(server, client, is_asked=True) for client in (opencode, gemini)]
+    assert len(set(map(id, puppets))) == 1
+    (pid,) = house.pids()
+    assert os.readlink(f"/proc/{pid}/cwd") == folder
+    # A client that lists no folder at all has an instance of its own.
+    assert worked(server, rooted(house, "none", place="my project"), is_asked=True) is not puppets[0]
+
+
+def test_a_process_of_a_workspace_runs_in_its_first_folder_in_order(house: House) -> None:
+    server = house.server(isolation="workspace")
+    house.start()
+    folders = [house.folder(name) for name in ("b", "a")]
+    ann = rooted(house, "ann", *({"uri": Path(folder).as_uri()} for folder in folders))
+    worked(server, ann, is_asked=True)
+    (pid,) = house.pids()
+    assert os.readlink(f"/proc/{pid}/cwd") == folders[1]
 
 
 def test_a_client_that_changes_its_roots_moves_to_another_workspace(house: House) -> None:

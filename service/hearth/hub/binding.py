@@ -9,6 +9,7 @@ from hearth.hub.levels import Levels
 from hearth.hub.questions import Questions
 from hearth.hub.sessions import Session
 from hearth.mcp import capabilities, eras, isolation
+from hearth.upstreams import tenancy, threads
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
 from hearth.wire import values
@@ -34,6 +35,7 @@ class Binding:
         mode = server.mode
         if mode == isolation.WORKSPACE:
             await self._learn_roots(session)
+            await _locate(session)
         tenant = session.tenant(era, declared)
         instance = await server.ensure(tenant, session)
         has_moved = session.tenant(era).workspace != tenant.workspace
@@ -121,6 +123,15 @@ class Binding:
                 elif instance.mode == isolation.SESSION and instance.connection and instance.era == eras.LEGACY:
                     instance.connection.notify("notifications/roots/list_changed")
         return left
+
+
+async def _locate(session: Session) -> None:
+    """Find the session's folders on the disk, off the loop."""
+    # Again, where the client has moved meanwhile.
+    while session.located[0] != (named := (session.roots, session.cwd)):
+        session.located = (named, await threads.run(tenancy.locate, *named))
+        # What it is offered may depend on where it works.
+        session.view = None
 
 
 def lists_roots(session: Session) -> bool:

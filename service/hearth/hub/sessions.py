@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from hearth.mcp import eras
 from hearth.mcp.translate import Caller
-from hearth.upstreams.tenancy import Tenant
+from hearth.upstreams.tenancy import Location, Tenant
 from hearth.wire import json
 
 if TYPE_CHECKING:
@@ -156,11 +156,20 @@ class Session:
         # Raw roots, once the client was asked for them; it may have refused to tell, and is not asked again.
         self.roots: tuple[bytes, ...] | None = None
         self.asked_roots: asyncio.Future[None] | None = None
+        # Where its folders are on this machine, and of which roots and working directory that was found out.
+        self.located: tuple[object, Location | None] = (None, None)
 
     def tenant(self, era: str | None = None, capabilities: bytes | None = None) -> Tenant:
         """The session as a server's instances see it; of a modern client each request declares its capabilities."""
+        located_for, location = self.located
+        is_current = located_for == (self.roots, self.cwd)
         return Tenant(
-            self.id, era or self.era or eras.MODERN, self.cwd, self.roots, capabilities or self.caller.capabilities
+            self.id,
+            era or self.era or eras.MODERN,
+            self.cwd,
+            self.roots,
+            capabilities or self.caller.capabilities,
+            location if is_current else None,
         )
 
     def know_roots(self, roots: tuple[bytes, ...]) -> None:

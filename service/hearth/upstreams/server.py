@@ -345,8 +345,8 @@ class Server:
     async def _connect(self, owner: Owner, tenant: Tenant) -> Connection:
         """A connection that is not open yet. Raises ConfigError: asking in another era would not help."""
         # A shared one never runs in a client's folder.
-        folder = tenant.cwd if self.mode != isolation.SHARED else None
-        return await connecting.connect(self.spec, owner, folder, self._limits)
+        folders = {isolation.SHARED: None, isolation.WORKSPACE: tenant.folder, isolation.SESSION: tenant.cwd}
+        return await connecting.connect(self.spec, owner, folders[self.mode], self._limits)
 
     async def invite(self) -> "Invitation":
         """The way to log in to it for a person whose client can show a page. Raises UpstreamError, VaultError."""
