@@ -65,6 +65,11 @@ def test_the_status_is_what_the_command_prints(home: Scratch) -> None:
         (b"GET http://localhost/healthz HTTP/1.1\r\nA: b", b"400"),
         (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: localhost", b"400"),
         (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example", b"400"),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost#", b"400"),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost@evil.example", b"400"),
+        (b"GET /healthz HTTP/1.1\r\nHost: http://localhost", b"400"),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost:99999", b"400"),
+        (b"GET /healthz HTTP/1.1\r\nHost: local\thost", b"400"),
         (b"GET /healthz HTTP/1.0", b"200"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -197,6 +198,33 @@ def test_what_does_not_fit_is_refused_before_anybody_is_sent_there(scratch: Scra
         code, out, err = hearth(scratch, "auth", "login", "far", "--no-browser")
         assert code == 1 and words in err and "http" not in out, case
     assert authority.count("authorize") == authority.count("token") == 0
+
+
+def test_a_server_does_not_lead_the_login_to_an_address_of_another_network(
+    scratch: Scratch, authority: Authority
+) -> None:
+    """The server is on loopback, and names an authorization server at this machine's address in its network."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        # Sends nothing: the kernel chooses the address that it would send from.
+        probe.connect(("203.0.113.1", 9))
+        address = probe.getsockname()[0]
+    if address.startswith("127."):
+        pytest.skip("this machine has no address but loopback")
+    entry(scratch, authority.url)
+    with socket.create_server((address, 0)) as listening:
+        listening.setblocking(False)
+        far = f"https://{address}:{listening.getsockname()[1]}"
+        for wanted in (
+            {"resource": {"authorization_servers": [far]}},
+            {"metadata": {"authorization_endpoint": f"{far}/authorize"}},
+            {"metadata": {"registration_endpoint": f"{far}/register"}},
+        ):
+            authority.set(**{"metadata": {}, "resource": {}, **wanted})
+            code, out, err = hearth(scratch, "auth", "login", "far", "--no-browser")
+            assert code == 1 and f"leads to {address}, a private address" in err and "http" not in out, err
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+    assert authority.count("authorize") == authority.count("register") == 0
 
 
 def test_an_answer_with_another_state_is_thrown_away_and_the_right_one_waited_for(

@@ -6,15 +6,19 @@ rebinding) `Host`. An address in digits is no name: it means what it says.
 """
 
 import ipaddress
+import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
-from urllib.parse import urlsplit
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 JSON = "application/json"
 EVENTS = "text/event-stream"
 # What browsers say of a request that a page of another origin is the cause of.
 _FOREIGN_SITES = ("cross-site", "same-site")
+_HOST = re.compile(
+    r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*)))(?::(?P<port>[0-9]{0,5}))?"
+)
+_LAST_PORT = 65535
 # Clients send the same with every request; each different one has at most what a request's headers may have.
 _remembered = lru_cache(maxsize=32)
 
@@ -43,7 +47,9 @@ def faulty_host(headers: Mapping[str, str], version: str) -> str | None:
     host = headers.get("host")
     if host is None:
         return "header Host is missing" if version != "1.0" else None
-    return "header Host is there more than once" if "," in host else None
+    if "," in host:
+        return "header Host is there more than once"
+    return "header Host is not HOST or HOST:PORT" if host and _name(host) is None else None
 
 
 def refused_address(
@@ -54,7 +60,7 @@ def refused_address(
     `hosts` and `origins` are let in besides this machine's; as a host also `own`, the address that it arrived at.
     """
     host = headers.get("host", "")
-    name = _name(f"//{host}") if host else None
+    name = _name(host) if host else None
     if host and name not in LOOPBACK and name not in hosts and not _is_address(name, own):
         return f"the Host {host!r} is not this machine's (http_hosts)"
     origin = headers.get("origin")
@@ -67,8 +73,8 @@ def refused_address(
 
 def is_local(origin: str) -> bool:
     """Whether a page of that origin came from this machine."""
-    scheme, mark, _ = origin.partition("://")
-    return bool(mark) and scheme in ("http", "https") and _name(origin) in LOOPBACK
+    scheme, mark, host = origin.partition("://")
+    return bool(mark) and scheme in ("http", "https") and _name(host) in LOOPBACK
 
 
 def shared_with(origin: str) -> list[tuple[bytes, bytes]]:
@@ -94,16 +100,21 @@ def preflight(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
 
 
 @_remembered
-def _name(address: str) -> str | None:
+def _name(host: str) -> str | None:
+    """Return the name or address in `HOST` or `HOST:PORT`, in small letters; None for anything else.
+
+    RFC 9110, 7.2 and RFC 3986, 3.2.2, without what no client sends: percent-encoding and versions of the future. Not by
+    urllib, which drops control characters and overlooks an empty query.
+    """
+    found = _HOST.fullmatch(host)
+    if found is None or int(found["port"] or 0) > _LAST_PORT:
+        return None
+    if found["address"] is None:
+        return found["name"].lower()
     try:
-        parts = urlsplit(address)
-        # Raises for what is no port.
-        _ = parts.port
+        return str(ipaddress.IPv6Address(found["address"]))
     except ValueError:
         return None
-    if parts.username is not None or parts.path or parts.query or parts.fragment:
-        return None
-    return parts.hostname
 
 
 @_remembered

@@ -219,7 +219,7 @@ class Account:
         if self._denied and self._denied[0] == former.access_token and time.monotonic() < self._not_before:
             return self._go_on(former, self._denied[1])
         self._denied = None
-        web = await threads.run(tokens.open_client)
+        web = await threads.run(tokens.open_client, self.spec)
         try:
             return await tokens.refresh(
                 web, link.token_endpoint, client_of(self.spec, link, former), former, link.resource
@@ -231,7 +231,7 @@ class Account:
             self._denied = former.access_token, str(exc)
             self._not_before = time.monotonic() + PAUSE_SECONDS
             return self._go_on(former, str(exc))
-        except tokens.Unsettled as exc:
+        except LoginFailed as exc:
             self._not_before = time.monotonic() + PAUSE_SECONDS
             return self._go_on(former, str(exc))
         finally:
@@ -280,7 +280,7 @@ class Account:
             discovery.check_address(self.spec)
             if wanted.resource_metadata or self.spec.oauth.issuer:
                 return True
-            web = await threads.run(tokens.open_client)
+            web = await threads.run(tokens.open_client, self.spec)
             try:
                 await discovery.find(web, self.spec, wanted)
             finally:

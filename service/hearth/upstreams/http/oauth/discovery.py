@@ -10,6 +10,7 @@ from hearth.config import ServerSpec
 from hearth.errors import LoginFailed
 from hearth.upstreams.http.credentials import has_own_header
 from hearth.upstreams.http.oauth import metadata, tokens
+from hearth.upstreams.http.oauth.address_policy import AddressPolicy
 from hearth.upstreams.http.oauth.challenges import Challenge, parse
 from hearth.upstreams.http.oauth.metadata import Authority, Resource
 
@@ -63,9 +64,13 @@ async def find(web: httpx.AsyncClient, spec: ServerSpec, wanted: Challenge | Non
     near = metadata.is_loopback(url)
     resource = await find_resource(web, spec, wanted)
     if resource is None:
-        return await _find_old(web, url, near)
-    issuer = _chosen(resource, spec.oauth.issuer, former)
-    return Found(resource, await find_authority(web, issuer, near))
+        found = await _find_old(web, url, near)
+    else:
+        issuer = _chosen(resource, spec.oauth.issuer, former)
+        found = Found(resource, await find_authority(web, issuer, near))
+    # The browser opens that one; the client itself checks the others.
+    await AddressPolicy.of(spec).check(found.authority.authorization_endpoint)
+    return found
 
 
 async def find_resource(web: httpx.AsyncClient, spec: ServerSpec, wanted: Challenge | None) -> Resource | None:

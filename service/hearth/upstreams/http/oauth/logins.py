@@ -139,7 +139,7 @@ async def begin(spec: ServerSpec, wanted: Challenge | None = None, path: str | N
 
     `wanted` is what the server said; it is asked where that is not known. `path`: see `Login.prepare`.
     """
-    web = await threads.run(tokens.open_client)
+    web = await threads.run(tokens.open_client, spec)
     redirect: Redirect | None = None
     try:
         store = Store()

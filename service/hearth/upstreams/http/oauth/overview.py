@@ -75,13 +75,14 @@ async def log_out(spec: ServerSpec) -> Ending:
     if grant is None or link.revocation_endpoint is None:
         return Ending(grant is not None, None)
     try:
-        return Ending(True, await _revoke(link.revocation_endpoint, logins.client_of(spec, link, grant), grant))
+        client = logins.client_of(spec, link, grant)
+        return Ending(True, await _revoke(spec, link.revocation_endpoint, client, grant))
     except LoginFailed as exc:
         return Ending(True, False, str(exc))
 
 
-async def _revoke(endpoint: str, client: Client, grant: Grant) -> bool:
-    web = await asyncio.to_thread(tokens.open_client)
+async def _revoke(spec: ServerSpec, endpoint: str, client: Client, grant: Grant) -> bool:
+    web = await asyncio.to_thread(tokens.open_client, spec)
     try:
         # RFC 7009 2.1: ending the refresh token ends what came of it, too; not everybody does so.
         done = await tokens.revoke(web, endpoint, client, grant.access_token, "access_token")

@@ -18,8 +18,10 @@ import httpx
 from oauthlib.oauth2 import OAuth2Error, WebApplicationClient
 
 from hearth import __version__
+from hearth.config import ServerSpec
 from hearth.errors import LoginFailed
 from hearth.upstreams.http import pool
+from hearth.upstreams.http.oauth.address_policy import AddressPolicy
 from hearth.upstreams.http.oauth.metadata import SECRET_METHODS, Authority
 from hearth.upstreams.http.oauth.store import Client, Grant
 
@@ -49,9 +51,13 @@ class Unsettled(LoginFailed):
     """The authorization server could not be reached, or failed by itself: another time it may be different."""
 
 
-def open_client() -> httpx.AsyncClient:
-    """A client for all that is asked on the way to a token. Reads certificates: takes tens of milliseconds."""
+def open_client(spec: ServerSpec) -> httpx.AsyncClient:
+    """A client for all that is asked on the way to a token. Reads certificates: takes tens of milliseconds.
+
+    Requests raise LoginFailed for an address that the server's metadata may not lead to.
+    """
     return httpx.AsyncClient(
+        event_hooks={"request": [AddressPolicy.of(spec).guard]},
         headers={"User-Agent": f"hearth/{__version__}", "Accept": "application/json"},
         verify=pool.trust(),
         timeout=httpx.Timeout(ANSWER_SECONDS, connect=pool.CONNECT_SECONDS),
