@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2] / "service"
 
 # Modules that import nothing of hearth but each other, and that anybody may use. "hearth" is the version.
-FREE = {"hearth", "addresses", "errors", "paths", "faults", "sids", "socket_trust"}
+FREE = {"hearth", "addresses", "controls", "errors", "paths", "faults", "sids", "socket_trust"}
 
 # What each part may use besides itself and FREE. A part is a package of hearth, or a module beside them.
 ARROWS = {

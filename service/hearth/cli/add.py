@@ -1,12 +1,11 @@
 """`hearth add`."""
 
-import json
 import shlex
 from typing import Any
 
 import click
 
-from hearth.cli import config_change, config_file, literal_secrets, programs, server_entry
+from hearth.cli import config_change, config_file, documents, literal_secrets, programs, server_entry
 from hearth.cli.target import with_places
 from hearth.config import edits
 from hearth.errors import Refused
@@ -91,7 +90,7 @@ def add(
     action = "replaced" if replaced else "added"
     if as_json:
         document = config_change.document(action, name, changed, dry_run, notes, daemon)
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        documents.show(document)
         return
     for note in notes + about:
         click.echo(f"{click.style('note:', fg='yellow')} {note}", err=True)

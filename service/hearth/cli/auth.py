@@ -1,7 +1,6 @@
 """`hearth auth login|status|logout`."""
 
 import asyncio
-import json
 import os
 import time
 from typing import Any
@@ -124,7 +123,7 @@ def status(places: Places, name: str | None, as_json: bool) -> None:
             # Of this one nothing can be told from here; of the others it can.
             found.append({"server": spec.name, "state": _UNRESOLVED, "problems": exc.problems})
     if as_json:
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        documents.show(found)
     elif not found:
         click.echo("No server with a url is configured; `hearth config path` says where.")
     else:

@@ -1,6 +1,5 @@
 """`hearth call`."""
 
-import json
 import math
 import signal
 import sys
@@ -14,10 +13,12 @@ import click
 from hearth import config
 from hearth.cli import (
     call_arguments,
+    documents,
     liveness,
     questions,
     saved_content,
     server_names,
+    table,
     terminal,
     tool_lines,
     tool_names,
@@ -167,27 +168,27 @@ def _list(places: Places, server: str, tools: list[dict[str, Any]], as_json: boo
         if found.get("state") == "starting":
             raise UpstreamError(f"{server} is still starting: its tools are not known yet; ask again in a while")
     if as_json:
-        click.echo(json.dumps(tools, indent=2, ensure_ascii=False))
+        documents.show(tools)
     else:
         click.echo("\n".join(tool_lines.tool_lines(tools, terminal.width())) or f"{server} offers no tools.")
 
 
 def _report(failure: CallError, as_json: bool) -> int:
     if as_json:
-        click.echo(json.dumps({"error": failure.error}, indent=2, ensure_ascii=False))
+        documents.show({"error": failure.error})
     data = failure.error.get("data")
     wanted = data.get("elicitations") if isinstance(data, dict) else None
     urls = [str(each.get("url")) for each in wanted if isinstance(each, dict)] if isinstance(wanted, list) else []
-    sentence = tool_lines.harmless(str(failure))
+    sentence = table.harmless(str(failure))
     click.echo(f"{click.style('hearth:', fg='red')} {sentence}", err=True)
     for url in urls:
-        click.echo(f"  visit {tool_lines.harmless(url)}, then call again", err=True)
+        click.echo(f"  visit {table.harmless(url)}, then call again", err=True)
     return HearthError.exit_code
 
 
 def _show(result: dict[str, Any], tool: str, as_json: bool, output: str | None) -> None:
     if as_json:
-        click.echo(json.dumps(result, indent=2, ensure_ascii=False))
+        documents.show(result)
     for block in tool_lines.blocks_of(result):
         path = saved_content.save(block, output, tool) if output else None
         if path:
@@ -196,7 +197,7 @@ def _show(result: dict[str, Any], tool: str, as_json: bool, output: str | None) 
             text = tool_lines.text_of(block)
             said = tool_lines.description_of(block) if text is None else text
             # What goes into a file or a pipe is left as it is.
-            click.echo(tool_lines.harmless(said) if sys.stdout.isatty() else said)
+            click.echo(table.harmless(said) if sys.stdout.isatty() else said)
 
 
 class _Window:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from hearth.cli import entry_secrets
+from hearth.cli.table import clean
 from hearth.clients.kinds import KINDS
 from hearth.clients.linking import Change, Outcome
 from hearth.masking import Mask
@@ -78,5 +79,5 @@ def document(outcome: Outcome, action: str, dry_run: bool) -> dict[str, Any]:
 
 def enumeration(names: Iterable[str]) -> str:
     """Names as in a sentence."""
-    *first, last = names
+    *first, last = map(clean, names)
     return f"{', '.join(first)} and {last}" if first else last

@@ -1,11 +1,10 @@
 """`hearth connect` without a client: which there are on this machine, and whether they are connected."""
 
-import json
 from typing import Any
 
 import click
 
-from hearth.cli import client_changes, table, terminal
+from hearth.cli import client_changes, documents, table, terminal
 from hearth.clients import finding
 from hearth.clients.finding import Found
 from hearth.clients.kinds import Table
@@ -16,7 +15,7 @@ def show(as_json: bool) -> int:
     """Print them."""
     rows = [_row(each) for each in finding.tables(finding.here())]
     if as_json:
-        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        documents.show(rows)
         return 0
     if not rows:
         click.echo("No MCP client was found on this machine. `hearth connect --print` prints what to give to any.")

@@ -76,7 +76,7 @@ def show(places: Places, as_json: bool) -> None:
     if found.problems:
         raise ConfigError(found.problems)
     if as_json:
-        click.echo(json.dumps(exposition.document(found), indent=2, ensure_ascii=False))
+        documents.show(exposition.document(found))
         return
     rows = [
         (name, json.dumps(setting["value"]), str(setting["origin"]))
@@ -86,7 +86,7 @@ def show(places: Places, as_json: bool) -> None:
     for name, spec in found.config.servers.items():
         click.echo(f"\nmcpServers.{table.clean(name)}  ({found.server_origin(name)})")
         for key, value in exposition.server(spec).items():
-            click.echo(f"  {key} = {json.dumps(value, ensure_ascii=False)}")
+            click.echo(f"  {key} = {documents.text(value, None)}")
 
 
 @config.command()

@@ -1,6 +1,5 @@
 """`hearth config get` and `hearth config set`."""
 
-import json
 import os
 
 import click
@@ -50,7 +49,7 @@ def get(places: Places, key: str, as_json: bool) -> None:
     if as_json:
         documents.show({"key": key, "value": value, "origin": origin})
     else:
-        click.echo(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        click.echo(value if isinstance(value, str) else documents.text(value, None))
 
 
 @click.command("set", short_help="Change one value.")

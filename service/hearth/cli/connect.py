@@ -8,7 +8,7 @@ import click
 
 from hearth import config
 from hearth.bridge.options import MODES
-from hearth.cli import client_changes, client_list, client_names, ending, import_lines, table, trial
+from hearth.cli import client_changes, client_list, client_names, documents, ending, import_lines, table, trial
 from hearth.cli.client_links import linked
 from hearth.cli.entry import client_config
 from hearth.cli.spinner import Spinner
@@ -103,10 +103,10 @@ def connect(
         links = linked(planned, places, dry_run=False)
     problems += [problem for problem in links.problems if problem not in problems]
     if as_json:
-        documents = [client_changes.document(outcome, "connected", dry_run) for outcome in links.outcomes]
+        changes = [client_changes.document(outcome, "connected", dry_run) for outcome in links.outcomes]
         stayed = [{**import_lines.place(each.found), "reason": each.reason} for each in left]
-        document = {"clients": documents, "left": stayed, "problems": problems}
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        document = {"clients": changes, "left": stayed, "problems": problems}
+        documents.show(document)
     else:
         _say_left(left)
         _report(links.outcomes, dry_run)

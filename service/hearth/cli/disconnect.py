@@ -1,10 +1,8 @@
 """`hearth disconnect`."""
 
-import json
-
 import click
 
-from hearth.cli import client_changes, client_links, client_names
+from hearth.cli import client_changes, client_links, client_names, documents
 from hearth.cli.tool_diff import styled
 from hearth.clients import linking
 from hearth.clients.kinds import KINDS
@@ -47,8 +45,8 @@ def disconnect(clients: tuple[str, ...], every: bool, below: str | None, dry_run
     problems = (damaged if is_in_the_way else []) + done.problems
     code = ConfigError.exit_code if is_in_the_way and damaged else done.exit_code
     if as_json:
-        documents = [client_changes.document(outcome, "disconnected", dry_run) for outcome in outcomes]
-        click.echo(json.dumps({"clients": documents, "problems": problems}, indent=2, ensure_ascii=False))
+        changes = [client_changes.document(outcome, "disconnected", dry_run) for outcome in outcomes]
+        documents.show({"clients": changes, "problems": problems})
     else:
         report(outcomes, dry_run)
         _say_unconnected(names, [table.client for table in connected])

@@ -6,12 +6,19 @@ from typing import Any
 
 import click
 
+from hearth import controls
+
 
 def json_option(help_text: str = "Print what was done as JSON.") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add `--json` to a verb, which gets it as `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help=help_text)
 
 
+def text(document: object, indent: int | None = 2) -> str:
+    """Return a document as JSON, with every character that would steer a terminal as its escape."""
+    return controls.escaped(json.dumps(document, indent=indent, ensure_ascii=False))
+
+
 def show(document: object) -> None:
     """Print a document on standard output."""
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    click.echo(text(document))

@@ -11,11 +11,13 @@ codes.
 """
 
 import errno
+import io
 import os
 import sys
 
 import click
 
+from hearth.cli.table import harmless
 from hearth.cli.terminal import shows_colour
 from hearth.errors import ConfigError, HearthError
 
@@ -29,7 +31,10 @@ _OUTPUT_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBAD
 def report(error: BaseException) -> int:
     """Say what went wrong; return the exit code. What is not expected here is raised again."""
     if isinstance(error, click.ClickException):
-        error.show()
+        # It may name a parameter, a tool or a server.
+        shown = io.StringIO()
+        error.show(shown)
+        click.echo(harmless(shown.getvalue()), nl=False, err=True)
         return error.exit_code
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
@@ -48,6 +53,6 @@ def report(error: BaseException) -> int:
         # The verb's context, which knew about colour, is over.
         colour = None if shows_colour(os.environ) else False
         for sentence in error.problems if isinstance(error, ConfigError) else [str(error)]:
-            click.echo(f"{click.style('hearth:', fg='red')} {sentence}", err=True, color=colour)
+            click.echo(f"{click.style('hearth:', fg='red')} {harmless(sentence)}", err=True, color=colour)
         return error.exit_code
     raise error

@@ -1,12 +1,11 @@
 """`hearth import`."""
 
-import json
 import shlex
 from collections.abc import Sequence
 
 import click
 
-from hearth.cli import client_names, gathering, import_lines, importation, table, terminal
+from hearth.cli import client_names, documents, gathering, import_lines, importation, table, terminal
 from hearth.cli.answers import Answers, at_terminal
 from hearth.cli.gathering import Gathered
 from hearth.cli.import_options import Manner, client_options, with_manner
@@ -115,7 +114,7 @@ def _finish(made: Plan, done: importation.Imported | None, places: Places, as_js
         document = import_lines.as_document(made, places.config_file())
         document["imported"] = done is not None
         document["daemon"] = done.daemon if done else None
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        documents.show(document)
         return
     if done is None:
         return

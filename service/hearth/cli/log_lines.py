@@ -4,10 +4,13 @@ The daemon's log and those of servers begin their lines with the local time, `20
 one continues the line before it.
 """
 
+import codecs
 import json
 import re
 import time
 from datetime import datetime, timedelta
+
+from hearth import controls
 
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:,(\d{3}))?")
 _AGO = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
@@ -68,6 +71,17 @@ def entry(at: float | None, text: str) -> bytes:
     """Return what is said at a time as an object of JSON on one line."""
     shown = None if at is None else datetime.fromtimestamp(at).astimezone().isoformat(timespec="milliseconds")
     return json.dumps({"time": shown, "text": text}).encode() + b"\n"
+
+
+class TerminalText:
+    """A converter from pieces of a log, cut anywhere, to text that does not steer a terminal."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def __call__(self, data: bytes) -> bytes:
+        """Return the characters that are complete with these bytes, unsafe ones replaced."""
+        return controls.replaced(self._decoder.decode(data)).encode()
 
 
 class JsonLines:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import click
 
 from hearth.cli import form
-from hearth.cli.tool_lines import harmless
+from hearth.cli.table import harmless
 
 Message = dict[str, Any]
 

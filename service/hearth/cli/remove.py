@@ -1,12 +1,11 @@
 """`hearth remove`."""
 
-import json
 from collections.abc import Iterable
 
 import click
 
 from hearth import references
-from hearth.cli import config_change, config_file, server_names
+from hearth.cli import config_change, config_file, documents, server_names, table
 from hearth.cli.target import with_places
 from hearth.config import ServerSpec, edits
 from hearth.errors import VaultError
@@ -45,11 +44,11 @@ def remove(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
     notes = _left_over(servers.pop(name), servers.values())
     if as_json:
         document = config_change.document("removed", name, changed, dry_run, notes, daemon)
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        documents.show(document)
     elif dry_run:
         click.echo("\n".join(config_change.diff(changed)))
     else:
-        click.echo(f"{name} is no longer in {changed.path}. {daemon}")
+        click.echo(table.clean(f"{name} is no longer in {changed.path}. {daemon}"))
         for note in notes:
             click.echo(f"{note[:1].upper()}{note[1:]}.")
 

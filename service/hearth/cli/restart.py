@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from hearth.cli import describe, documents, ending, liveness, own_daemons, server_names
+from hearth.cli import describe, documents, ending, liveness, own_daemons, server_names, table
 from hearth.cli.control import Control
 from hearth.cli.liveness import Lit
 from hearth.cli.numbers import Number
@@ -72,7 +72,7 @@ def restart(
                 message = _replace(control, lit, Places(name) if everyone else places, timeout)
         restarted.append({"profile": name, "pid": lit.pid, "server": server, "message": message})
         if not as_json:
-            click.echo(message)
+            click.echo(table.clean(message))
     if as_json:
         documents.show({"restarted": restarted})
 

@@ -1,13 +1,12 @@
 """`hearth setup`."""
 
-import json
 import os
 import shlex
 from typing import NamedTuple
 
 import click
 
-from hearth.cli import gathering, import_, importation, setup_lines, setup_plan, terminal, trial
+from hearth.cli import documents, gathering, import_, importation, setup_lines, setup_plan, table, terminal, trial
 from hearth.cli.answers import Answers, at_terminal
 from hearth.cli.import_options import Manner, client_options, with_manner
 from hearth.cli.setup_plan import Setup
@@ -154,7 +153,7 @@ def _report_nothing(planned: Setup, places: Places, as_json: bool) -> None:
 
 def _report(finished: Setup, places: Places, trials: list[Trial], problems: list[str]) -> None:
     for outcome in finished.links.changed:
-        names = ", ".join(change.name for change in outcome.changes)
+        names = ", ".join(table.clean(change.name) for change in outcome.changes)
         click.echo(f"{gathering.title(outcome.table.client)} is connected: {names} in {outcome.table.path}.")
         for note in outcome.notes:
             click.echo(f"{click.style('note:', fg='yellow')} {note}", err=True)
@@ -185,4 +184,4 @@ def _say_undo(finished: Setup, places: Places) -> None:
 
 def _print(found: Setup, places: Places, trials: list[Trial], problems: list[str], done: bool) -> None:
     document = setup_lines.as_document(found, places, trials, problems, done)
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    documents.show(document)

@@ -25,6 +25,13 @@ def clean(text: str) -> str:
     return "".join(character if character.isprintable() else "�" for character in text)
 
 
+def harmless(text: str) -> str:
+    """Return a text of several lines for a terminal: its lines and tabs, and nothing that steers the terminal."""
+    return "".join(
+        character if character.isprintable() or character in "\n\t" else "�" for character in text.replace("\r\n", "\n")
+    )
+
+
 def fit(text: str, width: int) -> str:
     """The text padded or cut to a width."""
     missing = width - width_of(text)

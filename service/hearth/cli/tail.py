@@ -27,7 +27,11 @@ class Wanted(NamedTuple):
 def show(path: str, wanted: Wanted) -> None:
     """Print the last lines of a file and, where asked to, what is added, for ever. Raises HearthError."""
     output = sys.stdout.buffer
-    convert: Callable[[bytes], bytes] = log_lines.JsonLines() if wanted.as_json else bytes
+    convert: Callable[[bytes], bytes] = bytes
+    if wanted.as_json:
+        convert = log_lines.JsonLines()
+    elif sys.stdout.isatty():
+        convert = log_lines.TerminalText()
     file = _open(path, wanted.follow)
     recent = last_lines(file, wanted.lines)
     recent = _from_predecessor(path, wanted.lines - recent.count(b"\n")) + recent

@@ -6,6 +6,8 @@ import shutil
 import sys
 from collections.abc import Mapping
 
+from hearth import controls
+
 # Wide enough for every column; beyond it, lines are hard to read.
 WIDEST_COLUMNS = 140
 
@@ -30,10 +32,38 @@ def open_what_is_closed() -> None:
 def take_any_text() -> None:
     """Have what no encoding has, half a surrogate pair from a server, say, printed as an escape, as on stderr.
 
-    In JSON that is the escape of JSON itself.
+    In JSON that is the escape of JSON itself. On a terminal, what would steer it is replaced.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            if stream.isatty():
+                setattr(sys, name, GuardedStream(stream))
+            else:
+                stream.reconfigure(errors="backslashreplace")
+
+
+class GuardedStream(io.TextIOWrapper):
+    """A text stream to a terminal that writes no control characters but Hearth's own.
+
+    Verbs clean what they print of servers; this is for what they miss, which a server could use as a weapon.
+    """
+
+    def __init__(self, stream: io.TextIOWrapper) -> None:
+        # The buffer has one owner: the former stream would close it when it is collected.
+        encoding = stream.encoding
+        stream.flush()
+        super().__init__(
+            stream.detach(),
+            encoding=encoding,
+            errors="backslashreplace",
+            line_buffering=True,
+        )
+
+    def write(self, text: str) -> int:
+        """Write a text; return its length."""
+        super().write(controls.guarded(text))
+        return len(text)
 
 
 def shows_colour(environ: Mapping[str, str]) -> bool:

@@ -5,7 +5,7 @@ import sys
 import click
 from click.shell_completion import CompletionItem
 
-from hearth.cli import documents, ending, liveness, server_names, tool_changes, tool_diff
+from hearth.cli import documents, ending, liveness, server_names, table, tool_changes, tool_diff
 from hearth.cli.control import Control
 from hearth.cli.target import with_places
 from hearth.errors import Refused, StartError
@@ -50,7 +50,7 @@ def approve(places: Places, server: str, tools: tuple[str, ...], yes: bool, as_j
         if as_json:
             documents.show({"server": name, "approved": []})
             return
-        click.echo(f"Every tool of {name} is as it was first seen or last approved.")
+        click.echo(f"Every tool of {table.clean(name)} is as it was first seen or last approved.")
         return
     if not yes:
         _ask(name, changes, spec.pin, as_json)
@@ -66,7 +66,7 @@ def approve(places: Places, server: str, tools: tuple[str, ...], yes: bool, as_j
         approved = [{"tool": change.tool, "change": change.kind} for change in changes]
         documents.show({"server": name, "approved": approved})
     else:
-        click.echo(f"Approved of {name}, {tool_changes.summary(changes)}.")
+        click.echo(table.clean(f"Approved of {name}, {tool_changes.summary(changes)}."))
 
 
 def _wanted(changes: list[Change], tools: tuple[str, ...], server: str) -> list[Change]:

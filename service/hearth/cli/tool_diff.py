@@ -5,7 +5,7 @@ import json
 import click
 
 from hearth import config
-from hearth.cli import server_names, tool_changes
+from hearth.cli import server_names, table, tool_changes
 from hearth.cli.target import with_places
 from hearth.config import ServerSpec
 from hearth.errors import StartError
@@ -60,7 +60,8 @@ def _show(specs: dict[str, ServerSpec], changes: dict[str, list[Change]], is_par
             click.echo(styled(line))
     changed = [name for name in specs if changes[name]]
     for name in changed:
-        click.echo(f"{name}: {tool_changes.summary(changes[name])}. `hearth tools approve {name}` accepts them.")
+        summary = tool_changes.summary(changes[name])
+        click.echo(table.clean(f"{name}: {summary}. `hearth tools approve {name}` accepts them."))
     if not changed and not is_partial:
         click.echo("Every tool is as it was first seen or last approved.")
 

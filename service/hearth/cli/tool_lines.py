@@ -25,13 +25,6 @@ def tool_lines(tools: Sequence[Document], width: int) -> list[str]:
     return lines
 
 
-def harmless(text: str) -> str:
-    """A text for a terminal: its lines and tabs, and nothing that steers the terminal."""
-    return "".join(
-        character if character.isprintable() or character in "\n\t" else "�" for character in text.replace("\r\n", "\n")
-    )
-
-
 def text_of(block: Document) -> str | None:
     """What a content block says in words; None where it holds data that has to be described."""
     if block.get("type") == "text":

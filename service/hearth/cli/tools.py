@@ -1,11 +1,10 @@
 """`hearth tools`: list tools, and find them by a question; the group that what else is done with tools belongs to."""
 
-import json
 from typing import Any
 
 import click
 
-from hearth.cli import kept_tools, server_names, table, terminal
+from hearth.cli import documents, kept_tools, server_names, table, terminal
 from hearth.cli.numbers import WholeNumber
 from hearth.cli.target import with_places
 from hearth.cli.tool_approve import approve
@@ -77,7 +76,7 @@ def find(places: Places, query: tuple[str, ...], server: str | None, limit: int 
         _check_server(places, server)
     found = kept_tools.current(places, words, server, limit or (FOUND_BY_DEFAULT if words else 0))
     if as_json:
-        click.echo(json.dumps(found["tools"], indent=2, ensure_ascii=False))
+        documents.show(found["tools"])
     else:
         click.echo("\n".join(lines(found, words, terminal.width())))
 

@@ -1,12 +1,11 @@
 """`hearth uninstall`."""
 
-import json
 import sys
 from typing import NamedTuple
 
 import click
 
-from hearth.cli import client_changes, client_links, disconnect, ending
+from hearth.cli import client_changes, client_links, disconnect, documents, ending
 from hearth.cli.client_links import Restored
 from hearth.cli.install import DRY_RUN_HELP, document, named_profile, say_commands, say_files, with_owner
 from hearth.clients import finding
@@ -136,4 +135,4 @@ def _print_json(outcome: Outcome, clients: _Clients, dry_run: bool) -> None:
         "handwritten": [{"path": each.table.path, "name": each.name} for each in clients.handwritten],
         "problems": clients.restored.problems,
     }
-    click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+    documents.show(found)

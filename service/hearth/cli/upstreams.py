@@ -1,6 +1,5 @@
 """`hearth upstreams`."""
 
-import json
 import time
 
 import click
@@ -55,7 +54,7 @@ def _list(places: Places, names: tuple[str, ...], as_json: bool) -> None:
     server_names.check(names, (each["name"] for each in found), str(document.get("configPath")))
     chosen = [each for each in found if not names or each["name"] in names]
     if as_json:
-        click.echo(json.dumps(chosen, indent=2, ensure_ascii=False))
+        documents.show(chosen)
         return
     if not document.get("running"):
         click.echo(f"hearth is not running, so no server does. {document.get('lights', '')}".rstrip())

@@ -2,7 +2,7 @@
 
 import click
 
-from hearth.cli import config_change, config_file, documents
+from hearth.cli import config_change, config_file, documents, table
 from hearth.cli.config_file import Change
 from hearth.paths import Places
 
@@ -20,8 +20,8 @@ def apply(
     for note in notes or ():
         click.echo(f"{click.style('note:', fg='yellow')} {note}", err=True)
     if not is_new:
-        click.echo(f"{name} is {action} already.")
+        click.echo(table.clean(f"{name} is {action} already."))
     elif dry_run:
         click.echo("\n".join(config_change.diff(changed)))
     else:
-        click.echo(f"{name} is {action} in {changed.path}. {daemon}")
+        click.echo(table.clean(f"{name} is {action} in {changed.path}. {daemon}"))

@@ -9,6 +9,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from hearth import controls
 from hearth.host.journal import Journal, is_behind_stderr
 from hearth.masking import everywhere
 
@@ -35,7 +36,8 @@ class _Fields(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         fields = " ".join(f"{name}={getattr(record, name)}" for name in JOURNAL_FIELDS if hasattr(record, name))
         text = super().format(record)
-        return everywhere(f"{text} [{fields}]" if fields else text)
+        # A name or a line of a server may have characters that would steer the terminal of who reads the log.
+        return controls.escaped(everywhere(f"{text} [{fields}]" if fields else text))
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the base class's name
         # By itself first: where a text was cut, a secret may be cut as well, and is known at the end only.

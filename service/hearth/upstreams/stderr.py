@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import cast
 
+from hearth import controls
 from hearth.host.line_files import FILES
 
 log = logging.getLogger(__name__)
@@ -37,7 +38,6 @@ FLOOD_READ_BYTES = 8 * 1024 * 1024
 
 # Colours, and whatever else a terminal would obey.
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_CONTROLS = dict.fromkeys((*range(9), *range(10, 32), *range(127, 160), 0x2028, 0x2029), " ")
 
 
 class Stderr(asyncio.Protocol):
@@ -146,7 +146,7 @@ class Stderr(asyncio.Protocol):
             # A secret may have been cut in two; its beginning does not reach further back than this.
             text = text[: max(0, len(text) - MARGIN_BYTES)]
         cut = len(line) > _RAW_BYTES or len(text) > LINE_CHARACTERS
-        text = text[:LINE_CHARACTERS].translate(_CONTROLS).rstrip()
+        text = controls.UNSAFE.sub(" ", text[:LINE_CHARACTERS]).rstrip()
         return f"{text}…" if cut else text
 
     def connection_lost(self, exc: Exception | None) -> None:

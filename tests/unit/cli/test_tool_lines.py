@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.cli import saved_content, tool_lines
+from hearth.cli import saved_content, table, tool_lines
 from hearth.errors import HearthError
 
 PNG = base64.b64encode(b"\x89PNG" * 500).decode()
@@ -47,7 +47,7 @@ def test_texts_are_shown_as_they_are_and_structure_where_there_is_no_text() -> N
 
 
 def test_nothing_that_a_tool_says_steers_the_terminal() -> None:
-    assert tool_lines.harmless("a\tb\r\nc\x1b[2J\x07") == "a\tb\nc�[2J�"
+    assert table.harmless("a\tb\r\nc\x1b[2J\x07") == "a\tb\nc�[2J�"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import click
 from hearth.cli import terminal
 from hearth.cli.checkup.mending import Outcome
 from hearth.cli.findings import Finding, State
+from hearth.cli.table import clean
 
 _COLOURS: dict[State, str] = {"ok": "green", "note": "yellow", "broken": "red"}
 _WORST_FIRST: tuple[State, ...] = ("broken", "note", "ok")
@@ -30,12 +31,12 @@ def _group_lines(name: str, group: Sequence[Finding], verbose: bool) -> list[str
     head = f"{_mark(worst)}  {click.style(name, bold=True)}"
     if not verbose:
         return [f"{head}  {_brief(well)}".rstrip(), *_told(ill)] if worst == "ok" else [head.rstrip(), *_told(ill)]
-    return [head.rstrip(), *(f"{_INDENT}{_mark('ok')}  {finding.message}" for finding in well), *_told(ill)]
+    return [head.rstrip(), *(f"{_INDENT}{_mark('ok')}  {clean(finding.message)}" for finding in well), *_told(ill)]
 
 
 def _brief(well: Sequence[Finding]) -> str:
     more = len(well) - 1
-    return well[0].message + (f" (and {more} more)" if more and well[0].group == "servers" else "")
+    return clean(well[0].message) + (f" (and {more} more)" if more and well[0].group == "servers" else "")
 
 
 def _told(ill: Sequence[Finding]) -> list[str]:
@@ -53,7 +54,8 @@ def _grouped(ill: Sequence[Finding]) -> dict[tuple[State, str, str, str], list[s
     """Return the messages by state, id, subject and fix, the worst first; only those of one client repeat."""
     groups: dict[tuple[State, str, str, str], list[str]] = {}
     for finding in sorted(ill, key=lambda each: _WORST_FIRST.index(each.state)):
-        groups.setdefault((finding.state, finding.id, finding.subject, finding.fix), []).append(finding.message)
+        key = (finding.state, finding.id, finding.subject, clean(finding.fix))
+        groups.setdefault(key, []).append(clean(finding.message))
     return groups
 
 
