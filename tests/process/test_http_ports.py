@@ -163,7 +163,36 @@ def test_a_browser_that_asks_first_needs_no_token(scratch: Scratch) -> None:
     assert got.status == 204
     assert got.headers["access-control-allow-headers"] == wanted
     assert "POST" in got.headers["access-control-allow-methods"]
+    assert got.headers["access-control-max-age"] == "86400"
     assert client.request("OPTIONS", headers={"Origin": "https://evil.example", **asked}).status == 403
+
+
+def raw_answer(address: Address, request: bytes) -> bytes:
+    """Send bytes and read up to the end of the connection."""
+    with socket.create_connection(address, 20) as connection:
+        connection.sendall(request)
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+@pytest.mark.quick
+def test_every_answer_of_the_port_varies_by_origin(scratch: Scratch) -> None:
+    address = serve(scratch)
+    client = HttpClient(scratch, address=address)
+    allowed = bearer(scratch)
+    answers = [
+        client.request("GET", path="/healthz", headers=allowed),
+        client.request("GET", path="/healthz", headers={**allowed, "Origin": "https://app.example"}),
+        client.request("GET", path="/healthz", headers={**allowed, "Origin": "https://evil.example"}),
+        client.request("GET", path="/healthz"),
+        client.request("GET", path="/nothing", headers=allowed),
+        client.request("PUT", headers=allowed),
+        client.request("OPTIONS", headers={"Origin": "https://app.example", "Access-Control-Request-Method": "POST"}),
+        ModernHttp(scratch, address=address).post("tools/list", headers=allowed),
+    ]
+    assert [got.status for got in answers] == [200, 200, 403, 401, 404, 405, 204, 200]
+    assert [got.headers.get("vary") for got in answers] == ["Origin"] * len(answers)
+    not_http = raw_answer(address, b"nonsense\r\n\r\n")
+    assert not_http.startswith(b"HTTP/1.1 400 ") and not_http.lower().count(b"\r\nvary: origin\r\n") == 1
 
 
 @pytest.mark.quick
@@ -361,6 +390,7 @@ def test_a_daemon_that_cannot_serve_says_so_over_http(scratch: Scratch) -> None:
         # Who has not shown who it is is told nothing of what is wrong.
         far = HttpClient(scratch, address=port.getsockname()).request("GET", path="/healthz")
         assert far.status == 503 and "hearth status" in far.json()["error"]
+        assert far.headers["vary"] == "Origin"
 
 
 # Becomes the daemon, with a Unix socket and a TCP socket as a service manager hands them over, or the latter alone.
@@ -428,6 +458,36 @@ def test_a_port_that_was_lost_is_not_said_to_be_served(scratch: Scratch) -> None
         assert "port.state" not in findings
         # Who has the socket is served on.
         assert ModernHttp(scratch).post("tools/list").status == 200
+
+
+# Becomes the daemon, which takes the listening socket in its first word for the port that it binds.
+BIND_INHERITED = """
+import socket, sys
+from hearth.host import ports
+from hearth.server import main
+inherited = socket.socket(fileno=int(sys.argv.pop(1)))
+ports.bind = lambda *_: inherited
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.quick
+def test_a_daemon_whose_port_was_asked_for_and_is_lost_ends_with_1(scratch: Scratch) -> None:
+    scratch.configure({"slow": server("stalling", scratch.home / "ledger")})
+    with socket.create_server(("127.0.0.1", 0)) as port:
+        command = (sys.executable, "-I", "-c", BIND_INHERITED, str(port.fileno()))
+        daemon = scratch.start("--http", "127.0.0.1:0", command=command, fds=(port.fileno(),))
+        address = f"http://127.0.0.1:{port.getsockname()[1]}"
+        client = scratch.frames()
+        call = client.begin_call("slow__plod", meta={"progressToken": 1}, steps=5, pause=0.1)
+        client.next_called("notifications/progress")
+        # As `ss --kill` does it.
+        port.shutdown(socket.SHUT_RDWR)
+        # Bridges are told to come back, and calls in flight are answered.
+        assert client.receive_type("goodbye")[0]["reconnect"] is True
+        assert "result" in client.answer_to(call)
+        assert daemon.wait() == 1
+    assert f"HTTP on {address} has ended" in scratch.logged()
 
 
 def _hearth(scratch: Scratch, *words: str) -> str:

@@ -42,7 +42,8 @@ def serve(places: Places, transport: str, http_bind: str, http_port: int, allow_
     \b
     --transport socket  the daemon, until Ctrl-C; 3 if another one of the profile runs
     --transport http    the same, and HTTP on a port for whoever has the token
-                        (`hearth token show`); it does not go out when nobody is there
+                        (`hearth token show`); it does not go out when nobody is there;
+                        1 if the port is lost
     --transport stdio   no daemon: one MCP server on stdin and stdout, for the client that
                         started it; ends with stdin, after the last answer
     --transport both    stdio, and HTTP on a port; goes on when stdin has ended, until a

@@ -312,11 +312,13 @@ class Daemon:
             self.go_out("the client has left", reconnect=False)
 
     def http_failed(self, reason: str) -> None:
-        """HTTP is served no longer, or could not be, which is in the log. Who has a socket is served on."""
+        """End with exit code 1 where a person asked for the port; other daemons serve on without. The log has it."""
+        if self._start.http is None:
+            return
+        self.exit_code = 1
         if self._start.streams:
-            self.exit_code = 1
             self._hurry.set()
-            self.go_out(reason, reconnect=False)
+        self.go_out(reason, reconnect=self._start.streams is None)
 
     # --- time
 

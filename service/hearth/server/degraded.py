@@ -150,7 +150,7 @@ def unavailable(reason: str) -> bytes:
     """What somebody is told who speaks HTTP."""
     body = json.dumps({"error": reason}).encode()
     head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\nRetry-After: 5"
-    return f"{head}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    return f"{head}\r\nVary: Origin\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 class Leaving(Exception):

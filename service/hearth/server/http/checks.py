@@ -13,6 +13,8 @@ from functools import lru_cache
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 JSON = "application/json"
 EVENTS = "text/event-stream"
+# How long a browser may remember the answer to a preflight: a day. Chromium takes two hours at most.
+PREFLIGHT_SECONDS = 86_400
 # What browsers say of a request that a page of another origin is the cause of.
 _FOREIGN_SITES = ("cross-site", "same-site")
 _HOST = re.compile(
@@ -82,7 +84,6 @@ def shared_with(origin: str) -> list[tuple[bytes, bytes]]:
     return [
         (b"access-control-allow-origin", origin.encode("latin-1")),
         (b"access-control-expose-headers", b"Mcp-Session-Id, Retry-After, WWW-Authenticate"),
-        (b"vary", b"Origin"),
     ]
 
 
@@ -90,7 +91,7 @@ def preflight(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     """What a browser is told before it sends a request with a token or a type that no form could have."""
     found = [
         (b"access-control-allow-methods", b"GET, POST, DELETE, OPTIONS"),
-        (b"access-control-max-age", b"600"),
+        (b"access-control-max-age", b"%d" % PREFLIGHT_SECONDS),
         (b"allow", b"GET, POST, DELETE, OPTIONS"),
     ]
     wanted = headers.get("access-control-request-headers")

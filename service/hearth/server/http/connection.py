@@ -305,7 +305,7 @@ class HttpConnection(HttpToolsProtocol):
         if not self.transport.is_closing() and not begun and not answered:
             body = responses.reason(reason)
             head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n" % len(body)
-            more = [*self._shared_with(headers), *(responses.RETRY_SOON if status == 503 else ())]
+            more = [*self._shared_with(headers), *responses.VARY, *(responses.RETRY_SOON if status == 503 else ())]
             lines = b"".join([b"%b: %b\r\n" % header for header in more])
             self.transport.write(STATUS_LINE[status] + head + lines + b"\r\n" + body)
         if begun:

@@ -109,6 +109,7 @@ class Front:
         # Why no further request is taken.
         self.farewell: str | None = None
         self._state = ServerState()
+        self._state.default_headers = responses.VARY
         # Without the layers of a whole Starlette application: each would cost every request something. Whoever may not
         # come in is told so at any address.
         router = Router(self._routes(), redirect_slashes=False, default=_Door(self, _nothing))

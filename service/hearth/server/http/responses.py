@@ -20,6 +20,8 @@ EVENT_STREAM: Headers = [
     # Reverse proxies would collect events otherwise.
     (b"x-accel-buffering", b"no"),
 ]
+# On every answer: whether a page may read it depends on its origin, so a cache must not serve it to another.
+VARY: Headers = [(b"vary", b"Origin")]
 # With a 503: whatever is the reason, it passes soon.
 RETRY_SOON: Headers = [(b"retry-after", b"1")]
 # A comment, so that nothing on the way takes a quiet stream for a dead one.
