@@ -243,6 +243,21 @@ def test_an_unknown_version_is_answered_with_those_that_are_known(home: Scratch)
     assert error["data"]["supported"] == list(eras.MODERN_VERSIONS)
 
 
+@pytest.mark.quick
+def test_an_unknown_version_or_notification_is_a_warning_once_per_client(home: Scratch) -> None:
+    unknown = {"MCP-Protocol-Version": "2030-01-01"}
+    for agent in ("one", "two"):
+        client = ModernHttp(home, f"/mcp?agent={agent}")
+        for _ in range(2):
+            params = {"_meta": {eras.PROTOCOL_VERSION_KEY: "2030-01-01"}}
+            assert client.post("tools/list", params, headers=unknown).status == 400
+            notice = {"jsonrpc": "2.0", "method": "notifications/new"}
+            headers = {"MCP-Protocol-Version": eras.NEWEST_MODERN}
+            assert client.request("POST", notice, headers).status == 202
+    assert home.logged().count("unknown protocol version '2030-01-01' from an HTTP client") == 2
+    assert home.logged().count("unknown notification 'notifications/new' from an HTTP client: ignored") == 2
+
+
 def test_in_a_legacy_session_too_it_is_the_unknown_version_that_is_wrong(home: Scratch) -> None:
     client = LegacyHttp(home)
     client.open()

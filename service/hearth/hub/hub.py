@@ -106,6 +106,7 @@ class Hub:
         self.receive = self._router.receive
         self.receive_batch = functools.partial(batches.receive, self._router.receive)
         self.withdraw = self._router.withdraw
+        self.unknowns = self._router.unknowns
         self._adopt(config)
 
     # --- sessions

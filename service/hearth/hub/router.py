@@ -20,6 +20,7 @@ from hearth.hub.parking import Parking
 from hearth.hub.questions import Questions
 from hearth.hub.sessions import FULL, Replies, Session
 from hearth.hub.subscriptions import Subscriptions
+from hearth.hub.unknowns import Unknowns
 from hearth.hub.views import Catalogue, Target
 from hearth.hub.visits import Visits
 from hearth.hub.whereabouts import Search, anybody
@@ -55,6 +56,7 @@ class Router:
         levels: Levels,
         visits: Visits,
     ) -> None:
+        self._openings = openings
         self._catalogue = catalogue
         self._listing = listing
         self._binding = binding
@@ -65,6 +67,7 @@ class Router:
         self._loop = loop
         self._levels = levels
         self._visits = visits
+        self.unknowns = Unknowns()
         self._searching: ToolSearch | None = None
         both: dict[str, Handler] = {
             "tools/call": self._call_tool,
@@ -76,7 +79,7 @@ class Router:
             both[kind.method] = _lister(listing, kind)
         self._legacy: dict[str, Handler] = {
             **both,
-            "initialize": openings.initialize,
+            "initialize": self._initialize,
             "ping": self._ping,
             "logging/setLevel": self._set_level,
             "resources/subscribe": lambda call, params, meta: subscriptions.subscribe(call, params),
@@ -118,6 +121,8 @@ class Router:
             try:
                 self._receive_request(call, message.method, message.fields.get("params"))
             except HearthError as problem:
+                if isinstance(problem, eras.UnsupportedVersion):
+                    self.unknowns.version(session, problem.requested)
                 call.failed(problem)
             except Exception as exc:
                 log.exception("something was not foreseen")
@@ -193,8 +198,16 @@ class Router:
         instance = session.bound[session.era or eras.MODERN].get(servers[0]) if len(servers) == 1 else None
         if instance and instance.connection and instance.era == session.era and not method.startswith("$"):
             instance.connection.notify(method, message.params)
+            self.unknowns.notification(session, method, servers[0].name)
+        else:
+            self.unknowns.notification(session, method)
 
     # --- what Hearth answers itself
+
+    def _initialize(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
+        self._openings.initialize(call, params, meta)
+        # Only now: the client's name is known.
+        self.unknowns.version(call.session, values.text(params.get("protocolVersion")))
 
     def _ping(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         call.close(answers.result(call.id, b"{}"))

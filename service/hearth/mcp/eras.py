@@ -14,6 +14,7 @@ LEGACY_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 NEWEST_LEGACY = LEGACY_VERSIONS[-1]
 MODERN_VERSIONS = ("2026-07-28",)
 NEWEST_MODERN = MODERN_VERSIONS[-1]
+VERSIONS = frozenset({*LEGACY_VERSIONS, *MODERN_VERSIONS})
 # Elicitation came with this revision; revisions are dates, so they compare as text.
 ELICITATION_SINCE = "2025-06-18"
 
@@ -24,6 +25,10 @@ LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
 SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID_KEY = "io.modelcontextprotocol/subscriptionId"
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+# What clients of any revision send, by the schema's ClientNotification.
+CLIENT_NOTIFICATIONS = frozenset(
+    f"notifications/{name}" for name in ("cancelled", "initialized", "progress", "roots/list_changed", "tasks/status")
+)
 # What a modern client puts into `_meta` for the server itself; a legacy server refuses a request that has them.
 REQUEST_ENVELOPE_KEYS = (PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY)
 
@@ -45,6 +50,7 @@ class UnsupportedVersion(MessageError):
 
     def __init__(self, requested: str) -> None:
         super().__init__(f"protocol version {requested} is not supported", UNSUPPORTED_VERSION)
+        self.requested = requested
         self.data = {"requested": requested, "supported": list(MODERN_VERSIONS)}
 
 

@@ -63,6 +63,8 @@ async def serve(request: "Request") -> None:
 async def reject(request: "Request", rejected: Rejected) -> None:
     """Say why a request gets no further."""
     problem = rejected.problem
+    if isinstance(problem, eras.UnsupportedVersion):
+        request.front.hub.unknowns.version(request.who, problem.requested)
     if not isinstance(problem, OverLimit):
         await request.answer(rejected.status, answers.failure(rejected.id, problem))
     elif rejected.id is None:
@@ -208,6 +210,7 @@ async def _post_modern(request: "Request", message: json.Message) -> None:
             raise MessageError("a response may not be posted in this revision")
         if message.id is None:
             eras.check_version(request.headers.get(VERSION, ""))
+            request.front.hub.unknowns.notification(request.who, message.method)
             # None of them means anything here: a request is cancelled by closing its stream.
             await request.answer(202)
             return
@@ -305,6 +308,7 @@ def _session_id(request: "Request") -> str:
     if id is None:
         raise Rejected(400, MessageError("header Mcp-Session-Id is missing: begin with `initialize`"))
     if version is not None and version not in eras.LEGACY_VERSIONS:
+        request.front.hub.unknowns.version(request.who, version)
         raise Rejected(400, MessageError(f"header MCP-Protocol-Version names no known revision: {version!r}"))
     return id
 
