@@ -13,7 +13,7 @@ from process.eras import CHANGED, CLIENTS, WIRES, Speaker
 from process.kernel import is_gone, pids_at_home, until
 from process.scripted_daemon import BridgeProcess
 
-THREE = ["find_tools", "describe_tools", "call_tool"]
+FIVE = ["find_tools", "describe_tools", "call_tool_read", "call_tool_write", "call_tool_destructive"]
 # What JSON can say in more than one way: bytes that are not touched come through as they are.
 ODD = b'{ "text" : "\\u00e9\\/\\ud83d", "n":1e2 ,"deep":[[{}]], "text" : "last" }'
 
@@ -55,10 +55,10 @@ def raw_answer(client: Client, id: str, params: bytes) -> bytes:
 
 @WIRES
 @CLIENTS
-def test_three_tools_are_listed_and_both_openings_say_how_to_search(searching: Scratch, wire: str, era: str) -> None:
+def test_five_tools_are_listed_and_both_openings_say_how_to_search(searching: Scratch, wire: str, era: str) -> None:
     client = opened(searching, wire, era)
     listed = client.ask("tools/list")["result"]
-    assert [tool["name"] for tool in listed["tools"]] == THREE
+    assert [tool["name"] for tool in listed["tools"]] == FIVE
     assert ("resultType" in listed) == (era == "modern")
     opening = "server/discover" if era == "modern" else "initialize"
     params = {} if era == "modern" else {"protocolVersion": "2025-06-18", "capabilities": {}}
@@ -72,8 +72,20 @@ def test_tools_are_found_described_and_called(searching: Scratch, era: str) -> N
     assert "- old__echo" in found
     described = json.loads(text_of(client.call("describe_tools", arguments={"names": ["old__echo"]})))
     assert described["name"] == "old__echo"
-    answer = client.call("call_tool", arguments={"name": "old__echo", "arguments": {"text": "x"}})
-    assert text_of(answer) == "heard"
+    inner = {"name": "old__echo", "arguments": {"text": "x"}}
+    assert text_of(client.call(described["callWith"], arguments=inner)) == "heard"
+    assert text_of(client.call("call_tool", arguments=inner)) == "heard"
+
+
+@CLIENTS
+def test_a_tool_is_called_only_by_what_fits_its_annotations(searching: Scratch, era: str) -> None:
+    client = opened(searching, "frames", era)
+    inner = {"name": "count__read", "arguments": {"key": f"fitting-{era}"}}
+    refused = client.call("call_tool_write", arguments=inner)["result"]
+    assert refused["isError"] is True
+    assert "call it with call_tool_read" in refused["content"][0]["text"]
+    assert not client.call("call_tool_read", arguments=inner)["result"].get("isError")
+    assert counted(searching.home / "ledger").count(f"read fitting-{era}") == 1
 
 
 # --- byte for byte
@@ -146,7 +158,7 @@ def test_auto_goes_by_the_number_of_tools_and_tells_when_it_is_passed(scratch: S
     assert len(client.tools()) == 4
     client.call("change__grow", name="fifth")
     client.next_called(CHANGED)
-    assert client.tools() == THREE
+    assert client.tools() == FIVE
     # What it knows it may still call, by either way.
     assert text_of(client.call("change__fifth")) == "fifth"
     assert text_of(client.call("call_tool", name="change__fifth")) == "fifth"
@@ -158,7 +170,7 @@ def test_auto_goes_by_the_number_of_tools_and_tells_when_it_is_passed(scratch: S
 def test_the_bridge_decides_before_the_config(scratch: Scratch) -> None:
     scratch.configure({"change": server("changing")}, mode="search")
     scratch.start()
-    assert scratch.frames().tools() == THREE
+    assert scratch.frames().tools() == FIVE
     assert len(scratch.frames(mode="full").tools()) == 4
     modes = {session["mode"] for session in scratch.status()["sessions"]}
     assert modes == {"search", "full"}
@@ -176,7 +188,7 @@ def test_of_one_server_alone_tools_have_their_own_names(scratch: Scratch) -> Non
     scratch.start()
     client = scratch.frames(mode="search", server="change")
     client.initialize()
-    assert client.tools() == THREE
+    assert client.tools() == FIVE
     found = text_of(client.call("find_tools", query="grow or tool_1"))
     assert "- grow" in found and "- tool_" not in found
     client.call("call_tool", name="grow", arguments={"name": "find_tools"})

@@ -22,7 +22,7 @@ paste into a client's config. By hand:
 
 Options:
   --server NAME    offer one server only, under its tools' own names
-  --mode MODE      full: every tool is listed; search: three tools that find, describe and call all others; auto: search
+  --mode MODE      full: every tool is listed; search: five tools that find, describe and call all others; auto: search
                    where there are many. Without it the daemon's config decides (mode)
   --role ROLE      the role that this client claims
   --agent-id ID    the agent that this client is

@@ -67,7 +67,7 @@ def connect(
     like) are shared with others and are touched only with --scope project.
 
     With --print nothing is written: it prints the entry as most clients want it, as JSON. With --server that
-    offers one server under its tools' own names; with --mode search the agent is given three tools that find,
+    offers one server under its tools' own names; with --mode search the agent is given five tools that find,
     describe and call all others, with --mode auto only where there are many.
 
     \b

@@ -32,7 +32,7 @@ from hearth.wire import json, values
 from hearth.wire.values import RawBytes
 
 if TYPE_CHECKING:
-    from hearth.hub.search import ToolSearch
+    from hearth.hub.search import InnerCall, ToolSearch
 
 log = logging.getLogger(__name__)
 
@@ -248,10 +248,10 @@ class Router:
             self._search.answer(call, name, params)
         else:
             # From here on it is the direct call that it stands for: a retry of it, too.
-            self._forward_tool(call, inner.name, inner.params, meta, inner.missing)
+            self._forward_tool(call, inner.name, inner.params, meta, inner)
 
     def _forward_tool(
-        self, call: Call, name: str, params: json.Fields, meta: json.Fields, missing: HearthError | None = None
+        self, call: Call, name: str, params: json.Fields, meta: json.Fields, inner: "InnerCall | None" = None
     ) -> None:
         comes_back = call.era == eras.MODERN and ("requestState" in params or "inputResponses" in params)
         if comes_back and self._is_retry(call, "tools/call", params, meta):
@@ -260,27 +260,26 @@ class Router:
         view = self._catalogue.view(session)
         offer = view.tools.get(name)
         if offer is not None:
+            if inner is not None:
+                inner.check(offer.item)
             instance = session.bound[call.era].get(offer.server)
             if instance is not None and instance.open:
                 request = Request("tools/call", params, meta)
                 self._forwarding.forward(call, request, view, offer.target, instance)
                 return
-        self._submit_named(call, Request("tools/call", params, meta), TOOLS, name, missing)
+        search = whereabouts.named(session, TOOLS, name, inner.missing if inner else None, inner and inner.check)
+        self._forwarding.submit(call, Request("tools/call", params, meta), search)
 
     def _call_again(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         self._forward_tool(call, values.text(params.get("name")) or "", params, meta)
-
-    def _submit_named(
-        self, call: Call, request: Request, kind: Kind, name: str, missing: HearthError | None = None
-    ) -> None:
-        self._forwarding.submit(call, request, whereabouts.named(call.session, kind, name, missing))
 
     def _get_prompt(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         name = values.text(params.get("name"))
         if name is None:
             raise MessageError("params.name must be a string", eras.INVALID_PARAMS)
         if not self._is_retry(call, "prompts/get", params, meta):
-            self._submit_named(call, Request("prompts/get", params, meta), PROMPTS, name)
+            search = whereabouts.named(call.session, PROMPTS, name)
+            self._forwarding.submit(call, Request("prompts/get", params, meta), search)
 
     def _read_resource(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         uri = values.text(params.get("uri"))

@@ -1,6 +1,6 @@
-"""Clients that search: which are offered the three search tools instead of all others, and what two of them answer.
+"""Clients that search: which are offered the search tools instead of all others, and what two of them answer.
 
-The third, `call_tool`, is a call like any other once it is clear which tool is meant: the router forwards it.
+The others call a tool, and are a call like any other once it is clear which tool is meant: the router forwards it.
 """
 
 import asyncio
@@ -12,13 +12,14 @@ from hearth.hub.calls import Call
 from hearth.hub.forwarding import Forwarding
 from hearth.hub.listing import Listing
 from hearth.hub.sessions import AUTO, SEARCH, Session
-from hearth.hub.views import Catalogue, View, definition
+from hearth.hub.views import Catalogue, Offer, View, definition
 from hearth.mcp import answers, search_answers, search_tools
-from hearth.mcp.offering import TOOLS
+from hearth.mcp.offering import TOOLS, Item
 from hearth.mcp.search_answers import Entry
-from hearth.mcp.search_tools import CALL, DESCRIBE, FIND, ToolFailure
+from hearth.mcp.search_tools import CALLERS, DESCRIBE, FIND, ToolFailure
 from hearth.mcp.tool_index import Tool, ToolIndex
 from hearth.wire import json
+from hearth.wire.values import Members
 
 # An index of so many tools takes a few milliseconds; a larger one is made in a thread of its own.
 AT_ONCE = 200
@@ -29,11 +30,15 @@ NEAREST_ASKED = 3
 
 
 class InnerCall(NamedTuple):
-    """The direct call that a call of `call_tool` stands for, and what is said where there is no such tool."""
+    """The direct call that a call of `call_tool_read` and its like stands for.
+
+    `missing` is what is said where there is no such tool; `check` raises ToolFailure where the tool does not fit.
+    """
 
     name: str
     params: json.Fields
     missing: HearthError
+    check: Callable[[Item], None]
 
 
 class ToolSearch:
@@ -48,7 +53,7 @@ class ToolSearch:
         self._answers: dict[str, Callable[[Call, json.Fields], None]] = {FIND: self._find, DESCRIBE: self._describe}
 
     def takes(self, session: Session, name: str) -> bool:
-        """Whether that name is one of the three to this client, rather than a tool of a server that is alone."""
+        """Whether that name is a search tool to this client, rather than a tool of a server that is alone."""
         if name not in search_tools.NAMES:
             return False
         if session.mode == SEARCH:
@@ -57,12 +62,16 @@ class ToolSearch:
         return session.mode == AUTO and (session.searches or name not in self._catalogue.view(session).tools)
 
     def called(self, call: Call, name: str, params: json.Fields) -> InnerCall | None:
-        """What `call_tool` is to call; None where it is one of the other two. Raises ToolFailure."""
-        if name != CALL:
+        """Find what is to be called; None for the two that call nothing. Raises ToolFailure."""
+        if name not in CALLERS:
             return None
-        inner, own = search_tools.inner_call(params, call.era)
+        inner, own = search_tools.inner_call(name, params, call.era)
         missing = NoSuchTool(inner, call.era, lambda: self._catalogue.view(call.session))
-        return InnerCall(inner, own, missing)
+
+        def check(item: Item) -> None:
+            search_tools.check_caller(name, inner, item.definition, call.era)
+
+        return InnerCall(inner, own, missing, check)
 
     def answer(self, call: Call, name: str, params: json.Fields) -> None:
         """Answer one of the two. Raises ToolFailure."""
@@ -129,7 +138,7 @@ class ToolSearch:
         offers = [(name, view.tools.get(name)) for name in names]
         unknown = [name for name, offer in offers if offer is None]
         nearest = {name: nearest_in(view, name) for name in unknown[:NEAREST_ASKED]}
-        entries = ((name, definition(offer, call.era, call.version) if offer else None) for name, offer in offers)
+        entries = ((name, _described(offer, call) if offer else None) for name, offer in offers)
         _say(call, search_answers.described_texts(entries, nearest), is_error=len(unknown) == len(names))
 
 
@@ -153,6 +162,11 @@ def nearest_in(view: View, name: str) -> list[str]:
 def searched(view: View) -> list[Tool]:
     """What is searched for in a view, in its order."""
     return [Tool(name, offer.server.name, offer.item.name, offer.item.definition) for name, offer in view.tools.items()]
+
+
+def _described(offer: Offer, call: Call) -> Members:
+    caller = json.dumps(search_tools.caller_of(offer.item.definition))
+    return {**definition(offer, call.era, call.version), search_answers.CALL_WITH: caller}
 
 
 def _say(call: Call, texts: list[str], is_error: bool = False) -> None:

@@ -9,7 +9,7 @@ from hearth.errors import HearthError, MessageError
 from hearth.hub.sessions import Session
 from hearth.hub.views import Target, View
 from hearth.mcp import eras, names
-from hearth.mcp.offering import PROMPTS, TOOLS, Kind
+from hearth.mcp.offering import PROMPTS, TOOLS, Item, Kind
 from hearth.mcp.pinned import Withheld
 from hearth.mcp.uris import NoSuchResource
 from hearth.upstreams.server import Server
@@ -29,13 +29,21 @@ class Search(NamedTuple):
     missing: HearthError
 
 
-def named(session: Session, kind: Kind, name: str, missing: HearthError | None = None) -> Search:
-    """A tool or a prompt. Looking raises Withheld for a tool that nobody has approved."""
+def named(
+    session: Session,
+    kind: Kind,
+    name: str,
+    missing: HearthError | None = None,
+    check: Callable[[Item], None] | None = None,
+) -> Search:
+    """A tool or a prompt. Looking raises Withheld for a tool that nobody has approved, and what `check` raises."""
 
     def locate(view: View, settled: bool) -> Target | None:
         offer = view.offers[kind].get(name)
         if offer is None and kind is TOOLS and name in view.withheld:
             raise Withheld(*view.withheld[name])
+        if offer and check:
+            check(offer.item)
         return offer.target if offer else None
 
     unknown = missing or MessageError(f"unknown {kind.member[:-1]}: {name}", eras.INVALID_PARAMS)

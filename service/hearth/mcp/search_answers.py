@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from hearth.errors import MessageError
-from hearth.mcp.search_tools import CALL, DESCRIBE, ECHO_CHARACTERS, FIND, listed, shortened
+from hearth.mcp.search_tools import DESCRIBE, ECHO_CHARACTERS, FIND, caller_of, listed, shortened
 from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
 
@@ -19,6 +19,8 @@ DESCRIBE_CHARACTERS = 24_000
 LINE_CHARACTERS = 160
 REQUIRED_CHARACTERS = 240
 NEAREST_NAMES = 5
+# The member of a described tool that says what calls it; no revision of MCP has one of this name.
+CALL_WITH = "callWith"
 # Names below this likeness only confuse.
 LIKENESS = 0.6
 
@@ -47,7 +49,7 @@ def found_text(query: str, found: Sequence[Entry], fitting: int, silent: Sequenc
     left = fitting - len(lines)
     more = f" {left} more fit less well: ask in other words, or with a higher limit." if left else ""
     head = f'{len(lines)} of {fitting} tools that fit "{asked}", best first:'
-    foot = f"Call one with {CALL}; {DESCRIBE} shows full schemas.{more}{tail}"
+    foot = f"Call each with the tool that is named behind it; {DESCRIBE} shows full schemas.{more}{tail}"
     return "\n".join([head, *lines, foot])
 
 
@@ -59,7 +61,8 @@ def entry_line(entry: Entry) -> str:
     if text:
         line += f": {text}"
     needed = shortened(", ".join(required(entry.definition.get("inputSchema"))), REQUIRED_CHARACTERS)
-    return f"{line} (required: {needed})" if needed else f"{line} (no required arguments)"
+    needs = f"required: {needed}" if needed else "no required arguments"
+    return f"{line} ({needs}; {caller_of(entry.definition)})"
 
 
 def required(schema: RawBytes | None) -> list[str]:
@@ -121,7 +124,9 @@ def _described(definition: Members, room: int) -> str | None:
     if room < DESCRIBE_CHARACTERS:
         # By itself it may fit.
         return None
-    needed = {key: value for key, value in definition.items() if key in ("name", "description", "inputSchema")}
+    needed = {
+        key: value for key, value in definition.items() if key in ("name", "description", "inputSchema", CALL_WITH)
+    }
     text = json.join(needed).decode("utf-8", "replace")
     if len(text) <= room:
         return text
@@ -138,6 +143,7 @@ def _outline(definition: Members) -> str:
     return (
         f"{values.text(definition.get('name'))}: {shortened(described, DESCRIBE_CHARACTERS // 4)}\n"
         f"Its definition has {size} bytes, too many to be shown. Arguments: {arguments}. Required: {needed or 'none'}."
+        f" Call it with {values.text(definition.get(CALL_WITH))}."
     )
 
 

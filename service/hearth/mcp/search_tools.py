@@ -1,18 +1,24 @@
-"""The three tools that stand for all others where a client searches: their definitions and what they are given.
+"""The tools that stand for all others where a client searches: their definitions and what they are given.
 
 What they say is in `search_answers`. Knows neither servers nor sessions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hearth.errors import HearthError, MessageError
 from hearth.mcp import eras, translate
 from hearth.wire import json, values
+from hearth.wire.values import RawBytes
 
 FIND = "find_tools"
 DESCRIBE = "describe_tools"
+CALL_READ = "call_tool_read"
+CALL_WRITE = "call_tool_write"
+CALL_DESTRUCTIVE = "call_tool_destructive"
+# Calls any tool. Not listed: it can have no annotation, and clients that allow by annotation would always ask.
 CALL = "call_tool"
-NAMES = frozenset({FIND, DESCRIBE, CALL})
+CALLERS = frozenset({CALL_READ, CALL_WRITE, CALL_DESTRUCTIVE, CALL})
+NAMES = CALLERS | {FIND, DESCRIBE}
 
 # A model looks at the first few; more cost it more than another question does.
 FOUND_BY_DEFAULT = 8
@@ -21,6 +27,32 @@ FOUND_AT_MOST = 50
 ECHO_CHARACTERS = 100
 
 _OBJECT = "object"
+
+
+def _caller(name: str, title: str, effect: str, **annotations: bool) -> dict[str, object]:
+    return {
+        "name": name,
+        "title": title,
+        "description": (
+            f"Call a tool that {effect}, by the name that {FIND} returned and with arguments as its schema asks for"
+            f" them. {FIND} says for which tools this is the one to use. The answer is the tool's own."
+        ),
+        "inputSchema": {
+            "type": _OBJECT,
+            "properties": {
+                "name": {"type": "string", "description": f"Name of the tool, exactly as {FIND} returned it"},
+                "arguments": {
+                    "type": _OBJECT,
+                    "description": "The tool's own arguments; leave it out if it has none",
+                    "additionalProperties": True,
+                },
+            },
+            "required": ["name"],
+        },
+        "annotations": {**annotations, "openWorldHint": True},
+    }
+
+
 _DEFINITIONS: list[dict[str, object]] = [
     {
         "name": FIND,
@@ -30,7 +62,8 @@ _DEFINITIONS: list[dict[str, object]] = [
             " tools: look here before you conclude that something cannot be done. Say it in plain words, such as"
             ' "open a pull request" or "list unread mail"; a server\'s name among them prefers its tools. Returns the'
             " best matches first, each with its name, what it is for and its required arguments. An empty query lists"
-            f" the servers. Call what you found with {CALL}; {DESCRIBE} shows full schemas."
+            f" the servers. Each match says which tool calls it: {CALL_READ}, {CALL_WRITE} or {CALL_DESTRUCTIVE}."
+            f" {DESCRIBE} shows full schemas."
         ),
         "inputSchema": {
             "type": _OBJECT,
@@ -69,38 +102,34 @@ _DEFINITIONS: list[dict[str, object]] = [
         },
         "annotations": {"readOnlyHint": True, "openWorldHint": False},
     },
-    {
-        "name": CALL,
-        "title": "Call a tool",
-        "description": (
-            f"Call a tool by the name that {FIND} returned, with arguments as its schema asks for them. The answer is"
-            " the tool's own."
-        ),
-        "inputSchema": {
-            "type": _OBJECT,
-            "properties": {
-                "name": {"type": "string", "description": f"Name of the tool, exactly as {FIND} returned it"},
-                "arguments": {
-                    "type": _OBJECT,
-                    "description": "The tool's own arguments; leave it out if it has none",
-                    "additionalProperties": True,
-                },
-            },
-            "required": ["name"],
-        },
-    },
+    _caller(CALL_READ, "Call a tool that only reads", "only reads", readOnlyHint=True),
+    _caller(
+        CALL_WRITE,
+        "Call a tool that adds or changes things",
+        "adds or changes things and destroys nothing",
+        readOnlyHint=False,
+        destructiveHint=False,
+    ),
+    _caller(
+        CALL_DESTRUCTIVE,
+        "Call a tool that may destroy things",
+        "may delete or overwrite things, or does not say what it does",
+        readOnlyHint=False,
+        destructiveHint=True,
+    ),
 ]
 # The list as `tools/list` has it: the same for clients of every revision.
 LIST = json.dumps(_DEFINITIONS)
 
 INSTRUCTIONS = (
     f"Most tools are not in your list of tools. Find them with {FIND} by what you want to do, look at their schemas"
-    f" with {DESCRIBE} where needed, and call them with {CALL}."
+    f" with {DESCRIBE} where needed, and call them with {CALL_READ}, {CALL_WRITE} or {CALL_DESTRUCTIVE}:"
+    f" {FIND} says which."
 )
 
 
 class ToolFailure(HearthError):
-    """One of the three could not do what it was asked: a result that says so, which models see and learn from.
+    """One of these tools could not do what it was asked: a result that says so, which models see and learn from.
 
     A protocol's error would be one about the request, and that was right: there is such a tool.
     """
@@ -159,12 +188,12 @@ def wanted_names(arguments: json.Fields, era: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def inner_call(params: json.Fields, era: str) -> tuple[str, json.Fields]:
-    """The tool that `call_tool` is to call, and the params of a direct call of it. Raises ToolFailure."""
-    arguments = given(params, CALL, era)
+def inner_call(caller: str, params: json.Fields, era: str) -> tuple[str, json.Fields]:
+    """The tool that is to be called through another, and the params of a direct call of it. Raises ToolFailure."""
+    arguments = given(params, caller, era)
     name = values.text(arguments.get("name"))
     if name is None:
-        raise ToolFailure(f'{CALL} needs "name": a name that {FIND} returned', era)
+        raise ToolFailure(f'{caller} needs "name": a name that {FIND} returned', era)
     others = [key for key in arguments if key not in ("name", "arguments")]
     if others:
         raise ToolFailure(f'put {listed(others)} into "arguments": that is where the arguments of {name} go', era)
@@ -178,8 +207,24 @@ def inner_call(params: json.Fields, era: str) -> tuple[str, json.Fields]:
     return name, inner
 
 
+def caller_of(definition: Mapping[str, RawBytes]) -> str:
+    """Choose the tool that calls a tool, by its annotations; one that does not say otherwise may be destructive."""
+    annotations = values.members(definition.get("annotations"))
+    if values.is_true(annotations.get("readOnlyHint")):
+        return CALL_READ
+    is_additive = bytes(annotations.get("destructiveHint", b"true")) == b"false"
+    return CALL_WRITE if is_additive else CALL_DESTRUCTIVE
+
+
+def check_caller(caller: str, name: str, definition: Mapping[str, RawBytes], era: str) -> None:
+    """Raise ToolFailure where a tool must be called through another one than `caller`."""
+    right = caller_of(definition)
+    if caller not in (right, CALL):
+        raise ToolFailure(f"{caller} does not fit {name!r} by its annotations: call it with {right}", era)
+
+
 def given(params: json.Fields, tool: str, era: str) -> json.Fields:
-    """The arguments of a call of one of the three. Raises ToolFailure."""
+    """The arguments of a call of one of these tools. Raises ToolFailure."""
     raw = params.get("arguments")
     try:
         return {} if raw is None else json.split(raw)

@@ -19,7 +19,7 @@ from unit.hub.outlets import Kept
 from unit.hub.whole_hub import ENVELOPE, Stage, answer, offering
 
 CHANGED = "notifications/tools/list_changed"
-THREE = ["find_tools", "describe_tools", "call_tool"]
+FIVE = ["find_tools", "describe_tools", "call_tool_read", "call_tool_write", "call_tool_destructive"]
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 READ_ONLY = {"readOnlyHint": True}
 FILES = offering(
@@ -72,7 +72,7 @@ def test_a_client_that_searches_is_listed_three_tools_and_nobody_is_started_for_
     async def body() -> None:
         stage = Stage(tmp_path, files=FILES)
         member, outlet = stage.client(mode=SEARCH)
-        assert await listed(stage, member, outlet) == THREE
+        assert await listed(stage, member, outlet) == FIVE
         assert stage.started() == []
 
     run(body())
@@ -93,7 +93,7 @@ def test_with_auto_the_number_of_tools_decides(tmp_path: Path, threshold: int, s
     async def body() -> None:
         stage = Stage(tmp_path, config=Config(search_threshold=threshold), files=FILES)
         member, outlet = stage.client(mode=AUTO)
-        assert (await listed(stage, member, outlet) == THREE) == searches
+        assert (await listed(stage, member, outlet) == FIVE) == searches
 
     run(body())
 
@@ -114,7 +114,7 @@ def test_a_client_that_does_not_say_has_the_mode_of_the_config_also_after_a_relo
         assert (silent.mode, firm.mode) == (SEARCH, FULL)
         assert [notice["method"] for notice in outlet.messages("notify")] == [CHANGED]
         assert other.messages("notify") == []
-        assert await listed(stage, silent, outlet) == THREE
+        assert await listed(stage, silent, outlet) == FIVE
 
     run(body())
 
@@ -128,7 +128,7 @@ def test_a_client_whose_tools_become_too_many_is_told_to_look_again(tmp_path: Pa
         connection.script["tools/list"] = {"tools": [{"name": name, "inputSchema": {}} for name in "abc"]}
         connection.say(CHANGED)
         await until(lambda: bool(outlet.messages("notify")), "it is told")
-        assert await listed(stage, member, outlet) == THREE
+        assert await listed(stage, member, outlet) == FIVE
         assert member.searches
 
     run(body())
@@ -176,7 +176,7 @@ def test_tools_of_all_servers_are_found(tmp_path: Path, era: str) -> None:
             member, "tools/call", **params(era, name="find_tools", arguments={"query": "mail a letter", "limit": 1})
         )
         result = (await answer(outlet))["result"]
-        assert "- mail__send_mail: Send a letter. (no required arguments)" in text(result)
+        assert "- mail__send_mail: Send a letter. (no required arguments; call_tool_destructive)" in text(result)
         assert "files__" not in text(result)
         assert ("resultType" in result) == (era == eras.MODERN)
 
@@ -197,7 +197,7 @@ def test_a_client_of_one_server_finds_its_tools_under_their_own_names(tmp_path: 
         stage = Stage(tmp_path, files=FILES, mail=MAIL)
         member, outlet = stage.client(server="files", mode=SEARCH)
         found = text(await said(stage, member, outlet, "find_tools", query="read mail"))
-        assert "- read_file: Read a file. (required: path: string)" in found
+        assert "- read_file: Read a file. (required: path: string; call_tool_read)" in found
         assert "send_mail" not in found
 
     run(body())
@@ -310,7 +310,7 @@ def test_definitions_are_those_of_the_list(tmp_path: Path) -> None:
         full, other = stage.client()
         stage.ask(full, "tools/list")
         (listed, _) = (await answer(other))["result"]["tools"]
-        assert json.loads(text(described).encode()) == listed
+        assert json.loads(text(described).encode()) == {**listed, "callWith": "call_tool_read"}
         assert "isError" not in described
 
     run(body())
@@ -331,6 +331,7 @@ def test_names_that_nobody_has_are_told_with_the_nearest(tmp_path: Path) -> None
 
 
 CALL = {"name": "files__write_file", "arguments": {"path": "/x"}}
+READ = {"name": "files__read_file", "arguments": {"path": "/x"}}
 
 
 @pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
@@ -348,6 +349,32 @@ def test_a_call_through_call_tool_is_the_direct_one_to_its_server_and_back(tmp_p
         one, other = (await answer(outlet, 1)), (await answer(outlet, 2))
         assert one["result"] == other["result"]
         assert (one["id"], other["id"]) == ("a", "a2")
+
+    run(body())
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+@pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
+def test_a_tool_is_called_only_by_the_one_that_fits_its_annotations(tmp_path: Path, era: str, is_running: bool) -> None:
+    async def body() -> None:
+        stage = Stage(tmp_path, files=FILES)
+        member, outlet = stage.client(mode=SEARCH)
+        if is_running:
+            stage.ask(member, "tools/call", id="b", **params(era, name="call_tool_read", arguments=READ))
+            number = (await stage.on("files", "tools/call"))["id"]
+            stage.connection("files").give(number, {"content": []})
+            await answer(outlet)
+        count = len(outlet.heard("answer"))
+        for caller, inner in (("call_tool_read", CALL), ("call_tool_write", CALL), ("call_tool_destructive", READ)):
+            stage.ask(member, "tools/call", id=caller, **params(era, name=caller, arguments=inner))
+            count += 1
+            result = (await answer(outlet, count))["result"]
+            assert result["isError"] is True
+            right = "call_tool_read" if inner is READ else "call_tool_destructive"
+            assert f"call it with {right}" in text(result)
+        stage.ask(member, "tools/call", id="r", **params(era, name="call_tool_destructive", arguments=CALL))
+        request = await stage.on("files", "tools/call", 1 + is_running)
+        assert request["params"] == {"name": "write_file", "arguments": {"path": "/x"}}
 
     run(body())
 

@@ -32,19 +32,24 @@ def entry(name: str = "a__t", description: str = "Does it.", **schema: object) -
 def test_a_tool_is_told_by_its_name_what_it_is_for_and_what_it_needs() -> None:
     properties = {"path": {"type": "string"}, "deep": {"anyOf": []}, "other": {"type": "string"}}
     line = entry_line(entry(description="Reads\n  a file.", properties=properties, required=["path", "deep"]))
-    assert line == "- a__t: Reads a file. (required: path: string, deep)"
-    assert entry_line(entry()) == "- a__t: Does it. (no required arguments)"
+    assert line == "- a__t: Reads a file. (required: path: string, deep; call_tool_destructive)"
+    assert entry_line(entry()) == "- a__t: Does it. (no required arguments; call_tool_destructive)"
 
 
 def test_a_tool_without_a_description_is_told_by_its_title_or_its_name_alone() -> None:
-    assert entry_line(Entry("t", {"title": b'"Title"'})) == "- t: Title (no required arguments)"
-    assert entry_line(Entry("t", {})) == "- t (no required arguments)"
+    assert entry_line(Entry("t", {"title": b'"Title"'})) == "- t: Title (no required arguments; call_tool_destructive)"
+    assert entry_line(Entry("t", {})) == "- t (no required arguments; call_tool_destructive)"
+
+
+def test_a_tool_is_told_with_the_one_that_calls_it() -> None:
+    read_only = {"annotations": json.dumps({"readOnlyHint": True})}
+    assert entry_line(Entry("t", read_only)) == "- t (no required arguments; call_tool_read)"
 
 
 def test_one_line_is_bounded() -> None:
     many = [f"argument_{number}" for number in range(1000)]
     line = entry_line(entry(description="x" * 5000, required=many))
-    assert len(line) <= LINE_CHARACTERS + REQUIRED_CHARACTERS + 40
+    assert len(line) <= LINE_CHARACTERS + REQUIRED_CHARACTERS + 64
     assert "…" in line
 
 
@@ -56,7 +61,7 @@ def test_a_schema_of_any_kind_requires_what_it_can(schema: bytes) -> None:
 def test_those_found_come_with_what_to_do_next() -> None:
     text = found_text("read a  file", [entry("a__read")], 1, [])
     assert text.splitlines()[0] == '1 of 1 tools that fit "read a file", best first:'
-    assert "call_tool" in text and "describe_tools" in text
+    assert "call_tool_destructive" in text and "describe_tools" in text
     assert "more fit" not in text
 
 

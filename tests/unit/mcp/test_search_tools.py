@@ -1,11 +1,21 @@
-"""The three tools that stand for all others: what they are, and what they are given."""
+"""The tools that stand for all others: what they are, and what they are given."""
 
 from typing import Any
 
 import pytest
 
 from hearth.mcp import eras, search_tools
-from hearth.mcp.search_tools import CALL, DESCRIBE, FIND, FOUND_AT_MOST, FOUND_BY_DEFAULT, ToolFailure
+from hearth.mcp.search_tools import (
+    CALL,
+    CALL_DESTRUCTIVE,
+    CALL_READ,
+    CALL_WRITE,
+    DESCRIBE,
+    FIND,
+    FOUND_AT_MOST,
+    FOUND_BY_DEFAULT,
+    ToolFailure,
+)
 from hearth.wire import json
 
 ERAS = pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
@@ -16,14 +26,15 @@ def fields(value: object) -> json.Fields:
 
 
 def inner(**params: object) -> tuple[str, Any]:
-    name, own = search_tools.inner_call(fields(params), eras.LEGACY)
+    name, own = search_tools.inner_call(CALL, fields(params), eras.LEGACY)
     return name, json.loads(json.join(own))
 
 
-def test_the_list_has_the_three_and_none_promises_structured_content() -> None:
+def test_the_list_has_the_five_and_none_promises_structured_content() -> None:
     listed = json.loads(search_tools.LIST)
-    assert [tool["name"] for tool in listed] == [FIND, DESCRIBE, CALL]
-    assert {*search_tools.NAMES} == {FIND, DESCRIBE, CALL}
+    assert [tool["name"] for tool in listed] == [FIND, DESCRIBE, CALL_READ, CALL_WRITE, CALL_DESTRUCTIVE]
+    # The one that calls any tool is understood and not listed.
+    assert {*search_tools.NAMES} == {tool["name"] for tool in listed} | {CALL}
     for tool in listed:
         assert "outputSchema" not in tool
         assert tool["inputSchema"]["type"] == "object"
@@ -31,11 +42,38 @@ def test_the_list_has_the_three_and_none_promises_structured_content() -> None:
         assert all(described["description"] for described in tool["inputSchema"]["properties"].values())
 
 
-def test_only_what_changes_nothing_says_so() -> None:
-    read_only = {
-        tool["name"] for tool in json.loads(search_tools.LIST) if tool.get("annotations", {}).get("readOnlyHint")
-    }
-    assert read_only == {FIND, DESCRIBE}
+def test_each_says_by_annotations_what_it_may_do() -> None:
+    hints = {tool["name"]: tool["annotations"] for tool in json.loads(search_tools.LIST)}
+    assert {name for name, said in hints.items() if said["readOnlyHint"]} == {FIND, DESCRIBE, CALL_READ}
+    assert hints[CALL_WRITE]["destructiveHint"] is False
+    assert hints[CALL_DESTRUCTIVE]["destructiveHint"] is True
+    assert {name for name, said in hints.items() if said["openWorldHint"]} == {CALL_READ, CALL_WRITE, CALL_DESTRUCTIVE}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "caller"),
+    [
+        ({"readOnlyHint": True}, CALL_READ),
+        ({"readOnlyHint": True, "destructiveHint": True}, CALL_READ),
+        ({"readOnlyHint": False, "destructiveHint": False}, CALL_WRITE),
+        ({"destructiveHint": False}, CALL_WRITE),
+        ({"destructiveHint": True}, CALL_DESTRUCTIVE),
+        # By the specification, what says nothing may be destructive.
+        ({"readOnlyHint": False}, CALL_DESTRUCTIVE),
+        ({"readOnlyHint": "true", "destructiveHint": "false"}, CALL_DESTRUCTIVE),
+        ({}, CALL_DESTRUCTIVE),
+        (None, CALL_DESTRUCTIVE),
+        ([], CALL_DESTRUCTIVE),
+    ],
+)
+def test_a_tool_is_called_by_the_one_that_its_annotations_ask_for(annotations: object, caller: str) -> None:
+    definition = {"name": b'"t"'} if annotations is None else {"annotations": json.dumps(annotations)}
+    assert search_tools.caller_of(definition) == caller
+    search_tools.check_caller(caller, "t", definition, eras.LEGACY)
+    search_tools.check_caller(CALL, "t", definition, eras.LEGACY)
+    for other in {CALL_READ, CALL_WRITE, CALL_DESTRUCTIVE} - {caller}:
+        with pytest.raises(ToolFailure, match=f"{other} does not fit 't' by its annotations: call it with {caller}"):
+            search_tools.check_caller(other, "t", definition, eras.LEGACY)
 
 
 def test_a_question_has_a_limit_of_its_own_or_the_usual_one() -> None:
@@ -79,7 +117,7 @@ def test_a_call_becomes_the_direct_one_with_all_that_came_with_it() -> None:
 
 def test_the_bytes_of_arguments_are_not_touched() -> None:
     raw = b'{"name":"call_tool","arguments":{"name":"\\u0061__t","arguments":{ "n" : 1e2, "s":"\\ud800" }}}'
-    name, own = search_tools.inner_call(json.split(raw), eras.LEGACY)
+    name, own = search_tools.inner_call(CALL, json.split(raw), eras.LEGACY)
     assert name == "a__t"
     assert bytes(own["name"]) == b'"\\u0061__t"'
     assert bytes(own["arguments"]) == b'{ "n" : 1e2, "s":"\\ud800" }'
@@ -102,7 +140,7 @@ def test_a_call_without_arguments_is_one(arguments: dict[str, object]) -> None:
 )
 def test_a_call_that_names_nothing_or_puts_arguments_elsewhere_is_told_so(params: dict[str, Any], says: str) -> None:
     with pytest.raises(ToolFailure, match=says):
-        search_tools.inner_call(fields({"name": CALL, **params}), eras.LEGACY)
+        search_tools.inner_call(CALL_READ, fields({"name": CALL_READ, **params}), eras.LEGACY)
 
 
 @ERAS
