@@ -35,6 +35,13 @@ def test_links_between_pages_lead_somewhere(page: str) -> None:
         assert not anchor or anchor in anchors(found), target
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_a_test_that_a_page_names_is_there(page: str) -> None:
+    for path, name in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", (ROOT / page).read_text(encoding="utf-8")):
+        assert not name or f"def {name}(" in (ROOT / path).read_text(encoding="utf-8"), f"{path}::{name}"
+        assert (ROOT / path).is_file()
+
+
 # --- what is typed
 
 
