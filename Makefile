@@ -2,21 +2,33 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# What running needs is installed, and what the tests need besides.
+RUNS := $(VENV)/.runs
 STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
 .PHONY: install demo test thorough slow real wheel setup-test picture matrix conformance coverage lint bench fuzz chaos test-windows clean deb deb-test
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml
+# pip shows its progress: the first time may take a minute.
+$(RUNS): pyproject.toml
+	@echo 'Installing Hearth into $(VENV); this is done once.'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	$(PIP) --editable '.[demo]'
 	$(BIN)/python -m compileall -q service/hearth
 	touch $@
 
-demo: $(STAMP)
-	$(BIN)/hearth demo
+# The same environment, whether it is there already or not.
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) --quiet --upgrade pip
+	$(PIP) --quiet --editable '.[test]'
+	$(BIN)/python -m compileall -q service/hearth
+	touch $(RUNS) $@
+
+demo: $(RUNS)
+	@$(BIN)/hearth demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -67,6 +68,39 @@ def test_on_a_terminal_there_is_a_spinner_and_then_a_table_of_eighty_columns(hom
     assert terminal.finish() == 0
     table = terminal.seen[terminal.seen.index("┌") :].replace("\r", "").splitlines()
     assert all(len(line) <= 80 for line in table)
+
+
+# An installed wheel has no server but the demo's own.
+WITHOUT_OTHER_SERVERS = """
+import importlib.util, sys
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, package=None: None if name == "mcp_server_time" else find(name, package)
+from hearth.cli.main import main
+raise SystemExit(main(["demo", "--agents", "2", *sys.argv[1:]]))
+"""
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_without_a_server_of_realistic_weight_it_says_so_and_compares_nothing(
+    home: Home, words: tuple[str, ...]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_OTHER_SERVERS, *words],
+        env=home.environment,
+        capture_output=True,
+        text=True,
+        timeout=DEMO_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    if words:
+        shown = json.loads(done.stdout)
+        assert (shown["servers"], shown["apart"], shown["apartBytes"]) == (["demo"], None, None)
+        assert shown["kill"]["answered"] == 2
+    else:
+        assert "no MCP server of realistic weight" in " ".join(done.stdout.split())
+        assert "each its own" not in done.stdout
+        assert done.stdout.rstrip().endswith("hearth setup --dry-run")
 
 
 def scratch_folder(demo: "subprocess.Popen[bytes]") -> str:

@@ -117,6 +117,13 @@ def test_the_installed_wheel_answers_installs_its_units_and_bridges(installed: H
         home.run("hearth", "stop", "--yes")
 
 
+def test_the_demo_of_an_installed_wheel_does_not_compare_servers_that_weigh_nothing(installed: Home) -> None:
+    said = installed.run("hearth", "demo", "--agents", "2")
+    assert "no MCP server of realistic weight here to compare with" in " ".join(said.split())
+    assert "each its own" not in said
+    assert said.rstrip().endswith("hearth setup --dry-run")
+
+
 def test_hearth_install_leaves_byte_code_for_the_bridge_whoever_put_the_package_there(installed: Home) -> None:
     home = installed
     package = Path(home.run(connected(home)[0], "-I", "-c", "import hearth; print(hearth.__path__[0])").strip())

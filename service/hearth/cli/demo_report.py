@@ -12,53 +12,54 @@ MEGABYTE = 1_000_000
 LABEL_CELLS = 47
 
 
-def report_lines(report: Report, unicode: bool) -> list[str]:
-    """Everything that the demo shows."""
-    return [*figures(report, unicode), *proofs(report, unicode), "", *conclusion(report)]
+def report_lines(report: Report, unicode: bool, program: str) -> list[str]:
+    """Return everything that the demo shows, with the next command to type at its end."""
+    compared = figures(report, report.apart, unicode) if report.apart else []
+    return [*compared, *proofs(report, unicode), "", *conclusion(report), "", *next_step(program)]
 
 
-def figures(report: Report, unicode: bool) -> list[str]:
-    """The two ways side by side."""
+def figures(report: Report, apart: Side, unicode: bool) -> list[str]:
+    """Return the two ways side by side."""
     servers = " and ".join(report.servers)
     title = f"{report.agents} agents that use {servers}".ljust(LABEL_CELLS)
     groups = [
         [[title, "each its own", "with Hearth"]],
-        [["processes of MCP servers", *_both(report, lambda side: str(len(side.server_pids)))]],
-        _memory_rows(report),
-        _time_rows(report),
+        [["processes of MCP servers", *_both(report, apart, lambda side: str(len(side.server_pids)))]],
+        _memory_rows(report, apart),
+        _time_rows(report, apart),
     ]
     return box(groups, unicode)
 
 
-def _both(report: Report, show: Callable[[Side], str]) -> list[str]:
-    return [show(report.apart), show(report.hearth)]
+def _both(report: Report, apart: Side, show: Callable[[Side], str]) -> list[str]:
+    return [show(apart), show(report.hearth)]
 
 
-def _memory_rows(report: Report) -> list[list[str]]:
+def _memory_rows(report: Report, apart: Side) -> list[list[str]]:
     return [
         [
             f"memory of everything ({report.measure})",
-            *_both(report, lambda side: megabytes(side.total_bytes)),
+            *_both(report, apart, lambda side: megabytes(side.total_bytes)),
         ],
-        ["  MCP servers", *_both(report, lambda side: megabytes(side.servers_bytes))],
-        ["  daemon", *_both(report, lambda side: megabytes(side.daemon_bytes))],
-        [f"  {report.agents} bridges", *_both(report, lambda side: megabytes(side.bridges_bytes))],
+        ["  MCP servers", *_both(report, apart, lambda side: megabytes(side.servers_bytes))],
+        ["  daemon", *_both(report, apart, lambda side: megabytes(side.daemon_bytes))],
+        [f"  {report.agents} bridges", *_both(report, apart, lambda side: megabytes(side.bridges_bytes))],
     ]
 
 
-def _time_rows(report: Report) -> list[list[str]]:
+def _time_rows(report: Report, apart: Side) -> list[list[str]]:
     count = report.agents
     return [
         [
             f"first answer, {count} agents at once, none running",
-            *_both(report, lambda side: _ms(side.together.first_answer)),
+            *_both(report, apart, lambda side: _ms(side.together.first_answer)),
         ],
         [
             f"tools listed, {count} agents at once, none running",
-            *_both(report, lambda side: _ms(side.together.tools_listed)),
+            *_both(report, apart, lambda side: _ms(side.together.tools_listed)),
         ],
-        ["first answer, one more agent", *_both(report, lambda side: _ms(side.one_more.first_answer))],
-        ["tools listed, one more agent", *_both(report, lambda side: _ms(side.one_more.tools_listed))],
+        ["first answer, one more agent", *_both(report, apart, lambda side: _ms(side.one_more.first_answer))],
+        ["tools listed, one more agent", *_both(report, apart, lambda side: _ms(side.one_more.tools_listed))],
     ]
 
 
@@ -86,14 +87,30 @@ def proofs(report: Report, unicode: bool) -> list[str]:
 
 
 def conclusion(report: Report) -> list[str]:
-    """What the figures mean for somebody with other servers than these."""
+    """Return what the figures mean for servers other than these."""
     fixed = report.hearth.daemon_bytes + report.hearth.bridges_bytes
-    return textwrap.wrap(
+    meaning = (
         f"Daemon and bridges take {megabytes(fixed)}, whatever the servers are: for {report.agents} agents"
         " that is less than servers of their own as soon as one agent's servers weigh"
-        f" {megabytes(report.break_even_bytes)}.",
-        80,
+        f" {megabytes(report.break_even_bytes)}."
     )
+    if report.apart:
+        return textwrap.wrap(meaning, 80)
+    missing = (
+        "There is no MCP server of realistic weight here to compare with: the demo's own takes"
+        f" {megabytes(report.hearth.servers_bytes)}. Install mcp-server-time beside Hearth (the extra `demo` of the"
+        " package mcp-hearth) to see memory and times with and without Hearth."
+    )
+    return [*textwrap.wrap(missing, 80), "", *textwrap.wrap(meaning, 80)]
+
+
+def next_step(program: str) -> list[str]:
+    """Return what to type next."""
+    return [
+        "Next: see what it would do for your own MCP clients. Nothing is changed by it.",
+        "",
+        f"  {program} setup --dry-run",
+    ]
 
 
 def is_good(report: Report) -> bool:

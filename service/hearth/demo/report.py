@@ -59,7 +59,8 @@ class Report:
     eras: list[str]
     servers: list[str]
     measure: str
-    apart: Side
+    # None where there is no server of realistic weight to compare with.
+    apart: Side | None
     hearth: Side
     daemon_pid: int
     daemon_ids: list[str]
@@ -78,11 +79,11 @@ class Report:
     def as_document(self) -> dict[str, Any]:
         """What `hearth demo --json` prints."""
         derived = {
-            "apartBytes": self.apart.total_bytes,
+            "apartBytes": self.apart.total_bytes if self.apart else None,
             "hearthBytes": self.hearth.total_bytes,
             "breakEvenBytes": round(self.break_even_bytes),
             "firstAnswerSeconds": {
-                "apart": median(self.apart.one_more.first_answer),
+                "apart": median(self.apart.one_more.first_answer) if self.apart else None,
                 "cold": median(self.hearth.together.first_answer),
                 "warm": median(self.hearth.one_more.first_answer),
             },

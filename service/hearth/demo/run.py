@@ -13,8 +13,10 @@ def run(commands: Commands, agents: int, tell: Callable[[str], None]) -> Report:
     with scratch_home() as scratch:
         stage = Stage(scratch, commands, agents)
         names = " and ".join(stage.servers)
-        tell(f"without Hearth: {agents} agents, each with {names} of its own")
-        apart = stage.servers_apart()
+        apart = None
+        if stage.can_compare:
+            tell(f"without Hearth: {agents} agents, each with {names} of its own")
+            apart = stage.servers_apart()
         tell(f"with Hearth: {agents} agents started at once, no daemon running")
         shared, status = stage.servers_shared()
         greeted_by = stage.daemon_ids()

@@ -40,7 +40,7 @@ class Commands(NamedTuple):
 
 
 def known_servers() -> dict[str, list[str]]:
-    """The demo server, and one from PyPI where it is installed: real ones are larger."""
+    """Return the demo server, and one from PyPI where it is installed (the extra `demo`): servers in use are larger."""
     servers = {"demo": [sys.executable, "-I", "-m", "hearth.demo.server"]}
     if importlib.util.find_spec("mcp_server_time"):
         servers["time"] = [sys.executable, "-I", "-m", "mcp_server_time", "--local-timezone", "UTC"]
@@ -71,6 +71,11 @@ class Stage:
         self.eras = ["legacy" if number % 2 else "modern" for number in range(1, agents + 1)]
         self._clients: list[Client] = []
         scratch.write_config(config_text(self.servers))
+
+    @property
+    def can_compare(self) -> bool:
+        """Whether there is a server of realistic weight: the demo's own weighs next to nothing."""
+        return len(self.servers) > 1
 
     def servers_apart(self) -> Side:
         """Give every agent servers of its own, as clients do without Hearth."""

@@ -39,15 +39,15 @@ def report(**changes: Any) -> Report:
 def test_the_tables_fit_on_eighty_columns(unicode: bool) -> None:
     big = report(agents=20, counts=list(range(1, 21)), eras=["legacy"] * 10 + ["modern"] * 10)
     for shown in (report(), big):
-        assert all(width_of(line) <= 80 for line in report_lines(shown, unicode))
+        assert all(width_of(line) <= 80 for line in report_lines(shown, unicode, "hearth"))
 
 
 def test_box_drawing_is_left_out_where_it_cannot_be_shown() -> None:
-    assert "\n".join(report_lines(report(), False)).isascii()
+    assert "\n".join(report_lines(report(), False, "hearth")).isascii()
 
 
 def test_every_figure_of_the_run_is_shown() -> None:
-    shown = "\n".join(report_lines(report(), True))
+    shown = "\n".join(report_lines(report(), True, "hearth"))
     for figure in ("20.0 MB", "60.0 MB", "11 ms", "pid 100", "pid 101", "2 of 2", "1 2", "1.1 s", "40.0 MB"):
         assert figure in shown
 
@@ -76,3 +76,18 @@ def test_the_document_has_the_figures_under_camel_case_names() -> None:
     assert document["kill"]["pidAfter"] == 101
     assert document["hearthBytes"] == 60_000_000
     assert document["breakEvenBytes"] == 40_000_000
+
+
+def test_without_a_server_of_realistic_weight_nothing_is_compared() -> None:
+    shown = report_lines(report(apart=None), True, "hearth")
+    text = "\n".join(shown)
+    assert "each its own" not in text
+    assert "no MCP server of realistic weight here to compare with" in " ".join(text.split())
+    assert "one daemon" in text
+    assert all(width_of(line) <= 80 for line in shown)
+    assert is_good(report(apart=None))
+    assert report(apart=None).as_document()["apartBytes"] is None
+
+
+def test_the_next_command_stands_at_the_end() -> None:
+    assert report_lines(report(), True, ".venv/bin/hearth")[-1] == "  .venv/bin/hearth setup --dry-run"
