@@ -101,6 +101,7 @@ def test_disconnect_below_a_folder_leaves_entries_of_other_installations(
     connected = bytes_of(files)
     assert home.json("disconnect", "--all", "--below", str(tmp_path), "--json")["clients"] == []
     assert bytes_of(files) == connected
-    folder = str(Path(sys.executable).parent.parent)
+    # The folder of the launcher that entries name.
+    folder = str(Path(home.home, ".local", "state"))
     assert len(home.json("disconnect", "--all", "--below", folder, "--json")["clients"]) == 2
     assert bytes_of(files) == files
