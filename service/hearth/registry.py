@@ -6,6 +6,9 @@ process is gone, which a reused pid does not hide. Knows nothing of sockets: whe
 caller to try.
 """
 
+import os
+
+from hearth.errors import StartError
 from hearth.host import private_files, processes
 from hearth.host.folders import make_private, refusal, remove_file
 from hearth.host.locks import Lock
@@ -75,7 +78,9 @@ def write(places: Places, entry: Entry) -> None:
     """Put the entry in place: a reader sees the old one or the new one, never half of it. May StartError."""
     import json
 
-    prepare(places)
+    if not os.path.isdir(places.folder):
+        # Only then: a reload must not change the mode of folders that were opened to a group.
+        prepare(places)
     values = {name: getattr(entry, name) for name in Entry.fields}
     document = {_JSON_NAMES[name]: value for name, value in values.items() if value or name not in _OPTIONAL}
     try:
@@ -87,6 +92,22 @@ def write(places: Places, entry: Entry) -> None:
 def remove(places: Places) -> None:
     """Forget the entry; only the holder of the daemon lock may."""
     remove_file(places.registry)
+
+
+def sweep(places: Places) -> None:
+    """Remove an entry whose daemon is gone, under the daemon lock; leave it where that cannot be had."""
+    lock = Lock(places.daemon_lock)
+    try:
+        if not lock.acquire(blocking=False):
+            return
+        entry = read(places)
+        if entry is not None and not is_alive(entry):
+            remove(places)
+    except StartError:
+        # A folder that cannot be written to; who starts a daemon is told.
+        pass
+    finally:
+        lock.release()
 
 
 def is_alive(entry: Entry) -> bool:
@@ -106,4 +127,4 @@ def _parse(found: object) -> Entry | None:
     return entry if 0 < entry.pid <= _LARGEST_PID else None
 
 
-__all__ = ["Entry", "Lock", "is_alive", "prepare", "read", "remove", "write"]
+__all__ = ["Entry", "Lock", "is_alive", "prepare", "read", "remove", "sweep", "write"]

@@ -30,6 +30,8 @@ def find(places: Places) -> Lit | None:
     entry = registry.read(places)
     if entry and registry.is_alive(entry):
         return Lit(endpoint_of(entry, places), entry.pid, entry.start_time, entry.token)
+    if entry:
+        registry.sweep(places)
     service = holder.look(places, "service")
     if service and service.active in {"active", "activating", "reloading"} and service.pid:
         start_time = processes.start_time(service.pid)

@@ -50,6 +50,7 @@ SETTINGS: dict[str, Kind] = {
     "http_hosts": values.host_names(),
     "http_origins": values.origins(),
     "listen": values.endpoint(),
+    "socket_mode": values.choice("0600", "0660"),
     "allowed_uids": values.ids(),
     "allowed_gids": values.ids(),
     "mode": values.choice("full", "search", "auto"),

@@ -18,6 +18,7 @@ Transport = Literal["auto", "http", "sse"]
 Isolation = Literal["auto", "shared", "workspace", "session"]
 Start = Literal["lazy", "eager"]
 Mode = Literal["full", "search", "auto"]
+SocketMode = Literal["0600", "0660"]
 Approval = Literal["always", "never"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -122,6 +123,7 @@ class Config(Record):
     http_hosts: tuple[str, ...] = ()
     http_origins: tuple[str, ...] = ()
     listen: str = ""
+    socket_mode: SocketMode = "0600"
     allowed_uids: tuple[int, ...] = ()
     allowed_gids: tuple[int, ...] = ()
     mode: Mode = "full"

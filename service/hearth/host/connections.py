@@ -12,17 +12,19 @@ if TYPE_CHECKING:
     import asyncio
 
 if sys.platform == "win32":
-    from hearth.host.pipes import Connection, attach, dismiss, peer_of, reader_left, refusal, write_now
+    from hearth.host.pipes import Connection, attach, dismiss, groups_of, peer_of, reader_left, refusal, write_now
 else:
-    from hearth.host.peers import has_left, own_uid, peer_of
+    from hearth.host.peers import groups_of, has_left, own_uid, peer_of
 
     Connection = socket.socket
 
-    def refusal(peer: Peer | None, uids: Collection[int], gids: Collection[int]) -> str | None:
+    def refusal(
+        peer: Peer | None, uids: Collection[int], gids: Collection[int], groups: Collection[int] = ()
+    ) -> str | None:
         """Why that client may not come in; None for this user, and for whom the config lets in."""
         if peer is None:
             return "the kernel does not say who it is"
-        if peer.uid != own_uid() and peer.uid not in uids and peer.gid not in gids:
+        if peer.uid != own_uid() and peer.uid not in uids and not {peer.gid, *groups} & set(gids):
             return f"uid {peer.uid} may not use the daemon of uid {own_uid()} (allowed_uids)"
         return None
 
@@ -51,4 +53,4 @@ else:
         return has_left(transport.get_extra_info("socket").fileno())
 
 
-__all__ = ["Connection", "Peer", "attach", "dismiss", "peer_of", "reader_left", "refusal", "write_now"]
+__all__ = ["Connection", "Peer", "attach", "dismiss", "groups_of", "peer_of", "reader_left", "refusal", "write_now"]

@@ -10,12 +10,14 @@ would leave a unit that says it listens and a socket that nobody can reach.
 import errno
 import os
 import socket
+import stat
 import sys
 
 from hearth.errors import AlreadyRunning, NoUnixSocket, Refused, StartError
 from hearth.faults import SEAMS
 from hearth.host import launchd, systemd
 from hearth.host.acceptor import Acceptor
+from hearth.host.access import OWNER_ONLY, Access
 from hearth.host.folders import refusal
 from hearth.host.ports import PORT_NAME
 from hearth.paths import fitting_socket_path
@@ -173,7 +175,7 @@ def _named(name: str, sock: socket.socket, path: str) -> Listener:
     return Listener(sock, path, (int(device), int(inode)))
 
 
-def listen(where: str, default: str) -> Listener:
+def listen(where: str, default: str, access: Access = OWNER_ONLY) -> Listener:
     """Listen at `unix:PATH`, at `tcp:HOST:PORT`, or, if nothing is said, at the default socket. Raises StartError.
 
     Where a Unix socket cannot be made, a free port of this machine takes its place.
@@ -181,7 +183,7 @@ def listen(where: str, default: str) -> Listener:
     if where.startswith(TCP):
         return _bind_tcp(where)
     try:
-        return bind(_made_place(where.removeprefix("unix:")) if where else default)
+        return bind(_made_place(where.removeprefix("unix:")) if where else default, access)
     except NoUnixSocket as exc:
         found = _bind_tcp(_ANY_PORT)
         import logging
@@ -213,20 +215,22 @@ def _bind_tcp(where: str) -> TcpListener:
     return TcpListener(sock)
 
 
-def bind(path: str) -> Listener:
+def bind(path: str, access: Access = OWNER_ONLY) -> Listener:
     """Bind to a temporary name, listen, rename: whoever sees the file can connect to it. Raises StartError.
 
     Call it with the daemon lock held; then a file that is there is stale, or not a daemon's.
     """
+    _refuse_other_kinds(path)
     _refuse_occupied(path)
     sock = _unix_socket()
     # No longer than the path itself, which may have all the bytes that the kernel allows.
     temporary = path[:-1] + "~"
-    mask = os.umask(0o177)
+    mask = os.umask(0o777 & ~access.mode)
     try:
         _unlink_if_there(temporary)
         sock.bind(temporary)
         sock.listen(BACKLOG)
+        _open_to_group(path, temporary, access)
         os.rename(temporary, path)
     except OSError as exc:
         sock.close()
@@ -246,17 +250,48 @@ def _unix_socket() -> socket.socket:
         raise NoUnixSocket(f"the system refuses Unix sockets ({exc.strerror})") from exc
 
 
+def _open_to_group(path: str, socket_file: str, access: Access) -> None:
+    """Give socket and folder to a group that may connect, if there is one; its members may enter the folder."""
+    if not access.mode & stat.S_IRWXG:
+        return
+    folder = os.path.dirname(path)
+    found = os.stat(folder)
+    is_ours = found.st_uid == os.getuid()
+    for gid in access.gids:
+        try:
+            os.chown(socket_file, -1, gid)
+            if is_ours:
+                os.chown(folder, -1, gid)
+            break
+        except PermissionError:
+            # This user is not in that group; the next may do.
+            continue
+    if is_ours:
+        os.chmod(folder, stat.S_IMODE(found.st_mode) | stat.S_IXGRP)
+
+
 def _unlink_if_there(path: str) -> None:
+    """Remove a socket of a start that was broken off; any other file is left, and binding fails."""
     try:
-        os.unlink(path)
+        if stat.S_ISSOCK(os.lstat(path).st_mode):
+            os.unlink(path)
     except OSError:
         pass
 
 
 def _advice(path: str) -> str:
-    if os.path.isdir(path):
-        return "a directory is in its place, remove it"
     return f"make {os.path.dirname(path)} writable for you"
+
+
+def _refuse_other_kinds(path: str) -> None:
+    """Never replace a file or folder: a rename would."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return
+    if not stat.S_ISSOCK(mode) and not stat.S_ISLNK(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a file"
+        raise StartError(f"{path} should be a socket and is {kind}; move it away.")
 
 
 def _refuse_occupied(path: str) -> None:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 # struct ucred of unix(7): users and groups are unsigned, and directory services number beyond 2^31.
 _UCRED = struct.Struct("iII")
 
+# <asm-generic/socket.h>; Python has no name for it. It takes at most this much, which is 256 groups.
+_SO_PEERGROUPS, _GROUPS_BYTES = 59, 1024
 # macOS, <sys/un.h> and <sys/ucred.h>: struct xucred is the layout's version, the user, the number of groups, 16 groups.
 _SOL_LOCAL, _LOCAL_PEERCRED, _LOCAL_PEERPID = 0, 1, 2
 _XUCRED = struct.Struct("IIh16I")
@@ -48,6 +50,27 @@ def peer_of(connection: socket.socket) -> Peer | None:
     except OSError:
         pass
     return None
+
+
+def groups_of(connection: socket.socket) -> tuple[int, ...]:
+    """Return the supplementary groups of the peer, as the kernel took them when it connected; none where unknown."""
+    try:
+        if sys.platform == "linux":
+            raw = connection.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, _GROUPS_BYTES)
+            return struct.unpack(f"{len(raw) // 4}I", raw)
+        if sys.platform == "darwin":
+            return read_groups(connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED.size))
+    except OSError:
+        pass
+    return ()
+
+
+def read_groups(raw: bytes) -> tuple[int, ...]:
+    """Return the groups in a struct xucred. Pure."""
+    if len(raw) < _XUCRED.size:
+        return ()
+    version, _, count, *groups = _XUCRED.unpack(raw[: _XUCRED.size])
+    return tuple(groups[:count]) if version == 0 else ()
 
 
 def has_left(descriptor: int) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 from hearth import sids
 from hearth.errors import AlreadyRunning, StartError
+from hearth.host.access import OWNER_ONLY, Access
 from hearth.host.peers import Peer
 
 log = logging.getLogger(__name__)
@@ -191,8 +192,8 @@ if sys.platform == "win32":
         """Nothing hands a listening pipe over."""
         return None
 
-    def listen(where: str, default: str) -> Listener:
-        """Make the pipe. Raises StartError, also for a setting `listen`, which is for other systems."""
+    def listen(where: str, default: str, access: Access = OWNER_ONLY) -> Listener:
+        """Make the pipe, for its owner alone. Raises StartError, also for `listen`, which is for other systems."""
         if where:
             raise StartError(f"listen = {where!r} is not for Windows: the daemon has a named pipe there; take it out")
         return bind(default)
@@ -217,7 +218,13 @@ if sys.platform == "win32":
         sid = sids.of_client(connection.fileno()) or (sids.of_process(pid.value) if known else sids.NOBODY)
         return Peer(pid.value if known else None, -1, -1, sid)
 
-    def refusal(peer: Peer | None, uids: Collection[int], gids: Collection[int]) -> str | None:
+    def groups_of(connection: PipeHandle) -> tuple[int, ...]:
+        """Return nothing: groups have no numbers here."""
+        return ()
+
+    def refusal(
+        peer: Peer | None, uids: Collection[int], gids: Collection[int], groups: Collection[int] = ()
+    ) -> str | None:
         """Why that client may not come in; None for this user. There are no numbers by which others could be let in."""
         return stranger(peer, sids.own())
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hearth.errors import AlreadyRunning, HearthError, Refused, StartError
 from hearth.host import background, core_dumps, systemd
+from hearth.host.access import OWNER_ONLY, Access
 from hearth.host.listening import Listener, inherit, listen
 from hearth.host.stdio import say
 from hearth.paths import DEFAULT_PROFILE, Places, socket_path
@@ -204,9 +205,9 @@ class Start:
         """Who holds the socket: systemd, launchd, or the daemon itself."""
         return "stdio" if self.streams else self._listener.holder if self._listener else "self"
 
-    def listen(self, where: str = "") -> Listener:
+    def listen(self, where: str = "", access: Access = OWNER_ONLY) -> Listener:
         """Return the listener that was handed over, or a new one at `where`, as `listen` says. Raises StartError."""
-        return self._listener or listen(where, self.places.socket)
+        return self._listener or listen(where, self.places.socket, access)
 
     def report(self, line: str) -> None:
         """Tell the bridge that waits on the ready pipe, once."""

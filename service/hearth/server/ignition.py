@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from hearth.host.access import Access
 from hearth.host.line_files import FILES
 from hearth.server import last_config, logs
 from hearth.server.claim import Claim
@@ -43,7 +44,8 @@ def _serve(start: Start, claim: Claim | None) -> int:
         FILES.keep_in(start.places.server_log)
         # First what may be refused: a socket that was made would have to be taken away again.
         ports = start.ports()
-        listener = start.listen(settings.listen) if claim else None
+        access = Access(int(settings.socket_mode, 8), settings.allowed_gids)
+        listener = start.listen(settings.listen, access) if claim else None
         daemon = Daemon(start, settings, claim, listener, ports)
         _loop_run()(daemon.serve())
     finally:

@@ -225,7 +225,8 @@ class Reception:
         # Over TCP the kernel does not tell who it is; who shows the token is this user.
         peer = Peer(None, own_uid(), -1) if token else connections.peer_of(connection)
         config = self._steward.config
-        refusal = connections.refusal(peer, config.allowed_uids, config.allowed_gids)
+        groups = connections.groups_of(connection) if config.allowed_gids and not token else ()
+        refusal = connections.refusal(peer, config.allowed_uids, config.allowed_gids, groups)
         if peer is None or refusal:
             log.warning("a connection is refused: %s", refusal)
             TALLY.connections_refused += 1

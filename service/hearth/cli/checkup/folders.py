@@ -31,6 +31,8 @@ class Folder(NamedTuple):
     is_folder: bool
     writable: bool
     error: str = ""
+    # Bits of the mode that others have by `socket_mode`.
+    allowed: int = 0
 
 
 class Room(NamedTuple):
@@ -55,6 +57,9 @@ class Facts(NamedTuple):
 def look(patient: Patient) -> Facts:
     """Every folder that must be private, the one of the state, and the file systems of both."""
     private = [] if patient.is_locked_out() else [look_at(path) for path in patient.places.private_folders()]
+    if patient.examined().config.socket_mode == "0660":
+        entered = os.path.dirname(patient.places.socket)
+        private = [each._replace(allowed=stat.S_IXGRP) if each.path == entered else each for each in private]
     state = look_at(state_dir())
     places = [*(folder.above for folder in private[:1]), state.above]
     rooms = [room for place in places if (room := _room(place))]
@@ -145,7 +150,7 @@ def unfitness(folder: Folder, me: int) -> Finding | None:
     if folder.found.st_uid != me:
         fix = "Have it removed, or point XDG_RUNTIME_DIR to a folder of yours."
         return _broken(folder, f"{path} belongs to user {folder.found.st_uid}, not to you", fix)
-    if stat.S_IMODE(mode) & 0o077:
+    if stat.S_IMODE(mode) & 0o077 & ~folder.allowed:
         message = f"{path} is open to others (mode {stat.S_IMODE(mode):04o})"
         return Finding("folders.open", "broken", message, f"chmod 700 {path}", path, Mend("close", path))
     if not folder.writable:

@@ -71,7 +71,11 @@ class Patient:
     def living(self) -> registry.Entry | None:
         """The registry's entry, if its daemon lives."""
         found = self.entry()
-        return found if found and registry.is_alive(found) else None
+        if found and registry.is_alive(found):
+            return found
+        if found:
+            registry.sweep(self.places)
+        return None
 
     def word(self) -> Word:
         """What the daemon says of itself; nothing where none lives, or where its socket is gone."""

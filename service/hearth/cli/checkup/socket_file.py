@@ -37,6 +37,8 @@ class Facts(NamedTuple):
     me: int
     # On Windows: whether there is a pipe of that name, which is no file. None elsewhere.
     pipe: bool | None = None
+    # Bits of the mode that are there by `socket_mode`.
+    allowed: int = 0
 
 
 def look(patient: Patient) -> Facts:
@@ -61,6 +63,7 @@ def look(patient: Patient) -> Facts:
         systemctl=seen.systemctl,
         me=me(),
         pipe=pipe,
+        allowed=int(patient.examined().config.socket_mode, 8),
     )
 
 
@@ -110,7 +113,7 @@ def _file(facts: Facts) -> Finding:
     # The kernel knows a daemon's own socket by the name under which it was bound, before it was moved into place.
     if not facts.pid and facts.listened_to is False:
         return _dead(facts)
-    if stat.S_IMODE(mode) & 0o077:
+    if stat.S_IMODE(mode) & 0o077 & ~facts.allowed:
         message = f"{path} is open to others (mode {stat.S_IMODE(mode):04o})"
         return Finding("socket.open", "broken", message, f"chmod 600 {path}", mend=Mend("close", path))
     return Finding(_FILE, "ok", path)
