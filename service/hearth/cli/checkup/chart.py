@@ -21,7 +21,7 @@ DEEDS: dict[Deed, str] = {
     "compile": "writes the byte code",
     "install": "`hearth install`, on units that are Hearth's own",
     "reload": "`systemctl --user daemon-reload`",
-    "repoint": "writes the bridge of this installation in its place",
+    "repoint": "writes the launcher again, or the bridge of this installation in the entry's place",
     "start": "`daemon-reload`, `reset-failed`, and starts the socket unit",
     "renew": "`hearth restart`",
 }
@@ -117,7 +117,11 @@ CHECKS: dict[str, Check] = {
     "clients.bridges": Check("how many entries of each client lead to Hearth"),
     "clients.broken": Check("a client's file cannot be read"),
     "clients.record": Check("what is kept of a client's connection cannot be read"),
-    "clients.bridge": Check("an entry starts a bridge whose interpreter or file is gone", "repoint"),
+    "clients.bridge": Check(
+        "an entry starts a bridge whose launcher, interpreter or file is gone,"
+        " or a launcher whose interpreter or package is",
+        "repoint",
+    ),
     "clients.server": Check("an entry leads to a server that Hearth does not have"),
     "clients.own": Check("an entry runs a server of its own that Hearth has, too"),
     "clients.twice": Check("two entries of a file lead to the same server"),
