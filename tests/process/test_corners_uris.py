@@ -278,3 +278,26 @@ def test_a_server_whose_own_uri_looks_prefixed_is_not_taken_for_another(stage: S
     assert listed[1] != "hearth:first:same:thing"
     read(second, client, listed[1], "hearth:first:same:thing")
     read(first, client, "hearth:first:same:thing", "same:thing")
+
+
+# --- pages of apps
+
+
+@ERAS
+@UPSTREAMS
+def test_of_two_servers_with_the_same_page_each_tool_s_page_is_read_from_its_own(
+    stage: Stage, revision: str, upstream: str
+) -> None:
+    own = "ui://app/main.html"
+    tool = {"name": "act", "inputSchema": {"type": "object"}, "_meta": {"ui": {"resourceUri": own}}}
+    actors = two(stage, upstream, tools=[tool], resources=[{"uri": own, "name": "page"}])
+    client = stage.guest(revision)
+    listed = client.everything("tools/list", "tools")
+    pages = [item["_meta"]["ui"]["resourceUri"] for item in listed]
+    assert pages == uris(client) == [own, "ui://second/hearth/app/main.html"]
+    for actor, page in zip(actors, pages, strict=True):
+        assert read(actor, client, page, own)["uri"] == page
+        errand = Errand(client, actor.name)
+        puppet, call = actor.next("tools/call")
+        puppet.answer(call, content=[], _meta={"ui": {"resourceUri": own}})
+        assert errand.outcome().result["_meta"]["ui"]["resourceUri"] == page

@@ -12,7 +12,7 @@ from hearth.hub.calls import Call
 from hearth.hub.forwarding import Forwarding
 from hearth.hub.listing import Listing
 from hearth.hub.sessions import AUTO, SEARCH, Session
-from hearth.hub.views import Catalogue, Offer, View, definition
+from hearth.hub.views import Catalogue, Offer, View
 from hearth.mcp import answers, search_answers, search_tools
 from hearth.mcp.offering import TOOLS, Item
 from hearth.mcp.search_answers import Entry
@@ -138,7 +138,7 @@ class ToolSearch:
         offers = [(name, view.tools.get(name)) for name in names]
         unknown = [name for name, offer in offers if offer is None]
         nearest = {name: nearest_in(view, name) for name in unknown[:NEAREST_ASKED]}
-        entries = ((name, _described(offer, call) if offer else None) for name, offer in offers)
+        entries = ((name, _described(view, offer, call) if offer else None) for name, offer in offers)
         _say(call, search_answers.described_texts(entries, nearest), is_error=len(unknown) == len(names))
 
 
@@ -164,9 +164,9 @@ def searched(view: View) -> list[Tool]:
     return [Tool(name, offer.server.name, offer.item.name, offer.item.definition) for name, offer in view.tools.items()]
 
 
-def _described(offer: Offer, call: Call) -> Members:
+def _described(view: View, offer: Offer, call: Call) -> Members:
     caller = json.dumps(search_tools.caller_of(offer.item.definition))
-    return {**definition(offer, call.era, call.version), search_answers.CALL_WITH: caller}
+    return {**view.definition(offer, call.era, call.version), search_answers.CALL_WITH: caller}
 
 
 def _say(call: Call, texts: list[str], is_error: bool = False) -> None:

@@ -81,6 +81,8 @@ class View:
             TEMPLATES: self._addressed(TEMPLATES),
         }
         self.tools = self.offers[TOOLS]
+        # Pages of apps that tools name and no list has: whose each is. The first server that names one has it.
+        self._pages = self._named_pages() if len(offerings) > 1 else {}
         self.with_resources = [server for server, offered in offerings if offered.has(RESOURCES.capability)]
         # Results are looked at for URIs only where it matters whose they are.
         self.looks_at_links = len(self.with_resources) > 1 or not complete
@@ -105,11 +107,27 @@ class View:
                 found[uri] = _offer(server, item, uri)
         return found
 
+    def _named_pages(self) -> dict[str, Server]:
+        found: dict[str, Server] = {}
+        for server, offered in self.offerings:
+            for item in offered.lists[TOOLS].values():
+                for uri in uris.app_pages(item.definition.get("_meta")):
+                    found.setdefault(uri, server)
+        return found
+
+    def definition(self, offer: Offer, era: str, version: str) -> Members:
+        """What a client of that revision is told of something on a list, under the names that it has here."""
+        found = definition(offer, era, version)
+        if self._pages and offer.item.kind is TOOLS and "_meta" in found:
+            meta = uris.rewrite_app_page(found["_meta"], lambda uri: self.expose(offer.server, uri, {}))
+            return {**found, "_meta": meta}
+        return found
+
     def render(self, kind: Kind, era: str, version: str) -> bytes:
         """The JSON array of one list for clients of that revision."""
         key = (kind, era, version)
         if key not in self._rendered:
-            items = (json.join(definition(offer, era, version)) for offer in self.offers[kind].values())
+            items = (json.join(self.definition(offer, era, version)) for offer in self.offers[kind].values())
             self._rendered[key] = b"[%b]" % b",".join(items)
         return self._rendered[key]
 
@@ -127,13 +145,17 @@ class View:
         offer = self.offers[RESOURCES].get(uri)
         if offer:
             return offer.server, offer.item.name
-        found = self._by_prefix(uri) or self._by_template(uri) or self._by_link(uri, links)
+        found = self._by_prefix(uri) or self._by_tool(uri) or self._by_template(uri) or self._by_link(uri, links)
         return found or (self._by_being_alone(uri) if settled else None)
 
     def _by_prefix(self, uri: str) -> tuple[Server, str] | None:
         parts = uris.unprefixed(uri)
         server = self._server(parts[0]) if parts else None
         return (server, parts[1]) if server and parts else None
+
+    def _by_tool(self, uri: str) -> tuple[Server, str] | None:
+        server = self._pages.get(uri)
+        return (server, uri) if server else None
 
     def _by_template(self, uri: str) -> tuple[Server, str] | None:
         for offer in self.offers[TEMPLATES].values():

@@ -3,6 +3,9 @@
 A URI is kept as its server writes it. Only where two servers have the same, one of them is shown as
 `hearth:SERVER:ORIGINAL`. In that form nothing follows the scheme that a client would normalise (no authority, no
 path from a root), and the server's name cannot stand in the scheme, which has no case and no percent-encoding.
+
+The pages of MCP Apps keep their scheme, by which hosts know them: `ui://SERVER/hearth/REST`. Tools and results name
+such a page in `_meta.ui.resourceUri`, or in the older `_meta["ui/resourceUri"]`.
 """
 
 import functools
@@ -19,6 +22,10 @@ from hearth.wire.values import Members, RawBytes
 MATCH_LIMIT_CHARACTERS = 8192
 
 _PREFIXED = re.compile(r"hearth:([A-Za-z0-9._~%-]+):(.+)", re.IGNORECASE | re.DOTALL)
+_UI_SCHEME = "ui://"
+_UI_PREFIXED = re.compile(r"ui://([A-Za-z0-9._~%-]+)/hearth/(.+)", re.IGNORECASE | re.DOTALL)
+_UI_MEMBER = "resourceUri"
+_UI_FLAT_MEMBER = "ui/resourceUri"
 _PART = re.compile(r"([^{}]+)|\{([+#./;?&]?)([^{}]+)\}")
 _RESULT_ARRAYS = ("content", "contents", "messages")
 
@@ -157,7 +164,15 @@ def prefixed(server: str, uri: str) -> str:
     # Needed where servers collide, which is seldom, and 3 ms to import.
     from urllib.parse import quote
 
-    return f"hearth:{quote(server, safe='', errors='surrogatepass')}:{uri}"
+    name = quote(server, safe="", errors="surrogatepass")
+    if is_app_page(uri):
+        return f"{_UI_SCHEME}{name}/hearth/{uri[len(_UI_SCHEME) :]}"
+    return f"hearth:{name}:{uri}"
+
+
+def is_app_page(uri: str) -> bool:
+    """Whether it is the URI of a page of an MCP App."""
+    return uri[: len(_UI_SCHEME)].lower() == _UI_SCHEME
 
 
 def unprefixed(uri: str) -> tuple[str, str] | None:
@@ -165,13 +180,14 @@ def unprefixed(uri: str) -> tuple[str, str] | None:
 
     A server's own URI for which this is not None has to be prefixed as well, or it would be taken for another's.
     """
-    found = _PREFIXED.fullmatch(uri)
+    is_page = is_app_page(uri)
+    found = (_UI_PREFIXED if is_page else _PREFIXED).fullmatch(uri)
     if found is None:
         return None
     from urllib.parse import unquote
 
     try:
-        return unquote(found[1], errors="surrogatepass"), found[2]
+        return unquote(found[1], errors="surrogatepass"), _UI_SCHEME + found[2] if is_page else found[2]
     except UnicodeDecodeError:
         # No server's name reads so.
         return None
@@ -200,6 +216,8 @@ def rewrite_result(result: RawBytes, rename: Rename) -> RawBytes:
         return result
     fields: Members = {**values.members(result)}
     changed = {key: rewrite_links(fields[key], rename) for key in _RESULT_ARRAYS if key in fields}
+    if "_meta" in fields:
+        changed["_meta"] = rewrite_app_page(fields["_meta"], rename)
     if all(changed[key] is fields[key] for key in changed):
         return result
     return json.join({**fields, **changed})
@@ -217,6 +235,36 @@ def rewrite_links(content: RawBytes, rename: Rename) -> RawBytes:
     if all(after is before for after, before in zip(changed, items, strict=True)):
         return content
     return b"[%b]" % b",".join(map(bytes, changed))
+
+
+def app_pages(meta: RawBytes | None) -> list[str]:
+    """The pages that `_meta` of a tool or a result names, in either form."""
+    found: list[str] = []
+    if meta is not None:
+
+        def note(uri: str) -> str:
+            found.append(uri)
+            return uri
+
+        rewrite_app_page(meta, note)
+    return found
+
+
+def rewrite_app_page(meta: RawBytes, rename: Rename) -> RawBytes:
+    """`_meta` of a tool or a result with the page that it names renamed; itself if nothing changes."""
+    if b"esourceUri" not in bytes(meta):
+        return meta
+    fields: Members = {**values.members(meta)}
+    changed: Members = {}
+    if _UI_FLAT_MEMBER in fields:
+        changed[_UI_FLAT_MEMBER] = _renamed(fields[_UI_FLAT_MEMBER], rename)
+    ui: Members = {**values.members(fields.get("ui"))}
+    if _UI_MEMBER in ui:
+        after = _renamed(ui[_UI_MEMBER], rename)
+        changed["ui"] = fields["ui"] if after is ui[_UI_MEMBER] else json.join({**ui, _UI_MEMBER: after})
+    if all(changed[key] is fields[key] for key in changed):
+        return meta
+    return json.join({**fields, **changed})
 
 
 def _rewritten(raw: RawBytes, rename: Rename) -> RawBytes:
@@ -254,4 +302,4 @@ def _renamed(raw: RawBytes, rename: Rename) -> RawBytes:
 def _mentions_uris(raw: RawBytes) -> bool:
     # A quote inside of a text is escaped, so that JSON in a text does not count; a name may be written with escapes.
     data = bytes(raw)
-    return b'"uri"' in data or b"\\u00" in data
+    return b'"uri"' in data or b'esourceUri"' in data or b"\\u00" in data

@@ -338,3 +338,33 @@ def test_as_long_as_a_server_may_still_have_resources_results_are_looked_at_for_
     place.servers[1].offerings.known[capabilities.FULL] = offering("b", declared=b'{"tools":{}}')
     place.catalogue.changed()
     assert place.catalogue.view(member).looks_at_links is False
+
+
+# --- pages of apps
+
+
+def app_tool(name: str, uri: str) -> dict[str, object]:
+    return {"name": name, "inputSchema": {"type": "object"}, "_meta": {"ui": {"resourceUri": uri}}}
+
+
+@pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
+def test_a_page_that_tools_of_two_servers_name_is_two_and_each_is_found(era: str) -> None:
+    first, second = (offers(name, tools=[app_tool("t", "ui://app/main")]) for name in ("a", "b"))
+    found = view(first, second)
+    version = eras.NEWEST_MODERN if era == eras.MODERN else "2025-11-25"
+    pages = [shown["_meta"]["ui"]["resourceUri"] for shown in rendered(found, TOOLS, era, version)]
+    assert pages == ["ui://app/main", "ui://b/hearth/app/main"]
+    assert found.locate(pages[0], NO_LINKS, True) == (first[0], "ui://app/main")
+    assert found.locate(pages[1], NO_LINKS, True) == (second[0], "ui://app/main")
+
+
+def test_a_tool_names_its_page_as_the_list_of_resources_does() -> None:
+    page = {"uri": "ui://app/main", "name": "page"}
+    found = view(*(offers(name, tools=[app_tool("t", "ui://app/main")], resources=[page]) for name in ("a", "b")))
+    pages = [shown["_meta"]["ui"]["resourceUri"] for shown in rendered(found, TOOLS)]
+    assert pages == names(found, RESOURCES) == ["ui://app/main", "ui://b/hearth/app/main"]
+
+
+def test_of_one_server_alone_pages_stay_as_they_are() -> None:
+    found = view(offers("b", tools=[app_tool("t", "ui://app/main")]), alone=True)
+    assert rendered(found, TOOLS)[0]["_meta"] == {"ui": {"resourceUri": "ui://app/main"}}

@@ -105,9 +105,37 @@ def test_values_put_into_a_template_are_found_again(pairs: list[tuple[str, str]]
 
 
 @pytest.mark.parametrize("server", ["git", "My Server", "a:b", "ü/%41", "x{y}", "\ud800"])
-@pytest.mark.parametrize("uri", ["file:///a", "urn:x:y", "odd", "hearth:git:file:///a", "x:a\nb"])
+@pytest.mark.parametrize(
+    "uri", ["file:///a", "urn:x:y", "odd", "hearth:git:file:///a", "x:a\nb", "ui://a/b.html", "ui://git/hearth/a"]
+)
 def test_a_prefix_can_be_taken_off_again(server: str, uri: str) -> None:
     assert uris.unprefixed(uris.prefixed(server, uri)) == (server, uri)
+
+
+def test_a_prefixed_page_of_an_app_keeps_its_scheme() -> None:
+    assert uris.prefixed("My Server", "ui://app/view.html") == "ui://My%20Server/hearth/app/view.html"
+    assert uris.unprefixed("ui://My%20Server/hearth/app/view.html") == ("My Server", "ui://app/view.html")
+
+
+@pytest.mark.parametrize(
+    ("meta", "renamed"),
+    [
+        (b'{"ui":{"resourceUri":"ui://a","x":[1.0]},"y":1}', b'{"ui":{"resourceUri":"ui://a!","x":[1.0]},"y":1}'),
+        (b'{"ui/resourceUri":"ui://a"}', b'{"ui/resourceUri":"ui://a!"}'),
+        (
+            b'{"ui":{"resourceUri":"ui://a"},"ui/resourceUri":"ui://a"}',
+            b'{"ui":{"resourceUri":"ui://a!"},"ui/resourceUri":"ui://a!"}',
+        ),
+        (b'{"ui":{"visibility":[]}}', None),
+        (b'{"ui":3,"resourceUri":"ui://a"}', None),
+        (b'{"ui":{"resourceUri":7}}', None),
+    ],
+)
+def test_the_page_of_an_app_is_renamed_in_both_forms(meta: bytes, renamed: bytes | None) -> None:
+    found = uris.rewrite_app_page(meta, lambda uri: uri + "!")
+    assert found == (renamed or meta)
+    result = uris.rewrite_result(b'{"content":[],"_meta":%b}' % meta, lambda uri: uri + "!")
+    assert result == b'{"content":[],"_meta":%b}' % (renamed or meta)
 
 
 def test_a_prefixed_uri_is_a_uri_and_a_prefixed_template_a_template() -> None:
@@ -119,7 +147,19 @@ def test_clients_that_change_the_case_of_the_scheme_are_understood() -> None:
     assert uris.unprefixed("HEARTH:Git:File:///A") == ("Git", "File:///A")
 
 
-@pytest.mark.parametrize("uri", ["file:///a", "hearth:", "hearth:git", "hearth:git:", "hearth://git/a:b", "hearth::a"])
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "file:///a",
+        "hearth:",
+        "hearth:git",
+        "hearth:git:",
+        "hearth://git/a:b",
+        "hearth::a",
+        "ui://git/a",
+        "ui://git/hearth/",
+    ],
+)
 def test_other_uris_have_no_prefix(uri: str) -> None:
     assert uris.unprefixed(uri) is None
 
