@@ -73,6 +73,23 @@ def test_a_second_hello_is_refused_and_the_session_ends(scratch: Scratch) -> Non
     until(lambda: scratch.status()["sessions"] == [], "the session is gone")
 
 
+def test_only_the_hello_ack_names_the_session_of_the_connection(scratch: Scratch) -> None:
+    scratch.configure({"count": server("counting", scratch.home / "ledger")}, heartbeat_interval=0.1)
+    scratch.start()
+    client, other = scratch.frames(), scratch.frames()
+    client.initialize()
+    assert text_of(client.call("count__read", meta={"progressToken": 1}, key="k", delay=50, steps=2)) == "read k"
+    client.control("reload")
+    client.close()
+    assert other.receive_type("ownerChanged")[0]["sessionId"] == other.session["sessionId"]
+    other.send_frame({"type": "goodbye"})
+    with pytest.raises(Closed):
+        other.receive_frame()
+    seen = [header for each in (client, other) for header in each.headers if "sessionId" in header]
+    assert {header["type"] for header in seen} == {"helloAck", "ownerChanged"}
+    assert {"ack", "mcp", "reload"} <= {header["type"] for header in client.headers}
+
+
 def leave(client: Any) -> None:
     """Say that nothing more will come."""
     if isinstance(client, FramesClient):
