@@ -262,3 +262,16 @@ def test_a_named_profile_has_its_own_unit(scene: Stage) -> None:
     bridge = scene.bridge("--profile", "my-work", extra=extra)
     bridge.request(1)
     assert "mcp@my-work.socket has failed" in refused(bridge)
+
+
+def test_a_line_that_is_not_json_is_shown_on_standard_error_cut_and_masked(scene: Stage) -> None:
+    bridge = scene.bridge()
+    bridge.write(b"loaded with token=hunter2hunter2 and more " + b"x" * 1000 + b"\n")
+    answer = bridge.read()
+    assert (answer["error"]["code"], "id" in answer) == (-32700, False)
+    bridge.end_input()
+    bridge.wait()
+    said = bridge.stderr()
+    assert "a line of the client is not JSON, and was refused: loaded with token=***" in said
+    assert "hunter2" not in said
+    assert len(said) < 400

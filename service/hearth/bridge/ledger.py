@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 DEATHS_LIMIT = 20
 HEARTBEAT_SECONDS = 5.0
 
+# How the answer to a line that is not JSON begins: without an id, as none could be found.
+NOT_JSON = b'{"jsonrpc":"2.0","error":{"code":-32700'
 _ANSWER = b'{"type":"mcp","re":'
 _ANSWER_SIZE = len(_ANSWER)
 
@@ -40,6 +42,7 @@ class Ledger:
         "answered",
         "changed",
         "doubtful",
+        "garbled",
         "goodbye",
         "heartbeat_seconds",
         "kept",
@@ -65,6 +68,8 @@ class Ledger:
         self.doubtful: dict[int, int] = {}
         self.kept: dict[str, tuple[int, bytes]] = {}
         self.questions: dict[str, None] = {}
+        # Lines that the daemon could not read, for standard error.
+        self.garbled: list[bytes] = []
         self.session: tuple[str, str] | None = None
         self.heartbeat_seconds = HEARTBEAT_SECONDS
         self._forget_connection()
@@ -113,9 +118,12 @@ class Ledger:
             for header, payload in frames:
                 number = header[_ANSWER_SIZE:-1]
                 if number.isdigit() and header[:_ANSWER_SIZE] == _ANSWER:
-                    if table.pop(int(number), None) is not None:
+                    line = table.pop(int(number), None)
+                    if line is not None:
                         self.answered = True
                         lines.append(payload)
+                        if payload.startswith(NOT_JSON):
+                            self.garbled.append(line)
                 elif self._receive_other(headers.read(header), payload):
                     lines.append(payload)
         except (TypeError, ValueError, KeyError, AttributeError) as exc:

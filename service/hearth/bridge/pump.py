@@ -217,9 +217,18 @@ class Bridge:
             finally:
                 # Also what came before a frame that makes no sense: nobody will answer it a second time.
                 self._client.deliver(lines)
+                if self.ledger.garbled:
+                    self._tell_garbled()
         finally:
             self._client.delivering = False
         self.waiting.leave_if_done()
+
+    def _tell_garbled(self) -> None:
+        """Show the lines that were not JSON to whoever looks at standard error: most are a stray print."""
+        from hearth.bridge.garbled import described
+
+        while self.ledger.garbled:
+            stdio.remark(described(self.ledger.garbled.pop(0)))
 
     def _take_notice(self, sock: "Stream") -> None:
         """The daemon said something to the bridge itself."""
