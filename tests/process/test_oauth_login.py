@@ -1,9 +1,11 @@
 """Logging in, against a real authorization server: who Hearth is there, what it asks for, and what it believes."""
 
 import json
+import re
 import signal
 import socket
 import stat
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -159,6 +161,65 @@ def test_a_clients_document_is_used_where_the_authorization_server_reads_it(
         entry(scratch, other.url, oauth={"client_metadata_url": document, "redirect_uri": redirect})
         assert log_in(scratch, "far")[0] == 0
         assert (other.count("register"), other.count("document")) == (1, 0)
+
+
+def example(language: str) -> str:
+    """The worked example of the page for people."""
+    page = (Path(__file__).parents[2] / "docs" / "oauth.md").read_text()
+    section = page.partition("### A client-id metadata document")[2]
+    found = re.search(rf"^ *```{language}\n(.*?)^ *```", section, re.MULTILINE | re.DOTALL)
+    assert found
+    return found[1]
+
+
+def test_the_documented_client_id_document_logs_in_without_a_registration(
+    scratch: Scratch, authority: Authority
+) -> None:
+    document = json.loads(example("json"))
+    config = tomllib.loads(example("toml"))["mcpServers"]["tracker"]["oauth"]
+    assert config["client_metadata_url"] == document.pop("client_id")
+    assert document["redirect_uris"] == [config["redirect_uri"]]
+    # The test's authorization server asks for a scope that a client may have.
+    authority.set(
+        metadata={"client_id_metadata_document_supported": True, "registration_endpoint": None},
+        document={**document, "scope": "read"},
+    )
+    place = {"client_metadata_url": f"{authority.origin}/client.json"}
+    entry(scratch, authority.url, oauth={**config, **place})
+    assert log_in(scratch, "far")[0] == 0
+    found = state(scratch)
+    assert (found["client"], found["clientId"]) == ("document", place["client_metadata_url"])
+
+
+@pytest.mark.parametrize("takes_documents", [False, True])
+@pytest.mark.parametrize("endpoint", [None, "/no/registration"])
+def test_a_refused_registration_is_a_hint_of_doctor_until_a_client_is_named(
+    scratch: Scratch, authority: Authority, endpoint: str | None, takes_documents: bool
+) -> None:
+    def hints() -> list[dict[str, Any]]:
+        findings = json.loads(hearth(scratch, "doctor", "--json")[1])["findings"]
+        return [each for each in findings if each["id"] == "servers.registration"]
+
+    entry(scratch, authority.url)
+    assert hints() == []
+    authority.set(
+        metadata={
+            "registration_endpoint": endpoint and authority.origin + endpoint,
+            "client_id_metadata_document_supported": takes_documents,
+        }
+    )
+    code, _, err = hearth(scratch, "auth", "login", "far", "--no-browser")
+    assert code == 1 and "`oauth.client_id`" in err and ("`oauth.client_metadata_url`" in err) == takes_documents
+    (hint,) = hints()
+    assert authority.issuer in hint["message"] and hint["subject"] == "far"
+    assert ("`oauth.client_metadata_url`" in hint["fix"]) == takes_documents
+    entry(scratch, authority.url, oauth={"client_id": "by-hand"})
+    assert hints() == []
+    # Registered after all.
+    entry(scratch, authority.url)
+    authority.set(metadata={})
+    assert log_in(scratch, "far")[0] == 0
+    assert hints() == []
 
 
 def test_what_the_header_does_not_say_is_found_at_the_well_known_places(scratch: Scratch, authority: Authority) -> None:

@@ -54,6 +54,7 @@ CHECKS: dict[str, Check] = {
     "servers.failed": Check("a server does not start, or has died; without a daemon, by the word of the last one"),
     "servers.given_up": Check("the running daemon has given a server up"),
     "servers.variable": Check("a server failed and says that an environment variable is missing"),
+    "servers.registration": Check("a server's authorization server registers no clients; a client has to be named"),
     "servers.stdout": Check("a server prints to stdout, which is for MCP only; broken if it failed"),
     "secrets.kept": Check("secrets are out of others' reach"),
     "secrets.open": Check("the vault, or another private folder of the state, is open to others", "close"),

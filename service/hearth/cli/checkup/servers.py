@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hearth import config, references
 from hearth.cli import holder
@@ -17,6 +17,9 @@ from hearth.errors import ConfigError
 from hearth.host import install_systemd, shell_path, unit_files, units
 from hearth.paths import Places, home_dir
 from hearth.secrecy import masked_url
+
+if TYPE_CHECKING:
+    from hearth.upstreams.http.oauth.registration_refusals import Refusal
 
 # Programs that are started with a file of theirs as the first argument.
 _RUNNERS = frozenset({"node", "bun", "deno", "tsx", "python", "python3", "ruby", "php", "java", "bash", "sh"})
@@ -47,6 +50,8 @@ class Server(NamedTuple):
     # A folder, and a file among its arguments, that are not there.
     missing_folder: str = ""
     missing_file: str = ""
+    # Of one by url: who did not register Hearth as a client at the last login.
+    refusal: "Refusal | None" = None
 
 
 class Facts(NamedTuple):
@@ -81,7 +86,9 @@ def _look_at(spec: config.ServerSpec, service: Mapping[str, str], patient: Patie
     except ConfigError as error:
         return server._replace(problem=str(error))
     if resolved.command is None:
-        return server
+        from hearth.upstreams.http.oauth import registration_refusals
+
+        return server._replace(refusal=registration_refusals.of(resolved))
     path = references.child_environment(resolved, service)["PATH"]
     here = references.child_environment(resolved, shell)["PATH"]
     kept = shell_path.of_shell(here).path
@@ -126,6 +133,9 @@ def _judge(server: Server, facts: Facts) -> Finding:
     name = server.name
     if server.problem:
         return Finding("servers.reference", "broken", server.problem, holder.ADVICE_ON_VARIABLES, name)
+    if server.refusal:
+        message = f"{name}: {server.refusal.issuer} does not register clients, so nobody can log in"
+        return Finding("servers.registration", "note", message, server.refusal.advice, name)
     if server.url:
         return Finding("servers.program", "ok", f"{name}: {server.url}, which is not tried from here", "", name)
     if not server.found:

@@ -12,11 +12,12 @@ import httpx
 from hearth.config import ServerSpec
 from hearth.errors import HearthError, LoginFailed
 from hearth.upstreams import threads
-from hearth.upstreams.http.oauth import discovery, tokens
+from hearth.upstreams.http.oauth import discovery, registration_refusals, tokens
 from hearth.upstreams.http.oauth.attempt import Attempt, WrongState, with_offline_access
 from hearth.upstreams.http.oauth.challenges import Challenge
 from hearth.upstreams.http.oauth.metadata import Authority, canonical
 from hearth.upstreams.http.oauth.redirect import DEFAULT_URI, Redirect
+from hearth.upstreams.http.oauth.registration_refusals import Refusal
 from hearth.upstreams.http.oauth.store import Client, Grant, Link, Store, grant_name
 
 
@@ -152,7 +153,7 @@ async def begin(spec: ServerSpec, wanted: Challenge | None = None, path: str | N
         redirect = await Redirect.open(spec.oauth.redirect_uri, kept.redirect_uri if kept else None)
         client = kept
         if client is None or not _still_fits(client, redirect.uri, scopes, found.authority):
-            client = await _register(web, store, found, redirect.uri, scopes, client)
+            client = await _register(web, spec, store, found, redirect.uri, scopes, client)
         login = Login(spec, store, web, found, client, redirect)
         return login, login.prepare(scopes, path)
     except BaseException as exc:
@@ -215,6 +216,7 @@ def _still_fits(client: Client, redirect_uri: str, scopes: tuple[str, ...], auth
 
 async def _register(
     web: httpx.AsyncClient,
+    spec: ServerSpec,
     store: Store,
     found: discovery.Found,
     redirect_uri: str,
@@ -222,14 +224,20 @@ async def _register(
     former: Client | None,
 ) -> Client:
     authority = found.authority
+    refusal = Refusal(authority.issuer, authority.takes_documents)
     if authority.registration_endpoint is None:
+        await threads.run(registration_refusals.note, spec, refusal)
         raise LoginFailed(
-            f"{authority.issuer} registers no clients by itself; register one there by hand, with the redirect"
-            f" address {DEFAULT_URI}, and put its id into `oauth.client_id` of the entry"
+            f"{authority.issuer} registers no clients by itself. {refusal.advice} The redirect address is {DEFAULT_URI}"
         )
     # Not only for now: whatever is demanded later is to be had without another registration.
     everything = (*scopes, *(found.resource.scopes or ()), *(former.scopes if former else ()))
     scopes = with_offline_access(tuple(dict.fromkeys(everything)), authority)
-    client = await tokens.register(web, authority, redirect_uri, scopes)
+    try:
+        client = await tokens.register(web, authority, redirect_uri, scopes)
+    except tokens.Denied as exc:
+        await threads.run(registration_refusals.note, spec, refusal)
+        raise LoginFailed(f"{exc}. {refusal.advice}") from exc
+    await threads.run(registration_refusals.note, spec, None)
     await threads.run(store.put_client, authority.issuer, client)
     return client

@@ -136,8 +136,7 @@ async def register(web: httpx.AsyncClient, authority: Authority, redirect_uri: s
         if status >= 500:
             raise Unsettled(f"{_place(authority.issuer)} could not register Hearth: HTTP {status}")
         raise Denied(
-            f"{authority.issuer} does not register Hearth as a client ({_error_code(answer) or f'HTTP {status}'});"
-            " register one there by hand and put its id into `oauth.client_id` of the server's entry",
+            f"{authority.issuer} does not register Hearth as a client ({_error_code(answer) or f'HTTP {status}'})",
             _error_code(answer),
         )
     secret = secret if isinstance(secret, str) and secret else None
