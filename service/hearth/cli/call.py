@@ -117,7 +117,7 @@ def _check_server(places: Places, server: str) -> None:
 
 
 def _forgive(places: Places, server: str) -> None:
-    """Have a server tried again that failed a while ago: somebody asks for it, who may have mended it."""
+    """Have a failed server tried again: the user who asks for its tools may have repaired it."""
     lit = liveness.find(places)
     if lit and _upstream(places, server).get("state") == "failed":
         with Control(lit.endpoint, lit.pid, lit.token) as control:

@@ -15,11 +15,11 @@ SERVER_COLUMNS = (
     Column("SERVER"), Column("STATE"), Column("ERA", 5), Column("ISOLATION", 4), Column("PIDS", 2), Column("TOOLS", 1),
     Column("RESTARTS", 3),
 )  # fmt: skip
-# The names of a session: its id, its client, its server and, where it has them, its role and its agent.
+# Client and server tell one session from the next; then its agent and its role, where a client has told them.
 SESSION_COLUMNS = (
-    Column(""), Column("ID"), Column("CLIENT"), Column("SERVER"), Column("ROLE", optional=True),
-    Column("AGENT", optional=True), Column("MCP", 4), Column("PID", 3), Column("SINCE", 1),
-    Column("FOLDER", 2, flexible=True),
+    Column(""), Column("ID", 3), Column("CLIENT"), Column("SERVER"), Column("ROLE", 2, optional=True),
+    Column("AGENT", 1, optional=True), Column("MCP", 7), Column("PID", 6), Column("SINCE", 4),
+    Column("FOLDER", 5, flexible=True),
 )  # fmt: skip
 
 

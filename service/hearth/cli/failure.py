@@ -31,7 +31,7 @@ _OUTPUT_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBAD
 def report(error: BaseException) -> int:
     """Say what went wrong; return the exit code. What is not expected here is raised again."""
     if isinstance(error, click.ClickException):
-        # It may name a parameter, a tool or a server.
+        # The message may name a parameter, a tool or a server.
         shown = io.StringIO()
         error.show(shown)
         click.echo(harmless(shown.getvalue()), nl=False, err=True)

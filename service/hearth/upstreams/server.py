@@ -162,7 +162,7 @@ class Server:
         self._retiring(instance, seconds if seconds is not None else self.spec.call_ceiling or math.inf)
 
     def _remember_failure(self, instance: Instance) -> None:
-        """Keep why it does not work: an instance that nobody uses is dropped, and daemons come and go."""
+        """Keep the cause of a failure, which outlives the instance (dropped when unused) and the daemon."""
         if description.state_of(instance) == FAILED and not self.needs_login:
             self.offerings.failed(description.cause(self.name, instance.error) or "no reason is known")
 
@@ -423,7 +423,7 @@ class Server:
 
     @property
     def error(self) -> str | None:
-        """What went wrong last, in one line; of a daemon before this one, too, while it was not tried again."""
+        """The last failure, in one line; also a former daemon's, as long as the server was not tried again."""
         found = next((instance.error for instance in self.instances.values() if instance.error), None)
         return description.cause(self.name, found) or (self.offerings.failure if self.state == FAILED else None)
 

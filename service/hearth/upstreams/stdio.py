@@ -54,7 +54,7 @@ class StdioConnection(Connection):
 
     @property
     def last_words(self) -> tuple[str, ...]:  # type: ignore[override]
-        """What it last wrote to its stderr; before its handshake, also what it printed to stdout in place of MCP."""
+        """The last lines of its stderr; before the handshake, also a line that it printed to stdout in place of MCP."""
         stray = (STRAY_MARK + self.stray,) if self.stray and not self._is_greeted else ()
         return (*self._process.stderr, *stray)
 

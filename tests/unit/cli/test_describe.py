@@ -155,6 +155,13 @@ def test_sessions_fit_the_terminal_with_their_names_whole(width: int) -> None:
         assert name in lines[1]
 
 
+def test_a_long_agent_id_takes_the_place_of_the_sessions_own_id() -> None:
+    agent = "3f2b8c1e-9d4a-4f6b-8a7c-1d2e3f4a5b6c"
+    lines = session_lines([{**SESSION, "server": "git", "agentId": agent}], 0.0, 80)
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[1].split() == ["claude-code", "2.1.0", "git", agent]
+
+
 def test_servers_and_their_failures_fit_the_terminal_with_their_names_whole() -> None:
     upstreams = [{"name": LONG, "state": "failed", "error": "it fell over " * 20, "pids": list(range(100000, 100020))}]
     for lines in (upstream_lines(upstreams, 80), sessions_text(running(upstreams=upstreams), 80)):

@@ -156,7 +156,7 @@ def _described(entry: registry.Entry, status: Mapping[str, Any]) -> Finding:
 def failures(
     upstreams: Sequence[Mapping[str, Any]], logged: Container[str], retry: str = "hearth restart"
 ) -> list[Finding]:
-    """The servers that do not work, by the daemon's word; one that nobody has called is not tried for this.
+    """Report the servers that do not work, by the daemon's word; a server that was never called is not tried.
 
     `retry` is the command that has a server tried again.
     """

@@ -7,7 +7,7 @@ import click
 from hearth.cli import terminal
 from hearth.cli.checkup.mending import Outcome
 from hearth.cli.findings import Finding, State
-from hearth.cli.table import clean
+from hearth.cli.table import harmless
 
 _COLOURS: dict[State, str] = {"ok": "green", "note": "yellow", "broken": "red"}
 _WORST_FIRST: tuple[State, ...] = ("broken", "note", "ok")
@@ -31,12 +31,12 @@ def _group_lines(name: str, group: Sequence[Finding], verbose: bool) -> list[str
     head = f"{_mark(worst)}  {click.style(name, bold=True)}"
     if not verbose:
         return [f"{head}  {_brief(well)}".rstrip(), *_told(ill)] if worst == "ok" else [head.rstrip(), *_told(ill)]
-    return [head.rstrip(), *(f"{_INDENT}{_mark('ok')}  {clean(finding.message)}" for finding in well), *_told(ill)]
+    return [head.rstrip(), *(f"{_INDENT}{_mark('ok')}  {harmless(finding.message)}" for finding in well), *_told(ill)]
 
 
 def _brief(well: Sequence[Finding]) -> str:
     more = len(well) - 1
-    return clean(well[0].message) + (f" (and {more} more)" if more and well[0].group == "servers" else "")
+    return harmless(well[0].message) + (f" (and {more} more)" if more and well[0].group == "servers" else "")
 
 
 def _told(ill: Sequence[Finding]) -> list[str]:
@@ -54,8 +54,8 @@ def _grouped(ill: Sequence[Finding]) -> dict[tuple[State, str, str, str], list[s
     """Return the messages by state, id, subject and fix, the worst first; only those of one client repeat."""
     groups: dict[tuple[State, str, str, str], list[str]] = {}
     for finding in sorted(ill, key=lambda each: _WORST_FIRST.index(each.state)):
-        key = (finding.state, finding.id, finding.subject, clean(finding.fix))
-        groups.setdefault(key, []).append(clean(finding.message))
+        key = (finding.state, finding.id, finding.subject, harmless(finding.fix))
+        groups.setdefault(key, []).append(harmless(finding.message))
     return groups
 
 
