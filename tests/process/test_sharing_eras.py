@@ -47,6 +47,30 @@ def test_a_question_that_cannot_be_attributed_restarts_the_server_in_the_modern_
         daemon = house.scratch.start()
 
 
+def test_a_server_that_starts_eagerly_is_started_in_the_modern_era_without_a_call(house: House) -> None:
+    server = house.server()
+    daemon = house.start()
+    ann = house.legacy("ann")
+    # A legacy client is the first, so the server is known as a legacy one, and not asked for the modern era.
+    puppet, call = called(server, ann, id_ := act(ann))
+    puppet.say(call, "done")
+    assert outcome(ann, id_).text == "done"
+    assert daemon.stop() == 0
+    house.scratch.configure({"puppet": server.entry(start="eager")})
+    house.scratch.start()
+    bob = house.legacy("bob")
+    puppet, call = called(server, bob, id_ := act(bob))
+    speaks_modern(server)
+    puppet.ask("q", "elicitation/create", **FORM)
+    bob.next_question()
+    # Its own list is read, too, while it works.
+    while server.next("tools/list")[0] is puppet:
+        pass
+    puppet.send({"id": call["id"], "result": {"content": [{"type": "text", "text": "done"}]}})
+    assert outcome(bob, id_).text == "done"
+    until(lambda: eras_of(house) == ["modern"], "the successor runs")
+
+
 def both_are_asked_by_one_process(server: PuppetServer, house: House) -> None:
     """Each client gets its own question although both are inside a call of one process."""
     clients = [house.legacy("ann"), house.modern("bob")]

@@ -215,7 +215,11 @@ class Forwarding:
     ) -> None:
         level = None
         if call.era == eras.LEGACY:
-            level = json.dumps(call.session.log_level or levels.DEFAULT)
+            wanted = call.session.log_level or levels.DEFAULT
+            if not meta and instance.era == eras.MODERN:
+                params["_meta"] = call.session.caller.envelope(wanted)
+                return
+            level = json.dumps(wanted)
         else:
             note_modern(call, meta)
             if call.log_level and instance.era == eras.LEGACY:

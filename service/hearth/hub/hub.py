@@ -198,6 +198,9 @@ class Hub:
         task.add_done_callback(lambda _: self._retiring.pop(instance, None))
         server = self.servers.get(instance.name)
         if server:
+            if server.spec.start == "eager":
+                # Its successor is not to wait for a call, either.
+                self._forwarding.spawn(self._light(server))
             for holder in instance.holders:
                 if isinstance(holder, Session):
                     self._subscriptions.follow(holder, server)

@@ -96,9 +96,9 @@ class Relay:
         if server is None:
             return
         if method == capabilities.ROOTS:
-            server.learn(isolation.ROOTS)
+            server.learn(isolation.ROOTS, instance.era)
         elif cause is None:
-            server.learn(isolation.QUESTION)
+            server.learn(isolation.QUESTION, instance.era)
 
     def _park(
         self,

@@ -39,11 +39,21 @@ _READ = "resources/read"
 class Caller:
     """What a modern server must be told about the client on every request. `capabilities` and `info` are raw JSON."""
 
-    __slots__ = ("capabilities", "info")
+    __slots__ = ("_envelope", "_envelope_of", "capabilities", "info")
 
     def __init__(self, capabilities: bytes = b"{}", info: bytes | None = None) -> None:
         self.capabilities = capabilities
         self.info = info
+        self._envelope = Raw(b"{}")
+        self._envelope_of: tuple[bytes, bytes | None, str] | None = None
+
+    def envelope(self, log_level: str) -> Raw:
+        """Return the `_meta` of a legacy client's request that has none; the same for most of them, so it is kept."""
+        of = (self.capabilities, self.info, log_level)
+        if of != self._envelope_of:
+            sent = request_meta({}, eras.MODERN, self, None, json.dumps(log_level))
+            self._envelope, self._envelope_of = Raw(json.join(sent)), of
+        return self._envelope
 
 
 def request_meta(

@@ -1,4 +1,4 @@
-"""Policy: the era of MCP in which the instances of one server are started. Pure: values in, an era out.
+"""Policy: the era of MCP in which the instances of one server are started. Knows nothing of processes.
 
 One process serves the clients of both eras wherever that is possible:
 
@@ -13,9 +13,11 @@ One process serves the clients of both eras wherever that is possible:
 
 from hearth.config import ServerSpec
 from hearth.mcp import eras, isolation
-from hearth.upstreams.learned import Knowledge
+from hearth.upstreams.learned import Knowledge, Learned
 
 CLIENT = "client"
+# The consequences of a question that names no request: another era, a narrower way of sharing, or none.
+RETRY, RAISE, NOTHING = "retry", "raise", "nothing"
 
 
 def choose(spec: ServerSpec, mode: str, known: Knowledge, client: str, running: str | None) -> str:
@@ -54,3 +56,73 @@ def may_need_both(spec: ServerSpec, mode: str, known: Knowledge) -> bool:
     """Whether a process for each era is possible for this server."""
     by_hand = spec.isolation == isolation.SHARED
     return spec.era == "auto" and not by_hand and mode != isolation.SESSION and known.only is None
+
+
+def other(era: str) -> str:
+    """Return the other era."""
+    return eras.MODERN if era == eras.LEGACY else eras.LEGACY
+
+
+class ServerEras:
+    """Eras of one server: the choice for its next instance, and what its instances have shown."""
+
+    def __init__(self, spec: ServerSpec, learned: Learned) -> None:
+        self._spec = spec
+        self._learned = learned
+        # Whether the clients of each era have a process of their own.
+        self.is_per_era = is_per_era(spec, self._known)
+        # Set while the modern era is tried because of a question.
+        self._is_trial = False
+        # The tools of each era, as the first list of its latest instance had them.
+        self._first_tools: dict[str, frozenset[str]] = {}
+
+    @property
+    def _known(self) -> Knowledge:
+        return self._learned.get(self._spec)
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether the server itself needs a process for each era, and may offer something else in each."""
+        return self.is_per_era and self._spec.era != CLIENT
+
+    def choose(self, mode: str, client: str, running: str | None) -> str:
+        """Return the era for a client of that era; `running` is the era of the instance that it would share."""
+        return eras.MODERN if self._is_trial else choose(self._spec, mode, self._known, client, running)
+
+    def is_spoken(self, era: str) -> bool:
+        """Whether the server is known to speak that era."""
+        return era in self._known.eras
+
+    def is_open(self, era: str) -> bool:
+        """Whether a start in that era tells something new about the eras that the server speaks."""
+        return is_found_out(self._spec) and not self._known.only and not self.is_spoken(era)
+
+    def questioned(self, mode: str, era: str) -> str:
+        """Return the consequence of a question that names no request, by an instance of that era."""
+        if era == eras.LEGACY and may_try_modern(self._spec, mode, self._known):
+            is_first, self._is_trial = not self._is_trial, True
+            return RETRY if is_first else NOTHING
+        # A legacy process of a server that runs in the modern era is finishing its last calls.
+        is_leftover = era == eras.LEGACY and choose(self._spec, mode, self._known, eras.LEGACY, None) == eras.MODERN
+        return NOTHING if is_leftover else RAISE
+
+    def settled(self, asked: str, found: str) -> bool:
+        """Note the era in which an instance answered. Return whether a trial has failed: it is a legacy server."""
+        if is_found_out(self._spec):
+            self._learned.note_era(self._spec, asked, found)
+        is_trial, self._is_trial = self._is_trial, False
+        return is_trial and found == eras.LEGACY
+
+    def lacks_tools(self, era: str, tools: frozenset[str]) -> bool:
+        """Return whether an instance of that era lists fewer tools at first than one of the other era did."""
+        self._first_tools[era] = tools
+        return not self.is_per_era and bool(self._first_tools.get(other(era), frozenset()) - tools)
+
+    def need_both(self, mode: str) -> bool:
+        """Remember that each era needs a process of its own. Return whether that is possible for this server."""
+        if not may_need_both(self._spec, mode, self._known):
+            return False
+        if not self.is_per_era:
+            self.is_per_era, self._is_trial = True, False
+            self._learned.note_apart(self._spec)
+        return True

@@ -71,6 +71,8 @@ class Instance:
         self.era = wanted
         # Whether the server is known to speak that era, and the era that it was asked for first when it answered.
         self.is_known = False
+        # Whether it has said before what it offers.
+        self.has_offered = False
         self.asked_era = wanted
         # Whether a call may be sent right now.
         self.open = False

@@ -14,9 +14,10 @@ from hearth.upstreams import awaited_login, connecting, description, era_choice,
 from hearth.upstreams.audience import Audience
 from hearth.upstreams.awaited_login import NEEDS_LOGIN, AwaitedLogin
 from hearth.upstreams.connection import Connection, Owner
+from hearth.upstreams.era_choice import ServerEras
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.kept import Kept
-from hearth.upstreams.learned import Knowledge, Learned
+from hearth.upstreams.learned import Learned
 from hearth.upstreams.offerings import Offerings
 from hearth.upstreams.pins import Pins
 from hearth.upstreams.scout import Scout
@@ -74,28 +75,21 @@ class Server:
         self._unused = Unused(self._end)
         # Who shares an instance, as configured or as learned.
         self.mode = learned.mode(spec)
-        # The event that raises the isolation, unless the server turns out to speak the modern era.
-        self._pending: isolation.Event | None = None
-        # The tools of each era's latest process, as its first list had them.
-        self._first_tools: dict[str, frozenset[str]] = {}
+        self._eras = ServerEras(spec, learned)
 
     # --- sharing
 
-    def learn(self, event: isolation.Event) -> None:
-        """A server does something that only fits a narrower way of sharing.
+    def learn(self, event: isolation.Event, era: str = eras.LEGACY) -> None:
+        """An instance of that era does something that only fits a narrower way of sharing.
 
         A question that names no request first has the server tried in the modern era, where each question names one.
         """
-        if event == isolation.QUESTION and era_choice.may_try_modern(self.spec, self.mode, self._knowledge):
-            self._try_modern(event)
-        else:
-            self._raise_isolation(event)
-
-    def _try_modern(self, event: isolation.Event) -> None:
-        if self._pending is None:
+        consequence = self._eras.questioned(self.mode, era) if event == isolation.QUESTION else era_choice.RAISE
+        if consequence == era_choice.RETRY:
             log.info("asks its clients: tried in the modern era next", extra={"upstream": self.name})
-            self._pending = event
             self._drop_all()
+        elif consequence == era_choice.RAISE:
+            self._raise_isolation(event)
 
     def _raise_isolation(self, event: isolation.Event) -> None:
         if self.spec.isolation != "auto":
@@ -120,21 +114,13 @@ class Server:
 
         Return whether that is possible for this server.
         """
-        if not era_choice.may_need_both(self.spec, self.mode, self._knowledge):
+        was_per_era = self._eras.is_per_era
+        if not self._eras.need_both(self.mode):
             return False
-        if not self._is_per_era:
+        if not was_per_era:
             log.info("needs a process for each era of MCP", extra={"upstream": self.name})
-            self._learned.note_apart(self.spec)
             self._drop_all()
         return True
-
-    @property
-    def _knowledge(self) -> Knowledge:
-        return self._learned.get(self.spec)
-
-    @property
-    def _is_per_era(self) -> bool:
-        return era_choice.is_per_era(self.spec, self._knowledge)
 
     def renew(self, seconds: float) -> int:
         """End every instance when its calls are done, or after so long; say how many. The next call gets another."""
@@ -187,15 +173,13 @@ class Server:
 
         The client's own process tells first: what it offers may have changed there, and only there.
         """
-        place, profile, first = self._place(tenant), self.profile(tenant), self._era(tenant)
-        # A server that needs a process for each era may offer something else in the other one.
-        is_apart = self.spec.era == "auto" and self._is_per_era
-        for era in (first,) if is_apart else (first, _other(first)):
+        place, profile = self._place(tenant), self.profile(tenant)
+        for era in (tenant.era,) if self._eras.is_apart else (tenant.era, era_choice.other(tenant.era)):
             own = self.instances.get(Key(era, self.mode, place))
             if own and own.offering and own.capabilities == profile:
                 return own.offering
         found = self.offerings.known.get(profile)
-        return None if found and is_apart and found.era != first else found
+        return None if found and self._eras.is_apart and found.era != tenant.era else found
 
     def _recall(self, profile: bytes, era: str) -> Offering | None:
         """What a process may begin with before its own lists are read."""
@@ -209,17 +193,11 @@ class Server:
         if instance.offering:
             self.offerings.recovered()
             self.offerings.take(instance.capabilities, instance.offering)
-            self._vetting.see(instance.capabilities, instance.offering, self.spec.pin, self._is_per_era)
-            is_first = instance is not self._latest
+            self._vetting.see(instance.capabilities, instance.offering, self.spec.pin, self._eras.is_per_era)
             self._latest = instance
-            if is_first:
-                self._compare_eras(instance.era, frozenset(instance.offering.lists[TOOLS]))
-
-    def _compare_eras(self, era: str, tools: frozenset[str]) -> None:
-        """Notice that a server offers tools in the other era which a process of this era does not have."""
-        self._first_tools[era] = tools
-        if self._first_tools.get(_other(era), frozenset()) - tools and not self._is_per_era:
-            self.need_both()
+            is_first, instance.has_offered = not instance.has_offered, True
+            if is_first and self._eras.lacks_tools(instance.era, frozenset(instance.offering.lists[TOOLS])):
+                self.need_both()
 
     def withheld(self, offering: Offering) -> frozenset[str]:
         """Return the offered tools that no client sees or may call: blocked ones, and those to be approved first."""
@@ -238,11 +216,9 @@ class Server:
         return self.offerings.has_failed and not self.instances
 
     def _era(self, tenant: Tenant) -> str:
-        if self._pending:
-            return eras.MODERN
         place = self._place(tenant)
         running = next((key.era for key in self.instances if key.mode == self.mode and key.place == place), None)
-        return era_choice.choose(self.spec, self.mode, self._knowledge, tenant.era, running)
+        return self._eras.choose(self.mode, tenant.era, running)
 
     def _key(self, tenant: Tenant) -> Key:
         return Key(self._era(tenant), self.mode, self._place(tenant))
@@ -289,9 +265,8 @@ class Server:
     async def _start(self, instance: Instance) -> None:
         if instance.state == READY:
             return
-        knows = self._knowledge
-        instance.is_known = instance.wanted in knows.eras
-        if era_choice.is_found_out(self.spec) and not knows.only and not instance.is_known:
+        instance.is_known = self._eras.is_spoken(instance.wanted)
+        if self._eras.is_open(instance.wanted):
             self._scout.send(instance)
         # Somebody may log in while it is tried, too late for it.
         seen = awaited_login.signature()
@@ -315,8 +290,7 @@ class Server:
         """File it under the era that it was found to speak."""
         if instance.obsolete:
             return
-        if era_choice.is_found_out(self.spec):
-            self._learned.note_era(self.spec, instance.asked_era, instance.era)
+        is_legacy_after_all = self._eras.settled(instance.asked_era, instance.era)
         key = self._key_of(instance)
         if key is not None and key.era != instance.era:
             right = key._replace(era=instance.era)
@@ -326,13 +300,8 @@ class Server:
             else:
                 del self.instances[key]
                 self.instances[right] = instance
-        self._conclude(instance.era)
-
-    def _conclude(self, era: str) -> None:
-        """End the trial of the modern era: a server that is still a legacy one is shared more narrowly."""
-        pending, self._pending = self._pending, None
-        if pending and era == eras.LEGACY:
-            self._raise_isolation(pending)
+        if is_legacy_after_all:
+            self._raise_isolation(isolation.QUESTION)
 
     def forgive(self) -> None:
         """What went wrong is forgotten, and what was given up may be tried: somebody asks for it."""
@@ -458,7 +427,3 @@ class Server:
             **figures.total([self._former, *(instance.figures for instance in self.instances.values())]),
             "instances": [description.of_instance(each, key.place) for key, each in self.instances.items()],
         }
-
-
-def _other(era: str) -> str:
-    return eras.MODERN if era == eras.LEGACY else eras.LEGACY

@@ -10,6 +10,7 @@ import pytest
 
 from hearth.errors import UpstreamError
 from hearth.mcp import eras
+from hearth.upstreams.connection import Owner
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.supervision import FAILED, READY, STARTING
 from hearth.wire.values import RawBytes
@@ -144,25 +145,46 @@ def test_a_server_that_exits_behind_an_answer_of_its_start_has_failed(
     run(body())
 
 
-def test_a_modern_server_that_is_killed_once_while_it_opens_is_opened_again_as_modern() -> None:
-    class KilledOnce(Scripted):
-        def _send(self, number: int, method: bytes, params: RawBytes) -> None:
-            if stage.connections[0] is not self:
-                super()._send(number, method, params)
-            elif number == 1:
-                asyncio.get_running_loop().call_soon(self.end, "it ended by itself (signal 9)")
+class KilledOnce(Stage):
+    """An instance whose first process is killed when it gets its first message."""
 
+    def __init__(self, script: dict[str, object]) -> None:
+        super().__init__(script, kind=self._first_or_later)
+
+    def _first_or_later(self, owner: Owner, script: dict[str, object]) -> Scripted:
+        return Scripted(owner, script) if self.connections else Killed(owner, script)
+
+
+class Killed(Scripted):
+    def _send(self, number: int, method: bytes, params: RawBytes) -> None:
+        if number == 1:
+            asyncio.get_running_loop().call_soon(self.end, "it ended by itself (signal 9)")
+
+
+@pytest.mark.parametrize(("is_known", "era"), [(True, eras.MODERN), (False, eras.LEGACY)])
+def test_a_server_of_both_eras_that_is_killed_once_while_it_opens_keeps_the_era_that_it_is_known_for(
+    is_known: bool, era: str
+) -> None:
     async def body() -> None:
-        nonlocal stage
+        stage = KilledOnce(dual_script())
+        stage.instance.is_known = is_known
+        await stage.ready()
+        # It was not asked for the other era: nothing is learned about that one.
+        assert (stage.instance.wanted, stage.instance.era, stage.instance.asked_era) == (eras.MODERN, era, era)
+
+    run(body())
+
+
+def test_a_modern_server_that_is_killed_once_while_it_opens_is_opened_again_as_modern() -> None:
+    async def body() -> None:
         for refusal in (-32022, -32601, -32600):
-            stage = Stage(modern_script(initialize=refusal), kind=KilledOnce)
+            stage = KilledOnce(modern_script(initialize=refusal))
             await stage.ready()
             assert stage.instance.era == eras.MODERN
             assert stage.instance.offering
             assert stage.instance.offering.capabilities, "discover has told what it offers"
             assert stage.connections[1].methods()[:2] == ["initialize", "server/discover"]
 
-    stage: Stage
     run(body())
 
 
