@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -115,6 +116,23 @@ def test_the_installed_wheel_answers_installs_its_units_and_bridges(installed: H
         assert answer["result"]["serverInfo"]["name"] == "hearth"
     finally:
         home.run("hearth", "stop", "--yes")
+
+
+def test_the_wheel_has_a_man_page_and_a_long_description_that_stands_alone() -> None:
+    with zipfile.ZipFile(built("mcp_hearth-*.whl")) as wheel:
+        (page,) = (name for name in wheel.namelist() if name.endswith(".data/data/share/man/man1/hearth.1"))
+        assert b".SS hearth setup" in wheel.read(page)
+        (metadata,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+        text = wheel.read(metadata).decode()
+    assert "\nProject-URL: Homepage, https://" in text
+    assert "\nClassifier: Operating System :: MacOS\n" in text
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    assert links and [link for link in links if not link.startswith(("https://", "#"))] == []
+
+
+def test_the_man_page_is_installed_with_the_wheel(installed: Home) -> None:
+    found = [path for path in installed.folder.rglob("hearth.1") if path.parent.name == "man1"]
+    assert found, "pip, pipx and uv put it below the prefix"
 
 
 def test_the_demo_of_an_installed_wheel_does_not_compare_servers_that_weigh_nothing(installed: Home) -> None:
