@@ -7,17 +7,26 @@ booted with real systemd; everything is done as an ordinary user would, by the c
 import importlib.util
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from e2e.systemd.client import Client as Talk
+from e2e.systemd.client import text_of
 from e2e.systemd.machine import until
 from fresh.clients import CLIENTS, CODEX, COMMANDS, MEMORY_FILE, SERVERS
 from fresh.desk import COLUMNS, Desk
 from fresh.layers import REPOSITORY
-from fresh.steps import INSTALL, every_client_has_its_own_servers, every_client_is_on_hearth, photograph, settle
+from fresh.steps import (
+    INSTALL,
+    connected,
+    every_client_has_its_own_servers,
+    every_client_is_on_hearth,
+    photograph,
+    settle,
+)
 
 _spec = importlib.util.spec_from_file_location("picture", REPOSITORY / "packaging" / "picture.py")
 assert _spec and _spec.loader
@@ -34,6 +43,14 @@ CONFIG = f"""\
 # Mine, from before
 idle_timeout = {IDLE_SECONDS}
 """
+# A client is attached for a second or so, and may come and go between two looks at the sessions.
+ROUNDS = 4
+# The envelope of a request of the modern era.
+MODERN = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "e2e", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 # One call of each server's; what it says shows that it was made.
 CALLS = {
     "memory": ("read_graph", {}, "entities"),
@@ -83,6 +100,7 @@ def test_one_command_puts_every_client_on_hearth_and_another_one_takes_it_back(d
     assert CONFIG in desk.at_home(".config/hearth/config.toml").read_text(encoding="utf-8")
 
     commands = every_client_is_on_hearth(desk)
+    four_clients_of_both_eras_share_three_servers(desk, commands)
     assert CODEX.tools(desk) == codex_before
     counted = twelve_bridges_share_three_servers(desk, commands, direct)
     nothing_is_left_after_the_idle_time(desk)
@@ -91,6 +109,51 @@ def test_one_command_puts_every_client_on_hearth_and_another_one_takes_it_back(d
     every_client_has_its_own_servers(desk, before)
     if kind == "wheel":
         the_readme_shows_it([("hearth setup --yes", said), ("hearth upstreams", counted)])
+
+
+def four_clients_of_both_eras_share_three_servers(desk: Desk, commands: list[tuple[str, list[str]]]) -> None:
+    """Run all clients at once, beside calls of both eras: while one of them runs, three processes are ever seen."""
+    seen: dict[int, str] = {}
+    eras: dict[str, str] = {}
+    with ExitStack() as stack, ThreadPoolExecutor(len(CLIENTS)) as pool:
+        # The bridges of two clients, which call where a client only lists: without a call no process has to be there.
+        held = [(name, stack.enter_context(desk.start_bare(*each))) for name, each in commands[: 2 * len(SERVERS)]]
+        old, new = held[: len(SERVERS)], held[len(SERVERS) :]
+        for _, talk in old:
+            talk.initialize()
+        call_in_both_eras(old, new)
+        for _ in range(ROUNDS):
+            listings = [pool.submit(connected, desk, client) for client in CLIENTS]
+            while not all(listing.done() for listing in listings):
+                call_in_both_eras(old, new)
+                seen |= {pid: line for pid, line in desk.servers().items() if "mcp-server-" in line}
+                eras |= eras_of_clients(desk)
+            for listing in listings:
+                listing.result()
+            if set(eras.values()) == {"legacy", "modern"}:
+                break
+    assert set(eras.values()) == {"legacy", "modern"}, eras
+    names = [Path(word).name for line in seen.values() for word in line.split()]
+    programs = sorted(name for name in names if name.startswith("mcp-server-"))
+    assert len(seen) == len(SERVERS), seen
+    assert programs == sorted(command[0] for command in COMMANDS.values()), seen
+
+
+def eras_of_clients(desk: Desk) -> dict[str, str]:
+    """The eras of the clients that are attached now, by their names; not those of the test's own bridges."""
+    sessions = json.loads(desk.run("hearth", "status", "--json"))["sessions"]
+    own = MODERN["io.modelcontextprotocol/clientInfo"]
+    return {str(each["client"]): each["era"] for each in sessions if each["client"] not in (None, own)}
+
+
+def call_in_both_eras(old: list[tuple[str, Talk]], new: list[tuple[str, Talk]]) -> None:
+    """Call each server as a client of each era does."""
+    for name, talk in old:
+        tool, arguments, part = CALLS[name]
+        assert part in talk.call(tool, **arguments)
+    for name, talk in new:
+        tool, arguments, part = CALLS[name]
+        assert part in text_of(talk.request("tools/call", {"name": tool, "arguments": arguments, "_meta": MODERN}))
 
 
 def twelve_bridges_share_three_servers(
