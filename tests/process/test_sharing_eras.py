@@ -41,7 +41,7 @@ def test_a_question_that_cannot_be_attributed_restarts_the_server_in_the_modern_
         both_are_asked_by_one_process(server, house)
         until(lambda gone=pid: is_gone(gone), "the former process has ended")
         assert (eras_of(house), house.mode(), len(house.pids())) == (["modern"], "shared", 1)
-        # It is remembered, also for a legacy client that comes first.
+        # The era is remembered, also for a legacy client that comes first.
         (pid,) = house.pids()
         assert daemon.stop() == 0
         daemon = house.scratch.start()
@@ -111,7 +111,7 @@ def test_a_process_that_refuses_the_other_era_s_calls_gets_one_beside_it(
     assert other is not puppet
     other.say(call, "done beside")
     assert outcome(bob, id_).text == "done beside"
-    # It is remembered: each era has a process of its own, and both are called.
+    # Each era keeps a process of its own, and both are called.
     server.revision = first
     ids, begun = all_called(server, [ann, bob])
     assert len({id(puppet) for puppet, _ in begun.values()}) == 2

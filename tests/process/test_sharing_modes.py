@@ -124,7 +124,7 @@ def test_a_server_of_both_eras_has_one_process_for_clients_of_both(
     states = [counted(scratch, era=era).call() for era in (first, second, first, second)]
     assert [(state["era"], state["count"]) for state in states] == [(first, count) for count in (1, 2, 3, 4)]
     assert {state["pid"] for state in states} == set(pids_of(scratch, "keep"))
-    # It is remembered by the next daemon, whose first client is of the other era.
+    # The next daemon knows the era, although its first client speaks the other one.
     assert daemon.stop() == 0
     scratch.start()
     assert counted(scratch, era=second).call()["era"] == first

@@ -119,7 +119,7 @@ def test_servers_that_exit_right_behind_their_first_list_do_not_stay_starting(sc
     client = scratch.lines()
     # Together: the exit of one is then noticed in the turn of the loop in which its answer is.
     calls = [client.begin_call(f"{name}__echo", text="x") for name in names]
-    # One that was ready for a moment may have taken its call; nobody waits for a start that never ends.
+    # A server that was ready for a moment may have taken its call. No call waits for a start that never ends.
     assert all("error" in answer or text_of(answer) == "x" for answer in map(client.answer_to, calls))
     for name in names:
         until(lambda name=name: scratch.upstream(name)["state"] != "starting", f"the start of {name} has ended")

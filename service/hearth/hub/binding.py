@@ -130,7 +130,7 @@ async def _locate(session: Session) -> None:
     # Again, where the client has moved meanwhile.
     while session.located[0] != (named := (session.roots, session.cwd)):
         session.located = (named, await threads.run(tenancy.locate, *named))
-        # What it is offered may depend on where it works.
+        # The tools of a server may depend on the folder.
         session.view = None
 
 

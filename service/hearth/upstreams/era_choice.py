@@ -113,6 +113,13 @@ class ServerEras:
         is_trial, self._is_trial = self._is_trial, False
         return is_trial and found == eras.LEGACY
 
+    def give_up_trial(self) -> bool:
+        """End a trial whose start failed, and remember the server as a legacy one. Return whether there was a trial."""
+        is_trial, self._is_trial = self._is_trial, False
+        if is_trial:
+            self._learned.note_era(self._spec, eras.MODERN, eras.LEGACY)
+        return is_trial
+
     def lacks_tools(self, era: str, tools: frozenset[str]) -> bool:
         """Return whether an instance of that era lists fewer tools at first than one of the other era did."""
         self._first_tools[era] = tools

@@ -36,7 +36,7 @@ _ATTEMPTS = 5
 
 
 class Key(NamedTuple):
-    """What two clients must have in common to share an instance. The era is the server's choice, not the client's."""
+    """Key of an instance: equal for clients that share it. The era is the server's choice, not the client's."""
 
     era: str
     mode: str
@@ -86,7 +86,7 @@ class Server:
         """
         consequence = self._eras.questioned(self.mode, era) if event == isolation.QUESTION else era_choice.RAISE
         if consequence == era_choice.RETRY:
-            log.info("asks its clients: tried in the modern era next", extra={"upstream": self.name})
+            log.info("question without a request: restarting in the modern era", extra={"upstream": self.name})
             self._drop_all()
         elif consequence == era_choice.RAISE:
             self._raise_isolation(event)
@@ -118,7 +118,7 @@ class Server:
         if not self._eras.need_both(self.mode):
             return False
         if not was_per_era:
-            log.info("needs a process for each era of MCP", extra={"upstream": self.name})
+            log.info("one process does not serve both eras: starting one for each", extra={"upstream": self.name})
             self._drop_all()
         return True
 
@@ -277,6 +277,10 @@ class Server:
                 self._login.needed(instance.tenant, seen)
             raise
         except UpstreamError:
+            if self._eras.give_up_trial():
+                # The server worked in the legacy era: its callers get an instance of that one.
+                self._end(instance)
+                self._raise_isolation(isolation.QUESTION)
             self._remember_failure(instance)
             raise
         finally:

@@ -169,7 +169,7 @@ def test_a_server_of_both_eras_that_is_killed_once_while_it_opens_keeps_the_era_
         stage = KilledOnce(dual_script())
         stage.instance.is_known = is_known
         await stage.ready()
-        # It was not asked for the other era: nothing is learned about that one.
+        # Nothing is learned about the era that it was not asked for.
         assert (stage.instance.wanted, stage.instance.era, stage.instance.asked_era) == (eras.MODERN, era, era)
 
     run(body())

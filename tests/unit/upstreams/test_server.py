@@ -7,6 +7,7 @@ import pytest
 
 from hearth.errors import UpstreamError
 from hearth.mcp import capabilities, eras, isolation
+from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.supervision import READY
 from hearth.upstreams.tenancy import Tenant
@@ -34,7 +35,7 @@ def test_a_server_that_speaks_both_eras_is_one_process_in_the_era_of_its_first_c
         for era in (eras.LEGACY, eras.MODERN):
             assert await server.ensure(place._replace(session="3", era=era)) is one
         assert (one.era, len(server.connections)) == (first.era, 1)
-        # It is remembered.
+        # The era is remembered.
         second = LEGACY if first is MODERN else MODERN
         assert (await server.again().ensure(second)).era == first.era
 
@@ -73,7 +74,7 @@ def test_a_server_that_asks_is_tried_in_the_modern_era_before_its_isolation_rise
         assert await server.ensure(MODERN) is one
         successor = server.again()
         assert ((await successor.ensure(LEGACY)).era, successor.mode) == (eras.MODERN, "shared")
-        # What the legacy process asks in its last calls changes nothing; a modern one is not to ask like that.
+        # Questions of the legacy process in its last calls change nothing. A modern process must not ask like that.
         server.learn(isolation.QUESTION, eras.LEGACY)
         assert (server.mode, one.obsolete) == ("shared", False)
         server.learn(isolation.QUESTION, eras.MODERN)
@@ -94,6 +95,24 @@ def test_a_server_that_asks_and_speaks_no_modern_era_is_shared_more_narrowly_aft
         one = await server.ensure(LEGACY)
         assert (one.era, one.open) == (eras.LEGACY, True)
         assert server.mode == one.mode == ("session" if mode == "auto" else mode)
+
+    run(body())
+
+
+def test_a_server_that_cannot_be_started_in_the_modern_era_goes_on_in_the_legacy_one(learned: Path) -> None:
+    class HangsInModern(StagedServer):
+        async def _connect(self, owner: Owner, tenant: Tenant) -> Connection:
+            assert isinstance(owner, Instance)
+            self.script = {} if owner.wanted == eras.MODERN else legacy_script()
+            return await super()._connect(owner, tenant)
+
+    async def body() -> None:
+        server = HangsInModern(learned, start_timeout=0.05)
+        await server.ensure(LEGACY)
+        server.learn(isolation.QUESTION)
+        found = await asyncio.gather(*(server.ensure(Tenant(name, eras.LEGACY)) for name in ("3", "4")))
+        assert [(one.era, one.mode, one.open) for one in found] == [(eras.LEGACY, "session", True)] * 2
+        assert (server.again().mode, server.error) == ("session", None)
 
     run(body())
 
