@@ -33,6 +33,14 @@ def test_logs_are_read_from_the_journal_whether_it_runs_or_not(seat: Seat) -> No
     assert f"hearth[{pid}]" in seat.hearth("logs", "-n", "100").stdout
 
 
+def test_lines_of_the_journal_are_chosen_by_time_and_printed_as_json(seat: Seat) -> None:
+    seat.attached_bridge().close()
+    until(lambda: "{" in seat.hearth("logs", "--since", "1h", "--json").stdout, "the journal has the daemon's lines")
+    lines = seat.hearth("logs", "--since", "1h", "--json").stdout.splitlines()
+    assert all(each["time"] and each["text"] for each in map(json.loads, lines))
+    assert "{" not in seat.hearth("logs", "--since", "2100-01-01", "--json").stdout
+
+
 def test_stop_leaves_systemd_listening_and_the_bridge_alive(seat: Seat) -> None:
     client = seat.attached_bridge()
     done = seat.hearth("stop", "--yes")
