@@ -9,6 +9,7 @@
     │   └── TooLarge           … beyond a limit
     ├── StartError             a daemon could not be started
     │   ├── AlreadyRunning     … because another one is; carries who
+    │   │   └── RunsElsewhere  … at another socket; carries which
     │   ├── BadAddress         … because the address that was typed cannot be meant
     │   └── NoUnixSocket       … because a Unix socket is not to be had here
     ├── Unreachable            the daemon did not answer
@@ -108,6 +109,14 @@ class AlreadyRunning(StartError):
     """Another daemon holds the lock."""
 
     exit_code = 3
+
+
+class RunsElsewhere(AlreadyRunning):
+    """Another daemon of the profile runs with another runtime folder; `socket` names it, as `--socket` does."""
+
+    def __init__(self, socket: str) -> None:
+        super().__init__(f"a daemon of this profile already runs: {socket}")
+        self.socket = socket
 
 
 class NoUnixSocket(StartError):

@@ -86,6 +86,7 @@ class Finder:
                 continue
             if found.sock:
                 self._bridge.token = found.token
+                self._bridge.places = found.places or self._bridge.places
                 return found.sock
             if self._seconds_left() <= 0:
                 self._give_up(_out_of_patience(self._bridge.patience, found.hint))

@@ -11,8 +11,9 @@ import sys
 from time import monotonic, sleep
 
 from hearth.bridge.attempt import Attempt
-from hearth.errors import StartError
+from hearth.errors import RunsElsewhere, StartError
 from hearth.host.locks import Lock
+from hearth.paths import Places
 
 if sys.platform == "win32":
     from hearth.bridge.child_windows import Child
@@ -28,13 +29,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hearth.paths import Places
-
 # Between two looks at the lock and the socket while somebody else starts the daemon.
 LOOK_SECONDS = 0.02
 # What the daemon writes when it listens, and how its reason begins when another one runs (docs/architecture.md).
 READY = b"ok"
 RUNNING = "running "
+ELSEWHERE = "elsewhere "
 
 
 def light(places: "Places", attempt: "Callable[[Places], Attempt]", deadline: float) -> Attempt:
@@ -52,11 +52,24 @@ def light(places: "Places", attempt: "Callable[[Places], Attempt]", deadline: fl
         found = attempt(places)
         if not found.absent:
             return found
-        hint = wake(places, os.environ) or _start(places, deadline)
+        try:
+            hint = wake(places, os.environ) or _start(places, deadline)
+        except RunsElsewhere as other:
+            return _attempt_elsewhere(places, other.socket, attempt)
         found = attempt(places)
         return found if found.sock else Attempt(hint=hint)
     finally:
         lock.release()
+
+
+def _attempt_elsewhere(places: "Places", socket: str, attempt: "Callable[[Places], Attempt]") -> Attempt:
+    """Connect to the daemon of the same profile that runs with another runtime folder."""
+    moved = Places(places.profile, places.config, named=socket)
+    found = attempt(moved)
+    if not found.sock:
+        return Attempt(hint=f"the daemon at {socket} runs and is not to be reached")
+    found.places = moved
+    return found
 
 
 def _start(places: "Places", deadline: float) -> str:
@@ -86,6 +99,8 @@ def judge(said: str, log: str) -> str:
     if not lines:
         # Whoever has a reason says it; this one was killed. The next may live.
         return f"it ended as soon as it was started; {log} may say why"
+    if lines[-1].startswith(ELSEWHERE):
+        raise RunsElsewhere(lines[-1].removeprefix(ELSEWHERE))
     # Standard error goes to the same pipe until the daemon has a log: of a traceback, the last line says most.
     if lines[-1].startswith(RUNNING):
         return f"another daemon runs and is not to be reached ({lines[-1]})"

@@ -5,12 +5,13 @@ may have been unable to write the registry). Only then is there somebody to conn
 unlit socket would light the daemon.
 """
 
+import sys
 from typing import Any, NamedTuple
 
-from hearth import __version__, registry
+from hearth import __version__, profile_lock, registry
 from hearth.cli import holder
 from hearth.cli.control import TCP, Control
-from hearth.host import listening, processes
+from hearth.host import listening, processes, reachability
 from hearth.paths import Places
 from hearth.server.footprint import with_memory
 
@@ -26,7 +27,21 @@ class Lit(NamedTuple):
 
 
 def find(places: Places) -> Lit | None:
-    """The daemon of these places, if it runs."""
+    """The daemon of these places, if it runs; else one of the same profile that runs with another runtime folder."""
+    return _find_here(places) or _find_elsewhere(places)
+
+
+def _find_elsewhere(places: Places) -> Lit | None:
+    if sys.platform == "win32" or places.named:
+        return None
+    for named in profile_lock.held(places.key):
+        lit = _find_here(Places(places.profile, places.config, named=named))
+        if lit is not None and reachability.answers(lit.endpoint):
+            return lit
+    return None
+
+
+def _find_here(places: Places) -> Lit | None:
     entry = registry.read(places)
     if entry and registry.is_alive(entry):
         return Lit(endpoint_of(entry, places), entry.pid, entry.start_time, entry.token)

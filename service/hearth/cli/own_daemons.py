@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 
-from hearth import paths
+from hearth import paths, profile_lock
 from hearth.cli import liveness
 from hearth.cli.control import Control
 from hearth.cli.liveness import Lit
@@ -17,7 +17,7 @@ from hearth.errors import Unreachable
 def running() -> Iterator[tuple[str, Lit]]:
     """What each is called (its profile, or the hash of its config's path), and where it is."""
     # The default one may be where the system's systemd has put it, whatever else there is.
-    keys = {paths.DEFAULT_PROFILE, *_keys(os.path.join(paths.runtime_dir(), "mcp"))}
+    keys = {paths.DEFAULT_PROFILE, *_keys(os.path.join(paths.runtime_dir(), "mcp")), *profile_lock.keys()}
     for key in sorted(keys):
         try:
             # A config's hash names the same folder and socket as its path does.

@@ -1,13 +1,18 @@
 """Becoming the daemon of a profile: the lock, the registry entry, and the hand-over from one that was there first."""
 
+import logging
 import os
+import sys
 import time
 
 from hearth import __version__, registry
-from hearth.errors import AlreadyRunning, StartError
-from hearth.host import processes, signals
+from hearth.errors import AlreadyRunning, RunsElsewhere, StartError
+from hearth.host import processes, reachability, signals
 from hearth.paths import Places
+from hearth.profile_lock import ProfileLock
 from hearth.wire.frames import PROTOCOL_VERSION
+
+log = logging.getLogger(__name__)
 
 # A daemon on its way out holds the lock for moments; one that starts has no entry yet. Both are worth waiting for.
 TRANSITION_SECONDS = 5.0
@@ -22,6 +27,7 @@ class Claim:
     def __init__(self, places: Places) -> None:
         self._places = places
         self._lock = registry.Lock(places.daemon_lock)
+        self._profile = ProfileLock(places)
         self._started_at = time.time()
 
     def take(self, activated: bool) -> None:
@@ -45,6 +51,46 @@ class Claim:
             if time.monotonic() > deadline:
                 raise self._held(activated, holder)
             time.sleep(_POLL_SECONDS)
+        try:
+            self._join_profile(activated)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _join_profile(self, activated: bool) -> None:
+        """Take the profile's lock, or run beside the daemon that has it. Raises RunsElsewhere if that one answers.
+
+        An activated daemon runs in any case: its clients have connected to its socket already.
+        """
+        if sys.platform == "win32":
+            # A pipe has one name for all environments: there is no second daemon.
+            return
+        try:
+            first = self._profile_holder()
+            if first is None:
+                return
+            if first and not activated and self._answers(first):
+                raise RunsElsewhere(first)
+            log.warning("another daemon of this profile runs and cannot take over: %s", first or "not yet known where")
+            self._profile.run_beside()
+        except AlreadyRunning:
+            raise
+        except StartError as exc:
+            # Without a state folder daemons of one profile do not see each other; each serves its clients.
+            log.warning("daemons of this profile do not see each other: %s", exc)
+
+    def _profile_holder(self) -> str | None:
+        """Return the socket of the profile's first daemon; None: it is this one. A daemon that starts is waited for."""
+        deadline = time.monotonic() + TRANSITION_SECONDS
+        while (first := self._profile.take()) == "" and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+        return first
+
+    def _answers(self, named: str) -> bool:
+        """Return whether a daemon that is named by its socket takes connections from here."""
+        places = Places(self._places.profile, self._places.config, named=named)
+        entry = registry.read(places)
+        return reachability.answers(entry.endpoint if entry else places.socket)
 
     def _ask(self, holder: registry.Entry) -> None:
         if signals.HAND_OVER is not None:
@@ -77,6 +123,7 @@ class Claim:
             token=token,
         )
         registry.write(self._places, entry)
+        self._profile.publish()
 
     def release(self) -> None:
         """Take the entry away, then the lock."""
@@ -89,4 +136,5 @@ class Claim:
         except StartError:
             # The folder became read-only; the entry is stale by its pid.
             pass
+        self._profile.release()
         self._lock.release()

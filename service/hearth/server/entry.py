@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from hearth.errors import AlreadyRunning, HearthError, Refused, StartError
+from hearth.errors import AlreadyRunning, HearthError, Refused, RunsElsewhere, StartError
 from hearth.host import background, core_dumps, systemd
 from hearth.host.access import OWNER_ONLY, Access
 from hearth.host.listening import Listener, inherit, listen
@@ -319,7 +319,7 @@ def _run(start: Start) -> int:
 
         return run(start)
     except AlreadyRunning as exc:
-        start.report(f"running {exc}")
+        start.report(f"elsewhere {exc.socket}" if isinstance(exc, RunsElsewhere) else f"running {exc}")
         say(f"hearth: {exc}")
         return exc.exit_code
     except Exception as exc:

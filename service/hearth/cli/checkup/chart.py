@@ -113,6 +113,7 @@ CHECKS: dict[str, Check] = {
     "daemon.degraded": Check("the daemon runs and cannot serve"),
     "daemon.config": Check("the daemon refused the new config and goes on with the former one"),
     "daemon.version": Check("the daemon is of another version than what is installed", "renew"),
+    "daemon.second": Check("another daemon of this profile runs, with another runtime folder"),
     "daemon.moved": Check("the installation that the daemon runs from is gone", "renew"),
     "daemon.path": Check("the daemon was started with another PATH than its next start will have"),
     "clients.bridges": Check("how many entries of each client lead to Hearth"),

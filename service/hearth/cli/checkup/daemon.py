@@ -5,17 +5,19 @@ Connects only to a daemon whose process lives; any other connection could light 
 
 import os
 from collections.abc import Container, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import hearth
-from hearth import registry
+from hearth import profile_lock, registry
 from hearth.cli import server_states
 from hearth.cli.checkup import causes
 from hearth.cli.checkup.patient import Patient, environment_of
 from hearth.cli.control import last_resort
 from hearth.cli.findings import Finding, Mend
 from hearth.cli.table import clean
-from hearth.host import processes
+from hearth.host import processes, reachability
+from hearth.paths import Places, fitting_socket_path
 
 _STATE = "daemon.state"
 # As daemons of this version and of earlier ones call what does not work.
@@ -40,6 +42,8 @@ class Facts(NamedTuple):
     refusal: str = ""
     # The interpreter or the package that the daemon runs from, where it is gone.
     missing: str = ""
+    # Other daemons of this profile, by their sockets, and whether each can be reached.
+    others: Mapping[str, bool] = MappingProxyType({})
 
 
 def look(patient: Patient) -> Facts:
@@ -61,7 +65,14 @@ def look(patient: Patient) -> Facts:
         ),
         refusal=word.refusal,
         missing=_missing(word.status),
+        others=_others(patient.places),
     )
+
+
+def _others(places: Places) -> dict[str, bool]:
+    """Return the sockets of other daemons of the profile on this machine, and whether each answers from here."""
+    paths = (path for path in profile_lock.held(places.key) if path != places.folder + ".sock")
+    return {path: reachability.answers(fitting_socket_path(path)) for path in paths}
 
 
 def _missing(status: Mapping[str, Any]) -> str:
@@ -75,6 +86,19 @@ def _has_somebody(pid: int) -> bool:
 
 def judge(facts: Facts) -> list[Finding]:
     """What to say of it."""
+    return [*_judge_own(facts), *(_second(path, answers) for path, answers in facts.others.items())]
+
+
+def _second(path: str, answers: bool) -> Finding:
+    message = f"another daemon of this profile runs, at {path}"
+    if answers:
+        fix = f"Stop it: HEARTH_SOCKET={path} hearth stop. `hearth connect` writes the right socket into the clients."
+    else:
+        fix = "It cannot be reached from here: a container that shares this home has one of its own."
+    return Finding("daemon.second", "note", message, fix, path)
+
+
+def _judge_own(facts: Facts) -> list[Finding]:
     if facts.entry is None or not facts.lives:
         state = _stale(facts, facts.entry) if facts.entry else _unknown(facts)
         return [state, *failures(facts.status.get("upstreams") or [], facts.logged, "hearth call")]
