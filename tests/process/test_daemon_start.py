@@ -97,13 +97,6 @@ def test_a_socket_file_that_nobody_listens_on_is_replaced(scratch: Scratch) -> N
     assert_serves(scratch)
 
 
-def test_a_plain_file_in_the_socket_s_place_is_replaced(scratch: Scratch) -> None:
-    Path(scratch.socket).parent.mkdir(mode=0o700)
-    Path(scratch.socket).write_text("leftover")
-    scratch.start()
-    assert_serves(scratch)
-
-
 def test_a_daemon_killed_with_9_leaves_nothing_that_stops_the_next(scratch: Scratch) -> None:
     first = scratch.start()
     os.kill(first.pid, 9)
@@ -118,7 +111,7 @@ def test_a_directory_in_the_socket_s_place_is_one_clear_sentence(scratch: Scratc
     daemon = scratch.attempt()
     assert daemon.wait() == 1
     assert scratch.socket in daemon.said
-    assert "a directory is in its place, remove it" in daemon.said
+    assert "should be a socket and is a folder; move it away" in daemon.said
     assert daemon.said.count("\n") == 1
     assert not scratch.registry.exists()
 
