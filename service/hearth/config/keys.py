@@ -15,6 +15,11 @@ _MOST_AT_ONCE = 65536
 _MOST_A_SECOND = 1_000_000
 # More tools than any client takes; whoever wants no search says `mode = "full"`.
 _MOST_TOOLS = 1_000_000
+# No interpreter starts in less than a few MiB; a number without its unit is refused rather than ending every server.
+_SMALLEST_MEMORY_BYTES = 4 * MIB
+_LARGEST_MEMORY_BYTES = 2**50
+# The kernel's own bound of cpu.weight, whose default is 100.
+_LARGEST_CPU_WEIGHT = 10_000
 # Zero would spin.
 _SHORTEST_INTERVAL_SECONDS = 0.01
 
@@ -88,6 +93,8 @@ SERVER_KEYS: dict[str, Kind] = {
     "instance_idle": values.seconds(),
     "upstream_idle": values.seconds(),
     "pin": values.flag(),
+    "memory_max": values.size(_SMALLEST_MEMORY_BYTES, _LARGEST_MEMORY_BYTES),
+    "cpu_weight": values.count(1, _LARGEST_CPU_WEIGHT),
     "blocked_tools": values.texts(),
 }
 

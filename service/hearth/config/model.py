@@ -68,6 +68,8 @@ class ServerSpec(Record):
     instance_idle: float = 60.0
     upstream_idle: float | None = None
     pin: bool = False
+    memory_max: int | None = None
+    cpu_weight: int | None = None
     blocked_tools: tuple[str, ...] = ()
 
     def runs_like(self, other: "ServerSpec") -> bool:

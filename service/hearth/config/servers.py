@@ -20,7 +20,16 @@ if TYPE_CHECKING:
 
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 # What means something to one kind of server only.
-_NEEDS = {"args": "command", "env": "command", "cwd": "command", "headers": "url", "transport": "url", "oauth": "url"}
+_NEEDS = {
+    "args": "command",
+    "env": "command",
+    "cwd": "command",
+    "memory_max": "command",
+    "cpu_weight": "command",
+    "headers": "url",
+    "transport": "url",
+    "oauth": "url",
+}
 
 
 def read_servers(examination: "Examination", key: str, table: object) -> dict[str, ServerSpec]:

@@ -9,16 +9,20 @@ does here: `children_windows`.
 """
 
 import asyncio
+import logging
 import os
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import IO, Protocol
 
 from hearth.errors import UpstreamError
 from hearth.host import core_dumps
+
+log = logging.getLogger(__name__)
 
 PIPE_BYTES = 256 * 1024
 
@@ -30,8 +34,10 @@ class Starter(Protocol):
     def containment(self) -> str:
         """What that is, in words."""
 
-    def spawn(self, name: str, argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> "Child | None":
-        """The program, started; None when it has to be done without. Raises OSError when it cannot be started."""
+    def spawn(
+        self, name: str, argv: Sequence[str], environment: Mapping[str, str], cwd: str, limits: Mapping[str, str]
+    ) -> "Child | None":
+        """Start the program within `limits`; None when it has to be done without. Raises OSError."""
 
 
 _STARTERS: list[Starter] = []
@@ -80,11 +86,24 @@ else:
         except (ProcessLookupError, PermissionError):
             pass
 
-    def spawn(name: str, argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> Child:
-        """Start a server's program on three pipes, leader of a new group. Raises UpstreamError with the reason."""
+    def spawn(
+        name: str,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        cwd: str,
+        limits: Mapping[str, str] = MappingProxyType({}),
+    ) -> Child:
+        """Start a server's program on three pipes, leader of a new group. Raises UpstreamError with the reason.
+
+        `limits` are written to the files of its control group, where it has one.
+        """
         try:
             starter = _STARTERS[-1] if _STARTERS else None
-            child = (starter and starter.spawn(name, argv, environment, cwd)) or _spawn(argv, environment, cwd)
+            child = starter.spawn(name, argv, environment, cwd, limits) if starter else None
+            if child is None:
+                if limits:
+                    log.warning("limits not in force: server=%s limits=%s: no control group", name, [*limits])
+                child = _spawn(argv, environment, cwd)
         except (OSError, ValueError) as exc:
             raise UpstreamError(_cannot_start(argv[0], cwd, environment, exc)) from exc
         _widen(child)

@@ -1,14 +1,18 @@
 """Child processes on Windows: pipes that the Proactor can wait for, and a job object that ends all that was started."""
 
 import asyncio
+import logging
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from hearth.errors import UpstreamError
 from hearth.host import command_lines
+
+log = logging.getLogger(__name__)
 
 if sys.platform == "win32":
     from asyncio import windows_utils
@@ -51,8 +55,19 @@ if sys.platform == "win32":
             """Leave nothing behind."""
             self._job.close()
 
-    def spawn(name: str, argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> Child:
-        """Start a server's program on three pipes, in a job of its own. Raises UpstreamError with the reason."""
+    def spawn(
+        name: str,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        cwd: str,
+        limits: Mapping[str, str] = MappingProxyType({}),
+    ) -> Child:
+        """Start a server's program on three pipes, in a job of its own. Raises UpstreamError with the reason.
+
+        `limits` are those of a control group, which Windows does not have.
+        """
+        if limits:
+            log.warning("limits not in force: server=%s limits=%s: Windows has no control groups", name, [*limits])
         try:
             environment = command_lines.folded(environment)
             return _spawn(_line(argv, environment, cwd), environment, cwd)

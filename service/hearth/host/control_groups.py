@@ -8,7 +8,7 @@ groups have to do. Knows nothing of what runs inside.
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from hearth.paths import safe_name
 
@@ -91,6 +91,18 @@ class Subtree:
                 # Of a daemon that executed itself anew, whose process could not be ended yet.
                 continue
             return group
+
+    def limit(self, group: Group, limits: Mapping[str, str]) -> dict[str, OSError]:
+        """Write limits to files of a group, such as `memory.max`; return those that could not be, with the reason."""
+        failed: dict[str, OSError] = {}
+        for file, value in limits.items():
+            try:
+                # A group has the files of a controller only when the group above it hands the controller on.
+                _write(os.path.join(self.root, "cgroup.subtree_control"), "+" + file.partition(".")[0])
+                _write(os.path.join(group.folder, file), value)
+            except OSError as exc:
+                failed[file] = exc
+        return failed
 
     def end(self, group: Group) -> bool:
         """End a group; whether its folder is gone. If not, `sweep` tries again."""

@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import IO
 
 from hearth.host import children, control_groups, nursery
@@ -32,27 +33,42 @@ class Grouped:
         """What holds a server and its descendants together."""
         return "control groups" if self._nursery else "process groups"
 
-    def spawn(self, name: str, argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> children.Child | None:
-        """Start it in a group of its own; None when it has to be done without. Raises OSError."""
-        if self._nursery is None:
-            return None
-        with _Pipes() as pipes:
-            return self._spawn(self._nursery, name, argv, environment, cwd, pipes)
-
-    def _spawn(
+    def spawn(
         self,
-        starter: nursery.Nursery,
         name: str,
         argv: Sequence[str],
         environment: Mapping[str, str],
         cwd: str,
-        pipes: "_Pipes",
+        limits: Mapping[str, str] = MappingProxyType({}),
     ) -> children.Child | None:
+        """Start it in a group of its own, within limits; None when it has to be done without. Raises OSError."""
+        if self._nursery is None:
+            return None
+        group = self._make(name, limits)
+        if group is None:
+            return None
+        with _Pipes() as pipes:
+            return self._spawn(self._nursery, group, argv, environment, cwd, pipes)
+
+    def _make(self, name: str, limits: Mapping[str, str]) -> control_groups.Group | None:
         try:
             group = self._subtree.make(name)
         except OSError as exc:
             log.warning("no control group could be made: %s", exc, extra={"upstream": name})
             return None
+        for limit, problem in self._subtree.limit(group, limits).items():
+            log.warning("limit not in force: server=%s limit=%s: %s", name, limit, problem, extra={"upstream": name})
+        return group
+
+    def _spawn(
+        self,
+        starter: nursery.Nursery,
+        group: control_groups.Group,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        cwd: str,
+        pipes: "_Pipes",
+    ) -> children.Child | None:
         try:
             pid = starter.bear(group, argv, environment, cwd, pipes.its)
         except nursery.NurseryLost as exc:

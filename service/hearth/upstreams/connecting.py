@@ -43,7 +43,8 @@ async def connect(spec: ServerSpec, owner: Owner, folder: str | None, limits: Li
 
         connection = connect_by_http(spec.name, owner, resolved, limits[:2])
     else:
-        connection = StdioConnection(spec.name, owner, _launch(resolved, os.environ, folder), limits[:2])
+        stdio = connection = StdioConnection(spec.name, owner, _launch(resolved, os.environ, folder), limits[:2])
+        stdio.group_limits = _group_limits(spec)
     connection.mask = mask
     connection.list_limits = limits.lists
     return connection
@@ -59,6 +60,12 @@ async def invite(spec: ServerSpec) -> "Invitation":
 async def _resolved(spec: ServerSpec, folder: str | None) -> references.Resolution:
     resolve = functools.partial(references.resolve, spec, dict(os.environ), folder)
     return await threads.run(resolve) if references.may_block(spec) else resolve()
+
+
+def _group_limits(spec: ServerSpec) -> dict[str, str]:
+    """The limits of its control group, by the kernel's names for them."""
+    limits = {"memory.max": spec.memory_max, "cpu.weight": spec.cpu_weight}
+    return {name: str(value) for name, value in limits.items() if value is not None}
 
 
 def _launch(spec: ServerSpec, environ: Mapping[str, str], folder: str | None) -> tuple[list[str], dict[str, str], str]:

@@ -68,11 +68,13 @@ class Process:
         """The child's pid, which is its process group's too; 0 before the start."""
         return self._child.pid if self._child else 0
 
-    async def start(self, argv: Sequence[str], environment: Mapping[str, str], cwd: str) -> None:
+    async def start(
+        self, argv: Sequence[str], environment: Mapping[str, str], cwd: str, limits: Mapping[str, str] | None = None
+    ) -> None:
         """Start the program. Raises UpstreamError with the reason when it cannot be."""
         if SEAMS:
             SEAMS.hit("before-exec")
-        self._child = children.spawn(self.name, argv, environment, cwd)
+        self._child = children.spawn(self.name, argv, environment, cwd, limits or {})
         log.info("process started pid=%d", self._child.pid, extra={"upstream": self.name})
         # Shielded: a start that is given up half way would leave pipes that belong to nobody and a child that nobody
         # watches. It is a matter of a few turns of the loop.

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from hearth.errors import HearthError, MessageError, UpstreamBusy, UpstreamError
 from hearth.mcp import answers
@@ -30,6 +31,8 @@ class StdioConnection(Connection):
     """One process, from its start to its end. `limits`: bytes of one message, bytes waiting for its stdin."""
 
     _where = " on its stdout"
+    # What is written to the files of its control group, where it has one.
+    group_limits: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
         self,
@@ -65,7 +68,7 @@ class StdioConnection(Connection):
     async def open(self) -> None:
         """Start the server's process. Raises UpstreamError."""
         argv, environment, cwd = self._launch
-        await self._process.start(argv, environment, cwd)
+        await self._process.start(argv, environment, cwd, self.group_limits)
 
     async def stop(self) -> None:
         """End the process, by the bounded sequence."""
