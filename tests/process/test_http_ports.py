@@ -515,8 +515,8 @@ def test_doctor_lets_no_token_go_on_that_others_could_read(scratch: Scratch) -> 
     former = bearer(scratch)
     file = token_file(scratch)
     file.chmod(0o644)
-    [mended] = json.loads(_hearth(scratch, "doctor", "--fix", "--yes", "--json"))["mended"]
-    assert (mended["deed"], mended["done"]) == ("rotate", True), mended
+    mended = json.loads(_hearth(scratch, "doctor", "--fix", "--yes", "--json"))["mended"]
+    assert [(each["deed"], each["done"]) for each in mended] == [("rotate", True)], mended
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert client.post("tools/list", headers=former).status == 401
     assert client.post("tools/list", headers=bearer(scratch)).status == 200
