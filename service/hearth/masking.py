@@ -38,6 +38,12 @@ class Mask:
         self._plain = [part for part in plain if len(part) > CUT_CHARACTERS]
         long = [part for part in plain if len(part) >= BROKEN_CHARACTERS and len(part.splitlines()) == 1]
         self._long = sorted({form for part in long for form in (part, *_encoded(part))})
+        # What tells cheaply that a text has no part of a secret, as nearly every text has none.
+        self._heads = {secret[:CUT_CHARACTERS] for secret in (*self._plain, *self._long)}
+        self._tails = {secret[-CUT_CHARACTERS:] for secret in self._long}
+        self._pieces = {
+            secret[at : at + CUT_CHARACTERS] for secret in self._long for at in range(len(secret) - CUT_CHARACTERS + 1)
+        }
         self._broken: re.Pattern[str] | None = None
         _HELD.add(self)
 
@@ -48,9 +54,11 @@ class Mask:
                 text = text.replace(form, MASK)
         if not self._plain:
             return text
-        if self._long and ("\n" in text or "\\n" in text):
+        has_head = any(head in text for head in self._heads)
+        is_broken = "\n" in text or "\\n" in text
+        if is_broken and (has_head or any(tail in text for tail in self._tails)):
             text = self._pattern().sub(MASK, text)
-        return "\n".join(map(self._without_part, text.split("\n")))
+        return "\n".join([self._without_part(line, has_head) for line in text.split("\n")])
 
     def _pattern(self) -> "re.Pattern[str]":
         """Compile what finds long secrets that are broken into lines within one text; most texts are one line."""
@@ -59,15 +67,16 @@ class Mask:
             self._broken = re.compile("|".join(_LINE_BREAK.join(map(re.escape, form)) for form in short) or r"(?!)")
         return self._broken
 
-    def _without_part(self, line: str) -> str:
+    def _without_part(self, line: str, has_head: bool) -> str:
         """Hide the parts of a secret that a line begins or ends with: it was cut, or a long one was broken."""
         begun = line.lstrip()
         head = begun[:CUT_CHARACTERS]
-        if len(head) == CUT_CHARACTERS:
-            for secret in self._long:
-                if (size := _continued(secret, head, begun.rstrip("\\ \r"))) > 0:
-                    line = line[: len(line) - len(begun)] + MASK + begun[size:]
-                    break
+        if head in self._pieces:
+            rest = begun.rstrip("\\ \r")
+            size = max(_continued(secret, head, rest) for secret in self._long)
+            line = line[: len(line) - len(begun)] + MASK + begun[size:] if size else line
+        if not has_head:
+            return line
         # Cut in the midst of a character, a replacement stands at its end.
         end = line.rstrip("\N{REPLACEMENT CHARACTER}… \r")
         for secret in (*self._plain, *self._long):
