@@ -336,3 +336,13 @@ def test_a_notification_names_things_as_the_client_does() -> None:
 def test_a_notification_that_only_said_whose_it_was_has_no_params() -> None:
     assert notified(b'{"_meta":{"io.modelcontextprotocol/subscriptionId":7}}') is None
     assert notified(b"{}") is None
+
+
+def test_the_envelope_of_a_legacy_client_is_kept_until_something_of_it_changes() -> None:
+    caller = Caller(b'{"roots":{}}', b'{"name":"c"}')
+    for level in ("info", "debug"):
+        expected = translate.request_meta({}, eras.MODERN, caller, None, json.dumps(level))
+        assert bytes(caller.envelope(level)) == json.join(expected)
+        assert caller.envelope(level) is caller.envelope(level)
+    caller.capabilities = b"{}"
+    assert b'"roots"' not in bytes(caller.envelope("debug"))
