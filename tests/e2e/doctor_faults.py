@@ -306,7 +306,12 @@ FAULTS = [
         mended=True,
     ),
     Fault("daemon.registry", lambda ward: ward.write(ward.home.registry, "{"), "rm ", mended=True),
-    Fault("daemon.version", lambda ward: (ward.light(), ward.registry(version="0.0.1")), "hearth restart"),
+    Fault(
+        "daemon.version",
+        lambda ward: (ward.light(), ward.registry(version="0.0.1")),
+        "hearth restart",
+        mended=True,
+    ),
     Fault("clients.broken", lambda ward: ward.write(ward.path(".claude.json"), "{"), "Mend the file"),
     Fault("clients.bridge", moved_bridge, "hearth connect claude-code", mended=True),
     Fault("clients.server", lambda ward: ward.claude({"a": bridge_entry("--server", "no-such")}), "hearth add no-such"),
