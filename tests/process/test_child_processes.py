@@ -88,11 +88,12 @@ def test_a_server_that_floods_its_output_has_a_budget_in_each_turn_of_the_loop()
         owner = Counter()
         command = ["/bin/sh", "-c", f"exec yes '{NOTICE}'"]
         connection = StdioConnection("flood", owner, (command, ENVIRONMENT, "/"), (2**20, 2**20))
+        # From the start on: the server may write before all of its pipes are connected, which takes some turns.
+        watching = asyncio.create_task(owner.watch(lambda: owner.count > 50_000))
         await connection.open()
         try:
-            await owner.watch(lambda: owner.count > 50_000)
-            # What is read at the end of one turn, and what is handled at the beginning of the next, may both come before
-            # the counter's own part of that turn.
+            await watching
+            # The end of one turn and the beginning of the next may both come between two looks of the counter.
             assert owner.most <= 2 * TURN_MESSAGES
         finally:
             await connection.stop()
