@@ -38,7 +38,7 @@ class Mask:
         self._plain = [part for part in plain if len(part) > CUT_CHARACTERS]
         long = [part for part in plain if len(part) >= BROKEN_CHARACTERS and len(part.splitlines()) == 1]
         self._long = sorted({form for part in long for form in (part, *_encoded(part))})
-        # What tells cheaply that a text has no part of a secret, as nearly every text has none.
+        # Cheap tests for texts without any part of a secret, as nearly every text is.
         self._heads = {secret[:CUT_CHARACTERS] for secret in (*self._plain, *self._long)}
         self._tails = {secret[-CUT_CHARACTERS:] for secret in self._long}
         self._pieces = {

@@ -94,7 +94,7 @@ class Alone:
                 asked[1].set_result(await echo(client, asked[0]))
 
     async def call(self, text: str) -> str:
-        """What it gets for a call; nothing where its login is lost, in that call or before."""
+        """Return the answer to a call; an empty text where the login is lost, in that call or before."""
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._texts.put_nowait((text, answer))
         await bounded(asyncio.wait({answer, self.task}, return_when=asyncio.FIRST_COMPLETED))

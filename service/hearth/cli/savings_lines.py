@@ -1,4 +1,4 @@
-"""What `hearth savings` found, as a JSON document and as text. Pure: an estimate in, a document or lines out."""
+"""The findings of `hearth savings`, as a JSON document and as text. Pure: an estimate in, a document or lines out."""
 
 import textwrap
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What the servers that clients run for themselves take, and what they would take through Hearth. Pure.
+"""Memory of the servers that clients run for themselves, and an estimate of the same through Hearth. Pure.
 
 The estimate errs on the side of Hearth's cost: memory that processes share (libraries, the interpreter's file) is
 counted as if all of it stayed, so only the private memory of the processes that would not run is saved.

@@ -35,7 +35,7 @@ _RUNNERS = frozenset(
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "fish", "cmd", "powershell", "pwsh"})
 _TOOLS_WITH_VERB = frozenset({"docker", "gh"})
 _VERBS = frozenset({"mcp", "mcp-server", "mcp-serve"})
-# Whoever takes in processes without a parent.
+# Programs that adopt processes without a parent.
 _INITS = frozenset({"init", "systemd", "launchd"})
 _PLACEHOLDER = re.compile(r"[${~%]")
 
@@ -61,7 +61,7 @@ class Instance(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """What was found: servers that clients run for themselves, and the processes of Hearth."""
+    """Result of a survey: servers that clients run for themselves, and the processes of Hearth."""
 
     instances: list[Instance]
     daemons: list[int]  # the first process of each: a watcher, or the daemon itself

@@ -1,4 +1,4 @@
-"""What servers take now, and what they would take through Hearth."""
+"""Memory of servers now, and the estimate of it through Hearth."""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,6 @@
 """Which addresses may be asked on the way to a token: judged by where a name leads, not by the name.
 
-A server's metadata names hosts, and anybody may give a name an address of somebody else's network (DNS rebinding,
+A server's metadata names hosts, and the owner of a name may give it an address of any network (DNS rebinding,
 `https://127.0.0.1.nip.io`). Loopback, private and link-local addresses are refused unless the server itself, or the
 `oauth.issuer` that the user has written, is at an address of the same kind. Names are looked up before a connection is
 made; the address that it got is checked again before anything is sent, as a name may lead elsewhere a moment later.

@@ -26,7 +26,7 @@ class Refusal(NamedTuple):
 
     @property
     def advice(self) -> str:
-        """What the user can do, in a sentence."""
+        """Say what the user can do."""
         by_hand = "register a client there by hand and put its id into `oauth.client_id` of the server's entry"
         if not self.takes_documents:
             return f"{by_hand[0].upper()}{by_hand[1:]}."
