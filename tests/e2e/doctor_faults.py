@@ -137,6 +137,8 @@ class Fault(NamedTuple):
     also: frozenset[str] = frozenset()
     # What `--fix` leaves of it to a person.
     left: frozenset[str] = frozenset()
+    # Doctor itself takes it away when it sees it.
+    is_swept: bool = False
 
 
 def killed_daemon(ward: Ward) -> None:
@@ -298,12 +300,12 @@ FAULTS = [
     Fault("socket.open", lambda ward: ward.listen(0o666), "chmod 600", mended=True),
     Fault("socket.gone", lambda ward: (ward.light(), os.unlink(ward.home.socket)), "kill"),
     Fault("socket.path", long_runtime_folder, "shorter"),
-    Fault("daemon.stale", killed_daemon, "The next start writes it anew", mended=True),
+    Fault("daemon.stale", killed_daemon, "doctor has removed the file", is_swept=True),
     Fault(
         "daemon.reused",
         lambda ward: ward.registry(pid=os.getpid()),
-        "The next start writes it anew",
-        mended=True,
+        "doctor has removed the file",
+        is_swept=True,
     ),
     Fault("daemon.registry", lambda ward: ward.write(ward.home.registry, "{"), "rm ", mended=True),
     Fault(

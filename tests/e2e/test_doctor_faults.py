@@ -56,7 +56,7 @@ def test_a_fault_is_found_alone_with_its_fix_and_mended_where_that_is_safe(ward:
     assert [deed["done"] for deed in prospect["mended"]] == [False] * fault.mended
     assert _files(ward) == before, "a dry run changes nothing"
     left = ill(ward, "--fix", "--yes")
-    assert set(left) == (fault.left if fault.mended else {fault.id, *fault.also})
+    assert set(left) == (fault.left if fault.mended or fault.is_swept else {fault.id, *fault.also})
     assert ward.doctor("--fix", "--yes")[1]["mended"] == [], "a second time there is nothing to do"
 
 
@@ -68,7 +68,9 @@ def _files(ward: Ward) -> set[tuple[str, int, int]]:
             # A daemon that runs writes its log.
             if not path.startswith(os.path.join(ward.state, "logs")):
                 stat = os.lstat(path)
-                found.add((path, stat.st_mode, stat.st_mtime_ns))
+                # Who reads what a server offered last marks it as used, by the time of its file.
+                is_catalogue = path.startswith(os.path.join(ward.state, "catalogue"))
+                found.add((path, stat.st_mode, stat.st_size if is_catalogue else stat.st_mtime_ns))
     return found
 
 

@@ -6,7 +6,6 @@ import pwd
 import socket
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,8 @@ from hearth.server.reception import CONTROL_PLACES, RESERVED_DESCRIPTORS, SERVER
 from process.clients import Closed, LinesClient, Message, Stream, text_of
 from process.daemon import COMMAND, Scratch, server
 from process.kernel import BOUND_SECONDS, is_gone, until
-from process.requirements import needs, needs_program, needs_root
+from process.requirements import needs_program
+from process.strangers import python, stranger
 
 # Connects, sends one request by lines and prints what comes back until EOF.
 KNOCK = """
@@ -36,16 +36,6 @@ except ConnectionResetError:
 """
 
 
-def stranger() -> pwd.struct_passwd:
-    """A real second user."""
-    needs_root()
-    try:
-        return pwd.getpwnam("nobody")
-    except KeyError:
-        needs(False, "a user nobody")
-        raise
-
-
 def open_doors(scratch: Scratch) -> None:
     """Take away what keeps others from reaching the socket at all, as a careless chmod would."""
     for folder in (scratch.home, scratch.runtime, Path(scratch.socket).parent):
@@ -55,10 +45,8 @@ def open_doors(scratch: Scratch) -> None:
 
 def knock_as(user: pwd.struct_passwd, path: str) -> bytes:
     setpriv = needs_program("setpriv")
-    # The distribution's Python: the one of the tests may lie in root's home.
-    python = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
     found = subprocess.run(
-        [setpriv, f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", python, "-c", KNOCK, path],
+        [setpriv, f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", python(), "-c", KNOCK, path],
         capture_output=True,
         timeout=BOUND_SECONDS,
         check=False,

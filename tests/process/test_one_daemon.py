@@ -37,7 +37,7 @@ def elsewhere(scratch: Scratch) -> dict[str, str]:
     return {**scratch.environment(), "XDG_RUNTIME_DIR": str(folder)}
 
 
-def opened(scratch: Scratch, environment: dict[str, str], *before: str) -> str:
+def opened(scratch: Scratch, environment: dict[str, str]) -> str:
     """Open a session by a bridge; return the daemon's id."""
     bridge = BridgeProcess(scratch.home, environment=environment)
     scratch.bridges.append(bridge)  # type: ignore[attr-defined]

@@ -131,12 +131,12 @@ def _unknown(facts: Facts) -> Finding:
 
 
 def _stale(facts: Facts, entry: registry.Entry) -> Finding:
-    mend = Mend("forget", facts.path)
+    fix = "Nothing to do: doctor has removed the file, under the daemon's lock."
     if facts.reused:
         message = f"{facts.path} names pid {entry.pid}, which is another program by now: the daemon was killed"
-        return Finding("daemon.reused", "note", message, "The next start writes it anew.", mend=mend)
+        return Finding("daemon.reused", "note", message, fix)
     message = f"{facts.path} names pid {entry.pid}, which is gone: it was killed"
-    return Finding("daemon.stale", "note", message, "The next start writes it anew.", mend=mend)
+    return Finding("daemon.stale", "note", message, fix)
 
 
 def _silent(pid: int, reason: str) -> Finding:
