@@ -54,11 +54,14 @@ def test_systemd_listens_and_clients_share_a_server_until_everything_is_undone(
     assert bare_seat.state(SOCKET) == "inactive"
 
 
-def test_units_of_somebody_else_in_the_way_are_said_and_the_clients_are_connected_all_the_same(
+def test_units_of_somebody_else_that_keep_hearth_from_serving_leave_every_client_as_it_was(
     bare_seat: Seat, clients: dict[str, str]
 ) -> None:
     bare_seat.write(f"{bare_seat.user.home}/.config/systemd/user/{SOCKET}", "[Socket]\nListenStream=/nowhere\n")
     done = bare_seat.hearth("setup", "--yes", "--json")
     document = json.loads(done.stdout)
     assert SOCKET in document["service"]["reason"]
-    assert [each["path"] for each in document["files"]] == list(clients)
+    assert document["files"] == []
+    assert [each["path"] for each in document["left"]] == list(clients)
+    assert all("mcp.socket" in each["reason"] for each in document["left"])
+    assert {path: bare_seat.check("cat", path) for path in clients} == clients
