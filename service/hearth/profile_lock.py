@@ -52,7 +52,7 @@ class ProfileLock:
         if self._lock is not None:
             import json
 
-            document = {"socket": self._places.folder + ".sock", "pid": os.getpid()}
+            document = {"socket": self._places.named or self._places.folder + ".sock", "pid": os.getpid()}
             try:
                 private_files.write(_record(self._lock.path), json.dumps(document).encode() + b"\n")
             except OSError:

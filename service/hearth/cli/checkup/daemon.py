@@ -71,7 +71,7 @@ def look(patient: Patient) -> Facts:
 
 def _others(places: Places) -> dict[str, bool]:
     """Return the sockets of other daemons of the profile on this machine, and whether each answers from here."""
-    paths = (path for path in profile_lock.held(places.key) if path != places.folder + ".sock")
+    paths = (path for path in profile_lock.held(places.key) if path != (places.named or places.folder + ".sock"))
     return {path: reachability.answers(fitting_socket_path(path)) for path in paths}
 
 
