@@ -20,13 +20,16 @@ CLIENT = "client"
 RETRY, RAISE, NOTHING = "retry", "raise", "nothing"
 
 
-def choose(spec: ServerSpec, mode: str, known: Knowledge, client: str, running: str | None) -> str:
-    """Return the era for a client of the era `client`; `running` is the era of the instance that it would share."""
+def choose(spec: ServerSpec, mode: str, known: Knowledge, client: str, running: str | None, per_era: bool) -> str:
+    """Return the era for a client of the era `client`.
+
+    `running` is the era of the instance that it would share; `per_era`: each era has a process of its own.
+    """
     if spec.era not in ("auto", CLIENT):
         return spec.era
     if known.only:
         return known.only
-    if is_per_era(spec, known) or mode == isolation.SESSION:
+    if per_era or mode == isolation.SESSION:
         return client
     if eras.MODERN in known.eras:
         return eras.MODERN
@@ -69,7 +72,8 @@ class ServerEras:
     def __init__(self, spec: ServerSpec, learned: Learned) -> None:
         self._spec = spec
         self._learned = learned
-        # Whether the clients of each era have a process of their own.
+        # Whether the clients of each era have a process of their own. Settled for as long as the daemon runs: its
+        # processes are not joined when the memory of it expires.
         self.is_per_era = is_per_era(spec, self._known)
         # Set while the modern era is tried because of a question.
         self._is_trial = False
@@ -87,7 +91,10 @@ class ServerEras:
 
     def choose(self, mode: str, client: str, running: str | None) -> str:
         """Return the era for a client of that era; `running` is the era of the instance that it would share."""
-        return eras.MODERN if self._is_trial else choose(self._spec, mode, self._known, client, running)
+        return eras.MODERN if self._is_trial else self._choose(mode, client, running)
+
+    def _choose(self, mode: str, client: str, running: str | None = None) -> str:
+        return choose(self._spec, mode, self._known, client, running, self.is_per_era)
 
     def is_spoken(self, era: str) -> bool:
         """Whether the server is known to speak that era."""
@@ -103,15 +110,16 @@ class ServerEras:
             is_first, self._is_trial = not self._is_trial, True
             return RETRY if is_first else NOTHING
         # A legacy process of a server that runs in the modern era is finishing its last calls.
-        is_leftover = era == eras.LEGACY and choose(self._spec, mode, self._known, eras.LEGACY, None) == eras.MODERN
+        is_leftover = era == eras.LEGACY and self._choose(mode, eras.LEGACY) == eras.MODERN
         return NOTHING if is_leftover else RAISE
 
     def settled(self, asked: str, found: str) -> bool:
         """Note the era in which an instance answered. Return whether a trial has failed: it is a legacy server."""
+        has_failed, self._is_trial = self._is_trial and found == eras.LEGACY, False
         if is_found_out(self._spec):
-            self._learned.note_era(self._spec, asked, found)
-        is_trial, self._is_trial = self._is_trial, False
-        return is_trial and found == eras.LEGACY
+            # A server that exits at the modern opening is asked for the legacy era next: that, too, is a failed trial.
+            self._learned.note_era(self._spec, eras.MODERN if has_failed else asked, found)
+        return has_failed
 
     def give_up_trial(self) -> bool:
         """End a trial whose start failed, and remember the server as a legacy one. Return whether there was a trial."""

@@ -277,7 +277,8 @@ class Server:
                 self._login.needed(instance.tenant, seen)
             raise
         except UpstreamError:
-            if self._eras.give_up_trial():
+            # An obsolete instance was stopped from outside, possibly by the very question that begins the trial.
+            if not instance.obsolete and self._eras.give_up_trial():
                 # The server worked in the legacy era: its callers get an instance of that one.
                 self._end(instance)
                 self._raise_isolation(isolation.QUESTION)

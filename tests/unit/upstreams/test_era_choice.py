@@ -15,6 +15,11 @@ def spec(**keys: object) -> ServerSpec:
     return ServerSpec(name="s", command="true", **keys)  # type: ignore[arg-type]
 
 
+def choose(entry: ServerSpec, mode: str, known: Knowledge, client: str, running: str | None) -> str:
+    per_era = era_choice.is_per_era(entry, known)
+    return era_choice.choose(entry, mode, known, client, running, per_era)
+
+
 def apart(monkeypatch: pytest.MonkeyPatch) -> Knowledge:
     monkeypatch.setattr("time.time", lambda: 1000.0)
     return BOTH._replace(apart_since=999.0)
@@ -40,17 +45,17 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> Knowledge:
 def test_clients_of_both_eras_get_the_same(
     keys: dict[str, object], known: Knowledge, running: str | None, era: str, client: str
 ) -> None:
-    assert era_choice.choose(spec(**keys), isolation.SHARED, known, client, running) == era
+    assert choose(spec(**keys), isolation.SHARED, known, client, running) == era
 
 
 @pytest.mark.parametrize("client", ["legacy", "modern"])
 def test_each_client_gets_its_own_where_nothing_is_known_or_both_are_needed(
     client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert era_choice.choose(spec(), isolation.SHARED, NOTHING, client, None) == client
-    assert era_choice.choose(spec(era="client"), isolation.SHARED, BOTH, client, "legacy") == client
-    assert era_choice.choose(spec(), isolation.SESSION, BOTH, client, None) == client
-    assert era_choice.choose(spec(), isolation.WORKSPACE, apart(monkeypatch), client, "modern") == client
+    assert choose(spec(), isolation.SHARED, NOTHING, client, None) == client
+    assert choose(spec(era="client"), isolation.SHARED, BOTH, client, "legacy") == client
+    assert choose(spec(), isolation.SESSION, BOTH, client, None) == client
+    assert choose(spec(), isolation.WORKSPACE, apart(monkeypatch), client, "modern") == client
 
 
 def test_that_a_server_needs_both_is_forgotten_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:

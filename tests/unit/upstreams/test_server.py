@@ -1,6 +1,7 @@
 """Which instance of a server a client gets: by era, by isolation, by what was learned."""
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,11 @@ from hearth.errors import UpstreamError
 from hearth.mcp import capabilities, eras, isolation
 from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.instance import Instance
+from hearth.upstreams.learned import ONLY_SECONDS
 from hearth.upstreams.supervision import READY
 from hearth.upstreams.tenancy import Tenant
 from unit.conversations import dual_script, legacy_script, modern_script, run, until
+from unit.staged_instances import Mortal
 from unit.staged_servers import LEGACY, MODERN, StagedServer
 
 
@@ -113,6 +116,62 @@ def test_a_server_that_cannot_be_started_in_the_modern_era_goes_on_in_the_legacy
         found = await asyncio.gather(*(server.ensure(Tenant(name, eras.LEGACY)) for name in ("3", "4")))
         assert [(one.era, one.mode, one.open) for one in found] == [(eras.LEGACY, "session", True)] * 2
         assert (server.again().mode, server.error) == ("session", None)
+
+    run(body())
+
+
+@pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
+def test_a_start_that_a_question_has_ended_is_no_trial_of_the_modern_era(learned: Path, era: str) -> None:
+    async def body() -> None:
+        script = dual_script()
+        tools = script.pop("tools/list")
+        server = StagedServer(learned, script)
+        waiting = asyncio.create_task(server.ensure(LEGACY))
+        await until(lambda: server.connections and "tools/list" in server.connections[0].methods(), "it is started")
+        [first] = server.instances.values()
+        server.learn(isolation.QUESTION)
+        script["tools/list"] = tools
+        await first.retire()
+        found = await waiting
+        assert (found.era, found.open, server.mode) == (eras.MODERN, True, "shared")
+        assert await server.ensure(Tenant("3", era)) is found
+
+    run(body())
+
+
+@pytest.mark.parametrize("mode", ["shared", "workspace"])
+def test_a_server_that_exits_when_it_is_tried_in_the_modern_era_is_tried_once(learned: Path, mode: str) -> None:
+    class Exits(StagedServer):
+        async def _connect(self, owner: Owner, tenant: Tenant) -> Connection:
+            self.connections.append(Mortal(owner, self.script, self.name))
+            return self.connections[-1]
+
+    async def body() -> None:
+        script = legacy_script()
+        del script["server/discover"]
+        server = Exits(learned, script, isolation=mode)
+        await server.ensure(LEGACY)
+        server.learn(isolation.QUESTION)
+        one = await server.ensure(LEGACY)
+        assert one.era == eras.LEGACY
+        server.learn(isolation.QUESTION)
+        assert (await server.ensure(LEGACY), one.obsolete) == (one, False)
+
+    run(body())
+
+
+def test_a_server_that_needs_a_process_for_each_era_keeps_them_while_the_daemon_runs(
+    learned: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body() -> None:
+        server = StagedServer(learned, dual_script())
+        server._learned.note_era(server.spec, eras.MODERN, eras.MODERN)
+        assert server.need_both()
+        much_later = time.time() + ONLY_SECONDS + 1
+        monkeypatch.setattr("time.time", lambda: much_later)
+        assert server.need_both()
+        assert [(await server.ensure(each)).era for each in (LEGACY, MODERN)] == [eras.LEGACY, eras.MODERN]
+        assert (await server.again().ensure(LEGACY)).era == eras.MODERN, "another daemon finds it out again"
 
     run(body())
 
