@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 
 # A client that lists roots answers at once; without an answer its working directory counts.
 ROOTS_SECONDS = 5.0
+# Links are followed in a moment, but a network that does not answer blocks for ever.
+LOCATE_SECONDS = 5.0
 
 
 class Binding:
@@ -126,10 +128,16 @@ class Binding:
 
 
 async def _locate(session: Session) -> None:
-    """Find the session's folders on the disk, off the loop."""
+    """Find the session's folders on the disk, off the loop; without an answer they count as they are written."""
     # Again, where the client has moved meanwhile.
     while session.located[0] != (named := (session.roots, session.cwd)):
-        session.located = (named, await threads.run(tenancy.locate, *named))
+        try:
+            async with asyncio.timeout(LOCATE_SECONDS):
+                session.located = (named, await threads.run(tenancy.locate, *named))
+        except TimeoutError:
+            # Noted as found: each further try would leave one more thread that waits for the disk.
+            session.located = (named, None)
+            log.warning("folders of a session not found within %g s", LOCATE_SECONDS, extra={"session": session.id})
         # The tools of a server may depend on the folder.
         session.view = None
 

@@ -31,7 +31,7 @@ class Tenant(NamedTuple):
     roots: tuple[bytes, ...] | None = None
     # Raw, as the client declared them.
     capabilities: bytes = b"{}"
-    # Of these roots and this folder, once the disk was read for them.
+    # Of these roots and this folder, once the disk was read for them; None also where the disk does not answer.
     location: Location | None = None
 
     @property

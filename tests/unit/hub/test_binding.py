@@ -1,6 +1,7 @@
 """Which instance serves which session: held while it is used, let go, and chosen anew when folders change."""
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hearth.hub.listens import Listen
 from hearth.hub.questions import Questions
 from hearth.hub.sessions import Session
 from hearth.mcp import capabilities, eras, isolation
+from hearth.upstreams import tenancy
 from hearth.upstreams.instance import Instance
 from hearth.wire import json
 from unit.conversations import dual_script, legacy_script, run, until
@@ -297,3 +299,28 @@ def test_a_server_of_one_session_is_told_that_its_client_has_moved(tmp_path: Pat
         assert member.bound[eras.LEGACY] == {stage.server: one}
 
     run(body())
+
+
+def test_folders_on_a_disk_that_does_not_answer_count_as_they_are_written_and_are_looked_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, looks = threading.Event(), []
+
+    def locate(*named: object) -> tenancy.Location:
+        looks.append(named)
+        answers.wait()
+        return tenancy.Location((), None)
+
+    async def body() -> None:
+        stage, (member, _) = Stage(tmp_path, isolation="workspace"), client()
+        member.cwd = "/on/a/network"
+        one = await stage.bind(member)
+        assert await stage.bind(member) is one
+        assert (one.tenant.workspace, one.tenant.folder, len(looks)) == (member.cwd, member.cwd, 1)
+
+    monkeypatch.setattr(tenancy, "locate", locate)
+    monkeypatch.setattr(module, "LOCATE_SECONDS", 0.05)
+    try:
+        run(body())
+    finally:
+        answers.set()
