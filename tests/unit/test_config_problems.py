@@ -119,7 +119,7 @@ TOML_PROBLEMS = {
     ),
     "[mcpServers.a]\ncommand = 'x'\ndisabled = 'no'": "c.toml:3: server 'a': disabled must be true or false, not 'no'",
     "[mcpServers.a]\ncommand = 'x'\nera = 'new'": (
-        'c.toml:3: server \'a\': era must be "auto" or "legacy" or "modern", not \'new\''
+        'c.toml:3: server \'a\': era must be "auto" or "legacy" or "modern" or "client", not \'new\''
     ),
     "[mcpServers.'']\ncommand = 'x'": "c.toml:1: server '' needs a name",
     "a = " + "9" * 5000: "c.toml: has a number with thousands of digits",
