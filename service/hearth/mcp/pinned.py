@@ -4,14 +4,14 @@ A definition is known by its content, whatever the order of its keys. A tool may
 may describe it otherwise to another kind of client, and what was approved once stays so.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from hearth.errors import MessageError, Refused
 from hearth.mcp import eras, lowering
 from hearth.mcp.offering import TOOLS, Item, Offering
 from hearth.wire import json as raw
-from hearth.wire.values import Members, RawBytes
+from hearth.wire.values import Members
 
 # Definitions of one tool that are known; with more, those that were approved longest ago are forgotten.
 KNOWN_LIMIT = 16
@@ -81,38 +81,42 @@ def canonical_of(item: Item) -> str:
 def is_same_tool(one: str, other: str) -> bool:
     """Whether two canonical definitions differ in nothing but the era of MCP that they are written for.
 
-    One of them must be exactly what a legacy client is told of the other, and what only the other has must be without
-    words: an agent would read them.
+    One of them must be exactly what a legacy client is told of the other, and texts that only the other has must be
+    names: an agent would read anything else.
     """
     return any(_is_lowered(lower, upper) for lower, upper in ((one, other), (other, one)))
 
 
 def _is_lowered(lower: str, upper: str) -> bool:
     try:
-        definition = raw.split(upper.encode())
-        lowered: Members = {**lowering.tool(definition, eras.LEGACY, eras.NEWEST_LEGACY)}
-    except MessageError:
-        # A definition that is kept by its bytes.
+        lowered: Members = {**lowering.tool(raw.split(upper.encode()), eras.LEGACY, eras.NEWEST_LEGACY)}
+        lowered.pop("execution", None)
+        return canonical(lowered) == lower and all(map(_is_name, _texts(upper) - _texts(lower)))
+    except (MessageError, RecursionError):
+        # A definition that is kept by its bytes, or nested as deeply as can be read.
         return False
-    lowered.pop("execution", None)
-    return canonical(lowered) == lower and all(map(_is_wordless, _lost(definition, lowered)))
 
 
-def _lost(definition: raw.Fields, lowered: Members) -> list[RawBytes]:
-    return [value for key, value in definition.items() if key not in lowered]
-
-
-def _is_wordless(value: RawBytes) -> bool:
-    """Whether no text in a JSON value has a space or is long: names of properties and types are neither."""
+def _texts(definition: str) -> set[str]:
+    """Collect the keys and texts of a canonical definition."""
     import json
 
-    def texts(tree: object) -> Iterator[str]:
-        if isinstance(tree, str):
-            yield tree
-        for part in tree if isinstance(tree, list) else tree.items() if isinstance(tree, dict) else ():
-            yield from texts(list(part) if isinstance(part, tuple) else part)
+    found: set[str] = set()
+    left = [json.loads(definition)]
+    while left:
+        part = left.pop()
+        if isinstance(part, str):
+            found.add(part)
+        elif isinstance(part, dict):
+            left += [*part, *part.values()]
+        elif isinstance(part, list):
+            left += part
+    return found
 
-    return all(len(text) <= NAME_LIMIT and not any(map(str.isspace, text)) for text in texts(json.loads(bytes(value))))
+
+def _is_name(text: str) -> bool:
+    """Whether a text may be the name of a property or type: neither long nor with a space."""
+    return len(text) <= NAME_LIMIT and not any(map(str.isspace, text))
 
 
 class Pinned:
