@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from hearth import registry, socket_trust
 from hearth.host import processes
 from hearth.paths import Places
+from process.remote_bridge import bridge_to
 from process.scripted_daemon import BridgeProcess, Stage, stage
 from process.strangers import FakeDaemon, as_stranger, fake_daemon, python, stranger
 
@@ -96,6 +98,27 @@ def test_the_command_line_sends_nothing_to_a_socket_of_another_user(scene: Stage
     assert found.returncode != 0
     assert f"{scene.socket} is served by user {stranger().pw_uid}, not by you" in found.stderr
     assert set(fake.heard()) == {ord("+")}
+
+
+def test_a_bridge_to_an_http_server_sends_nothing_where_others_may_have_put_the_socket(
+    scene: Stage, fake: FakeDaemon
+) -> None:
+    with bridge_to(f"unix:{scene.socket}", "--header", "Authorization: Bearer mine") as bridge:
+        message = bridge.ask("ping")["error"]["message"]
+    assert f"nothing was sent to unix:{scene.socket}: user {stranger().pw_uid} listens" in message
+    assert set(fake.heard()) == {ord("+")}
+
+
+def test_a_bridge_to_an_http_server_believes_a_user_in_folders_that_no_third_user_can_write(scene: Stage) -> None:
+    refusal = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+    with tempfile.TemporaryDirectory(dir="/run") as place:
+        os.chown(place, stranger().pw_uid, -1)
+        with (
+            fake_daemon(Path(place, "s.sock"), scene.home / "heard", refusal) as fake,
+            bridge_to(f"unix:{place}/s.sock") as bridge,
+        ):
+            assert "error" in bridge.ask("ping")
+            assert b"POST /mcp" in fake.heard()
 
 
 def write_entry(path: Path, endpoint: str) -> None:

@@ -48,7 +48,7 @@ BRIDGE_MODULES = {
     "hearth.host", "hearth.host.agent", "hearth.host.locks", "hearth.host.locks_windows", "hearth.host.folders",
     "hearth.host.pipe_streams", "hearth.host.task", "hearth.sids", "hearth.socket_trust",
     # Of a bridge to an HTTP server.
-    "hearth.addresses", "hearth.mcp", "hearth.mcp.annotations", "hearth.wire.sse",
+    "hearth.addresses", "hearth.host.ownership", "hearth.mcp", "hearth.mcp.annotations", "hearth.wire.sse",
 }  # fmt: skip
 
 # Bytes in, events out: these layers neither wait nor touch the system.

@@ -43,6 +43,25 @@ def objection(path: str, trusted: Trusted = ROOT) -> str | None:
     return None
 
 
+def objection_to_listener(path: str, uid: int) -> str | None:
+    """Return why a process of that user is not believed at a Unix socket, as a clause; None if it is.
+
+    The process of this user or of root is. That of any other user is, if no third user could have put the socket
+    there: the caller was given the path, and only its owner decides who listens.
+    """
+    me = -1 if sys.platform == "win32" else os.getuid()
+    if uid in (me, 0):
+        return None
+    try:
+        owner = os.stat(path).st_uid
+    except OSError as exc:
+        return f"{path} cannot be looked at ({exc.strerror})"
+    if owner != uid:
+        return f"{path} belongs to user {owner}, and user {uid} listens there"
+    flaw = objection(os.path.dirname(path) or ".", Trusted((0, me, owner)))
+    return flaw and f"user {uid} listens on {path}, and {flaw}"
+
+
 def objection_below(folder: str, trusted: Trusted = ROOT) -> str | None:
     """The same for a folder and everything in it."""
     found = objection(folder, trusted)

@@ -163,11 +163,28 @@ def _connect_unix(path: str) -> socket:
         try:
             sock.settimeout(CONNECT_SECONDS)
             sock.connect(path)
+            _check_listener(sock, path)
         except BaseException:
             sock.close()
             raise
         return sock
     raise Unreachable("Unix sockets are not to be had on Windows; use http:// or https:// after --to")
+
+
+def _check_listener(sock: socket, path: str) -> None:
+    """Raise Unreachable where the user who listens may have put the socket in the place of another's."""
+    from os import getuid
+
+    from hearth import socket_trust
+
+    uid = socket_trust.peer_uid(sock)
+    if uid is None or uid == getuid():
+        return
+    from hearth.host import ownership
+
+    flaw = ownership.objection_to_listener(path, uid)
+    if flaw:
+        raise Unreachable(f"nothing was sent to unix:{path}: {flaw}")
 
 
 def _connect_tcp(host: str, port: int) -> socket:

@@ -1,6 +1,5 @@
 """HTTP on a Unix socket: a transport that checks who listens before it sends a request."""
 
-import os
 import socket
 import ssl
 from typing import Any
@@ -35,19 +34,6 @@ class SocketTransport(httpx.AsyncHTTPTransport):
 
 
 def objection(path: str, connected: socket.socket) -> str | None:
-    """Return why the server at the socket is not believed, as a clause; None if it is.
-
-    The server of this user or of root is. That of any other user is, if nobody else could have put the socket there:
-    the config names the path, and only its owner decides who listens.
-    """
-    peer, me = peers.peer_of(connected), peers.own_uid()
-    if peer is None or peer.uid in (me, 0):
-        return None
-    try:
-        owner = os.stat(path).st_uid
-    except OSError as exc:
-        return f"{path} cannot be looked at ({exc.strerror})"
-    if owner != peer.uid:
-        return f"{path} belongs to user {owner}, and user {peer.uid} listens there"
-    flaw = ownership.objection(os.path.dirname(path) or ".", ownership.Trusted((0, me, owner)))
-    return flaw and f"user {peer.uid} listens on {path}, and {flaw}"
+    """Return why the server at the socket is not believed, as a clause; None if it is."""
+    peer = peers.peer_of(connected)
+    return ownership.objection_to_listener(path, peer.uid) if peer else None
