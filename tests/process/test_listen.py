@@ -202,6 +202,16 @@ def test_a_degraded_daemon_on_tcp_explains_itself_to_who_has_the_token(scratch: 
     assert said(scratch, PING) == b""
 
 
+@pytest.mark.parametrize("header", [b"[]", b"[" * 60_000, b"{"])
+def test_a_degraded_daemon_on_tcp_outlives_a_first_frame_that_makes_no_sense(scratch: Scratch, header: bytes) -> None:
+    scratch.write_config("broken = [")
+    scratch.start(command=(sys.executable, "-I", "-c", _WITHOUT_UNIX_SOCKETS, *COMMAND))
+    former = entry(scratch)
+    assert said(scratch, encode(header)) == b""
+    bridged(scratch)
+    assert entry(scratch) == former
+
+
 # Becomes the program in its words, in a process whose socket(AF_UNIX) fails: a seccomp filter, as container runtimes
 # and RestrictAddressFamilies= of systemd set one.
 _WITHOUT_UNIX_SOCKETS = """

@@ -10,9 +10,9 @@ import json
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from hearth.errors import HearthError, StartError
+from hearth.errors import FrameError, HearthError, StartError
 from hearth.host import connections, core_dumps
 from hearth.host.listening import Listener
 from hearth.host.stdio import say
@@ -243,7 +243,7 @@ class Guest:
         self._connection.sendall(encode(json.dumps(header).encode(), payload))
 
     def _receive_frame(self, host: Degraded, header: bytes, payload: bytes) -> bool:
-        frame = json.loads(header)
+        frame = _read_header(header)
         kind, seq = frame.get("type"), frame.get("seq", 0)
         if kind == "mcp":
             host.consulted()
@@ -281,10 +281,21 @@ class Guest:
                 pass
 
 
+def _read_header(header: bytes) -> dict[str, Any]:
+    """Return the header of a frame. Raises FrameError: over TCP, any user of this machine can send one."""
+    try:
+        found = json.loads(header)
+    except (ValueError, RecursionError) as exc:
+        raise FrameError("the header is not JSON, or is nested too deeply") from exc
+    if not isinstance(found, dict):
+        raise FrameError("the header is not an object")
+    return found
+
+
 def _has_token(header: bytes, token: str) -> bool:
     import hmac
 
-    given = json.loads(header).get("token")
+    given = _read_header(header).get("token")
     return isinstance(given, str) and hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
 
 
