@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -11,6 +12,10 @@ from typing import Any
 
 import pytest
 
+from hearth.bridge import endpoint
+from hearth.bridge.link import attempt
+from hearth.host.locks import Lock
+from hearth.paths import Places
 from hearth.wire.frames import encode
 from process.clients import Closed, FramesClient, Stream
 from process.daemon import COMMAND, Scratch
@@ -253,6 +258,31 @@ def test_a_port_that_is_left_over_in_the_registry_is_not_sent_a_byte(scratch: Sc
         other.settimeout(0)
         with pytest.raises(BlockingIOError):
             other.accept()
+
+
+def test_a_port_whose_entry_was_replaced_meanwhile_is_not_sent_a_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The daemon ended and the next one wrote its entry, while the bridge connected to the former port."""
+    places = Places(named=str(tmp_path / "x.sock"))
+    os.makedirs(places.folder, 0o700)
+    lock = Lock(places.daemon_lock)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        former = {"endpoint": f"tcp:127.0.0.1:{other.getsockname()[1]}", "token": "former"}
+        Path(places.registry).write_text(json.dumps(former))
+        connect = endpoint.open_tcp
+
+        def connect_late(host: str, port: int) -> endpoint.Stream:
+            Path(places.registry).write_text(json.dumps({"endpoint": "tcp:127.0.0.1:1", "token": "next"}))
+            return connect(host, port)
+
+        monkeypatch.setattr(endpoint, "open_tcp", connect_late)
+        try:
+            assert lock.acquire(blocking=False)
+            found = attempt(places)
+        finally:
+            lock.release()
+        assert (found.sock, found.absent, found.token) == (None, True, "")
 
 
 def test_a_port_that_is_taken_is_told(scratch: Scratch) -> None:

@@ -165,8 +165,9 @@ def _attempt_elsewhere(places: Places, daemon: "running.Running") -> Attempt:
         sock = endpoint.open_tcp(host, int(port))
     except (OSError, ValueError) as exc:
         return Attempt(absent=True, hint=f"nobody listens at {daemon.endpoint} ({exc})")
-    # The daemon has the port for as long as it has the lock. Without, any user may have got the port meanwhile.
-    if not running.is_held(places):
+    # Each daemon has a token of its own. This one may have ended meanwhile, and any user may have got its port.
+    now = running.look(places)
+    if now is None or now.token != daemon.token:
         sock.close()
         return Attempt(absent=True, hint=f"the daemon at {daemon.endpoint} has gone")
     return Attempt(sock=sock, token=daemon.token)

@@ -34,21 +34,18 @@ class Running:
 def look(places: "Places") -> Running | None:
     """Return where the daemon says that it listens; None if none runs, after removing what it left behind."""
     found = _read(places.registry)
-    if found is None or not is_held(places, remove_entry=True):
-        return None
-    return found
+    return found if found and _is_held(places) else None
 
 
-def is_held(places: "Places", remove_entry: bool = False) -> bool:
-    """Return whether a daemon holds its lock; if not, remove its registry entry on request, under that lock."""
+def _is_held(places: "Places") -> bool:
+    """Return whether a daemon holds its lock; if not, remove its registry entry under that lock."""
     lock = Lock(places.daemon_lock)
     try:
         if not lock.acquire(blocking=False):
             return True
-        if remove_entry:
-            remove_file(places.registry)
+        remove_file(places.registry)
     except StartError:
-        # The folder cannot be used: whoever starts a daemon says so.
+        # The folder cannot be used: the start of a daemon reports that.
         return False
     finally:
         lock.release()
