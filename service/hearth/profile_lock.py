@@ -39,6 +39,8 @@ class ProfileLock:
         lock = Lock(os.path.join(self._folder, machine() + ".lock"))
         if lock.acquire(blocking=False):
             self._lock = lock
+            # A daemon that was killed leaves it: it would name a place where this one is not.
+            private_files.remove(_record(lock.path))
             return None
         return _read(lock.path)
 

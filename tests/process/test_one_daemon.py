@@ -11,6 +11,12 @@ from typing import Any
 
 import pytest
 
+from hearth import profile_lock, registry
+from hearth.host import reachability
+from hearth.host.locks import Lock
+from hearth.paths import Places
+from hearth.profile_lock import ProfileLock
+from hearth.server.claim import Claim
 from process.daemon import Scratch
 from process.kernel import BOUND_SECONDS, describe, pids_at_home, until
 from process.requirements import needs_program, needs_root
@@ -120,3 +126,60 @@ def test_a_state_folder_that_cannot_be_written_to_costs_nothing_but_the_sight(sc
     (state / "daemons").write_text("in the way")
     scratch.start()
     assert os.path.exists(scratch.socket)
+
+
+@pytest.fixture
+def places(scratch: Scratch, monkeypatch: pytest.MonkeyPatch) -> Places:
+    for name in ("HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, scratch.environment().get(name, ""))
+    return Places()
+
+
+def leave_record(places: Places) -> Lock:
+    """Write the record of a daemon that was killed; return its lock, which is free."""
+    path = os.path.join(profile_lock.folder_of(places.key), profile_lock.machine())
+    os.makedirs(os.path.dirname(path), 0o700)
+    Path(path + ".json").write_text(json.dumps({"socket": "/nowhere/mcp.sock", "pid": 1}))
+    return Lock(path + ".lock")
+
+
+def test_a_daemon_that_starts_is_not_taken_for_the_killed_one_before_it(places: Places) -> None:
+    leave_record(places)
+    first, second = ProfileLock(places), ProfileLock(places)
+    assert first.take() is None
+    try:
+        assert second.take() == ""
+    finally:
+        first.release()
+
+
+def test_a_look_at_the_lock_does_not_make_a_daemon_run_beside(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    look = leave_record(places)
+    assert look.acquire(blocking=False)
+
+    def end_look(endpoint: str) -> bool:
+        look.release()
+        return False
+
+    monkeypatch.setattr(reachability, "answers", end_look)
+    claim = Claim(places)
+    claim.take(activated=False)
+    try:
+        assert [path.name for path in Path(look.path).parent.glob("*.lock")] == [os.path.basename(look.path)]
+    finally:
+        claim.release()
+
+
+def test_the_entry_of_a_killed_daemon_is_gone_as_soon_as_the_next_holds_the_lock(places: Places) -> None:
+    # The pid is taken, by a process with another start time.
+    former = registry.Entry(
+        daemon_id="former", endpoint="tcp:127.0.0.1:1", pid=os.getpid(), start_time=1, started_at=0.0, version="0",
+        protocol=1, token="token",
+    )  # fmt: skip
+    registry.write(places, former)
+    claim = Claim(places)
+    claim.take(activated=False)
+    try:
+        assert registry.read(places) is None
+    finally:
+        claim.release()

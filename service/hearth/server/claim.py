@@ -52,10 +52,17 @@ class Claim:
                 raise self._held(activated, holder)
             time.sleep(_POLL_SECONDS)
         try:
+            self._remove_stale_entry()
             self._join_profile(activated)
         except BaseException:
             self._lock.release()
             raise
+
+    def _remove_stale_entry(self) -> None:
+        """Remove the entry of a daemon that was killed: with the lock held, clients would take it for this one's."""
+        entry = registry.read(self._places)
+        if entry and not registry.is_alive(entry):
+            registry.remove(self._places)
 
     def _join_profile(self, activated: bool) -> None:
         """Take the profile's lock, or run beside the daemon that has it. Raises RunsElsewhere if that one answers.
@@ -71,7 +78,10 @@ class Claim:
                 return
             if first and not activated and self._answers(first):
                 raise RunsElsewhere(first)
-            log.warning("another daemon of this profile runs and cannot take over: %s", first or "not yet known where")
+            if self._profile.take() is None:
+                # The holder was not a daemon, but a look at whether the lock is held.
+                return
+            log.warning("another daemon of this profile runs too: socket=%s", first or "unknown")
             self._profile.run_beside()
         except AlreadyRunning:
             raise
