@@ -268,7 +268,7 @@ class Hub:
     # --- what servers say of their own accord
 
     def offered(self, instance: Instance, noticed: Collection[Kind] = ()) -> None:
-        """What a server offers is known, or has changed; `noticed` are the lists that it called changed itself."""
+        """Take a server's offer, known or changed; `noticed` are the lists that it called changed itself."""
         server = self.servers.get(instance.name)
         if server and instance in server.instances.values():
             server.offered(instance)

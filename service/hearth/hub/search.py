@@ -62,7 +62,7 @@ class ToolSearch:
         return session.mode == AUTO and (session.searches or name not in self._catalogue.view(session).tools)
 
     def called(self, call: Call, name: str, params: json.Fields) -> InnerCall | None:
-        """Find what is to be called; None for the two that call nothing. Raises ToolFailure."""
+        """Find the tool to call; None for the two that call nothing. Raises ToolFailure."""
         if name not in CALLERS:
             return None
         inner, own = search_tools.inner_call(name, params, call.era)

@@ -55,7 +55,7 @@ class Subscriptions:
                 continue
             content = self._catalogue.content(session)
             # Who never asked for a list has nothing to be told, unless it asked for exactly that.
-            # Who searches sees the same tools whatever servers have.
+            # A client that searches sees the same tools whatever servers have.
             told = {kind for kind in noticed(session) if content[kind] != SEARCH_CONTENT}
             changed = [kind for kind, seen in session.seen.items() if seen != content[kind] or kind in told]
             for kind in changed:

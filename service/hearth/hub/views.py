@@ -116,7 +116,7 @@ class View:
         return found
 
     def definition(self, offer: Offer, era: str, version: str) -> Members:
-        """What a client of that revision is told of something on a list, under the names that it has here."""
+        """Describe an entry of a list to a client of that revision, under the names that it has here."""
         found = definition(offer, era, version)
         if self._pages and offer.item.kind is TOOLS and "_meta" in found:
             meta = uris.rewrite_app_page(found["_meta"], lambda uri: self.expose(offer.server, uri, {}))

@@ -36,7 +36,7 @@ def named(
     missing: HearthError | None = None,
     check: Callable[[Item], None] | None = None,
 ) -> Search:
-    """A tool or a prompt. Looking raises Withheld for a tool that nobody has approved, and what `check` raises."""
+    """Search for a tool or a prompt. Looking raises Withheld for one that is not approved, and what `check` raises."""
 
     def locate(view: View, settled: bool) -> Target | None:
         offer = view.offers[kind].get(name)

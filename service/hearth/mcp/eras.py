@@ -25,7 +25,7 @@ LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
 SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID_KEY = "io.modelcontextprotocol/subscriptionId"
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-# What clients of any revision send, by the schema's ClientNotification.
+# Notifications that clients of any revision send: the schema's ClientNotification.
 CLIENT_NOTIFICATIONS = frozenset(
     f"notifications/{name}" for name in ("cancelled", "initialized", "progress", "roots/list_changed", "tasks/status")
 )

@@ -72,7 +72,7 @@ def definitions(offering: Offering) -> dict[str, str]:
 
 
 def canonical_of(item: Item) -> str:
-    """The canonical definition of a tool, worked out once."""
+    """Return the canonical definition of a tool, worked out once."""
     if item.canonical is None:
         item.canonical = canonical(item.definition)
     return item.canonical

@@ -189,7 +189,7 @@ def wanted_names(arguments: json.Fields, era: str) -> list[str]:
 
 
 def inner_call(caller: str, params: json.Fields, era: str) -> tuple[str, json.Fields]:
-    """The tool that is to be called through another, and the params of a direct call of it. Raises ToolFailure."""
+    """Find the tool to call through another, and the params of a direct call of it. Raises ToolFailure."""
     arguments = given(params, caller, era)
     name = values.text(arguments.get("name"))
     if name is None:

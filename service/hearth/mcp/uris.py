@@ -238,7 +238,7 @@ def rewrite_links(content: RawBytes, rename: Rename) -> RawBytes:
 
 
 def app_pages(meta: RawBytes | None) -> list[str]:
-    """The pages that `_meta` of a tool or a result names, in either form."""
+    """List the pages that `_meta` of a tool or a result names, in either form."""
     found: list[str] = []
     if meta is not None:
 
@@ -251,7 +251,7 @@ def app_pages(meta: RawBytes | None) -> list[str]:
 
 
 def rewrite_app_page(meta: RawBytes, rename: Rename) -> RawBytes:
-    """`_meta` of a tool or a result with the page that it names renamed; itself if nothing changes."""
+    """Rename the page in `_meta` of a tool or a result; return the same object if nothing changes."""
     if b"esourceUri" not in bytes(meta):
         return meta
     fields: Members = {**values.members(meta)}

@@ -15,7 +15,7 @@ class Audience(Protocol):
     """Whoever is told; the same for all instances."""
 
     def offered(self, instance: "Instance", noticed: Collection[Kind] = ()) -> None:
-        """What it offers is known, or has changed; `noticed` are the lists that the server itself called changed."""
+        """Take its offer, known or changed; `noticed` are the lists that the server itself called changed."""
 
     def noticed(self, instance: "Instance", connection: Connection, message: json.Message, cause: int | None) -> None:
         """A notification that is not about lists or progress."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Limits(NamedTuple):
-    """What bounds a conversation: bytes of one message, bytes that wait for the server, what is kept of a list."""
+    """Bounds of a conversation: bytes of one message, bytes that wait for the server, what is kept of a list."""
 
     message: int
     queue: int
@@ -63,7 +63,7 @@ async def _resolved(spec: ServerSpec, folder: str | None) -> references.Resoluti
 
 
 def _group_limits(spec: ServerSpec) -> dict[str, str]:
-    """The limits of its control group, by the kernel's names for them."""
+    """Collect the limits of its control group, by the kernel's names for them."""
     limits = {"memory.max": spec.memory_max, "cpu.weight": spec.cpu_weight}
     return {name: str(value) for name, value in limits.items() if value is not None}
 

@@ -1,4 +1,4 @@
-"""What a server says, handled within a budget for each turn of the loop.
+"""Messages of a server, handled within a budget for each turn of the loop.
 
 A server that floods its output would leave no time for others: handling what one read brings takes 20 ms. After the
 budget the rest waits for the next turn, and the server waits in its pipe.
@@ -50,7 +50,7 @@ class Intake:
         self._take = take
         self._hold = hold
         self._budget = TURN_MESSAGES
-        # What was read beyond the budget.
+        # Messages that were read beyond the budget.
         self._portions: Iterator[Portion] = iter(())
         self._is_waiting = False
         self._is_taking = False

@@ -31,7 +31,7 @@ class StdioConnection(Connection):
     """One process, from its start to its end. `limits`: bytes of one message, bytes waiting for its stdin."""
 
     _where = " on its stdout"
-    # What is written to the files of its control group, where it has one.
+    # Values for the files of its control group, where it has one.
     group_limits: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
