@@ -6,6 +6,7 @@ Knows nothing of who is told.
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Collection, Iterable
 
 from hearth.errors import UpstreamError
@@ -48,6 +49,8 @@ class Freshness:
         self._stale: dict[Kind, None] = {}
         # Lists that a ready server called changed, until clients are told.
         self._noticed: set[Kind] = set()
+        # When clients were told last, by the loop's clock.
+        self._told_at = -math.inf
         # Seconds before a stream of notices that the server ended is asked for again.
         self._relisten = RELISTEN_SECONDS
 
@@ -112,6 +115,9 @@ class Freshness:
     async def _refresh(self) -> None:
         pause = 0.0
         try:
+            # A server that calls its lists changed whenever it has answered would be read, and clients told, all the
+            # time. Notices that come meanwhile share the reading.
+            await asyncio.sleep(self._told_at + FIRST_PAUSE_SECONDS - asyncio.get_running_loop().time())
             while self._stale and self._connection and self._offering:
                 connection, kinds = self._connection, list(self._stale)
                 self._stale.clear()
@@ -142,4 +148,5 @@ class Freshness:
         # A list that was called changed while it was read is read once more first.
         read = self._noticed - self._stale.keys()
         self._noticed -= read
+        self._told_at = asyncio.get_running_loop().time()
         self._changed(read)
