@@ -294,6 +294,19 @@ def test_what_only_hearth_goes_by_asks_for_no_other_process() -> None:
     assert all(blank.runs_like(blank.replace(**{key: 7})) for key in HEARTHS_OWN_KEYS)
 
 
+@pytest.mark.parametrize(("written", "read"), [("0", 0), ("4096", 4096), ('"64 KiB"', 65536)])
+def test_a_limit_of_results_is_a_size_or_none(written: str, read: int) -> None:
+    found = config_of(f'[mcpServers.a]\ncommand = "x"\nresult_limit = {written}\n')
+    assert found.servers["a"].result_limit == read
+
+
+@pytest.mark.parametrize("written", ["1", "4095", "-1", "false", '"many"', "[]"])
+def test_a_limit_below_an_ordinary_result_is_refused(written: str) -> None:
+    [problem] = examined(f'[mcpServers.a]\ncommand = "x"\nresult_limit = {written}\n').problems
+    assert "result_limit must be a number of bytes from 4096 to" in str(problem)
+    assert str(problem).endswith("; 0 means no limit")
+
+
 def test_a_config_cannot_be_changed() -> None:
     found = config_of('[mcpServers.a]\ncommand = "x"\nenv = { A = "1" }\n')
     with pytest.raises(AttributeError, match="immutable"):

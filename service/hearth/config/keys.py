@@ -96,6 +96,7 @@ SERVER_KEYS: dict[str, Kind] = {
     "memory_max": values.size(_SMALLEST_MEMORY_BYTES, _LARGEST_MEMORY_BYTES),
     "cpu_weight": values.count(1, _LARGEST_CPU_WEIGHT),
     "blocked_tools": values.texts(),
+    "result_limit": values.size_or_off(_SMALLEST_LIMIT_BYTES, _LARGEST_LIMIT_BYTES),
 }
 
 # Other clients' names for `url`, in JSON only: Gemini's, Windsurf's.

@@ -71,6 +71,7 @@ class ServerSpec(Record):
     memory_max: int | None = None
     cpu_weight: int | None = None
     blocked_tools: tuple[str, ...] = ()
+    result_limit: int = 0
 
     def runs_like(self, other: "ServerSpec") -> bool:
         """Whether a process that was started for the one entry is right for the other, too."""
@@ -93,6 +94,7 @@ HEARTHS_OWN_KEYS = frozenset(
         "upstream_idle",
         "pin",
         "blocked_tools",
+        "result_limit",
     }
 )
 

@@ -123,6 +123,20 @@ def size(least: int, most: int) -> Kind:
     return Kind(check, number_from_text)
 
 
+def size_or_off(least: int, most: int) -> Kind:
+    """Return the kind of a number of bytes within bounds, or 0 for no limit."""
+    bounded = size(least, most)
+
+    def check(value: object) -> object:
+        is_zero = value == 0 and not isinstance(value, bool)
+        try:
+            return 0 if is_zero else bounded.check(value)
+        except BadValue as exc:
+            raise BadValue(f"{exc}; 0 means no limit") from None
+
+    return Kind(check, bounded.from_text)
+
+
 def _bytes_in(text: str) -> int | None:
     digits = text.rstrip("bgikmBGIKM ")
     unit = _UNITS.get(text[len(digits) :].strip().lower())

@@ -49,6 +49,9 @@ class Desk(Protocol):
     def login_required(self, call: "Call", problem: LoginRequired) -> bool:
         """A server refused the call for want of a login; True when that is taken care of."""
 
+    def limit_result(self, call: "Call", result: RawBytes) -> RawBytes:
+        """Return a result that is longer than its server's `result_limit` as the client gets it."""
+
 
 class Call:
     """One request of one client. It is the upstream connection's waiter."""
@@ -166,6 +169,9 @@ class Call:
             except HearthError as problem:
                 self.failed(problem)
                 return
+        limit = self.server.spec.result_limit
+        if limit and len(result) > limit and self.method == "tools/call":
+            result = self.desk.limit_result(self, result)
         payload = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (self.id, result)
         if self.close(payload):
             at = payload.rfind(_IS_ERROR, -_ERROR_BYTES)

@@ -152,6 +152,7 @@ class Hub:
         for call in list(session.open.values()):
             call.cancel()
         self._parking.session_left(session)
+        self._router.results.session_left(session)
         self._binding.unbind(session)
         session.listens.clear()
         log.info("the session ends", extra={"session": session.id})
@@ -309,8 +310,8 @@ class Hub:
         return sum(len(session.open) for session in self.sessions)
 
     def busy(self) -> bool:
-        """Whether somebody needs the daemon: an active session, a call, or an answer not yet delivered."""
-        if self._parking or self._forwarding.logins:
+        """Tell whether the daemon is needed: by an active session, a call, an undelivered answer, or a kept result."""
+        if self._parking or self._forwarding.logins or self._router.results:
             return True
         return any(session.active or session.open or session.outlet.owes() for session in self.sessions)
 

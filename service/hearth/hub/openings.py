@@ -57,6 +57,9 @@ class Openings:
         if session.server is not None and view.offerings:
             offering = view.offerings[0][1]
             mirrored = capabilities.mirrored(offering.capabilities, era)
+            if view.offerings[0][0].spec.result_limit:
+                # The full text of a large result is a resource, also of a server that has none itself.
+                mirrored.setdefault("resources", b'{"listChanged":true}')
             spoken = [offering.instructions] if offering.instructions else []
             offered = json.join(mirrored) if offering.capabilities else _EVERYTHING
         else:

@@ -18,6 +18,7 @@ from hearth.hub.logins import take_answer
 from hearth.hub.openings import Openings, client_info
 from hearth.hub.parking import Parking
 from hearth.hub.questions import Questions
+from hearth.hub.result_limit import URI_SCHEME, ResultLimit
 from hearth.hub.sessions import FULL, Replies, Session
 from hearth.hub.subscriptions import Subscriptions
 from hearth.hub.unknowns import Unknowns
@@ -68,6 +69,7 @@ class Router:
         self._levels = levels
         self._visits = visits
         self.unknowns = Unknowns()
+        self.results = ResultLimit()
         self._searching: ToolSearch | None = None
         both: dict[str, Handler] = {
             "tools/call": self._call_tool,
@@ -288,8 +290,14 @@ class Router:
         if self._is_retry(call, "resources/read", params, meta):
             return
         call.uri = params["uri"]
+        if uri.startswith(URI_SCHEME) and self.results.read(call, uri, self._catalogue.view(call.session)):
+            return
         search = whereabouts.resource(call.session, uri, call.era)
         self._forwarding.submit(call, Request("resources/read", params, meta), search)
+
+    def limit_result(self, call: Call, result: RawBytes) -> RawBytes:
+        """Return a result that is longer than its server's `result_limit` as the client gets it."""
+        return self.results.shorten(call, result)
 
     def _complete(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         search = whereabouts.completion(call.session, values.members(params.get("ref")))

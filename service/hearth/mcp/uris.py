@@ -35,9 +35,9 @@ Rename = Callable[[str], str]
 class NoSuchResource(MessageError):
     """No server has it. Each era has its own code for that; both name the resource beside the sentence."""
 
-    def __init__(self, uri: str, era: str) -> None:
+    def __init__(self, uri: str, era: str, sentence: str | None = None) -> None:
         code = eras.RESOURCE_NOT_FOUND if era == eras.LEGACY else eras.INVALID_PARAMS
-        super().__init__(f"no server has the resource {uri}", code)
+        super().__init__(sentence or f"no server has the resource {uri}", code)
         self.data = {"uri": uri}
 
 
