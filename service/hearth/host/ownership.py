@@ -49,7 +49,9 @@ def objection_to_listener(path: str, uid: int) -> str | None:
     The process of this user or of root is. That of any other user is, if no third user could have put the socket
     there: the caller was given the path, and only its owner decides who listens.
     """
-    me = -1 if sys.platform == "win32" else os.getuid()
+    if sys.platform == "win32":
+        return None
+    me = os.getuid()
     if uid in (me, 0):
         return None
     try:
