@@ -115,3 +115,20 @@ def test_the_logs_are_clean_for_other_programs_too(home: Home) -> None:
     """The files themselves are clean, because they are also read by `cat` and by the journal."""
     for words in (["logs"], ["logs", NAME]):
         assert UNSAFE.findall(home.run(*words).stdout) == []
+
+
+@pytest.fixture
+def plain_home() -> Iterator[Home]:
+    yield from scratch_home()
+
+
+def test_the_diff_of_a_client_s_file_has_its_colours_and_none_of_the_file_s(plain_home: Home) -> None:
+    entry = {"command": sys.executable, "args": [SERVER]}
+    with open(os.path.join(plain_home.home, ".claude.json"), "w", encoding="utf-8") as file:
+        json.dump({"mcpServers": {f"{COLOUR}mine{WEAPON}\n+ forged": entry}}, file, indent="\t")
+    assert plain_home.run("import", "claude-code", "--yes").returncode == 0
+    terminal = Terminal([HEARTH, "connect", "claude-code", "--dry-run", "--no-try"], plain_home.environment)
+    assert terminal.finish() == 0
+    assert "\x1b[36m@@ mcpServers.\ufffd" in terminal.seen
+    assert "\n+ forged" not in terminal.seen
+    assert UNSAFE.findall(OWN.sub("", terminal.seen)) == []

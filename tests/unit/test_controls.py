@@ -23,6 +23,6 @@ def test_text_in_any_script_is_left_as_it_is() -> None:
 
 
 def test_a_terminal_gets_the_sequences_of_the_command_line_and_no_other() -> None:
-    own = "\x1b[31mhearth:\x1b[0m no\r\x1b[K\r\n"
+    own = "\x1b[31mhearth:\x1b[0m no\r\x1b[K\r\n\x1b[36m@@ time @@\x1b[0m"
     assert controls.guarded(own) == own
     assert controls.guarded("\x1b[31mred\x1b[2J\x1b[8mhidden\rover") == "\x1b[31mred\ufffd[2J\ufffd[8mhidden\ufffdover"

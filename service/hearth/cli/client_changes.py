@@ -35,6 +35,11 @@ def diff(outcome: Outcome) -> list[str]:
     return lines
 
 
+def shown(outcome: Outcome) -> list[str]:
+    """Return the same lines for a terminal: a client's file may be a project's, with hostile names in it."""
+    return [clean(line.expandtabs(4)) for line in diff(outcome)]
+
+
 def _lines(path: str, text: str | None, value: Any, change: Change) -> list[str]:
     if text is None:
         return []

@@ -181,7 +181,7 @@ def _ask(yes: bool, as_json: bool) -> None:
 
 def _show(outcomes: list[Outcome]) -> None:
     for outcome in outcomes:
-        for line in client_changes.diff(outcome):
+        for line in client_changes.shown(outcome):
             click.echo(styled(line))
 
 

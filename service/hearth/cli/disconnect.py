@@ -60,7 +60,7 @@ def disconnect(clients: tuple[str, ...], every: bool, below: str | None, dry_run
 def report(outcomes: list[Outcome], dry_run: bool) -> None:
     """Print the diff of a dry run, or each client file that was restored."""
     for outcome in outcomes:
-        for line in client_changes.diff(outcome) if dry_run else ():
+        for line in client_changes.shown(outcome) if dry_run else ():
             click.echo(styled(line))
         title = client_changes.title(outcome.table.client)
         for note in outcome.notes:
