@@ -104,11 +104,12 @@ def test_a_process_that_refuses_the_other_era_s_calls_gets_one_beside_it(
     puppet, call = called(server, ann, id_ := act(ann))
     puppet.say(call, "done")
     assert outcome(ann, id_).text == "done"
-    puppet, call = called(server, bob, id_ := act(bob))
+    puppet, call = called(server, bob, id_ := act(bob, _meta={"org.example/mark": "kept"}))
     server.revision = second
     puppet.refuse(call, UNSUPPORTED_VERSION, "not in this era")
     other, call = server.next("tools/call")
     assert other is not puppet
+    assert call["params"]["_meta"]["org.example/mark"] == "kept"
     other.say(call, "done beside")
     assert outcome(bob, id_).text == "done beside"
     # Each era keeps a process of its own, and both are called.

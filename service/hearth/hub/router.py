@@ -372,9 +372,10 @@ class Router:
         code, _ = values.error(message)
         if code != eras.UNSUPPORTED_VERSION or call.rounds or not call.server.need_both():
             return False
-        own = {key: value for key, value in json.split(call.params).items() if key != "_meta"}
+        own = json.split(call.params)
         params = call.asked or dict(own)
-        meta = values.members(params.get("_meta")) if call.asked else {}
+        meta = values.members(params.get("_meta"))
+        own.pop("_meta", None)
         if call.progress_token is not None:
             meta = {**meta, "progressToken": Raw(call.progress_token)}
         # The server has refused it, so it has not run.
