@@ -16,7 +16,7 @@ def look(*rows: tuple[int, int, str], entries: tuple[Entry, ...] = (), on_pipes:
     [
         "npx -y @modelcontextprotocol/server-everything",
         "npm exec @modelcontextprotocol/server-everything",
-        "node /root/.npm/_npx/1f/node_modules/.bin/mcp-server-everything",
+        "node /home/a/.npm/_npx/1f/node_modules/.bin/mcp-server-everything",
         "node /srv/github-mcp/dist/index.js",
         "uv tool uvx mcp-server-time --local-timezone UTC",
         "/opt/venv/bin/python /opt/venv/bin/mcp-server-time",
@@ -104,7 +104,7 @@ def test_an_agent_that_is_a_server_keeps_its_own_servers_apart() -> None:
 
 def test_a_server_that_only_a_clients_file_names_is_found() -> None:
     entry = Entry("notes", "python3", ("/srv/notes.py", "${HOME}/notes"))
-    rows = (10, 1, "claude"), (11, 10, "/usr/bin/python3 /srv/notes.py /root/notes"), (12, 10, "python3 /srv/other.py")
+    rows = (10, 1, "claude"), (11, 10, "/usr/bin/python3 /srv/notes.py /me/notes"), (12, 10, "python3 /srv/other.py")
     (found,) = look(*rows, entries=(entry,)).instances
     assert (found.name, found.pids, found.entry) == ("notes", (11,), entry)
 

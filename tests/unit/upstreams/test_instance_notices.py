@@ -86,24 +86,6 @@ def test_a_burst_of_notices_becomes_one_fetch_more() -> None:
     run(body())
 
 
-def test_a_server_that_calls_its_lists_changed_after_every_reading_is_not_read_all_the_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def body() -> None:
-        stage = Stage()
-        connection = await stage.ready()
-        connection.say(CHANGED)
-        await until(lambda: stage.audience.count("offered") == 2, "it is told")
-        # Longer than this test may take.
-        monkeypatch.setattr(freshness, "FIRST_PAUSE_SECONDS", 3600.0)
-        for _ in range(50):
-            connection.say(CHANGED)
-            await asyncio.sleep(0)
-        assert connection.methods().count("tools/list") == 2
-
-    run(body())
-
-
 def test_a_notice_during_a_fetch_is_followed_by_another_and_only_the_last_is_told() -> None:
     async def body() -> None:
         stage = Stage()
