@@ -12,7 +12,7 @@ import re
 UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
 )
-# What this command line writes itself: colours and weights, and the erasing of a line behind a carriage return.
+# Sequences that this command line writes: colours and weights, and the erasing of a line behind a carriage return.
 _OWN = re.compile("(\x1b\\[(?:0|1|2|3[1-36])m|\r\x1b\\[K|\r\n)")
 REPLACEMENT = "\ufffd"
 

@@ -104,7 +104,7 @@ def sweep(places: Places) -> None:
         if entry is not None and not is_alive(entry):
             remove(places)
     except StartError:
-        # A folder that cannot be written to; who starts a daemon is told.
+        # The folder cannot be written to: the start of a daemon reports that.
         pass
     finally:
         lock.release()

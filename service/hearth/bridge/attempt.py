@@ -15,7 +15,7 @@ class Attempt:
         self.sock = sock
         # Where the daemon was found, if it is another place than was asked for.
         self.places: Places | None = None
-        # For `hello`, where the daemon wants one: over TCP.
+        # The token for `hello`, which a daemon on TCP requires.
         self.token = token
         # Nobody listens: it makes sense to start a daemon.
         self.absent = absent

@@ -107,7 +107,7 @@ class Finder:
         return self._patience.left(monotonic(), waiting=bool(self._bridge.ledger.table))
 
     def _give_up(self, sentence: str) -> None:
-        """Answer who waits, and begin anew with the client's next line; without one to be started, end."""
+        """Answer the lines that wait, and try again with the next one; end if no daemon may be started."""
         self._bridge.fail_pending(sentence)
         if not self._bridge.starts:
             os._exit(1)
@@ -164,7 +164,7 @@ def _attempt_elsewhere(places: Places, daemon: "running.Running") -> Attempt:
     try:
         sock = endpoint.open_tcp(host, int(port))
     except (OSError, ValueError) as exc:
-        return Attempt(absent=True, hint=f"nobody listens at {daemon.endpoint} ({exc})")
+        return Attempt(absent=True, hint=f"no process listens at {daemon.endpoint} ({exc})")
     # Each daemon has a token of its own. This one may have ended meanwhile, and any user may have got its port.
     now = running.look(places)
     if now is None or now.token != daemon.token:
@@ -180,7 +180,7 @@ def _attempt_at(path: str) -> Attempt:
         return Attempt(absent=True, hint=f"{path} does not exist")
     except ConnectionRefusedError as exc:
         _check_kind(path, exc)
-        return Attempt(absent=True, hint=f"nobody listens at {path}")
+        return Attempt(absent=True, hint=f"no process listens at {path}")
     except BlockingIOError:
         return Attempt(hint=f"the daemon at {path} does not accept connections: its queue is full")
     except OSError as exc:

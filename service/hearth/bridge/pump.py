@@ -224,7 +224,7 @@ class Bridge:
         self.waiting.leave_if_done()
 
     def _tell_garbled(self) -> None:
-        """Show the lines that were not JSON to whoever looks at standard error: most are a stray print."""
+        """Write the lines that were not JSON to standard error: most are a stray print of the client."""
         from hearth.bridge.garbled import described
 
         while self.ledger.garbled:

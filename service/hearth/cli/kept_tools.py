@@ -21,7 +21,7 @@ logging.getLogger("hearth").addHandler(logging.NullHandler())
 
 
 def current(places: Places, query: str, server: str | None, limit: int) -> dict[str, Any]:
-    """What a running daemon says of tools, else what is kept. Raises HearthError."""
+    """Return the tools that a running daemon lists, else those that are kept. Raises HearthError."""
     lit = liveness.find(places)
     if lit is None:
         return document(places, query, server, limit)

@@ -22,7 +22,7 @@ class Lit(NamedTuple):
     endpoint: str
     pid: int
     start_time: int
-    # What it wants to be shown over TCP; empty otherwise.
+    # The token that it requires over TCP; empty otherwise.
     token: str = ""
 
 

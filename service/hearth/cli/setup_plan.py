@@ -1,4 +1,4 @@
-"""What `hearth setup` is about to do, and the doing of it, step by step: import, service, trial, clients.
+"""The steps of `hearth setup`, planned and performed one by one: import, service, trial, clients.
 
 Each step is whole or not done; a step that fails is said and keeps no later one from being tried, unless that would
 lead clients to servers which Hearth does not have. Doing it again does what is left.

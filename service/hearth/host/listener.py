@@ -38,7 +38,7 @@ TCP = "tcp:"
 _TCP_NAME = "tcp"
 _ANY_PORT = "tcp:127.0.0.1:0"
 _TOKEN_BYTES = 32
-# What file systems without sockets answer (FAT, some network and FUSE mounts).
+# Error numbers of file systems without sockets (FAT, some network and FUSE mounts).
 _UNSUPPORTED = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EAFNOSUPPORT}
 
 
@@ -110,7 +110,7 @@ class TcpListener(Listener):
         return None
 
     def replaced(self) -> bool:
-        """Return False: nobody can take the place of a port that is open."""
+        """Return False: no other process can bind a port that is open."""
         return False
 
     def hand_on(self) -> None:

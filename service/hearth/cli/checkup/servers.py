@@ -134,7 +134,7 @@ def _judge(server: Server, facts: Facts) -> Finding:
     if server.problem:
         return Finding("servers.reference", "broken", server.problem, holder.ADVICE_ON_VARIABLES, name)
     if server.refusal:
-        message = f"{name}: {server.refusal.issuer} does not register clients, so nobody can log in"
+        message = f"{name}: {server.refusal.issuer} does not register clients, so a login is not possible"
         return Finding("servers.registration", "note", message, server.refusal.advice, name)
     if server.url:
         return Finding("servers.program", "ok", f"{name}: {server.url}, which is not tried from here", "", name)
