@@ -153,6 +153,16 @@ def test_installing_twice_changes_nothing_and_removing_leaves_nothing(home: Home
         assert file.read() == "alias a=b\n"
 
 
+def test_a_block_without_its_end_costs_no_line_of_the_startup_file(home: Home) -> None:
+    path = os.path.join(home.home, ".zshrc")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("# first\n# >>> hearth completion >>>\nalias last=true\n")
+    home.run("completion", "install", "zsh")
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    assert text.startswith("# first\n") and text.endswith("\nalias last=true\n")
+
+
 def test_the_shell_is_that_of_the_environment(home: Home) -> None:
     done = home.run("completion", "install", "--dry-run", "--json", SHELL="/usr/bin/fish")
     assert '"fish"' in done.stdout

@@ -85,7 +85,9 @@ def target(shell: str) -> Target:
 def with_block(text: str, folder: str | None) -> str:
     """Return a .zshrc that names the folder of the completion, or none, every other line as it was."""
     before, begin, rest = text.partition(f"{_BEGIN}\n")
-    after = rest.partition(f"{_END}\n")[2] if begin else ""
+    _, end, after = rest.partition(_END)
+    # Without its end the block has no bounds: the lines behind its beginning stay.
+    after = after.removeprefix("\n") if end else rest
     if folder is None:
         return before + after
     if not begin and before and not before.endswith("\n"):
