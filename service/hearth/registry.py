@@ -74,6 +74,12 @@ def read(places: Places) -> Entry | None:
         return None
 
 
+def endpoint(places: Places) -> str:
+    """Return where the daemon listens by its entry; without one, its usual socket."""
+    entry = read(places)
+    return entry.endpoint if entry else places.socket
+
+
 def write(places: Places, entry: Entry) -> None:
     """Put the entry in place: a reader sees the old one or the new one, never half of it. May StartError."""
     import json
@@ -127,4 +133,4 @@ def _parse(found: object) -> Entry | None:
     return entry if 0 < entry.pid <= _LARGEST_PID else None
 
 
-__all__ = ["Entry", "Lock", "is_alive", "prepare", "read", "remove", "sweep", "write"]
+__all__ = ["Entry", "Lock", "endpoint", "is_alive", "prepare", "read", "remove", "sweep", "write"]

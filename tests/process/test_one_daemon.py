@@ -108,6 +108,13 @@ def test_a_daemon_that_cannot_be_reached_is_left_and_doctor_reports_both(scratch
     assert "run2" in str(seconds_of(scratch.environment())) and other["id"] == "daemon.second"
 
 
+def test_doctor_reaches_another_daemon_where_its_registry_entry_says(scratch: Scratch) -> None:
+    scratch.configure(listen="tcp:127.0.0.1:0")
+    scratch.start()
+    (finding,) = seconds_of(elsewhere(scratch))
+    assert finding["fix"].startswith("Stop it: ")
+
+
 def test_a_home_of_another_machine_is_no_hindrance(scratch: Scratch) -> None:
     """Its lock has another name, and whether it is held cannot be told."""
     scratch.start().stop()

@@ -99,8 +99,7 @@ class Claim:
     def _answers(self, named: str) -> bool:
         """Return whether a daemon that is named by its socket takes connections from here."""
         places = Places(self._places.profile, self._places.config, named=named)
-        entry = registry.read(places)
-        return reachability.answers(entry.endpoint if entry else places.socket)
+        return reachability.answers(registry.endpoint(places))
 
     def _ask(self, holder: registry.Entry) -> None:
         if signals.HAND_OVER is not None:

@@ -17,7 +17,7 @@ from hearth.cli.control import last_resort
 from hearth.cli.findings import Finding, Mend
 from hearth.cli.table import clean
 from hearth.host import processes, reachability
-from hearth.paths import Places, fitting_socket_path
+from hearth.paths import Places
 
 _STATE = "daemon.state"
 # As daemons of this version and of earlier ones call what does not work.
@@ -72,7 +72,8 @@ def look(patient: Patient) -> Facts:
 def _others(places: Places) -> dict[str, bool]:
     """Return the sockets of other daemons of the profile on this machine, and whether each answers from here."""
     paths = (path for path in profile_lock.held(places.key) if path != (places.named or places.folder + ".sock"))
-    return {path: reachability.answers(fitting_socket_path(path)) for path in paths}
+    others = {path: Places(places.profile, places.config, named=path) for path in paths}
+    return {path: reachability.answers(registry.endpoint(other)) for path, other in others.items()}
 
 
 def _missing(status: Mapping[str, Any]) -> str:
