@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import uvloop
@@ -288,6 +289,18 @@ def test_limits_are_in_the_files_of_the_group_when_the_program_starts(subtree: "
         finish(child)
 
     within_a_loop(subtree, body)
+
+
+def test_a_start_for_which_there_are_no_pipes_leaves_no_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_many() -> tuple[int, int]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    stand_in = SimpleNamespace(subtree=control_groups.Subtree(str(tmp_path)))
+    starter = grouped.Grouped(stand_in)  # type: ignore[arg-type]
+    monkeypatch.setattr(os, "pipe", too_many)
+    with pytest.raises(OSError, match="Too many"):
+        starter.spawn("s", ["true"], {}, "/")
+    assert not os.listdir(tmp_path)
 
 
 def test_limits_are_written_after_their_controllers_are_handed_on(tmp_path: Path) -> None:

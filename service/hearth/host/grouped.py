@@ -44,11 +44,10 @@ class Grouped:
         """Start it in a group of its own, within limits; None when it has to be done without. Raises OSError."""
         if self._nursery is None:
             return None
-        group = self._make(name, limits)
-        if group is None:
-            return None
+        # Pipes first: without them no group is left behind.
         with _Pipes() as pipes:
-            return self._spawn(self._nursery, group, argv, environment, cwd, pipes)
+            group = self._make(name, limits)
+            return self._spawn(self._nursery, group, argv, environment, cwd, pipes) if group else None
 
     def _make(self, name: str, limits: Mapping[str, str]) -> control_groups.Group | None:
         try:
