@@ -77,8 +77,8 @@ class ServerEras:
         self.is_per_era = is_per_era(spec, self._known)
         # Set while the modern era is tried because of a question.
         self._is_trial = False
-        # The tools of each era, as the first list of its latest instance had them.
-        self._first_tools: dict[str, frozenset[str]] = {}
+        # The tools of each era, as the first list of its latest instance had them, and the place of that instance.
+        self._first_tools: dict[str, tuple[str, frozenset[str]]] = {}
 
     @property
     def _known(self) -> Knowledge:
@@ -128,10 +128,14 @@ class ServerEras:
             self._learned.note_era(self._spec, eras.MODERN, eras.LEGACY)
         return is_trial
 
-    def lacks_tools(self, era: str, tools: frozenset[str]) -> bool:
-        """Return whether an instance of that era lists fewer tools at first than one of the other era did."""
-        self._first_tools[era] = tools
-        return not self.is_per_era and bool(self._first_tools.get(other(era), frozenset()) - tools)
+    def lacks_tools(self, era: str, place: str, tools: frozenset[str]) -> bool:
+        """Return whether an instance of that era lists fewer tools at first than one of the other era did.
+
+        Only instances of the same place are compared: tools may depend on the folder.
+        """
+        self._first_tools[era] = (place, tools)
+        elsewhere, others = self._first_tools.get(other(era), ("", frozenset()))
+        return not self.is_per_era and place == elsewhere and bool(others - tools)
 
     def need_both(self, mode: str) -> bool:
         """Remember that each era needs a process of its own. Return whether that is possible for this server."""

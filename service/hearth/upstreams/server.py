@@ -196,7 +196,8 @@ class Server:
             self._vetting.see(instance.capabilities, instance.offering, self.spec.pin, self._eras.is_per_era)
             self._latest = instance
             is_first, instance.has_offered = not instance.has_offered, True
-            if is_first and self._eras.lacks_tools(instance.era, frozenset(instance.offering.lists[TOOLS])):
+            tools = frozenset(instance.offering.lists[TOOLS])
+            if is_first and self._eras.lacks_tools(instance.era, self._place(instance.tenant), tools):
                 self.need_both()
 
     def withheld(self, offering: Offering) -> frozenset[str]:

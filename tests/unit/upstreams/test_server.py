@@ -195,6 +195,20 @@ def test_a_server_that_offers_less_in_the_other_era_has_a_process_for_each(learn
     run(body())
 
 
+def test_tools_of_two_folders_do_not_tell_what_an_era_lacks(learned: Path) -> None:
+    async def body() -> None:
+        script = dual_script()
+        server = StagedServer(learned, script, isolation="workspace")
+        server.audience.offered = server.offered  # type: ignore[method-assign]
+        await server.ensure(LEGACY._replace(cwd="/a"))
+        server.learn(isolation.QUESTION)
+        script["tools/list"] = {"tools": [{"name": "other", "inputSchema": {"type": "object"}}]}
+        assert (await server.ensure(LEGACY._replace(cwd="/b"))).era == eras.MODERN
+        assert len(server.connections) == 2
+
+    run(body())
+
+
 def test_a_server_that_needs_a_process_for_each_era_offers_to_each_what_its_own_has(learned: Path) -> None:
     async def body() -> None:
         server = StagedServer(learned, dual_script())
