@@ -133,6 +133,15 @@ def test_a_running_daemon_takes_up_what_is_disabled(home: Home) -> None:
         assert bridge.ask("tools/list")["result"]["tools"]
 
 
+@pytest.mark.parametrize(("key", "value"), [("listen", "tcp:127.0.0.1:0"), ("socket_mode", "0660")])
+def test_a_running_daemon_does_not_take_up_what_holds_at_its_start(home: Home, key: str, value: str) -> None:
+    for _ in attached_bridge(home):
+        said = home.run("config", "set", key, value).stdout
+        assert "keeps the former value until it is restarted: `hearth restart`" in said
+        assert "has taken it up" not in said
+        assert "has taken it up" in home.run("config", "set", "idle_timeout", "600").stdout
+
+
 def tool_names(bridge: Bridge) -> set[str]:
     return {each["name"] for each in bridge.ask("tools/list")["result"]["tools"]}
 

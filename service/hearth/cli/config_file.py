@@ -71,8 +71,11 @@ def _is_still(path: str, former: bytes | None) -> bool:
     return read_file(path, FILE_LIMIT_BYTES) == former
 
 
-def tell_daemon(places: Places) -> str:
-    """Have a running daemon take the file up now, and say in a sentence what came of it; never raises."""
+def tell_daemon(places: Places, at_start: bool = False) -> str:
+    """Have a running daemon take the file up now, and say in a sentence what came of it; never raises.
+
+    `at_start`: the change is one that a daemon takes up when it starts.
+    """
     try:
         lit = liveness.find(places)
         if lit is None:
@@ -83,4 +86,8 @@ def tell_daemon(places: Places) -> str:
         return f"The daemon could not be told: {exc}."
     except HearthError as exc:
         return f"The daemon takes it up when it looks at the file again ({exc})."
-    return "The running daemon has taken it up." if taken else f"The running daemon refused it: {message}"
+    if not taken:
+        return f"The running daemon refused it: {message}"
+    if at_start:
+        return "The running daemon keeps the former value until it is restarted: `hearth restart`."
+    return "The running daemon has taken it up."

@@ -9,7 +9,7 @@ from hearth import config as configuration
 from hearth.cli import config_file, config_keys, documents, literal_secrets, server_names, value_change
 from hearth.cli.target import with_places
 from hearth.config import edits, exposition
-from hearth.config.keys import variable_of
+from hearth.config.keys import AT_START, variable_of
 from hearth.errors import ConfigError
 from hearth.paths import Places
 
@@ -93,4 +93,6 @@ def set_(places: Places, key: str, value: str | None, unset: bool, dry_run: bool
 
     if os.environ.get(variable_of(key)):
         notes.append(f"{variable_of(key)} is set in this shell, and wins over the file")
-    value_change.apply(places, key, "unset" if unset else "set", make, dry_run, as_json, notes)
+    value_change.apply(
+        places, key, "unset" if unset else "set", make, dry_run, as_json, notes, at_start=key in AT_START
+    )

@@ -8,12 +8,22 @@ from hearth.paths import Places
 
 
 def apply(
-    places: Places, name: str, action: str, make: Change, dry_run: bool, as_json: bool, notes: list[str] | None = None
+    places: Places,
+    name: str,
+    action: str,
+    make: Change,
+    dry_run: bool,
+    as_json: bool,
+    notes: list[str] | None = None,
+    at_start: bool = False,
 ) -> None:
-    """Change the config and print what was done. `make` may add to the notes. Raises ConfigError, Refused."""
+    """Change the config and print what was done. `make` may add to the notes. Raises ConfigError, Refused.
+
+    `at_start`: a running daemon takes the change up when it starts next.
+    """
     changed = config_file.change(places, make, dry_run)._replace(warnings=[])
     is_new = changed.new != changed.former
-    daemon = config_file.tell_daemon(places) if is_new and not dry_run else None
+    daemon = config_file.tell_daemon(places, at_start) if is_new and not dry_run else None
     if as_json:
         documents.show(config_change.document(action, name, changed, dry_run, notes or [], daemon))
         return

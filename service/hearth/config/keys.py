@@ -64,6 +64,9 @@ SETTINGS: dict[str, Kind] = {
     "owner.approve": values.choice("always", "never"),
 }
 
+# Settings that a running daemon keeps as they were when it started.
+AT_START = frozenset({"listen", "socket_mode"})
+
 OAUTH_KEYS: dict[str, Kind] = {
     "client_id": values.text(),
     "client_secret": values.text(),
