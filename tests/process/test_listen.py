@@ -167,6 +167,11 @@ def test_http_needs_the_token_with_every_request(scratch: Scratch) -> None:
     assert [asked(connection, **right), asked(connection, **right), asked(connection)] == [200, 200, 401]
     for wrong in ("", "Bearer ", f"Bearer {entry(scratch)['token'][:-1]}", f"Basic {entry(scratch)['token']}"):
         assert asked(fresh(), Authorization=wrong) == 401
+    connection = fresh()
+    connection.request("GET", "/status")
+    said = connection.getresponse().read()
+    # `hearth token show` is for the port of `hearth serve --transport http`.
+    assert b"registry entry" in said and b"hearth token show" not in said
     for each in connections:
         each.close()
 

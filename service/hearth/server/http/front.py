@@ -211,7 +211,8 @@ class _Door:
             await request.answer(204, b"", checks.preflight(request.headers))
         elif request.connection.needs_token and not self._has_token(request):
             request.connection.dismiss()
-            await request.refuse(401, "the token is missing or wrong: `hearth token show`", _WANTS_TOKEN)
+            where = "the daemon's registry entry has it" if request.connection.token else "`hearth token show`"
+            await request.refuse(401, f"the token is missing or wrong: {where}", _WANTS_TOKEN)
         elif self._front.farewell is not None:
             request.connection.dismiss()
             await request.refuse(503, "the daemon is going out; ask again", responses.RETRY_SOON)
