@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cli_home import HEARTH, Home, scratch_home
+from e2e.cli_home import HEARTH, Bridge, Home, scratch_home
 from e2e.terminal import Terminal
 
 CURSOR = '{\n  "mcpServers": {\n    "demo": {"command": "%s", "args": ["-I", "-m", "hearth.demo.server"]}\n  }\n}\n'
@@ -105,3 +105,16 @@ def test_disconnect_below_a_folder_leaves_entries_of_other_installations(
     folder = str(Path(home.home, ".local", "state"))
     assert len(home.json("disconnect", "--all", "--below", folder, "--json")["clients"]) == 2
     assert bytes_of(files) == files
+
+
+def test_a_daemon_that_no_service_manager_holds_is_stopped(home: Home) -> None:
+    home.configure_demo()
+    bridge = Bridge(home)
+    try:
+        bridge.open()
+        pid = home.json("status", "--json")["pid"]
+        document = home.json("uninstall", "--json")
+        assert document["stopped"] == pid
+        assert home.json("status", "--json")["running"] is False
+    finally:
+        bridge.end()

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import click
 
-from hearth.cli import client_changes, client_links, disconnect, documents, ending
+from hearth.cli import client_changes, client_links, disconnect, documents, ending, liveness
 from hearth.cli.client_links import Restored
+from hearth.cli.control import Control
 from hearth.cli.install import DRY_RUN_HELP, document, named_profile, say_commands, say_files, with_owner
 from hearth.clients import finding
 from hearth.clients.finding import Found
@@ -14,6 +15,9 @@ from hearth.clients.kinds import Table
 from hearth.host import install as installation
 from hearth.host.written_files import Outcome
 from hearth.paths import Places
+
+# As `hearth stop` waits: calls in flight may finish within drain_timeout.
+STOP_SECONDS = 60.0
 
 
 class _Clients(NamedTuple):
@@ -77,11 +81,14 @@ def uninstall(
         outcome = install_system_wide.uninstall(users, dry_run=dry_run)
     else:
         outcome = installation.uninstall(dry_run=dry_run, profile=name)
+    stopped = None if system or dry_run else _stop_daemon(places)
     if as_json:
-        _print_json(outcome, clients, dry_run)
+        _print_json(outcome, clients, stopped, dry_run)
     else:
         _say_clients(clients, dry_run)
-        _say(outcome, dry_run, is_all=not clients.restored.outcomes)
+        if stopped is not None:
+            click.echo(f"stopped the daemon (pid {stopped})")
+        _say(outcome, dry_run, is_all=not clients.restored.outcomes and stopped is None)
     return clients.restored.exit_code
 
 
@@ -91,6 +98,16 @@ def _may_restore(clients: _Clients, asks: bool) -> bool:
         return True
     click.echo(f"Connected to Hearth: {clients.titles}.", err=True)
     return ending.confirm("Restore their original servers first?", default=True)
+
+
+def _stop_daemon(places: Places) -> int | None:
+    """Stop the daemon that a bridge or a person started: no service manager stops that one. Return its pid."""
+    running = liveness.find(places)
+    if running is None:
+        return None
+    with Control(running.endpoint, running.pid, running.token) as control:
+        ending.end(control, running, restart=False, seconds=STOP_SECONDS)
+    return running.pid
 
 
 def _say_clients(clients: _Clients, dry_run: bool) -> None:
@@ -126,7 +143,7 @@ def _say(outcome: Outcome, dry_run: bool, is_all: bool) -> None:
     say_commands(f"If a service manager runs elsewhere, {there}", outcome.commands)
 
 
-def _print_json(outcome: Outcome, clients: _Clients, dry_run: bool) -> None:
+def _print_json(outcome: Outcome, clients: _Clients, stopped: int | None, dry_run: bool) -> None:
     restored = [client_changes.document(each, "disconnected", dry_run) for each in clients.restored.outcomes]
     found = {
         **document(outcome, dry_run),
@@ -134,5 +151,6 @@ def _print_json(outcome: Outcome, clients: _Clients, dry_run: bool) -> None:
         "clients": restored,
         "handwritten": [{"path": each.table.path, "name": each.name} for each in clients.handwritten],
         "problems": clients.restored.problems,
+        "stopped": stopped,
     }
     documents.show(found)
