@@ -155,7 +155,8 @@ class Hub:
         self._router.results.session_left(session)
         self._binding.unbind(session)
         session.listens.clear()
-        log.info("the session ends", extra={"session": session.id})
+        name, era, version = session.client.get("name"), session.era, session.version
+        log.info("session ended client=%s era=%s version=%s", name, era, version, extra={"session": session.id})
         self.news()
 
     async def consent(self, asker: Session, act: str) -> None:
