@@ -204,7 +204,7 @@ def test_a_server_that_cannot_be_started_is_an_error_with_its_last_words(scratch
     client = scratch.lines()
     assert "died at the start" in client.call("dying__echo")["error"]["message"]
     refused = client.call("none__echo")["error"]["message"]
-    assert "server 'none' could not be started: its command '/no/such/program' was not found" in refused
+    assert "server 'none' could not be started: its command '/no/such/program' does not exist" in refused
     states = {item["name"]: item["state"] for item in scratch.status()["upstreams"]}
     assert states == {"dying": "failed", "none": "failed"}
     assert client.tools() == []
