@@ -1,17 +1,17 @@
 # Reaching users from root's maintainer script: their service managers, their daemons, their MCP clients.
 # debian/rules puts packaging/deb/users.sh into each script; postrm has no file of the package to read.
 
-# Runs a command as one user, with its output on standard output. No user can hold dpkg up (timeout) or reach root's terminal
-# (setsid, and no descriptor of it). setpriv and not `systemctl --machine=UID@`: no session of PAM's is opened and no message
+# Runs a command as one user, with its output on standard output. No user can hold dpkg up (timeout, which runs as root so that
+# the user cannot stop it) or reach root's terminal (setsid, and no descriptor of it). setpriv and not `systemctl --machine=UID@`: no session of PAM's is opened and no message
 # bus is needed. 125: there is no such user.
 as_user() {
   uid=$1
   shift
   gid=$(id -g "$uid" 2>/dev/null) || return 125
   home=$(getent passwd "$uid" | cut -d: -f6)
-  setsid --wait setpriv --reuid="$uid" --regid="$gid" --clear-groups \
+  setsid --wait timeout --kill-after=5 60 setpriv --reuid="$uid" --regid="$gid" --clear-groups \
     env -i --chdir=/ PATH=/usr/bin:/bin LC_ALL=C.UTF-8 HOME="$home" XDG_RUNTIME_DIR="/run/user/$uid" \
-    timeout --kill-after=5 60 "$@" </dev/null 2>&1
+    "$@" </dev/null 2>&1
 }
 
 # The uids of users with a folder of running things.
