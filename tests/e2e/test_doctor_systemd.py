@@ -142,6 +142,8 @@ def stop_and_install(ward: Ward) -> None:
 
 def somebody_elses_login(ward: Ward) -> None:
     ward.seat.machine.check("install", "-d", "-m", "700", "/run/user/4242")
+    # From there a daemon that still runs would be found as well, as another one of the profile.
+    ward.seat.systemctl("stop", SERVICE)
     ward.shell["XDG_RUNTIME_DIR"] = "/run/user/4242"
 
 

@@ -27,7 +27,7 @@ def test_a_profile_has_a_socket_a_daemon_a_config_and_a_log_of_its_own(seat: Sea
     assert done.returncode == 0, done.stderr
     assert f"{seat.user.runtime}/mcp/my-work.sock" in done.stdout
     assert (seat.state(socket), seat.state(service)) == ("active", "inactive")
-    verified = seat.run("systemd-analyze", "verify", "--user", socket, service)
+    verified = seat.run("systemd-analyze", "verify", "--man=no", "--user", socket, service)
     assert (verified.stdout, verified.stderr) == ("", "")
 
     client = seat.bridge("--profile", "my-work")
@@ -178,7 +178,7 @@ def test_a_user_without_a_manager_reaches_a_daemon_that_runs_as_that_user_and_no
     assert host.machine.run("test", "-e", alice.runtime).returncode == 1
     said = host.root("install", "--system", "--user", alice.name)
     assert f"listens for {alice.name}" in said
-    verified = host.machine.run("systemd-analyze", "verify", socket, service)
+    verified = host.machine.run("systemd-analyze", "verify", "--man=no", socket, service)
     assert (verified.stdout, verified.stderr) == ("", "")
     path = f"/run/mcp/{alice.uid}.sock"
     assert host.machine.check("stat", "--format=%a %U", path, f"/run/mcp/{alice.uid}", "/run/mcp").splitlines() == [
