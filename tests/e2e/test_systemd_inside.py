@@ -108,7 +108,7 @@ def test_the_journal_has_the_daemons_lines_under_its_own_name_with_level_and_fie
     # journalctl --user -u mcp goes by this.
     assert line["_SYSTEMD_USER_UNIT"] == SERVICE
     begun, ended = seat.journal(f"HEARTH_SESSION={session}")
-    assert ("begins" in begun["MESSAGE"], "ends" in ended["MESSAGE"]) == (True, True)
+    assert ("begins" in begun["MESSAGE"], "session ended" in ended["MESSAGE"]) == (True, True)
 
 
 def test_a_stderr_that_a_drop_in_leads_elsewhere_gets_the_log_with_levels_as_prefixes(seat: Seat) -> None:

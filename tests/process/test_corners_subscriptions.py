@@ -51,7 +51,9 @@ def update(actor: Actor, puppet: Puppet, uri: str) -> None:
     """The server says that the resource has changed."""
     params: Message = {"uri": uri}
     if actor.revision == MODERN:
-        listens = [message for message in actor.record if message.get("method") == LISTEN]
+        # The other stream is about lists; which of the two is asked for last is not fixed.
+        asked = [message for message in actor.record if message.get("method") == LISTEN]
+        listens = [each for each in asked if "resourceSubscriptions" in each["params"]["notifications"]]
         params["_meta"] = {SUBSCRIPTION: listens[-1]["id"]}
     puppet.notify(UPDATED, **params)
 
