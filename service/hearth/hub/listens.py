@@ -27,7 +27,7 @@ def keep_name(kind: str, what: bytes) -> str:
 class Listen:
     """One of them. Its line is kept by the bridge, so it survives the daemon."""
 
-    __slots__ = ("id", "kinds", "session", "sources", "tag", "uris")
+    __slots__ = ("_early", "id", "is_open", "kinds", "session", "sources", "tag", "uris")
 
     def __init__(self, session: "Session", tag: int, id: bytes, wanted: json.Fields) -> None:
         self.session = session
@@ -39,6 +39,9 @@ class Listen:
         self.uris = list(dict.fromkeys(uri for uri in found if uri is not None))[:URIS_LIMIT]
         # Whose each of them is, by the server's name, and the URI there.
         self.sources: dict[str, tuple[str, str]] = {}
+        # Set with the acknowledgement, which must be the first message; notices before it wait here, by their topics.
+        self.is_open = False
+        self._early: dict[str, bytes] = {}
 
     @property
     def keep(self) -> str:
@@ -57,18 +60,28 @@ class Listen:
         params: Members = {"notifications": json.dumps(honoured), "_meta": self._meta()}
         payload = answers.notification("notifications/subscriptions/acknowledged", json.join(params))
         self.session.outlet.tell(payload, self.tag)
+        self.is_open = True
+        for topic, notice in self._early.items():
+            self.session.outlet.notify(notice, topic, self.tag)
+        self._early = {}
 
     def changed(self, kind: Kind) -> None:
         """A list is not what it was."""
         if self.wants(kind):
             payload = answers.notification(kind.changed, json.join({"_meta": self._meta()}))
-            self.session.outlet.notify(payload, f"{kind.changed}/{self.id!r}", self.tag)
+            self._notify(payload, f"{kind.changed}/{self.id!r}")
 
     def updated(self, uri: str, params: json.Fields) -> None:
         """A resource is not what it was; `uri` as the client knows it."""
         body = translate.notification_params(params, subscription=self.id, uri=json.dumps(uri))
         payload = answers.notification("notifications/resources/updated", body)
-        self.session.outlet.notify(payload, f"{uri}/{self.id!r}", self.tag)
+        self._notify(payload, f"{uri}/{self.id!r}")
+
+    def _notify(self, payload: bytes, topic: str) -> None:
+        if self.is_open:
+            self.session.outlet.notify(payload, topic, self.tag)
+        else:
+            self._early[topic] = payload
 
     def complete(self) -> None:
         """The subscription ends because the daemon does."""

@@ -1,5 +1,6 @@
 """Who is told what has changed: lists, and the resources that clients subscribed to."""
 
+import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable
 from typing import Any, Protocol
 
@@ -34,6 +35,8 @@ def nothing_noticed(session: Session) -> Collection[Kind]:
 
 # Of either sort, for one client: more than anybody looks at.
 SUBSCRIPTIONS_LIMIT = 1000
+# A server that runs is asked at once; clients do not wait for one that starts.
+ACKNOWLEDGE_SECONDS = 1.0
 # In the place of a server's name and its URI.
 NOBODYS = ("", "")
 
@@ -93,12 +96,26 @@ class Subscriptions:
         session.outlet.attend(call.tag, listen.keep)
         if call.replayed:
             # Acknowledged by another daemon, whose lists the client has.
+            listen.is_open = True
             for kind in listen.kinds.values():
                 listen.changed(kind)
+            if listen.uris:
+                self._spawn(self._hold_all(session, listen))
+        elif listen.uris:
+            self._spawn(self._begin(session, listen))
         else:
             listen.acknowledge()
-        if listen.uris:
-            self._spawn(self._hold_all(session, listen))
+
+    async def _begin(self, session: Session, listen: Listen) -> None:
+        """Acknowledge a stream when the servers of its resources were asked: no update after that is missed.
+
+        A server that takes longer to start is asked later.
+        """
+        holding = asyncio.ensure_future(self._hold_all(session, listen))
+        await asyncio.wait([holding], timeout=ACKNOWLEDGE_SECONDS)
+        if listen in session.listens.values():
+            listen.acknowledge()
+        await holding
 
     def unlisten(self, listen: Listen) -> None:
         """The client no longer wants it."""

@@ -67,6 +67,7 @@ def test_resources_that_are_no_list_are_bad_params(uris: object) -> None:
 
 def test_only_changes_that_were_wanted_are_told() -> None:
     listen, heard = listening(resourcesListChanged=True)
+    listen.is_open = True
     for kind in KINDS:
         listen.changed(kind)
     assert {message["method"] for message in heard} == {"notifications/resources/list_changed"}
@@ -77,12 +78,27 @@ def test_notices_of_different_subscriptions_and_resources_are_different_topics()
     topics = []
     for id in (b"1", b'"1"'):
         listen, heard = listening(id, **ALL)
+        listen.is_open = True
         listen.changed(TOOLS)
         listen.changed(PROMPTS)
         listen.updated("r:1", {})
         listen.updated("r:2", {})
         topics += [message["topic"] for message in heard]
     assert len(set(topics)) == len(topics) == 8
+
+
+def test_a_notice_before_the_acknowledgement_waits_for_it() -> None:
+    listen, heard = listening(toolsListChanged=True, resourceSubscriptions=["r:1"])
+    listen.updated("r:1", {})
+    listen.changed(TOOLS)
+    listen.changed(TOOLS)
+    assert heard == []
+    listen.acknowledge()
+    assert [message["method"] for message in heard] == [
+        "notifications/subscriptions/acknowledged",
+        "notifications/resources/updated",
+        "notifications/tools/list_changed",
+    ]
 
 
 def test_the_key_of_a_subscription_fits_into_a_header_whatever_its_client_calls_it() -> None:
