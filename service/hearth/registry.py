@@ -52,7 +52,7 @@ class Entry(Record):
     version: str
     protocol: int
     config_hash: str = ""
-    # What has to be shown to a daemon on TCP; empty on a socket, where the kernel tells who connects.
+    # Token of a daemon on TCP; empty on a socket, where the kernel names the peer.
     token: str = ""
 
 

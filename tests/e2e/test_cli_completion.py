@@ -19,7 +19,7 @@ PROMPT = "ready> "
 def home() -> Iterator[Home]:
     for made in scratch_home():
         made.configure_demo()
-        # What its tools are is kept from now on.
+        # The catalogue keeps the tools from now on.
         assert made.run("call", "demo").returncode == 0
         made.run("stop", "--yes")
         made.environment["PATH"] = f"{os.path.dirname(HEARTH)}:{os.environ['PATH']}"
@@ -103,7 +103,7 @@ def test_what_a_shell_inserts_is_whole_and_once(shell: Shell, keys: str, line: s
 
 
 def fish(home: Home, line: str) -> dict[str, str]:
-    """What fish offers for a line, each with its description."""
+    """Return the completions that fish offers for a line, with their descriptions."""
     needs("fish")
     assert home.run("completion", "install", "fish").returncode == 0
     # The function of the prompt and the like are not wanted; the folder of completions is.

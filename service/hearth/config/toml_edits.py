@@ -1,7 +1,7 @@
 """Servers in a TOML text: where they are written, and what to write. Text in, edits out.
 
 A new one is appended as a table of its own, after an empty line; which, and no more, goes with it when it is removed.
-Comments above a table stay, whoever's they are; those between its lines go with it. The comment behind a table's header
+Comments above a table stay; those between its lines go with it. The comment behind a table's header
 stays when the table is replaced.
 """
 

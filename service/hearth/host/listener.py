@@ -54,7 +54,7 @@ class Listener(Acceptor):
         self.holder = manager if identity is None else "self"
         # Device and inode of the file that Hearth made; None where the service manager did.
         self._identity = identity
-        # What a client has to show; empty where the kernel tells who connects.
+        # Token of the clients; empty where the kernel names the peer.
         self.token = ""
         # TCP sockets that were handed over with it, for HTTP.
         self.ports: list[socket.socket] = []

@@ -12,7 +12,7 @@ _SECONDS = 1.0
 
 
 def answers(endpoint: str) -> bool:
-    """Return whether somebody of this user's listens at a socket, or anybody at a port of this machine."""
+    """Return whether a process of this user listens at a socket, or any process at a port of this machine."""
     if sys.platform == "win32":
         return False
     try:

@@ -192,7 +192,7 @@ class Guest:
 
     def __init__(self, connection: Mouthpiece, token: str = "") -> None:
         self._connection = connection
-        # What it has to show first; empty where the kernel tells who it is.
+        # Token of the client's first message; empty where the kernel names the peer.
         self._token = token
         self._frames: FrameDecoder | None = None
         self._lines: Lines | None = None

@@ -11,7 +11,7 @@ import hmac
 from hearth.errors import WireError
 from hearth.wire import json
 
-# A hello with its longest values; a longer first frame, or first line, is nobody's that has a token.
+# A hello with its longest values; a longer first frame or first line cannot hold a valid token.
 FIRST_LIMIT_BYTES = 128 * 1024
 _PREFIX = b"authorization:"
 _LENGTH_BYTES, _HEADER_BYTES = 4, 6

@@ -277,7 +277,7 @@ class Newcomer(asyncio.Protocol):
         self._reception = reception
         self._steward = steward
         self._peer = peer
-        # What it has to show; its first bytes are not looked at otherwise before it has.
+        # Token of the client; nothing else of its first bytes is read before the token is there.
         self._token = token
         self._is_introduced = not token
         self._deadline: asyncio.TimerHandle | None = None

@@ -136,10 +136,10 @@ class Front:
         return HttpConnection(self, self._settings, self._state, peer)
 
     def connect_port(self, token: str = "") -> HttpConnection:
-        """The same for one over TCP: whoever has the token is this user. `token` is that of the daemon's endpoint."""
+        """Serve a connection over TCP: a client with the token of the endpoint counts as this user."""
         if len(self.strangers) >= STRANGERS_LIMIT:
             TALLY.connections_refused += 1
-            # Somebody gives way: it must not be possible to hold all places against who has the token.
+            # One connection gives way, so that others cannot hold every place against a client with the token.
             self.drop_stranger()
         stranger = HttpConnection(self, self._settings, self._state, Peer(None, own_uid(), -1), needs_token=True)
         stranger.token = token
