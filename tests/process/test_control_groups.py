@@ -17,6 +17,8 @@ import uvloop
 
 from hearth.errors import UpstreamError
 from hearth.host import children
+from process.clients import text_of
+from process.daemon import Scratch, server
 from process.kernel import BOUND_SECONDS, is_gone, until
 
 if sys.platform == "linux":
@@ -332,3 +334,17 @@ def test_without_control_groups_limits_are_logged_as_not_in_force(caplog: pytest
     child = children.spawn("s", [sys.executable, "-I", "-S", "-c", "print(1)"], ENVIRONMENT, "/", {"memory.max": "1"})
     assert finish(child) == (b"1\n", 0)
     assert "limits not in force: server=s limits=['memory.max']" in caplog.text
+
+
+def test_limits_in_the_config_reach_the_start_of_that_server_only(scratch: Scratch) -> None:
+    limits = {"memory_max": "512 MiB", "cpu_weight": 50}
+    scratch.configure({"bounded": server("echo", **limits), "free": server("echo")})
+    # Started by no service manager: a daemon without control groups, which says what it cannot enforce.
+    scratch.start()
+    client = scratch.lines()
+    client.initialize()
+    for name in ("bounded", "free"):
+        assert text_of(client.call(f"{name}__echo", text=name)) == name
+    said = scratch.logged()
+    assert "limits not in force: server=bounded limits=['memory.max', 'cpu.weight']: no control group" in said
+    assert "server=free limits=" not in said
