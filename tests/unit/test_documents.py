@@ -93,3 +93,13 @@ def test_no_help_has_the_token_written_into_an_argument() -> None:
     assert isinstance(token, click.Group)
     for command in (token, *token.commands.values()):
         assert command.help and "Bearer $" not in command.help
+
+
+def test_the_readme_names_the_tests_of_the_shared_login_and_they_exist() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert {name for path, name in named if path == "tests/process/test_oauth_four_clients.py"} == {
+        "test_alone_four_clients_lose_their_login",
+        "test_through_hearth_none_of_four_clients_loses_its_login",
+    }
+    for path, name in named:
+        assert f"\ndef {name}(" in (ROOT / path).read_text(encoding="utf-8")
