@@ -1,9 +1,17 @@
 """What holds for every test."""
 
+import asyncio
+import functools
+import inspect
 import signal
 import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
+
+# Time for an async test; `pytest.mark.timeout` gives a test another.
+ASYNC_BOUND_SECONDS = 20
 
 # Theirs is a Windows Python: see `make test-windows`.
 collect_ignore = [] if sys.platform == "win32" else ["windows"]
@@ -49,6 +57,23 @@ def pytest_configure() -> None:
     for terminal in (signal.SIGQUIT, signal.SIGHUP):
         if signal.getsignal(terminal) == signal.SIG_IGN:
             signal.signal(terminal, signal.SIG_DFL)
+
+
+def _bounded(test: Callable[..., Awaitable[None]], seconds: float) -> Callable[..., Awaitable[None]]:
+    @functools.wraps(test)
+    async def bounded(**fixtures: Any) -> None:
+        __tracebackhide__ = True
+        async with asyncio.timeout(seconds):
+            await test(**fixtures)
+
+    return bounded
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Bound each async test: one that waits for ever fails alone, where pytest-timeout would end the whole run."""
+    if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+        marker = item.get_closest_marker("timeout")
+        item.obj = _bounded(item.obj, marker.args[0] if marker else ASYNC_BOUND_SECONDS)
 
 
 @pytest.hookimpl(tryfirst=True)

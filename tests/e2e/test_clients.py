@@ -96,23 +96,20 @@ def _text(result: Any) -> str:
     return str(result.content[0].text)
 
 
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize(("mode", "version"), [("auto", MODERN), ("legacy", "2025-11-25"), (MODERN, MODERN)])
-def test_the_python_sdk_lists_and_calls_tools_of_two_servers(home: Scratch, mode: ConnectMode, version: str) -> None:
-    async def body() -> None:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            assert await converse(home, mode) == version
+async def test_the_python_sdk_lists_and_calls_tools_of_two_servers(
+    home: Scratch, mode: ConnectMode, version: str
+) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        assert await converse(home, mode) == version
 
-    asyncio.run(body())
 
-
-def test_clients_of_both_eras_at_once_share_one_process_per_server(home: Scratch) -> None:
+@pytest.mark.timeout(120)
+async def test_clients_of_both_eras_at_once_share_one_process_per_server(home: Scratch) -> None:
     modes: list[ConnectMode] = ["auto", "legacy", "auto", "legacy"]
-
-    async def body() -> None:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            await asyncio.gather(*(converse(home, mode) for mode in modes))
-
-    asyncio.run(body())
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await asyncio.gather(*(converse(home, mode) for mode in modes))
     # Both servers speak both eras; clients of the other one are translated.
     for name, upstream in zip(("time", "git"), home.status()["upstreams"], strict=True):
         assert (upstream["name"], upstream["state"]) == (name, "ready")

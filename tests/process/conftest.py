@@ -1,14 +1,24 @@
 """Fixtures: a scratch home for each test, or for all tests of a module."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator
 
 import pytest
+import uvloop
 
 from process import http_door
 from process.chaos.home import Home, scratch_home
 from process.corners import Actor, Stage
 from process.daemon import Scratch
 from process.sharing import House
+
+LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run an async test on each loop that its mark names; without a mark on asyncio's own."""
+    marker = item.get_closest_marker("loops")
+    return {name: LOOPS[name] for name in (marker.args if marker else ("asyncio",))}
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pwd
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -68,6 +69,14 @@ class FakeDaemon:
     def heard(self) -> bytes:
         """Return what was sent to it, with a plus for each connection."""
         return self._heard.read_bytes()
+
+    def settle(self) -> None:
+        """Wait until everything is recorded that was sent so far: connections are served one after the other."""
+        with socket.socket(socket.AF_UNIX) as last:
+            last.settimeout(BOUND_SECONDS)
+            last.connect(str(self.path))
+            last.sendall(b"+")
+            assert last.recv(1)
 
     def end(self) -> None:
         """Kill it."""

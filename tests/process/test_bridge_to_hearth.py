@@ -77,17 +77,15 @@ def sdk(request: pytest.FixtureRequest) -> Iterator[str]:
     yield from serve_sdk(request.param)
 
 
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_the_official_client_on_the_official_server(sdk: str, scratch: Scratch, mode: ConnectMode) -> None:
-    async def body() -> None:
-        words = ["-I", "-S", str(SCRIPT), "--to", f"{sdk}/mcp"]
-        command = StdioServerParameters(command=sys.executable, args=words, env=scratch.environment())
-        async with Client(command, mode=mode, read_timeout_seconds=20) as client:
-            assert "add" in [tool.name for tool in (await client.list_tools()).tools]
-            results = await asyncio.gather(*(client.call_tool("add", {"a": turn, "b": 1}) for turn in range(20)))
-            assert [result.structured_content for result in results] == [{"result": turn + 1} for turn in range(20)]
-
-    asyncio.run(body())
+async def test_the_official_client_on_the_official_server(sdk: str, scratch: Scratch, mode: ConnectMode) -> None:
+    words = ["-I", "-S", str(SCRIPT), "--to", f"{sdk}/mcp"]
+    command = StdioServerParameters(command=sys.executable, args=words, env=scratch.environment())
+    async with Client(command, mode=mode, read_timeout_seconds=20) as client:
+        assert "add" in [tool.name for tool in (await client.list_tools()).tools]
+        results = await asyncio.gather(*(client.call_tool("add", {"a": turn, "b": 1}) for turn in range(20)))
+        assert [result.structured_content for result in results] == [{"result": turn + 1} for turn in range(20)]
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import uvloop
 
 from hearth.errors import UpstreamError
 from hearth.host import children
@@ -28,6 +27,8 @@ if sys.platform == "linux":
 else:
     pytest.skip("control groups are Linux's", allow_module_level=True)
 
+# The loop that the daemon uses.
+pytestmark = pytest.mark.loops("uvloop")
 ENVIRONMENT = {"PATH": os.environ.get("PATH", ""), "odd.name-of/a variable": "kept", "BYTES": "\udcff"}
 
 
@@ -52,26 +53,24 @@ def subtree() -> Iterator["control_groups.Subtree"]:
     assert not [name for name in names if name.startswith(control_groups.PREFIX)]
 
 
-Body = Callable[["grouped.Grouped"], Awaitable[None]]
+@pytest.fixture
+def born(subtree: "control_groups.Subtree") -> Iterator["nursery.Nursery"]:
+    """Fork the nursery, before there is a loop as in the daemon."""
+    found = nursery.fork(subtree)
+    yield found
+    children._STARTERS.clear()
+    found.close()
 
 
-def within_a_loop(subtree: "control_groups.Subtree", body: Body) -> None:
-    """With a nursery, on the daemon's loop; at the end the groups of all children are gone."""
-
-    async def bounded() -> None:
-        starter = grouped.Grouped(born)
-        children.use(starter)
-        async with asyncio.timeout(BOUND_SECONDS):
-            await body(starter)
-            while any(name.startswith(control_groups.PREFIX) for name in os.listdir(subtree.root)):
-                await asyncio.sleep(0.01)
-
-    born = nursery.fork(subtree)
-    try:
-        uvloop.run(bounded())
-    finally:
-        children._STARTERS.clear()
-        born.close()
+@pytest.fixture
+async def starter(subtree: "control_groups.Subtree", born: "nursery.Nursery") -> AsyncIterator["grouped.Grouped"]:
+    """Start children by the nursery; at the end the groups of all children are gone."""
+    found = grouped.Grouped(born)
+    children.use(found)
+    yield found
+    async with asyncio.timeout(BOUND_SECONDS):
+        while any(name.startswith(control_groups.PREFIX) for name in os.listdir(subtree.root)):
+            await asyncio.sleep(0.01)
 
 
 def python(script: str, cwd: str = "/") -> children.Child:
@@ -90,7 +89,7 @@ def finish(child: children.Child) -> tuple[bytes, int]:
     return said, code
 
 
-def test_a_child_is_the_daemon_s_own_and_an_ordinary_program(subtree: "control_groups.Subtree") -> None:
+async def test_a_child_is_the_daemon_s_own_and_an_ordinary_program(starter: "grouped.Grouped") -> None:
     script = """
 import json, os
 masks = [line for line in open("/proc/self/status") if line.startswith(("SigIgn", "SigBlk"))]
@@ -100,36 +99,36 @@ is_leader = os.getpid() == os.getpgrp()
 print(json.dumps([os.getppid(), is_leader, os.getcwd(), dict(os.environ), descriptors, masks, group]))
 raise SystemExit(7)
 """
-
-    async def body(_: object) -> None:
-        said, code = finish(python(script, "/tmp"))
-        parent, is_leader, cwd, environ, descriptors, masks, group = json.loads(said)
-        assert (code, parent, is_leader, cwd) == (7, os.getpid(), True, "/tmp")
-        assert {**ENVIRONMENT, **environ} == environ
-        # The last is of the folder that is being listed.
-        assert descriptors[:3] == ["0", "1", "2"] and len(descriptors) == 4
-        # Of Python itself: SIGPIPE and SIGXFSZ. 32 and 33 are glibc's own.
-        assert [int(line.split()[1], 16) & ~(1 << 12 | 1 << 24 | 1 << 31 | 1 << 32) for line in masks] == [0, 0]
-        assert group.strip().rpartition("/")[2].startswith("upstream-A_server~")
-
-    within_a_loop(subtree, body)
+    said, code = finish(python(script, "/tmp"))
+    parent, is_leader, cwd, environ, descriptors, masks, group = json.loads(said)
+    assert (code, parent, is_leader, cwd) == (7, os.getpid(), True, "/tmp")
+    assert {**ENVIRONMENT, **environ} == environ
+    # The last is of the folder that is being listed.
+    assert descriptors[:3] == ["0", "1", "2"] and len(descriptors) == 4
+    # Of Python itself: SIGPIPE and SIGXFSZ. 32 and 33 are glibc's own.
+    assert [int(line.split()[1], 16) & ~(1 << 12 | 1 << 24 | 1 << 31 | 1 << 32) for line in masks] == [0, 0]
+    assert group.strip().rpartition("/")[2].startswith("upstream-A_server~")
 
 
-def test_a_child_keeps_the_core_limit_that_the_daemon_was_started_with(subtree: "control_groups.Subtree") -> None:
+@pytest.fixture
+def forbidden_cores() -> Iterator[None]:
+    """Forbid core dumps with a limit of 4096 bytes in force; requested before the nursery, which inherits it."""
     former = resource.getrlimit(resource.RLIMIT_CORE)
-
-    async def body(_: object) -> None:
-        said, _code = finish(python("import resource; print(resource.getrlimit(resource.RLIMIT_CORE)[0])"))
-        assert int(said) == 4096
-        assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
-
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (4096, former[1]))
         core_dumps.forbid()
-        within_a_loop(subtree, body)
+        yield
     finally:
         core_dumps._FORMER.clear()
         resource.setrlimit(resource.RLIMIT_CORE, former)
+
+
+async def test_a_child_keeps_the_core_limit_that_the_daemon_was_started_with(
+    forbidden_cores: None, starter: "grouped.Grouped"
+) -> None:
+    said, _code = finish(python("import resource; print(resource.getrlimit(resource.RLIMIT_CORE)[0])"))
+    assert int(said) == 4096
+    assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -143,18 +142,15 @@ def test_a_child_keeps_the_core_limit_that_the_daemon_was_started_with(subtree: 
         (["a\0b"], "/", "could not be started"),
     ],
 )
-def test_what_cannot_be_started_is_the_same_error_as_without_groups(
-    subtree: "control_groups.Subtree", argv: list[str], cwd: str, words: str
+async def test_what_cannot_be_started_is_the_same_error_as_without_groups(
+    starter: "grouped.Grouped", argv: list[str], cwd: str, words: str
 ) -> None:
-    async def body(starter: "grouped.Grouped") -> None:
-        before = os.listdir("/proc/self/fd")
-        with pytest.raises(UpstreamError) as caught:
-            children.spawn("it", argv, ENVIRONMENT, cwd)
-        assert words in str(caught.value)
-        assert len(os.listdir("/proc/self/fd")) == len(before)
-        assert starter.containment == "control groups"
-
-    within_a_loop(subtree, body)
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(UpstreamError) as caught:
+        children.spawn("it", argv, ENVIRONMENT, cwd)
+    assert words in str(caught.value)
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+    assert starter.containment == "control groups"
 
 
 ESCAPE = """
@@ -170,26 +166,25 @@ os.wait()
 """
 
 
-@pytest.mark.parametrize("kernel", ["with cgroup.kill", "before 5.14"])
-def test_who_left_the_process_group_ends_with_the_control_group(
-    subtree: "control_groups.Subtree", kernel: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if kernel == "before 5.14":
+@pytest.fixture
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take `cgroup.kill` away; requested before the nursery, which inherits that."""
 
-        def refuse(path: str, text: str) -> None:
-            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+    def refuse(path: str, text: str) -> None:
+        raise FileNotFoundError(errno.ENOENT, "no such file", path)
 
+    if request.param == "before 5.14":
         monkeypatch.setattr(control_groups, "_write", refuse)
 
-    async def body(_: object) -> None:
-        said, code = finish(python(ESCAPE))
-        assert code == 0
-        await asyncio.to_thread(until, lambda: is_gone(int(said)), "it is gone")
 
-    within_a_loop(subtree, body)
+@pytest.mark.parametrize("kernel", ["with cgroup.kill", "before 5.14"], indirect=True)
+async def test_who_left_the_process_group_ends_with_the_control_group(kernel: None, starter: "grouped.Grouped") -> None:
+    said, code = finish(python(ESCAPE))
+    assert code == 0
+    await asyncio.to_thread(until, lambda: is_gone(int(said)), "it is gone")
 
 
-def test_those_who_left_the_process_group_are_asked_to_end_as_well(subtree: "control_groups.Subtree") -> None:
+async def test_those_who_left_the_process_group_are_asked_to_end_as_well(starter: "grouped.Grouped") -> None:
     script = """
 import os, signal, time
 def bye(*_):
@@ -200,44 +195,36 @@ if os.fork() == 0:
     os.write(1, b'up ')
 while True: time.sleep(1)
 """
-
-    async def body(_: object) -> None:
-        child = python(script)
-        assert child.stdout.read(3) == b"up "
-        child.terminate()
-        said = b""
-        while said != b"bye bye ":
-            said += child.stdout.read(8)
-        finish(child)
-
-    within_a_loop(subtree, body)
+    child = python(script)
+    assert child.stdout.read(3) == b"up "
+    child.terminate()
+    said = b""
+    while said != b"bye bye ":
+        said += child.stdout.read(8)
+    finish(child)
 
 
-def test_groups_that_a_server_has_made_in_its_own_are_ended_and_removed_too(subtree: "control_groups.Subtree") -> None:
-    async def body(_: object) -> None:
-        child = python("import time; print(1, flush=True); time.sleep(600)")
-        child.stdout.read(1)
-        (own,) = [name for name in os.listdir(subtree.root) if name.startswith(control_groups.PREFIX)]
-        inner = Path(subtree.root, own, "inner", "most")
-        inner.mkdir(parents=True)
-        (inner / "cgroup.procs").write_text(str(child.pid))
-        child.kill()
-        assert finish(child)[1] == -signal.SIGKILL
-
-    within_a_loop(subtree, body)
-
-
-def test_without_the_nursery_servers_are_started_in_process_groups(
-    subtree: "control_groups.Subtree", caplog: pytest.LogCaptureFixture
+async def test_groups_that_a_server_has_made_in_its_own_are_ended_and_removed_too(
+    subtree: "control_groups.Subtree", starter: "grouped.Grouped"
 ) -> None:
-    async def body(starter: "grouped.Grouped") -> None:
-        assert starter._nursery
-        os.kill(starter._nursery._pid, signal.SIGKILL)
-        for _ in range(2):
-            assert finish(python("print('here')")) == (b"here\n", 0)
-        assert children.containment() == "process groups"
+    child = python("import time; print(1, flush=True); time.sleep(600)")
+    child.stdout.read(1)
+    (own,) = [name for name in os.listdir(subtree.root) if name.startswith(control_groups.PREFIX)]
+    inner = Path(subtree.root, own, "inner", "most")
+    inner.mkdir(parents=True)
+    (inner / "cgroup.procs").write_text(str(child.pid))
+    child.kill()
+    assert finish(child)[1] == -signal.SIGKILL
 
-    within_a_loop(subtree, body)
+
+async def test_without_the_nursery_servers_are_started_in_process_groups(
+    starter: "grouped.Grouped", caplog: pytest.LogCaptureFixture
+) -> None:
+    assert starter._nursery
+    os.kill(starter._nursery._pid, signal.SIGKILL)
+    for _ in range(2):
+        assert finish(python("print('here')")) == (b"here\n", 0)
+    assert children.containment() == "process groups"
     assert len([line for line in caplog.messages if "no control groups from now on" in line]) == 1
 
 
@@ -277,20 +264,18 @@ def test_a_service_s_group_is_taken_and_a_read_only_one_is_not(subtree: "control
 # --- limits
 
 
-def test_limits_are_in_the_files_of_the_group_when_the_program_starts(subtree: "control_groups.Subtree") -> None:
+async def test_limits_are_in_the_files_of_the_group_when_the_program_starts(
+    subtree: "control_groups.Subtree", starter: "grouped.Grouped"
+) -> None:
     available = Path(subtree.root, "cgroup.controllers").read_text().split()
     wanted = {"memory.max": str(64 * 2**20), "cpu.weight": "50"}
     if not {"memory", "cpu"} <= set(available):
         pytest.skip("the memory and cpu controllers of version 2 are not available here")
-
-    async def body(starter: "grouped.Grouped") -> None:
-        script = "import sys; sys.stdin.read()"
-        child = children.spawn("s", [sys.executable, "-I", "-S", "-c", script], ENVIRONMENT, "/", wanted)
-        (folder,) = Path(subtree.root).glob(control_groups.PREFIX + "*")
-        assert {name: (folder / name).read_text().strip() for name in wanted} == wanted
-        finish(child)
-
-    within_a_loop(subtree, body)
+    script = "import sys; sys.stdin.read()"
+    child = children.spawn("s", [sys.executable, "-I", "-S", "-c", script], ENVIRONMENT, "/", wanted)
+    (folder,) = Path(subtree.root).glob(control_groups.PREFIX + "*")
+    assert {name: (folder / name).read_text().strip() for name in wanted} == wanted
+    finish(child)
 
 
 def test_a_start_for_which_there_are_no_pipes_leaves_no_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,15 +303,12 @@ def test_limits_are_written_after_their_controllers_are_handed_on(tmp_path: Path
     assert (tmp_path / "cgroup.subtree_control").read_text().startswith("+cpu")
 
 
-def test_a_limit_that_cannot_be_in_force_is_logged_and_the_program_runs(
-    subtree: "control_groups.Subtree", caplog: pytest.LogCaptureFixture
+async def test_a_limit_that_cannot_be_in_force_is_logged_and_the_program_runs(
+    starter: "grouped.Grouped", caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def body(starter: "grouped.Grouped") -> None:
-        limits = {"nonsense.max": "1"}
-        child = children.spawn("s", [sys.executable, "-I", "-S", "-c", "print(1)"], ENVIRONMENT, "/", limits)
-        assert finish(child) == (b"1\n", 0)
-
-    within_a_loop(subtree, body)
+    limits = {"nonsense.max": "1"}
+    child = children.spawn("s", [sys.executable, "-I", "-S", "-c", "print(1)"], ENVIRONMENT, "/", limits)
+    assert finish(child) == (b"1\n", 0)
     assert "limit not in force: server=s limit=nonsense.max" in caplog.text
 
 

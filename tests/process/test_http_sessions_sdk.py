@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from process.daemon import COMMAND, Daemon, Scratch, handing_over, server
 from process.http_sessions import ENDS, End, http_sessions, kill
-from process.http_talk import bounded, run, until
+from process.http_talk import bounded, until
 
 
 class Held:
@@ -58,58 +58,49 @@ async def said(client: Client, tool: str, **arguments: object) -> str:
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_it_calls_through_one_daemon_after_the_other(held: Held, end: End) -> None:
-    async def body() -> None:
-        daemon = held.start()
-        async with connected(held.scratch) as client:
-            for turn in range(3):
-                assert await said(client, "echo__echo", text=f"turn {turn}") == f"turn {turn}"
-                await asyncio.to_thread(end, daemon)
-                # While nobody serves, its request waits in the queue of the socket.
-                waiting = asyncio.create_task(said(client, "echo__echo", text="waiting"))
-                daemon = await asyncio.to_thread(held.start)
-                assert await waiting == "waiting"
-        assert http_sessions(held.scratch) == []
-
-    run(body())
+async def test_it_calls_through_one_daemon_after_the_other(held: Held, end: End) -> None:
+    daemon = held.start()
+    async with connected(held.scratch) as client:
+        for turn in range(3):
+            assert await said(client, "echo__echo", text=f"turn {turn}") == f"turn {turn}"
+            await asyncio.to_thread(end, daemon)
+            # While nobody serves, its request waits in the queue of the socket.
+            waiting = asyncio.create_task(said(client, "echo__echo", text="waiting"))
+            daemon = await asyncio.to_thread(held.start)
+            assert await waiting == "waiting"
+    assert http_sessions(held.scratch) == []
 
 
-def test_it_hears_of_changes_by_a_stream_that_it_has_opened_again(held: Held) -> None:
-    async def body() -> None:
-        daemon = held.start()
-        heard: list[str] = []
-        async with connected(held.scratch, lambda message: heard.append(type(message).__name__)) as client:
-            before = {tool.name for tool in (await client.list_tools()).tools}
-            await asyncio.to_thread(kill, daemon)
-            await asyncio.to_thread(held.start)
-            # The lists may be others; and then they are.
-            await until(lambda: "ToolListChangedNotification" in heard, "it is told to look again")
-            assert {tool.name for tool in (await client.list_tools()).tools} == before
-            heard.clear()
-            await said(client, "change__grow", name="leaf")
-            await until(lambda: "ToolListChangedNotification" in heard, "it is told of the new tool")
-            assert {tool.name for tool in (await client.list_tools()).tools} == before | {"change__leaf"}
-
-    run(body())
+async def test_it_hears_of_changes_by_a_stream_that_it_has_opened_again(held: Held) -> None:
+    daemon = held.start()
+    heard: list[str] = []
+    async with connected(held.scratch, lambda message: heard.append(type(message).__name__)) as client:
+        before = {tool.name for tool in (await client.list_tools()).tools}
+        await asyncio.to_thread(kill, daemon)
+        await asyncio.to_thread(held.start)
+        # The lists may be others; and then they are.
+        await until(lambda: "ToolListChangedNotification" in heard, "it is told to look again")
+        assert {tool.name for tool in (await client.list_tools()).tools} == before
+        heard.clear()
+        await said(client, "change__grow", name="leaf")
+        await until(lambda: "ToolListChangedNotification" in heard, "it is told of the new tool")
+        assert {tool.name for tool in (await client.list_tools()).tools} == before | {"change__leaf"}
 
 
-def test_a_call_that_died_with_its_daemon_fails_and_the_next_one_does_not(held: Held) -> None:
-    async def body() -> None:
-        daemon = held.start()
-        progress: list[float] = []
+async def test_a_call_that_died_with_its_daemon_fails_and_the_next_one_does_not(held: Held) -> None:
+    daemon = held.start()
+    progress: list[float] = []
 
-        async def report(value: float, total: float | None, message: str | None) -> None:
-            progress.append(value)
+    async def report(value: float, total: float | None, message: str | None) -> None:
+        progress.append(value)
 
-        async with connected(held.scratch) as client:
-            arguments = {"key": "k", "delay": 60_000, "steps": 600}
-            calling = asyncio.create_task(client.call_tool("count__once", arguments, progress_callback=report))
-            await until(lambda: progress, "the call is under way")
-            await asyncio.to_thread(kill, daemon)
-            await asyncio.to_thread(held.start)
-            with pytest.raises(Exception, match="may or may not have run"):
-                await bounded(calling)
-            assert await said(client, "echo__echo", text="on") == "on"
-        assert (held.scratch.home / "ledger").read_text().count("once k") == 1
-
-    run(body())
+    async with connected(held.scratch) as client:
+        arguments = {"key": "k", "delay": 60_000, "steps": 600}
+        calling = asyncio.create_task(client.call_tool("count__once", arguments, progress_callback=report))
+        await until(lambda: progress, "the call is under way")
+        await asyncio.to_thread(kill, daemon)
+        await asyncio.to_thread(held.start)
+        with pytest.raises(Exception, match="may or may not have run"):
+            await bounded(calling)
+        assert await said(client, "echo__echo", text="on") == "on"
+    assert (held.scratch.home / "ledger").read_text().count("once k") == 1

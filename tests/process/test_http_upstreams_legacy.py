@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from hearth.errors import UpstreamError
-from process.http_talk import run, talking, text_of, until
+from process.http_talk import talking, text_of, until
 from process.sites.legacy import LegacySite, Session, told
 
 LOGGED = {"level": "info", "data": "at it"}
@@ -14,32 +14,26 @@ LOGGED = {"level": "info", "data": "at it"}
 @pytest.mark.parametrize("era", ["any modern", "any legacy", "legacy"])
 @pytest.mark.parametrize("streams", [True, False])
 @pytest.mark.parametrize("gives_sessions", [True, False])
-def test_a_server_is_greeted_listed_called_and_left(era: str, streams: bool, gives_sessions: bool) -> None:
-    async def body() -> None:
+async def test_a_server_is_greeted_listed_called_and_left(era: str, streams: bool, gives_sessions: bool) -> None:
+    with LegacySite(streams=streams, gives_sessions=gives_sessions) as site:
         async with talking(site.url, era) as talk:
             assert talk.era == "legacy"
             assert len((await talk.ask("tools/list"))["tools"]) > 5
             assert await talk.call("echo", text="é\n") == "é\n"
         assert talk.endings == ["server 'far' was stopped"]
         assert talk.lost_count == 0
-
-    with LegacySite(streams=streams, gives_sessions=gives_sessions) as site:
-        run(body())
         assert site.deleted == (["session-1"] if gives_sessions else [])
         assert len(site.seen("initialize")) == 1
 
 
-def test_a_server_is_asked_for_its_era_before_it_is_given_a_session() -> None:
-    async def body() -> None:
+async def test_a_server_is_asked_for_its_era_before_it_is_given_a_session() -> None:
+    with LegacySite() as site:
         async with talking(site.url):
             pass
-
-    with LegacySite() as site:
-        run(body())
         assert [request.message["method"] for request in site.requests[:2]] == ["server/discover", "initialize"]
 
 
-def test_a_server_that_gives_a_session_to_a_stranger_gets_it_back() -> None:
+async def test_a_server_that_gives_a_session_to_a_stranger_gets_it_back() -> None:
     class Generous(LegacySite):
         async def _session(self, request, reply):  # type: ignore[no-untyped-def]
             if request.method == "POST" and request.message.get("method") == "server/discover":
@@ -51,17 +45,14 @@ def test_a_server_that_gives_a_session_to_a_stranger_gets_it_back() -> None:
                 return self.sessions["stray"]
             return await super()._session(request, reply)
 
-    async def body() -> None:
+    with Generous() as site:
         async with talking(site.url) as talk:
             assert await talk.call("echo", text="1") == "1"
             await until(lambda: "stray" in site.deleted, "the stray session is ended")
 
-    with Generous() as site:
-        run(body())
 
-
-def test_what_comes_on_a_requests_stream_is_known_to_be_caused_by_it() -> None:
-    async def body() -> None:
+async def test_what_comes_on_a_requests_stream_is_known_to_be_caused_by_it() -> None:
+    with LegacySite() as site:
         async with talking(site.url) as talk:
             number, answer = talk.begin("report")
             other, second = talk.begin("report")
@@ -70,46 +61,34 @@ def test_what_comes_on_a_requests_stream_is_known_to_be_caused_by_it() -> None:
             logs = sorted((cause or 0) for method, params, cause in talk.notices if params == LOGGED)
             assert logs == [number, other]
 
+
+async def test_questions_are_answered_while_their_calls_wait() -> None:
     with LegacySite() as site:
-        run(body())
-
-
-def test_questions_are_answered_while_their_calls_wait() -> None:
-    async def body() -> None:
         async with talking(site.url) as talk:
             calls = [talk.begin("ask") for _ in range(5)]
             assert [text_of(await answer.future) for _, answer in calls] == ["hello Ada"] * 5
             assert sorted(talk.questions) == sorted(("elicitation/create", number) for number, _ in calls)
 
+
+async def test_a_slow_stream_delays_nobody() -> None:
     with LegacySite() as site:
-        run(body())
-
-
-def test_a_slow_stream_delays_nobody() -> None:
-    async def body() -> None:
         async with talking(site.url) as talk:
             slow = [talk.begin("hang") for _ in range(20)]
             assert await talk.call("echo", text="quick") == "quick"
             assert not any(answer.future.done() for _, answer in slow)
 
+
+async def test_the_server_speaks_by_itself_on_a_stream_of_its_own() -> None:
     with LegacySite() as site:
-        run(body())
-
-
-def test_the_server_speaks_by_itself_on_a_stream_of_its_own() -> None:
-    async def body() -> None:
         async with talking(site.url) as talk:
             await until(lambda: site.listening, "the stream is open")
             site.say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
             await until(lambda: talk.notices, "the notice is there")
             assert talk.notices == [("notifications/tools/list_changed", None, None)]
 
+
+async def test_the_servers_own_stream_is_opened_again_after_the_last_event() -> None:
     with LegacySite() as site:
-        run(body())
-
-
-def test_the_servers_own_stream_is_opened_again_after_the_last_event() -> None:
-    async def body() -> None:
         async with talking(site.url) as talk:
             await until(lambda: site.listening, "the stream is open")
             site.say({"jsonrpc": "2.0", "method": "notifications/one"}, id="event-a")
@@ -119,12 +98,9 @@ def test_the_servers_own_stream_is_opened_again_after_the_last_event() -> None:
             assert "last-event-id" not in site.seen("GET")[0].headers
             assert site.seen("GET")[1].headers["last-event-id"] == "event-a"
 
+
+async def test_what_may_have_been_missed_between_two_streams_is_looked_up() -> None:
     with LegacySite() as site:
-        run(body())
-
-
-def test_what_may_have_been_missed_between_two_streams_is_looked_up() -> None:
-    async def body() -> None:
         async with talking(site.url) as talk:
             await until(lambda: site.listening, "the stream is open")
             site.say({"jsonrpc": "2.0", "method": "notifications/one"})
@@ -136,25 +112,19 @@ def test_what_may_have_been_missed_between_two_streams_is_looked_up() -> None:
                 "notifications/resources/list_changed",
             ]
 
-    with LegacySite() as site:
-        run(body())
 
-
-def test_a_server_without_a_stream_of_its_own_is_asked_for_it_once() -> None:
-    async def body() -> None:
+async def test_a_server_without_a_stream_of_its_own_is_asked_for_it_once() -> None:
+    with LegacySite(listens=False) as site:
         async with talking(site.url) as talk:
             await until(lambda: site.seen("GET"), "it was asked")
             for _ in range(3):
                 assert await talk.call("echo", text="x") == "x"
             assert len(site.seen("GET")) == 1
 
-    with LegacySite(listens=False) as site:
-        run(body())
-
 
 @pytest.mark.parametrize(("tool", "text"), [("drop", "resumed"), ("poll", "polled")])
-def test_a_stream_that_ends_before_its_answer_is_taken_up_again(tool: str, text: str) -> None:
-    async def body() -> None:
+async def test_a_stream_that_ends_before_its_answer_is_taken_up_again(tool: str, text: str) -> None:
+    with LegacySite(listens=False) as site:
         async with talking(site.url) as talk:
             await until(lambda: site.seen("GET"), "the server's own stream was refused")
             number, answer = talk.begin(tool)
@@ -163,23 +133,17 @@ def test_a_stream_that_ends_before_its_answer_is_taken_up_again(tool: str, text:
             assert {cause for _, params, cause in talk.notices if params == LOGGED} == {number}
             assert [found.headers.get("last-event-id") for found in site.seen("GET")] == [None, f"event-{number}"]
 
-    with LegacySite(listens=False) as site:
-        run(body())
 
-
-def test_a_stream_that_nothing_can_be_had_of_again_fails_its_request_only() -> None:
-    async def body() -> None:
+async def test_a_stream_that_nothing_can_be_had_of_again_fails_its_request_only() -> None:
+    with LegacySite() as site:
         async with talking(site.url) as talk:
             assert "may or may not have been done" in await talk.problem("lose")
             assert "may or may not have been done" in await talk.problem("silent")
             assert await talk.call("echo", text="still there") == "still there"
 
+
+async def test_a_stream_left_open_after_its_answer_costs_nothing() -> None:
     with LegacySite() as site:
-        run(body())
-
-
-def test_a_stream_left_open_after_its_answer_costs_nothing() -> None:
-    async def body() -> None:
         async with talking(site.url) as talk:
             number, answer = talk.begin("linger")
             assert text_of(await answer.future) == "answered"
@@ -187,36 +151,27 @@ def test_a_stream_left_open_after_its_answer_costs_nothing() -> None:
             assert talk.notices == [("notifications/message", LOGGED, number)]
             assert talk.connection.in_flight == 0
 
-    with LegacySite() as site:
-        run(body())
-
 
 @pytest.mark.parametrize("streams", [True, False])
-def test_batches_are_taken_apart(streams: bool) -> None:
-    async def body() -> None:
+async def test_batches_are_taken_apart(streams: bool) -> None:
+    with LegacySite(version="2025-03-26", streams=streams) as site:
         async with talking(site.url) as talk:
             number, answer = talk.begin("batch")
             assert text_of(await answer.future) == "batched"
             assert talk.notices == [("notifications/message", LOGGED, number)]
 
-    with LegacySite(version="2025-03-26", streams=streams) as site:
-        run(body())
 
-
-def test_garbage_on_a_stream_costs_only_itself() -> None:
-    async def body() -> None:
+async def test_garbage_on_a_stream_costs_only_itself() -> None:
+    with LegacySite() as site:
         async with talking(site.url) as talk:
             assert await talk.call("garbage") == "after all"
-
-    with LegacySite() as site:
-        run(body())
 
 
 # --- sessions that end
 
 
-def test_an_expired_session_is_renewed_and_the_request_repeated_once() -> None:
-    async def body() -> None:
+async def test_an_expired_session_is_renewed_and_the_request_repeated_once() -> None:
+    with LegacySite() as site:
         async with talking(site.url) as talk:
             await until(lambda: site.listening, "the stream is open")
             await talk.ask("logging/setLevel", level="debug")
@@ -242,53 +197,41 @@ def test_an_expired_session_is_renewed_and_the_request_repeated_once() -> None:
             ]
             await until(lambda: site.listening, "the stream is open again")
         assert talk.endings == ["server 'far' was stopped"]
-
-    with LegacySite() as site:
-        run(body())
         assert site.deleted == ["session-2"]
 
 
-def test_many_requests_on_an_expired_session_get_one_new_session() -> None:
-    async def body() -> None:
+async def test_many_requests_on_an_expired_session_get_one_new_session() -> None:
+    with LegacySite() as site:
         async with talking(site.url) as talk:
             site.expire()
             calls = [talk.begin("echo", text=str(turn)) for turn in range(30)]
             assert [text_of(await answer.future) for _, answer in calls] == [str(turn) for turn in range(30)]
             assert len(site.seen("initialize")) == 2
 
-    with LegacySite() as site:
-        run(body())
 
-
-def test_a_session_that_is_wanted_all_of_a_sudden_is_begun() -> None:
-    async def body() -> None:
+async def test_a_session_that_is_wanted_all_of_a_sudden_is_begun() -> None:
+    with LegacySite(gives_sessions=False) as site:
         async with talking(site.url) as talk:
             assert await talk.call("echo", text="1") == "1"
             site._gives_sessions = True
             assert await talk.call("echo", text="2") == "2"
             assert len(site.seen("initialize")) == 2
 
-    with LegacySite(gives_sessions=False) as site:
-        run(body())
 
-
-def test_a_session_that_expires_again_at_once_fails_the_request() -> None:
+async def test_a_session_that_expires_again_at_once_fails_the_request() -> None:
     class Forgetful(LegacySite):
         async def _tool_echo(self, session, message, reply, text=""):  # type: ignore[no-untyped-def]
             await reply.send(404)
 
-    async def body() -> None:
+    with Forgetful() as site:
         async with talking(site.url) as talk:
             assert "HTTP 404" in await talk.problem("echo", text="x")
             assert len(site.seen("initialize")) == 2
             assert len(site.seen("tools/call")) == 2
 
-    with Forgetful() as site:
-        run(body())
 
-
-def test_a_server_that_was_restarted_is_found_again_by_the_stream_that_it_broke() -> None:
-    async def body() -> None:
+async def test_a_server_that_was_restarted_is_found_again_by_the_stream_that_it_broke() -> None:
+    with LegacySite() as site:
         async with talking(site.url) as talk:
             await until(lambda: site.listening, "the stream is open")
             site.close()
@@ -300,11 +243,8 @@ def test_a_server_that_was_restarted_is_found_again_by_the_stream_that_it_broke(
             assert len(site.seen("initialize")) == 2
             assert talk.lost_count == 0
 
-    with LegacySite() as site:
-        run(body())
 
-
-def test_a_server_that_refuses_a_new_session_is_lost() -> None:
+async def test_a_server_that_refuses_a_new_session_is_lost() -> None:
     class Once(LegacySite):
         async def _initialize(self, request, reply):  # type: ignore[no-untyped-def]
             if len(self.seen("initialize")) == 1:
@@ -314,7 +254,7 @@ def test_a_server_that_refuses_a_new_session_is_lost() -> None:
                     {"jsonrpc": "2.0", "id": request.message["id"], "error": {"code": -32600, "message": "no more"}}
                 )
 
-    async def body() -> None:
+    with Once() as site:
         async with talking(site.url) as talk:
             site.expire()
             assert "refuses a new one" in await talk.problem("echo", text="x")
@@ -324,15 +264,12 @@ def test_a_server_that_refuses_a_new_session_is_lost() -> None:
                 talk.begin("echo")
             assert "refuses a new one" in str(await talk.connection.why_lost())
 
-    with Once() as site:
-        run(body())
-
 
 # --- cancelling
 
 
-def test_cancelling_tells_the_server_and_closes_the_stream() -> None:
-    async def body() -> None:
+async def test_cancelling_tells_the_server_and_closes_the_stream() -> None:
+    with LegacySite() as site:
         async with talking(site.url) as talk:
             number, answer = talk.begin("hang")
             await until(lambda: talk.notices, "the call is under way")
@@ -342,12 +279,9 @@ def test_cancelling_tells_the_server_and_closes_the_stream() -> None:
             assert answer.times == 0
             assert await talk.call("echo", text="on") == "on"
 
+
+async def test_a_request_that_never_left_is_cancelled_without_a_word() -> None:
     with LegacySite() as site:
-        run(body())
-
-
-def test_a_request_that_never_left_is_cancelled_without_a_word() -> None:
-    async def body() -> None:
         async with talking(site.url) as talk:
             number, answer = talk.begin("echo", text="x")
             talk.connection.cancel(number)
@@ -357,23 +291,17 @@ def test_a_request_that_never_left_is_cancelled_without_a_word() -> None:
             assert site.withdrawn == []
             await until(lambda: not talk.connection._asked, "nothing is kept of it")  # type: ignore[attr-defined]
 
+
+async def test_a_dropped_connection_is_no_cancellation() -> None:
     with LegacySite() as site:
-        run(body())
-
-
-def test_a_dropped_connection_is_no_cancellation() -> None:
-    async def body() -> None:
         async with talking(site.url) as talk:
             await talk.problem("lose")
             assert await talk.call("drop") == "resumed"
             assert site.withdrawn == []
 
+
+async def test_stopping_with_calls_in_flight_fails_them_and_ends_the_session() -> None:
     with LegacySite() as site:
-        run(body())
-
-
-def test_stopping_with_calls_in_flight_fails_them_and_ends_the_session() -> None:
-    async def body() -> None:
         async with talking(site.url) as talk:
             calls = [talk.begin("hang") for _ in range(3)]
             await until(lambda: len(talk.notices) == 3, "the calls are under way")
@@ -381,44 +309,32 @@ def test_stopping_with_calls_in_flight_fails_them_and_ends_the_session() -> None
             with pytest.raises(UpstreamError, match="was stopped"):
                 await answer.future
             assert answer.times == 1
-
-    with LegacySite() as site:
-        run(body())
         assert site.deleted == ["session-1"]
 
 
-def test_stopping_a_server_that_does_not_answer_is_bounded() -> None:
+async def test_stopping_a_server_that_does_not_answer_is_bounded() -> None:
     class Mute(LegacySite):
         async def _delete(self, request, reply):  # type: ignore[no-untyped-def]
             await reply.gone.wait()
 
-    async def body() -> None:
+    with Mute() as site:
         async with talking(site.url) as talk:
             assert await talk.call("echo", text="x") == "x"
-
-    with Mute() as site:
-        run(body())
         assert len(site.seen("DELETE")) == 1
 
 
-def test_notifications_arrive_in_the_order_they_were_told_in() -> None:
-    async def body() -> None:
+async def test_notifications_arrive_in_the_order_they_were_told_in() -> None:
+    with LegacySite() as site:
         async with talking(site.url) as talk:
             for turn in range(20):
                 talk.connection.notify("notifications/x", b'{"turn":%d}' % turn)
             await until(lambda: len(told(site, "notifications/x")) == 20, "all have come")
             assert [message["params"]["turn"] for message in told(site, "notifications/x")] == list(range(20))
 
+
+async def test_more_requests_than_are_asked_at_once_wait_for_their_turn() -> None:
     with LegacySite() as site:
-        run(body())
-
-
-def test_more_requests_than_are_asked_at_once_wait_for_their_turn() -> None:
-    async def body() -> None:
         async with talking(site.url) as talk:
             calls = [talk.begin("echo", text=str(turn)) for turn in range(300)]
             assert [text_of(await answer.future) for _, answer in calls] == [str(turn) for turn in range(300)]
             await asyncio.sleep(0)
-
-    with LegacySite() as site:
-        run(body())

@@ -7,7 +7,7 @@ import pytest
 
 from hearth.errors import UpstreamError
 from hearth.mcp import headers
-from process.http_talk import META, Answer, Talk, as_bytes, bounded, run, talking, text_of, until
+from process.http_talk import META, Answer, Talk, as_bytes, bounded, talking, text_of, until
 from process.sites.legacy import LegacySite
 from process.sites.modern import ModernSite
 
@@ -21,21 +21,18 @@ def learn(talk: Talk, tools: list[dict[str, object]]) -> None:
 
 @pytest.mark.parametrize("streams", [True, False])
 @pytest.mark.parametrize("dual", [True, False])
-def test_a_server_is_greeted_called_and_left_without_a_session(streams: bool, dual: bool) -> None:
-    async def body() -> None:
+async def test_a_server_is_greeted_called_and_left_without_a_session(streams: bool, dual: bool) -> None:
+    with ModernSite(streams=streams, dual=dual) as site:
         async with talking(site.url) as talk:
             assert talk.era == "modern"
             assert await talk.call("echo", text="é\n") == "é\n"
             assert (await talk.ask("resources/read", uri="file:///ä b"))["contents"][0]["text"] == "read"
-
-    with ModernSite(streams=streams, dual=dual) as site:
-        run(body())
         # Nobody asked for a session: the answer to the first question was enough.
         assert site.seen("initialize") == []
         assert site.seen("DELETE") == []
 
 
-def test_a_session_that_comes_behind_the_modern_answer_is_given_back() -> None:
+async def test_a_session_that_comes_behind_the_modern_answer_is_given_back() -> None:
     class Slow(ModernSite):
         async def _server_discover(self, request, message, reply):  # type: ignore[no-untyped-def]
             while not self.seen("initialize"):
@@ -47,43 +44,34 @@ def test_a_session_that_comes_behind_the_modern_answer_is_given_back() -> None:
                 await asyncio.sleep(0.005)
             await super()._initialize(request, reply)
 
-    async def body() -> None:
+    with Slow(dual=True) as site:
         async with talking(site.url, start_timeout=0.2) as talk:
             assert talk.era == "modern"
             assert await talk.call("echo", text="x") == "x"
             await until(lambda: site.deleted, "the session is ended")
-
-    with Slow(dual=True) as site:
-        run(body())
         assert site.deleted == ["session-1"]
 
 
 @pytest.mark.parametrize("era", ["legacy", "any legacy"])
-def test_a_server_of_both_eras_is_used_in_the_one_that_is_asked_for(era: str) -> None:
-    async def body() -> None:
+async def test_a_server_of_both_eras_is_used_in_the_one_that_is_asked_for(era: str) -> None:
+    with ModernSite(dual=True) as site:
         async with talking(site.url, era) as talk:
             assert talk.era == "legacy"
             assert await talk.call("echo", text="x") == "x"
-
-    with ModernSite(dual=True) as site:
-        run(body())
         assert site.deleted == ["session-1"]
         assert site.seen("server/discover") == []
 
 
 @pytest.mark.parametrize("echoes", [True, False])
-def test_a_server_that_is_greeted_in_the_wrong_era_first_is_understood(echoes: bool) -> None:
+async def test_a_server_that_is_greeted_in_the_wrong_era_first_is_understood(echoes: bool) -> None:
     class Absent(ModernSite):
         async def _error(self, reply, message, *problem):  # type: ignore[no-untyped-def]
             await super()._error(reply, message if echoes else {"id": None}, *problem)
 
-    async def body() -> None:
+    with Absent() as site:
         async with talking(site.url, "any legacy") as talk:
             assert talk.era == "modern"
             assert await talk.call("echo", text="x") == "x"
-
-    with Absent() as site:
-        run(body())
         assert [request.message["method"] for request in site.requests] == [
             "initialize",
             "server/discover",
@@ -91,8 +79,8 @@ def test_a_server_that_is_greeted_in_the_wrong_era_first_is_understood(echoes: b
         ]
 
 
-def test_an_error_of_the_modern_era_proves_it() -> None:
-    async def body() -> None:
+async def test_an_error_of_the_modern_era_proves_it() -> None:
+    with ModernSite(supported=("2027-01-01",)) as site:
         talk = Talk(site.url)
         await talk.connection.open()
         _, answer = talk.request("server/discover")
@@ -100,24 +88,18 @@ def test_an_error_of_the_modern_era_proves_it() -> None:
         assert json.loads(message.error or b"")["code"] == -32022
         await talk.connection.stop()
 
-    with ModernSite(supported=("2027-01-01",)) as site:
-        run(body())
 
-
-def test_what_comes_on_a_requests_stream_is_known_to_be_caused_by_it() -> None:
-    async def body() -> None:
+async def test_what_comes_on_a_requests_stream_is_known_to_be_caused_by_it() -> None:
+    with ModernSite() as site:
         async with talking(site.url) as talk:
             number, answer = talk.begin("report")
             assert text_of(await answer.future) == "reported"
             assert answer.progress == [1]
             assert talk.notices == [("notifications/message", LOGGED, number)]
 
+
+async def test_cancelling_closes_the_stream_and_says_nothing() -> None:
     with ModernSite() as site:
-        run(body())
-
-
-def test_cancelling_closes_the_stream_and_says_nothing() -> None:
-    async def body() -> None:
         async with talking(site.url) as talk:
             number, answer = talk.begin("hang")
             await until(lambda: talk.notices, "the call is under way")
@@ -127,12 +109,9 @@ def test_cancelling_closes_the_stream_and_says_nothing() -> None:
             assert site.seen("notifications/cancelled") == []
             assert await talk.call("echo", text="on") == "on"
 
+
+async def test_stopping_closes_every_stream() -> None:
     with ModernSite() as site:
-        run(body())
-
-
-def test_stopping_closes_every_stream() -> None:
-    async def body() -> None:
         async with talking(site.url) as talk:
             calls = [talk.begin("hang") for _ in range(3)]
             await until(lambda: len(talk.notices) == 3, "the calls are under way")
@@ -140,26 +119,20 @@ def test_stopping_closes_every_stream() -> None:
             with pytest.raises(UpstreamError, match="was stopped"):
                 await answer.future
 
+
+async def test_no_notification_is_sent_at_all() -> None:
     with ModernSite() as site:
-        run(body())
-
-
-def test_no_notification_is_sent_at_all() -> None:
-    async def body() -> None:
         async with talking(site.url) as talk:
             talk.connection.notify("notifications/roots/list_changed")
             assert await talk.call("echo", text="x") == "x"
-
-    with ModernSite() as site:
-        run(body())
         assert {request.message["method"] for request in site.requests} == {"server/discover", "tools/call"}
 
 
 # --- headers
 
 
-def test_arguments_go_into_headers_where_the_tool_asks_for_it() -> None:
-    async def body() -> None:
+async def test_arguments_go_into_headers_where_the_tool_asks_for_it() -> None:
+    with ModernSite() as site:
         async with talking(site.url) as talk:
             learn(talk, (await talk.ask("tools/list"))["tools"])
             assert await talk.call("locate", region="us-west1") == "us-west1"
@@ -167,12 +140,9 @@ def test_arguments_go_into_headers_where_the_tool_asks_for_it() -> None:
             assert await talk.call("locate") == "None"
             assert len(site.seen("tools/call")) == 3
 
+
+async def test_a_header_that_the_server_misses_is_learned_and_the_call_repeated_once() -> None:
     with ModernSite() as site:
-        run(body())
-
-
-def test_a_header_that_the_server_misses_is_learned_and_the_call_repeated_once() -> None:
-    async def body() -> None:
         async with talking(site.url) as talk:
 
             def refresh(method: str) -> None:
@@ -188,21 +158,15 @@ def test_a_header_that_the_server_misses_is_learned_and_the_call_repeated_once()
             assert answer.times == 1
             assert [found.message["id"] for found in site.seen("tools/call")] == [number, number]
 
+
+async def test_a_header_that_the_server_misses_for_ever_is_the_callers_error() -> None:
     with ModernSite() as site:
-        run(body())
-
-
-def test_a_header_that_the_server_misses_for_ever_is_the_callers_error() -> None:
-    async def body() -> None:
         async with talking(site.url) as talk:
             talk.on_notice = lambda method: talk.connection.learn_headers({})
             message = await bounded(talk.begin("locate", region="here")[1].future)
             assert json.loads(message.error or b"")["code"] == -32020
             assert len(site.seen("tools/call")) == 2
             assert talk.lost_count == 0
-
-    with ModernSite() as site:
-        run(body())
 
 
 # --- streams that stay open
@@ -214,8 +178,8 @@ def listen(talk: Talk) -> tuple[int, Answer]:
     return talk.connection.stand(b'"subscriptions/listen"', as_bytes(params), answer), answer
 
 
-def test_a_subscription_is_a_stream_that_stays_open() -> None:
-    async def body() -> None:
+async def test_a_subscription_is_a_stream_that_stays_open() -> None:
+    with ModernSite() as site:
         async with talking(site.url) as talk:
             number, answer = listen(talk)
             await until(lambda: talk.notices, "it is acknowledged")
@@ -227,12 +191,9 @@ def test_a_subscription_is_a_stream_that_stays_open() -> None:
             await until(lambda: site.closed, "the stream is closed")
             assert answer.times == 0
 
+
+async def test_a_subscription_that_ends_is_answered_or_fails() -> None:
     with ModernSite() as site:
-        run(body())
-
-
-def test_a_subscription_that_ends_is_answered_or_fails() -> None:
-    async def body() -> None:
         async with talking(site.url) as talk:
             _, first = listen(talk)
             await until(lambda: site.listens, "it listens")
@@ -244,39 +205,30 @@ def test_a_subscription_that_ends_is_answered_or_fails() -> None:
             with pytest.raises(UpstreamError, match="broke the connection"):
                 await bounded(second.future)
 
+
+async def test_a_broken_stream_is_not_taken_up_again() -> None:
     with ModernSite() as site:
-        run(body())
-
-
-def test_a_broken_stream_is_not_taken_up_again() -> None:
-    async def body() -> None:
         async with talking(site.url) as talk:
             assert "may or may not have been done" in await talk.problem("lose")
             assert await talk.call("echo", text="on") == "on"
-
-    with ModernSite() as site:
-        run(body())
         assert site.seen("GET") == []
 
 
 # --- another server in its place
 
 
-def test_an_unknown_method_is_answered_and_the_conversation_goes_on() -> None:
-    async def body() -> None:
+async def test_an_unknown_method_is_answered_and_the_conversation_goes_on() -> None:
+    with ModernSite() as site:
         async with talking(site.url) as talk:
             message = await bounded(talk.request("tasks/list")[1].future)
             assert json.loads(message.error or b"")["code"] == -32601
             assert await talk.call("echo", text="on") == "on"
             assert talk.lost_count == 0
 
-    with ModernSite() as site:
-        run(body())
-
 
 @pytest.mark.parametrize(("tool", "status"), [("answer", 404), ("answer", 400), ("forbid", 400)])
-def test_a_server_that_no_longer_knows_the_modern_era_is_lost(tool: str, status: int) -> None:
-    async def body() -> None:
+async def test_a_server_that_no_longer_knows_the_modern_era_is_lost(tool: str, status: int) -> None:
+    with ModernSite() as site:
         async with talking(site.url) as talk:
             _, answer = talk.begin(tool, status=status)
             await until(lambda: talk.endings, "the conversation is over")
@@ -285,21 +237,8 @@ def test_a_server_that_no_longer_knows_the_modern_era_is_lost(tool: str, status:
             with pytest.raises(UpstreamError):
                 talk.begin("echo")
 
-    with ModernSite() as site:
-        run(body())
 
-
-def test_a_modern_server_in_the_place_of_a_legacy_one_is_noticed() -> None:
-    async def body() -> None:
-        async with talking(f"http://127.0.0.1:{port}/mcp") as talk:
-            assert talk.era == "legacy"
-            legacy.close()
-            modern.port = port
-            modern.open()
-            _, answer = talk.begin("echo", text="x")
-            await until(lambda: talk.endings, "the conversation is over")
-            assert answer.times == 1
-
+async def test_a_modern_server_in_the_place_of_a_legacy_one_is_noticed() -> None:
     class Modern(ModernSite):
         def __enter__(self):  # type: ignore[no-untyped-def]
             self._thread.start()
@@ -317,4 +256,11 @@ def test_a_modern_server_in_the_place_of_a_legacy_one_is_noticed() -> None:
 
     with LegacySite(listens=False) as legacy, Modern() as modern:
         port = legacy.port
-        run(body())
+        async with talking(f"http://127.0.0.1:{port}/mcp") as talk:
+            assert talk.era == "legacy"
+            legacy.close()
+            modern.port = port
+            modern.open()
+            _, answer = talk.begin("echo", text="x")
+            await until(lambda: talk.endings, "the conversation is over")
+            assert answer.times == 1

@@ -3,7 +3,7 @@
 import pytest
 
 from hearth.errors import UpstreamError
-from process.http_talk import Talk, bounded, run, talking, text_of, until
+from process.http_talk import Talk, bounded, talking, text_of, until
 from process.sites.old import OldSite
 
 TRANSPORTS = pytest.mark.parametrize("transport", ["auto", "sse"])
@@ -11,8 +11,8 @@ TRANSPORTS = pytest.mark.parametrize("transport", ["auto", "sse"])
 
 @TRANSPORTS
 @pytest.mark.parametrize("era", ["auto", "any legacy", "legacy"])
-def test_a_server_is_greeted_listed_called_and_left(transport: str, era: str) -> None:
-    async def body() -> None:
+async def test_a_server_is_greeted_listed_called_and_left(transport: str, era: str) -> None:
+    with OldSite() as site:
         async with talking(site.url, era, transport=transport) as talk:
             assert talk.era == "legacy"
             assert talk.version == "2024-11-05"
@@ -22,72 +22,54 @@ def test_a_server_is_greeted_listed_called_and_left(transport: str, era: str) ->
             await talk.call("report")
             assert talk.notices == [("notifications/message", {"level": "info", "data": "at it"}, None)]
         assert talk.endings == ["server 'far' was stopped"]
-
-    with OldSite() as site:
-        run(body())
         assert site.opened == 1
         assert len([found for found in site.seen("initialize") if found.target != "/sse"]) == 1
 
 
 @pytest.mark.parametrize("status", [400, 404, 405, 406, 415])
-def test_a_refused_post_leads_to_the_old_transport(status: int) -> None:
-    async def body() -> None:
+async def test_a_refused_post_leads_to_the_old_transport(status: int) -> None:
+    with OldSite(posts_at_sse=status) as site:
         async with talking(site.url) as talk:
             assert await talk.call("echo", text="x") == "x"
 
-    with OldSite(posts_at_sse=status) as site:
-        run(body())
-
 
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
-def test_a_refused_caller_leads_nowhere(status: int) -> None:
-    async def body() -> None:
+async def test_a_refused_caller_leads_nowhere(status: int) -> None:
+    with OldSite(posts_at_sse=status) as site:
         with pytest.raises(UpstreamError, match=f"HTTP {status}"):
             async with talking(site.url):
                 pass
-
-    with OldSite(posts_at_sse=status) as site:
-        run(body())
         assert site.opened == 0
 
 
-def test_the_old_transport_is_not_tried_where_the_new_one_is_asked_for() -> None:
-    async def body() -> None:
+async def test_the_old_transport_is_not_tried_where_the_new_one_is_asked_for() -> None:
+    with OldSite() as site:
         with pytest.raises(UpstreamError, match="HTTP 405"):
             async with talking(site.url, transport="http"):
                 pass
-
-    with OldSite() as site:
-        run(body())
         assert site.opened == 0
 
 
-def test_a_server_that_speaks_neither_transport_is_told_of_both() -> None:
-    async def body() -> None:
-        with pytest.raises(UpstreamError, match=r"HTTP 405: .*; nor is it the old HTTP\+SSE: .*HTTP 404"):
-            async with talking(site.url):
-                pass
-
+async def test_a_server_that_speaks_neither_transport_is_told_of_both() -> None:
     class Neither(OldSite):
         async def _open_stream(self, request, reply):  # type: ignore[no-untyped-def]
             await reply.send(404)
 
-    with Neither() as site:
-        run(body())
+    match = r"HTTP 405: .*; nor is it the old HTTP\+SSE: .*HTTP 404"
+    with Neither() as site, pytest.raises(UpstreamError, match=match):
+        async with talking(site.url):
+            pass
 
 
-def test_questions_come_without_their_cause_and_are_answered() -> None:
-    async def body() -> None:
+async def test_questions_come_without_their_cause_and_are_answered() -> None:
+    with OldSite() as site:
         async with talking(site.url) as talk:
             assert await talk.call("ask") == "ask"
             assert talk.questions == [("sampling/createMessage", None)]
 
+
+async def test_cancelling_tells_the_server() -> None:
     with OldSite() as site:
-        run(body())
-
-
-def test_cancelling_tells_the_server() -> None:
-    async def body() -> None:
         async with talking(site.url) as talk:
             number, answer = talk.begin("hang")
             assert await talk.call("echo", text="x") == "x"
@@ -96,12 +78,9 @@ def test_cancelling_tells_the_server() -> None:
             assert site.told[1]["params"] == {"requestId": number}
             assert answer.times == 0
 
+
+async def test_the_conversation_ends_with_the_stream() -> None:
     with OldSite() as site:
-        run(body())
-
-
-def test_the_conversation_ends_with_the_stream() -> None:
-    async def body() -> None:
         async with talking(site.url) as talk:
             _, answer = talk.begin("hang")
             assert await talk.call("echo", text="x") == "x"
@@ -113,12 +92,9 @@ def test_the_conversation_ends_with_the_stream() -> None:
             with pytest.raises(UpstreamError):
                 talk.begin("echo")
 
+
+async def test_a_message_that_is_not_taken_fails_at_once() -> None:
     with OldSite() as site:
-        run(body())
-
-
-def test_a_message_that_is_not_taken_fails_at_once() -> None:
-    async def body() -> None:
         async with talking(site.url) as talk:
             await until(lambda: site.told, "it is initialized")
             site.taken = 503
@@ -126,44 +102,31 @@ def test_a_message_that_is_not_taken_fails_at_once() -> None:
             site.taken = 200
             assert await talk.call("echo", text="y") == "y"
 
-    with OldSite() as site:
-        run(body())
-
 
 @TRANSPORTS
 @pytest.mark.parametrize("endpoint", ["http://127.0.0.1:1/messages", "https://example.com/", "//example.com/x"])
-def test_messages_are_never_sent_to_another_server(endpoint: str, transport: str) -> None:
-    async def body() -> None:
-        with pytest.raises(UpstreamError, match="another server"):
-            async with talking(site.url, transport=transport):
-                pass
-
-    with OldSite(endpoint=endpoint) as site:
-        run(body())
+async def test_messages_are_never_sent_to_another_server(endpoint: str, transport: str) -> None:
+    with OldSite(endpoint=endpoint) as site, pytest.raises(UpstreamError, match="another server"):
+        async with talking(site.url, transport=transport):
+            pass
 
 
 @pytest.mark.parametrize("endpoint", ["messages?session={}", "http://127.0.0.1:{port}/messages?session={{}}"])
-def test_the_other_address_may_be_relative_or_whole(endpoint: str) -> None:
-    async def body() -> None:
+async def test_the_other_address_may_be_relative_or_whole(endpoint: str) -> None:
+    with OldSite() as site:
         site._endpoint = endpoint.format("{}", port=site.port)
         async with talking(site.url, transport="sse") as talk:
             assert await talk.call("echo", text="x") == "x"
 
-    with OldSite() as site:
-        run(body())
 
-
-def test_a_failed_start_leaves_nothing_behind() -> None:
-    async def body() -> None:
-        talk = Talk(site.url, transport="sse")
-        with pytest.raises(UpstreamError, match="ended its event stream"):
-            await bounded(talk.connection.open())
-        assert talk.endings == []
-
+async def test_a_failed_start_leaves_nothing_behind() -> None:
     class Short(OldSite):
         async def _open_stream(self, request, reply):  # type: ignore[no-untyped-def]
             await reply.stream()
             await reply.end()
 
     with Short() as site:
-        run(body())
+        talk = Talk(site.url, transport="sse")
+        with pytest.raises(UpstreamError, match="ended its event stream"):
+            await bounded(talk.connection.open())
+        assert talk.endings == []

@@ -4,7 +4,6 @@ import asyncio
 import random
 
 import pytest
-import uvloop
 
 from hearth.errors import UpstreamError
 from process.http_talk import Answer, Talk, bounded, talking, until
@@ -63,11 +62,11 @@ class Life:
         self.talk.connection.cancel(number)
 
 
-@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+@pytest.mark.loops("asyncio", "uvloop")
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("make", TOOLS)
-def test_every_call_is_told_once_and_nothing_is_kept_of_it(make: type[LegacySite], seed: int, run) -> None:  # type: ignore[no-untyped-def]
-    async def body() -> None:
+async def test_every_call_is_told_once_and_nothing_is_kept_of_it(make: type[LegacySite], seed: int) -> None:
+    with make() as site:
         async with talking(site.url) as talk:
             await Life(talk, site, seed).live()
             connection = talk.connection
@@ -75,6 +74,3 @@ def test_every_call_is_told_once_and_nothing_is_kept_of_it(make: type[LegacySite
             assert connection._waiting == {}
             assert connection._unsent_bytes == 0  # type: ignore[attr-defined]
             assert talk.lost_count == 0
-
-    with make() as site:
-        run(body())

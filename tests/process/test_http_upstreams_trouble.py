@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from hearth.errors import UpstreamBusy, UpstreamError
-from process.http_talk import Talk, bounded, run, talking, until
+from process.http_talk import Talk, bounded, talking, until
 from process.sites.legacy import LegacySite, content
 from process.sites.modern import ModernSite
 from process.sites.web import Reply, Request, Site
@@ -53,45 +53,35 @@ class StatusSite(Site):
         (503, "not available"),
     ],
 )
-def test_a_start_that_is_refused_says_what_to_do(era: str, status: int, advice: str) -> None:
-    async def body() -> None:
+async def test_a_start_that_is_refused_says_what_to_do(era: str, status: int, advice: str) -> None:
+    with StatusSite(status) as web:
         with pytest.raises(UpstreamError, match=f"HTTP {status}: .*{advice}") as caught:
             async with talking(web.url, era):
                 pass
         assert "secret" not in str(caught.value)
-
-    with StatusSite(status) as web:
-        run(body())
         assert len(web.seen("POST")) == 1
 
 
 @pytest.mark.parametrize("transport", ["auto", "http", "sse"])
-def test_a_server_that_does_not_run_says_so(transport: str) -> None:
-    async def body() -> None:
-        with pytest.raises(UpstreamError, match=r"127\.0\.0\.1:.*cannot be reached \(Connection refused\)"):
-            async with talking(f"http://127.0.0.1:{port}/secret/mcp?token=secret", transport=transport) as talk:
-                await talk.open()
-
+async def test_a_server_that_does_not_run_says_so(transport: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    run(body())
+    with pytest.raises(UpstreamError, match=r"127\.0\.0\.1:.*cannot be reached \(Connection refused\)"):
+        async with talking(f"http://127.0.0.1:{port}/secret/mcp?token=secret", transport=transport) as talk:
+            await talk.open()
 
 
-def test_a_server_that_hangs_up_says_so() -> None:
+async def test_a_server_that_hangs_up_says_so() -> None:
     class Rude(Site):
         async def serve(self, request: Request, reply: Reply) -> None:
             reply.break_off()
 
-    async def body() -> None:
-        with pytest.raises(UpstreamError, match="broke the connection"):
-            async with talking(rude.url):
-                pass
-
-    with Rude() as rude:
-        run(body())
+    with Rude() as rude, pytest.raises(UpstreamError, match="broke the connection"):
+        async with talking(rude.url):
+            pass
 
 
-def test_a_server_that_is_silent_to_the_modern_question_is_asked_in_the_old_way() -> None:
+async def test_a_server_that_is_silent_to_the_modern_question_is_asked_in_the_old_way() -> None:
     class Silent(LegacySite):
         async def _session(self, request, reply):  # type: ignore[no-untyped-def]
             if request.method == "POST" and request.message.get("method") == "server/discover":
@@ -99,7 +89,7 @@ def test_a_server_that_is_silent_to_the_modern_question_is_asked_in_the_old_way(
                 return None
             return await super()._session(request, reply)
 
-    async def body() -> None:
+    with Silent() as silent:
         talk = Talk(silent.url, start_timeout=0.2)
         await talk.connection.open()
         discovering, unanswered = talk.request("server/discover")
@@ -109,9 +99,6 @@ def test_a_server_that_is_silent_to_the_modern_question_is_asked_in_the_old_way(
         assert unanswered.times == 0
         await talk.connection.stop()
 
-    with Silent() as silent:
-        run(body())
-
 
 # --- answers that are none
 
@@ -120,27 +107,23 @@ def test_a_server_that_is_silent_to_the_modern_question_is_asked_in_the_old_way(
     ("status", "sentence"),
     [(401, "Authorization"), (403, "check `headers`"), (413, "too large"), (502, "cannot reach it")],
 )
-def test_a_call_that_is_refused_says_why_and_costs_nobody_else(site: LegacySite, status: int, sentence: str) -> None:
-    async def body() -> None:
-        async with talking(site.url) as talk:
-            said = await talk.problem("answer", status=status)
-            assert f"HTTP {status}" in said
-            assert sentence in said
-            assert "secret" not in said
-            assert await talk.call("echo", text="on") == "on"
-            assert len(site.seen("initialize")) == 1
-
-    run(body())
+async def test_a_call_that_is_refused_says_why_and_costs_nobody_else(
+    site: LegacySite, status: int, sentence: str
+) -> None:
+    async with talking(site.url) as talk:
+        said = await talk.problem("answer", status=status)
+        assert f"HTTP {status}" in said
+        assert sentence in said
+        assert "secret" not in said
+        assert await talk.call("echo", text="on") == "on"
+        assert len(site.seen("initialize")) == 1
 
 
 @pytest.mark.parametrize("status", [400, 404, 422, 500])
-def test_an_error_of_json_rpc_in_a_refusal_is_the_answer(site: LegacySite, status: int) -> None:
-    async def body() -> None:
-        async with talking(site.url) as talk:
-            message = await bounded(talk.begin("refuse", status=status)[1].future)
-            assert json.loads(message.error or b"") == {"code": -32602, "message": "not like this"}
-
-    run(body())
+async def test_an_error_of_json_rpc_in_a_refusal_is_the_answer(site: LegacySite, status: int) -> None:
+    async with talking(site.url) as talk:
+        message = await bounded(talk.begin("refuse", status=status)[1].future)
+        assert json.loads(message.error or b"") == {"code": -32602, "message": "not like this"}
 
 
 @pytest.mark.parametrize(
@@ -155,32 +138,26 @@ def test_an_error_of_json_rpc_in_a_refusal_is_the_answer(site: LegacySite, statu
         ((304, b"", ""), "HTTP 304"),
     ],
 )
-def test_what_is_no_answer_fails_its_call(answer: tuple[int, bytes, str], sentence: str) -> None:
+async def test_what_is_no_answer_fails_its_call(answer: tuple[int, bytes, str], sentence: str) -> None:
     class Odd(LegacySite):
         async def _tool_page(self, session, message, reply):  # type: ignore[no-untyped-def]
             await reply.send(*answer)
 
-    async def body() -> None:
+    with Odd() as odd:
         async with talking(odd.url) as talk:
             assert sentence in await talk.problem("page")
             assert await talk.call("echo", text="on") == "on"
 
-    with Odd() as odd:
-        run(body())
-
 
 @pytest.mark.parametrize("streams", [True, False])
-def test_an_answer_over_the_limit_fails_its_call_and_is_not_read(streams: bool) -> None:
-    async def body() -> None:
+async def test_an_answer_over_the_limit_fails_its_call_and_is_not_read(streams: bool) -> None:
+    with LegacySite(streams=streams) as big:
         async with talking(big.url) as talk:
             assert "over the limit of 1048576 bytes (message_limit)" in await talk.problem("spell", bytes=30_000_000)
             assert len(await talk.call("spell", bytes=900_000)) == 900_000
 
-    with LegacySite(streams=streams) as big:
-        run(body())
 
-
-def test_a_line_without_an_end_is_cut_off() -> None:
+async def test_a_line_without_an_end_is_cut_off() -> None:
     class Endless(LegacySite):
         async def _tool_spell(self, session, message, reply):  # type: ignore[no-untyped-def]
             await reply.stream()
@@ -189,31 +166,25 @@ def test_a_line_without_an_end_is_cut_off() -> None:
                 await reply.raw(b"x" * 65536)
                 await asyncio.sleep(0)
 
-    async def body() -> None:
+    with Endless() as endless:
         async with talking(endless.url, limits=(100_000, 100_000)) as talk:
             assert "over the limit of 100000 bytes" in await talk.problem("spell")
             assert await talk.call("echo", text="on") == "on"
 
-    with Endless() as endless:
-        run(body())
 
-
-def test_a_compressed_answer_is_read() -> None:
+async def test_a_compressed_answer_is_read() -> None:
     class Small(LegacySite):
         async def _tool_echo(self, session, message, reply, text=""):  # type: ignore[no-untyped-def]
             answer = {"jsonrpc": "2.0", "id": message["id"], "result": content(text)}
             packed = gzip.compress(json.dumps(answer).encode())
             await reply.send(200, packed, "application/json", Content_Encoding="gzip")
 
-    async def body() -> None:
+    with Small() as small:
         async with talking(small.url) as talk:
             assert await talk.call("echo", text="packed") == "packed"
 
-    with Small() as small:
-        run(body())
 
-
-def test_a_server_that_does_not_read_is_busy() -> None:
+async def test_a_server_that_does_not_read_is_busy() -> None:
     class Deaf(LegacySite):
         deaf = False
 
@@ -222,7 +193,7 @@ def test_a_server_that_does_not_read_is_busy() -> None:
                 await asyncio.Event().wait()
             return await super().receive(reader)
 
-    async def body() -> None:
+    with Deaf() as site:
         async with talking(site.url, limits=(2**26, 2**16)) as talk:
             await until(lambda: site.listening, "the stream is open")
             site.deaf = True
@@ -230,11 +201,8 @@ def test_a_server_that_does_not_read_is_busy() -> None:
             with pytest.raises(UpstreamBusy, match="upstream_queue_limit"):
                 talk.begin("echo", text="y")
 
-    with Deaf() as site:
-        run(body())
 
-
-def test_a_server_that_asks_and_takes_no_answers_is_not_answered_for_ever() -> None:
+async def test_a_server_that_asks_and_takes_no_answers_is_not_answered_for_ever() -> None:
     class Curious(LegacySite):
         async def _tool_report(self, session, message, reply):  # type: ignore[no-untyped-def]
             await reply.stream()
@@ -248,13 +216,10 @@ def test_a_server_that_asks_and_takes_no_answers_is_not_answered_for_ever() -> N
             else:
                 await super().serve(request, reply)
 
-    async def body() -> None:
+    with Curious() as site:
         async with talking(site.url, limits=(2**20, 2**16)) as talk:
             assert await talk.call("report") == "asked"
             assert len(talk.connection._tasks) < 50  # type: ignore[attr-defined]
-
-    with Curious() as site:
-        run(body())
 
 
 class Fickle(LegacySite):
@@ -271,37 +236,28 @@ class Fickle(LegacySite):
 
 
 @pytest.mark.parametrize("method", ["tools/list", "resources/subscribe"])
-def test_what_may_be_asked_twice_is_when_a_kept_connection_ends_under_it(method: str) -> None:
-    async def body() -> None:
+async def test_what_may_be_asked_twice_is_when_a_kept_connection_ends_under_it(method: str) -> None:
+    with Fickle() as site:
         async with talking(site.url) as talk:
             site.fickle_about = method
             await talk.ask(method, uri="a:b")
             assert len(site.seen(method)) == 2
 
+
+async def test_what_is_told_is_told_again_when_a_kept_connection_ends_under_it() -> None:
     with Fickle() as site:
-        run(body())
-
-
-def test_what_is_told_is_told_again_when_a_kept_connection_ends_under_it() -> None:
-    async def body() -> None:
         site.fickle_about = "notifications/initialized"
         async with talking(site.url) as talk:
             assert await talk.call("echo", text="x") == "x"
             assert len(site.seen("notifications/initialized")) == 2
 
+
+async def test_a_tool_is_never_called_twice() -> None:
     with Fickle() as site:
-        run(body())
-
-
-def test_a_tool_is_never_called_twice() -> None:
-    async def body() -> None:
         async with talking(site.url) as talk:
             site.fickle_about = "tools/call"
             assert "may or may not have been done" in await talk.problem("echo", text="x")
             assert len(site.seen("tools/call")) == 1
-
-    with Fickle() as site:
-        run(body())
 
 
 # --- redirects
@@ -321,42 +277,33 @@ class Moved(LegacySite):
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_a_redirect_on_the_same_server_is_followed_and_kept(status: int) -> None:
-    async def body() -> None:
-        async with talking(moved.url.replace("/mcp/", "/mcp"), headers={"Authorization": SECRET}) as talk:
-            assert await talk.call("echo", text="x") == "x"
-
+async def test_a_redirect_on_the_same_server_is_followed_and_kept(status: int) -> None:
     with Moved(path="/mcp/") as moved:
         moved.target, moved.status = "/mcp/", status
-        run(body())
+        async with talking(moved.url.replace("/mcp/", "/mcp"), headers={"Authorization": SECRET}) as talk:
+            assert await talk.call("echo", text="x") == "x"
         assert {request.headers["authorization"] for request in moved.requests} == {SECRET}
         assert len([request for request in moved.requests if request.target == "/mcp"]) == 1
 
 
 @pytest.mark.parametrize("transport", ["auto", "http", "sse"])
 @pytest.mark.quick
-def test_a_redirect_to_another_server_is_not_followed(site: LegacySite, transport: str) -> None:
-    async def body() -> None:
+async def test_a_redirect_to_another_server_is_not_followed(site: LegacySite, transport: str) -> None:
+    with Moved(path="/here") as moved:
+        moved.target = site.url
         with pytest.raises(UpstreamError, match=f"redirects to http://127.0.0.1:{site.port}, which is not followed"):
             async with talking(moved.url.replace("/here", "/mcp"), transport=transport):
                 pass
-
-    with Moved(path="/here") as moved:
-        moved.target = site.url
-        run(body())
         assert site.requests == []
 
 
 @pytest.mark.parametrize("target", ["/loop", "http://[/", "https://:x/"])
-def test_a_redirect_to_nowhere_ends(target: str) -> None:
-    async def body() -> None:
+async def test_a_redirect_to_nowhere_ends(target: str) -> None:
+    with Moved(path="/here") as moved:
+        moved.target = target
         with pytest.raises(UpstreamError, match="redirects"):
             async with talking(moved.url.replace("/here", "/mcp")):
                 pass
-
-    with Moved(path="/here") as moved:
-        moved.target = target
-        run(body())
         assert len(moved.requests) <= 5
 
 
@@ -364,21 +311,18 @@ def test_a_redirect_to_nowhere_ends(target: str) -> None:
 
 
 @pytest.mark.parametrize("make", [LegacySite, ModernSite])
-def test_the_entrys_headers_go_with_every_request_and_into_no_log(
+async def test_the_entrys_headers_go_with_every_request_and_into_no_log(
     make: type[LegacySite], caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def body() -> None:
-        async with talking(site.url + "?token=secret-in-the-address", headers=given) as talk:
-            await talk.call("echo", text="x")
-            await talk.problem("lose")
-
     class AnyPath(make):  # type: ignore[valid-type, misc]
         async def serve(self, request: Request, reply: Reply) -> None:
             await super().serve(request._replace(target=request.target.partition("?")[0]), reply)
 
     given = {"Authorization": f"Bearer {SECRET}", "X-Other": "1", "Accept": "nonsense"}
     with AnyPath() as site, caplog.at_level(logging.DEBUG):
-        run(body())
+        async with talking(site.url + "?token=secret-in-the-address", headers=given) as talk:
+            await talk.call("echo", text="x")
+            await talk.problem("lose")
         for request in site.requests:
             assert request.headers["authorization"] == f"Bearer {SECRET}"
             assert request.headers["x-other"] == "1"
@@ -387,14 +331,11 @@ def test_the_entrys_headers_go_with_every_request_and_into_no_log(
 
 
 @pytest.mark.parametrize("value", ["caf\u00e9 \u2603 hunter2", "hunter2\x7f\x00"])
-def test_a_header_that_cannot_be_sent_is_named_without_its_value(site: LegacySite, value: str) -> None:
-    async def body() -> None:
-        with pytest.raises(UpstreamError, match="a header of its entry has a character") as caught:
-            async with talking(site.url, headers={"X-Key": value}):
-                pass
-        assert "hunter2" not in str(caught.value)
-
-    run(body())
+async def test_a_header_that_cannot_be_sent_is_named_without_its_value(site: LegacySite, value: str) -> None:
+    with pytest.raises(UpstreamError, match="a header of its entry has a character") as caught:
+        async with talking(site.url, headers={"X-Key": value}):
+            pass
+    assert "hunter2" not in str(caught.value)
 
 
 # --- what it costs who has none

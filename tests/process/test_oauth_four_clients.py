@@ -116,29 +116,28 @@ async def echo(client: Client, text: str) -> str:
 EXPECTED = [str(number) for number in range(CLIENTS)]
 
 
-def test_alone_four_clients_lose_their_login(authority: Authority) -> None:
-    async def body() -> None:
-        store = Store()
-        clients = [Alone(authority.url, store) for _ in range(CLIENTS)]
-        for number, each in enumerate(clients):
-            each.start()
-            assert await each.call(str(number)) == str(number)
-        assert authority.count("authorize") == 1
-        for _ in range(2):
-            authority.set(end_access=True)
-            for each in clients:
-                each.an_hour_later()
-            await asyncio.gather(*(each.call("x") for each in clients))
-        assert [each.lost for each in clients] == [True] * CLIENTS
+@pytest.mark.timeout(120)
+async def test_alone_four_clients_lose_their_login(authority: Authority) -> None:
+    store = Store()
+    clients = [Alone(authority.url, store) for _ in range(CLIENTS)]
+    for number, each in enumerate(clients):
+        each.start()
+        assert await each.call(str(number)) == str(number)
+    assert authority.count("authorize") == 1
+    for _ in range(2):
+        authority.set(end_access=True)
         for each in clients:
-            each.leave()
-        await asyncio.gather(*(each.task for each in clients), return_exceptions=True)
-
-    asyncio.run(body())
+            each.an_hour_later()
+        await asyncio.gather(*(each.call("x") for each in clients))
+    assert [each.lost for each in clients] == [True] * CLIENTS
+    for each in clients:
+        each.leave()
+    await asyncio.gather(*(each.task for each in clients), return_exceptions=True)
     assert authority.count("reuse") >= 1
 
 
-def test_through_hearth_none_of_four_clients_loses_its_login(scratch: Scratch, authority: Authority) -> None:
+@pytest.mark.timeout(120)
+async def test_through_hearth_none_of_four_clients_loses_its_login(scratch: Scratch, authority: Authority) -> None:
     scratch.configure({"far": {"url": authority.url}})
     code, _, err = log_in(scratch, "far")
     assert code == 0, err
@@ -149,14 +148,11 @@ def test_through_hearth_none_of_four_clients_loses_its_login(scratch: Scratch, a
     async def all_echo(clients: list[Client]) -> list[str]:
         return list(await asyncio.gather(*(echo(client, str(number)) for number, client in enumerate(clients))))
 
-    async def body() -> None:
-        async with AsyncExitStack() as stack:
-            opened = [Client(command, read_timeout_seconds=20) for _ in range(CLIENTS)]
-            clients = [await stack.enter_async_context(client) for client in opened]
+    async with AsyncExitStack() as stack:
+        opened = [Client(command, read_timeout_seconds=20) for _ in range(CLIENTS)]
+        clients = [await stack.enter_async_context(client) for client in opened]
+        assert await all_echo(clients) == EXPECTED
+        for _ in range(HOURS):
+            authority.set(end_access=True, slow=0.1)
             assert await all_echo(clients) == EXPECTED
-            for _ in range(HOURS):
-                authority.set(end_access=True, slow=0.1)
-                assert await all_echo(clients) == EXPECTED
-
-    asyncio.run(body())
     assert (authority.count("authorize"), authority.count("refresh"), authority.count("reuse")) == (1, HOURS, 0)

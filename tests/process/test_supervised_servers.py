@@ -81,35 +81,27 @@ async def running(**keys: object) -> AsyncIterator[Instance]:
         await one.retire()
 
 
-def test_a_server_that_hangs_is_ended_and_the_next_call_has_another(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_hangs_is_ended_and_the_next_call_has_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervision, "CHECK_SECONDS", CHECK_SECONDS)
-
-    async def body() -> None:
-        async with running() as one:
-            (pid,) = one.pids
-            os.kill(pid, signal.SIGSTOP)
-            await conversations.until(lambda: one.state == STOPPED, "it is ended")
-            assert is_gone(pid)
-            assert one.error == "it left 3 checks unanswered and was ended"
-            await one.ensure()
-            assert one.state == READY
-            assert one.pids != [pid]
-
-    conversations.run(body())
+    async with running() as one:
+        (pid,) = one.pids
+        os.kill(pid, signal.SIGSTOP)
+        await conversations.until(lambda: one.state == STOPPED, "it is ended")
+        assert is_gone(pid)
+        assert one.error == "it left 3 checks unanswered and was ended"
+        await one.ensure()
+        assert one.state == READY
+        assert one.pids != [pid]
 
 
-def test_a_server_that_answers_its_checks_lives_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_answers_its_checks_lives_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervision, "CHECK_SECONDS", CHECK_SECONDS)
-
-    async def body() -> None:
-        async with running() as one:
-            pids = one.pids
-            state = one._supervisor
-            await conversations.until(lambda: state.state.checks >= 3, "it was checked")
-            await asyncio.sleep(0)
-            assert (one.state, one.pids, one.restarts) == (READY, pids, 0)
-
-    conversations.run(body())
+    async with running() as one:
+        pids = one.pids
+        state = one._supervisor
+        await conversations.until(lambda: state.state.checks >= 3, "it was checked")
+        await asyncio.sleep(0)
+        assert (one.state, one.pids, one.restarts) == (READY, pids, 0)
 
 
 def test_servers_that_exit_right_behind_their_first_list_do_not_stay_starting(scratch: Scratch) -> None:

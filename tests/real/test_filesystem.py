@@ -64,15 +64,14 @@ def test_two_clients_one_after_the_other_see_their_own_folders_only(home: RealHo
         assert_own_only(seen, own, other)
 
 
-def test_clients_of_both_eras_at_the_same_time_see_their_own_folders_only(home: RealHome) -> None:
+@pytest.mark.timeout(120)
+async def test_clients_of_both_eras_at_the_same_time_see_their_own_folders_only(home: RealHome) -> None:
     first, second = folders(home)
     plays = [(PYTHON_AUTO, first, second), (PYTHON_LEGACY, second, first)]
-
-    async def perform() -> list[Document]:
-        return await asyncio.gather(*(asyncio.to_thread(one, *words) for words in plays))
 
     def one(player: Player, own: Path, other: Path) -> Document:
         return play(player, home.bridged("files", own), scenario(own, other))
 
-    for (_, own, other), seen in zip(plays, asyncio.run(perform()), strict=True):
+    performed = await asyncio.gather(*(asyncio.to_thread(one, *words) for words in plays))
+    for (_, own, other), seen in zip(plays, performed, strict=True):
         assert_own_only(seen, own, other)

@@ -1,7 +1,7 @@
 """Conversations whose other end is the test: connections that keep what is said, and answer what they are told to."""
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection
 from typing import Any
 
 from hearth.errors import UpstreamError
@@ -193,13 +193,3 @@ async def until(is_so: Callable[[], object], what: str) -> None:
                 await asyncio.sleep(0 if turns < 1000 else 0.001)
     except TimeoutError:
         raise AssertionError(f"it never came to this: {what}") from None
-
-
-def run(body: Coroutine[Any, Any, None]) -> None:
-    """Run a test's coroutine, bounded."""
-
-    async def bounded() -> None:
-        async with asyncio.timeout(BOUND_SECONDS):
-            await body
-
-    asyncio.run(bounded())

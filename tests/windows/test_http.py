@@ -24,6 +24,8 @@ from hearth.errors import StartError
 from hearth.host import open_files, pipe_streams, ports, private_files, security_windows
 from hearth.host.acceptor import Acceptor
 
+pytestmark = pytest.mark.timeout(120)
+
 # Well-known, as is the number of the error.
 SYSTEM = "S-1-5-18"
 WSAEACCES = 10013
@@ -157,65 +159,59 @@ def test_a_port_is_ours_alone_and_one_that_is_taken_gives_way_to_the_next(
         ports.bind("127.0.0.1", taken, allow_remote=False)
 
 
-def test_who_comes_while_a_port_rests_is_met_afterwards(listener: socket.socket) -> None:
-    async def meet() -> tuple[list[int], list[int]]:
-        acceptor, came, met = Acceptor(listener), asyncio.Event(), []
+async def test_who_comes_while_a_port_rests_is_met_afterwards(listener: socket.socket) -> None:
+    acceptor, came = Acceptor(listener), asyncio.Event()
+    met: list[int] = []
 
-        async def one() -> None:
-            acceptor.poll(came.set)
-            async with asyncio.timeout(LIMIT_SECONDS):
-                await came.wait()
-            came.clear()
-            # Before it is accepted: otherwise the loop would end while it waits for yet another.
-            acceptor.rest()
-            connection = acceptor.accept()
-            assert connection
-            met.append(connection.getpeername()[1])
-            connection.close()
-
-        clients = [socket.create_connection(listener.getsockname(), LIMIT_SECONDS) for _ in range(2)]
-        await one()
-        await one()
+    async def one() -> None:
         acceptor.poll(came.set)
+        async with asyncio.timeout(LIMIT_SECONDS):
+            await came.wait()
+        came.clear()
+        # Before it is accepted: otherwise the loop would end while it waits for yet another.
         acceptor.rest()
-        clients.append(socket.create_connection(listener.getsockname(), LIMIT_SECONDS))
-        await one()
-        expected = [client.getsockname()[1] for client in clients]
-        for client in clients:
-            client.close()
-        return met, expected
+        connection = acceptor.accept()
+        assert connection
+        met.append(connection.getpeername()[1])
+        connection.close()
 
-    met, expected = asyncio.run(meet())
+    clients = [socket.create_connection(listener.getsockname(), LIMIT_SECONDS) for _ in range(2)]
+    await one()
+    await one()
+    acceptor.poll(came.set)
+    acceptor.rest()
+    clients.append(socket.create_connection(listener.getsockname(), LIMIT_SECONDS))
+    await one()
+    expected = [client.getsockname()[1] for client in clients]
+    for client in clients:
+        client.close()
     assert met == expected
 
 
-def test_an_error_is_told_to_whoever_accepts_and_the_next_poll_tries_again(listener: socket.socket) -> None:
-    async def fail() -> None:
-        acceptor, came = Acceptor(listener), asyncio.Event()
-        loop = asyncio.get_running_loop()
-        accept = loop.sock_accept
+async def test_an_error_is_told_to_whoever_accepts_and_the_next_poll_tries_again(listener: socket.socket) -> None:
+    acceptor, came = Acceptor(listener), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    accept = loop.sock_accept
 
-        async def refuse(sock: socket.socket) -> tuple[socket.socket, object]:
-            raise OSError(errno.EMFILE, "too many open files")
+    async def refuse(sock: socket.socket) -> tuple[socket.socket, object]:
+        raise OSError(errno.EMFILE, "too many open files")
 
-        loop.sock_accept = refuse  # type: ignore[method-assign]
-        async with asyncio.timeout(LIMIT_SECONDS):
-            acceptor.poll(came.set)
+    loop.sock_accept = refuse  # type: ignore[method-assign]
+    async with asyncio.timeout(LIMIT_SECONDS):
+        acceptor.poll(came.set)
+        await came.wait()
+        acceptor.rest()
+        with pytest.raises(OSError, match="too many open files"):
+            acceptor.accept()
+        loop.sock_accept = accept  # type: ignore[method-assign]
+        came.clear()
+        acceptor.poll(came.set)
+        with socket.create_connection(listener.getsockname(), LIMIT_SECONDS):
             await came.wait()
             acceptor.rest()
-            with pytest.raises(OSError, match="too many open files"):
-                acceptor.accept()
-            loop.sock_accept = accept  # type: ignore[method-assign]
-            came.clear()
-            acceptor.poll(came.set)
-            with socket.create_connection(listener.getsockname(), LIMIT_SECONDS):
-                await came.wait()
-                acceptor.rest()
-                connection = acceptor.accept()
-                assert connection
-                connection.close()
-
-    asyncio.run(fail())
+            connection = acceptor.accept()
+            assert connection
+            connection.close()
 
 
 def test_a_private_file_is_made_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,8 @@ from hearth import paths, sids
 from hearth.errors import AlreadyRunning
 from hearth.host import connections, pipe_streams, pipes
 from hearth.host.locks import Lock
-from hearth.host.peers import Peer
+
+pytestmark = pytest.mark.timeout(120)
 
 Found = TypeVar("Found")
 STRANGER = "S-1-5-21-9-9-9-9999"
@@ -62,15 +63,12 @@ async def accepted(listener: pipes.Listener) -> pipes.Connection:
     return connection
 
 
-def test_only_the_first_instance_has_to_be_the_first_and_all_are_private_and_local(
+async def test_only_the_first_instance_has_to_be_the_first_and_all_are_private_and_local(
     name: str, asked: list[tuple[object, ...]]
 ) -> None:
-    async def listen() -> None:
-        listener = pipes.bind(name)
-        listener.poll(lambda: None)
-        listener.retire()
-
-    asyncio.run(listen())
+    listener = pipes.bind(name)
+    listener.poll(lambda: None)
+    listener.retire()
     assert len(asked) == pipes.LISTENING_INSTANCES
     assert {call[0] for call in asked} == {name}
     assert [call[1] for call in asked] == [pipes.open_mode(True)] + [pipes.open_mode(False)] * (len(asked) - 1)
@@ -103,26 +101,22 @@ def test_a_name_that_is_taken_is_refused_and_said(name: str, monkeypatch: pytest
         pipes.bind(name)
 
 
-def test_who_connects_is_known_by_pid_and_sid_and_a_stranger_is_turned_away(
+async def test_who_connects_is_known_by_pid_and_sid_and_a_stranger_is_turned_away(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def meet() -> tuple[Peer | None, str | None, str | None, bytes]:
-        listener = pipes.bind(name)
-        client = apart(lambda: pipe_streams.connect(name))
-        connection = await accepted(listener)
-        peer = connections.peer_of(connection)
-        welcome = connections.refusal(peer, (), ())
-        monkeypatch.setattr(sids, "own", lambda: STRANGER)
-        unwelcome = connections.refusal(peer, (), ())
-        monkeypatch.undo()
-        stream = await client
-        connections.dismiss(connection, b"not you")
-        said = await apart(lambda: stream.recv(100) + stream.recv(100))
-        stream.close()
-        listener.retire()
-        return peer, welcome, unwelcome, said
-
-    peer, welcome, unwelcome, said = asyncio.run(meet())
+    listener = pipes.bind(name)
+    client = apart(lambda: pipe_streams.connect(name))
+    connection = await accepted(listener)
+    peer = connections.peer_of(connection)
+    welcome = connections.refusal(peer, (), ())
+    monkeypatch.setattr(sids, "own", lambda: STRANGER)
+    unwelcome = connections.refusal(peer, (), ())
+    monkeypatch.undo()
+    stream = await client
+    connections.dismiss(connection, b"not you")
+    said = await apart(lambda: stream.recv(100) + stream.recv(100))
+    stream.close()
+    listener.retire()
     assert peer
     assert (peer.pid, peer.sid) == (os.getpid(), sids.own())
     assert welcome is None
@@ -145,22 +139,19 @@ def test_the_other_end_of_a_process_is_known(name: str) -> None:
     assert sids.of_process(0xFFFF_FFF0) == sids.NOBODY
 
 
-def test_who_comes_while_nobody_polls_is_found_by_one_more_look(name: str) -> None:
-    async def come_late() -> tuple[bool, bool]:
-        listener = pipes.bind(name)
-        listener.poll(lambda: None)
-        listener.rest()
-        nobody = listener.accept() is None
-        stream = await apart(lambda: pipe_streams.connect(name))
-        connection = listener.accept()
-        somebody = connection is not None
-        if connection:
-            connection.close()
-        stream.close()
-        listener.retire()
-        return nobody, somebody
-
-    assert asyncio.run(come_late()) == (True, True)
+async def test_who_comes_while_nobody_polls_is_found_by_one_more_look(name: str) -> None:
+    listener = pipes.bind(name)
+    listener.poll(lambda: None)
+    listener.rest()
+    nobody = listener.accept() is None
+    stream = await apart(lambda: pipe_streams.connect(name))
+    connection = listener.accept()
+    somebody = connection is not None
+    if connection:
+        connection.close()
+    stream.close()
+    listener.retire()
+    assert (nobody, somebody) == (True, True)
 
 
 @pytest.mark.parametrize(("winerror", "connected"), [(109, True), (230, False), (233, False), (536, False)])
@@ -203,7 +194,7 @@ def test_a_full_house_is_waited_for_and_then_said(name: str, monkeypatch: pytest
         listener.retire()
 
 
-def test_a_client_reads_and_writes_at_once_and_gives_up_neither_for_a_timeout(name: str) -> None:
+async def test_a_client_reads_and_writes_at_once_and_gives_up_neither_for_a_timeout(name: str) -> None:
     """Both sides write more than the pipe holds before either reads: with one direction at a time they would hang."""
     data = bytes(range(256)) * (MUCH_BYTES // 256)
 
@@ -231,37 +222,31 @@ def test_a_client_reads_and_writes_at_once_and_gives_up_neither_for_a_timeout(na
         stream.close()
         return received, not writer.is_alive()
 
-    async def meet() -> tuple[bytes, bool]:
-        listener = pipes.bind(name)
-        client = apart(talk)
-        await connections.attach(await accepted(listener), Mirror())
-        found = await client
-        listener.retire()
-        return found
-
-    assert asyncio.run(meet()) == (data + b"!", True)
+    listener = pipes.bind(name)
+    client = apart(talk)
+    await connections.attach(await accepted(listener), Mirror())
+    found = await client
+    listener.retire()
+    assert found == (data + b"!", True)
 
 
-def test_silence_is_told_and_what_comes_later_is_still_read(name: str) -> None:
-    async def meet() -> tuple[bytes, int]:
-        listener = pipes.bind(name)
-        client = apart(lambda: pipe_streams.connect(name))
-        connection = await accepted(listener)
-        stream = await client
-        stream.settimeout(0.01)
-        silences = 0
-        for _ in range(3):
-            with pytest.raises(BlockingIOError):
-                await apart(lambda: stream.recv(10))
-            silences += 1
-        connections.dismiss(connection, b"late")
-        stream.settimeout(LIMIT_SECONDS)
-        said = await apart(lambda: stream.recv(10))
-        stream.close()
-        listener.retire()
-        return said, silences
-
-    assert asyncio.run(meet()) == (b"late", 3)
+async def test_silence_is_told_and_what_comes_later_is_still_read(name: str) -> None:
+    listener = pipes.bind(name)
+    client = apart(lambda: pipe_streams.connect(name))
+    connection = await accepted(listener)
+    stream = await client
+    stream.settimeout(0.01)
+    silences = 0
+    for _ in range(3):
+        with pytest.raises(BlockingIOError):
+            await apart(lambda: stream.recv(10))
+        silences += 1
+    connections.dismiss(connection, b"late")
+    stream.settimeout(LIMIT_SECONDS)
+    said = await apart(lambda: stream.recv(10))
+    stream.close()
+    listener.retire()
+    assert (said, silences) == (b"late", 3)
 
 
 def test_hanging_up_frees_whoever_waits_for_a_daemon_that_does_nothing(name: str) -> None:

@@ -10,7 +10,6 @@ from hearth.mcp import eras
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.watching import Quiet
 from hearth.wire import json
-from unit.conversations import run
 from unit.hub.stage import client, instance, offering, sent, server
 
 
@@ -30,141 +29,113 @@ class Stage:
         return causing_call(self.connection, number, asks)
 
 
-def test_what_is_said_while_one_session_waits_belongs_to_its_oldest_call() -> None:
-    async def body() -> None:
-        stage, (member, _) = Stage(), client()
-        assert stage.cause() is None
-        first, second = stage.call(member), stage.call(member)
-        assert stage.cause() is first
-        stage.connection.give(1, {})
-        assert stage.cause() is second
-
-    run(body())
+async def test_what_is_said_while_one_session_waits_belongs_to_its_oldest_call() -> None:
+    stage, (member, _) = Stage(), client()
+    assert stage.cause() is None
+    first, second = stage.call(member), stage.call(member)
+    assert stage.cause() is first
+    stage.connection.give(1, {})
+    assert stage.cause() is second
 
 
-def test_what_is_said_while_two_sessions_wait_belongs_to_nobody() -> None:
-    async def body() -> None:
-        stage = Stage()
-        one = stage.call(client()[0])
-        other = stage.call(client()[0])
-        assert stage.cause() is None
-        other.close(b"{}")
-        # The client has its answer, and the server is still at it.
-        assert stage.cause() is None
-        stage.connection.give(2, {})
-        assert stage.cause() is one
-
-    run(body())
+async def test_what_is_said_while_two_sessions_wait_belongs_to_nobody() -> None:
+    stage = Stage()
+    one = stage.call(client()[0])
+    other = stage.call(client()[0])
+    assert stage.cause() is None
+    other.close(b"{}")
+    # The client has its answer, and the server is still at it.
+    assert stage.cause() is None
+    stage.connection.give(2, {})
+    assert stage.cause() is one
 
 
-def test_hearth_s_own_requests_cause_nothing() -> None:
-    async def body() -> None:
-        stage = Stage()
-        stage.connection.request(b'"logging/setLevel"', b"{}", Quiet("s"))
-        assert stage.cause() is stage.cause(1) is None
-        call = stage.call(client()[0])
-        assert stage.cause() is call
-
-    run(body())
+async def test_hearth_s_own_requests_cause_nothing() -> None:
+    stage = Stage()
+    stage.connection.request(b'"logging/setLevel"', b"{}", Quiet("s"))
+    assert stage.cause() is stage.cause(1) is None
+    call = stage.call(client()[0])
+    assert stage.cause() is call
 
 
-def test_where_the_stream_tells_it_is_believed_whoever_else_waits() -> None:
-    async def body() -> None:
-        stage = Stage()
-        calls = [stage.call(client()[0]) for _ in range(3)]
-        assert [stage.cause(number) for number in (1, 2, 3)] == calls
-        assert stage.cause(9) is None
-
-    run(body())
+async def test_where_the_stream_tells_it_is_believed_whoever_else_waits() -> None:
+    stage = Stage()
+    calls = [stage.call(client()[0]) for _ in range(3)]
+    assert [stage.cause(number) for number in (1, 2, 3)] == calls
+    assert stage.cause(9) is None
 
 
 @pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
-def test_a_call_that_was_given_up_counts_as_long_as_the_server_may_be_at_it(era: str) -> None:
-    async def body() -> None:
-        stage = Stage(era)
-        (one, _), (other, _) = client(era), client(era)
-        given_up = stage.call(one)
-        given_up.log_level = "info"
-        given_up.cancel()
-        call = stage.call(other)
-        assert stage.cause() is None
-        mine = stage.call(one)
-        stage.connection.give(2, {})
-        # Of its own former call nobody else can be meant.
-        assert stage.cause() is mine
-        stage.connection.give(1, {})
-        again = stage.call(other)
-        stage.connection.give(3, {})
-        assert stage.cause() is again
-        assert not call.is_open
-
-    run(body())
+async def test_a_call_that_was_given_up_counts_as_long_as_the_server_may_be_at_it(era: str) -> None:
+    stage = Stage(era)
+    (one, _), (other, _) = client(era), client(era)
+    given_up = stage.call(one)
+    given_up.log_level = "info"
+    given_up.cancel()
+    call = stage.call(other)
+    assert stage.cause() is None
+    mine = stage.call(one)
+    stage.connection.give(2, {})
+    # Of its own former call nobody else can be meant.
+    assert stage.cause() is mine
+    stage.connection.give(1, {})
+    again = stage.call(other)
+    stage.connection.give(3, {})
+    assert stage.cause() is again
+    assert not call.is_open
 
 
 @pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
-def test_a_server_that_answers_what_came_after_a_cancellation_knows_of_it_and_a_legacy_one_may_go_on(era: str) -> None:
-    async def body() -> None:
-        stage = Stage(era)
-        (one, _), (other, _) = client(era), client(era)
-        given_up = stage.call(one)
-        given_up.log_level = "info"
-        given_up.cancel()
-        stage.call(other)
-        waiting = stage.call(other)
-        assert stage.cause() is None
-        stage.connection.give(2, {})
-        assert stage.cause() is (waiting if era == eras.MODERN else None)
-        stage.connection.give(1, {})
-        assert stage.cause() is waiting
-
-    run(body())
-
-
-def test_of_a_modern_call_that_named_no_level_nothing_can_be_heard_once_it_is_given_up() -> None:
-    async def body() -> None:
-        stage = Stage(eras.MODERN)
-        (one, _), (other, _) = client(eras.MODERN), client(eras.MODERN)
-        stage.call(one).cancel()
-        call = stage.call(other)
-        assert stage.cause() is call
-
-    run(body())
+async def test_a_server_that_answers_what_came_after_a_cancellation_knows_of_it_and_a_legacy_one_may_go_on(
+    era: str,
+) -> None:
+    stage = Stage(era)
+    (one, _), (other, _) = client(era), client(era)
+    given_up = stage.call(one)
+    given_up.log_level = "info"
+    given_up.cancel()
+    stage.call(other)
+    waiting = stage.call(other)
+    assert stage.cause() is None
+    stage.connection.give(2, {})
+    assert stage.cause() is (waiting if era == eras.MODERN else None)
+    stage.connection.give(1, {})
+    assert stage.cause() is waiting
 
 
-def test_a_session_s_calls_are_known_from_the_oldest_on() -> None:
-    async def body() -> None:
-        stage, (one, _), (other, _) = Stage(), client(), client()
-        mine = [stage.call(one), stage.call(other), stage.call(one)]
-        stage.connection.request(b'"logging/setLevel"', b"{}", Quiet("s"))
-        assert list(calls_of(one, stage.connection)) == [mine[0], mine[2]]
-
-    run(body())
+async def test_of_a_modern_call_that_named_no_level_nothing_can_be_heard_once_it_is_given_up() -> None:
+    stage = Stage(eras.MODERN)
+    (one, _), (other, _) = client(eras.MODERN), client(eras.MODERN)
+    stage.call(one).cancel()
+    call = stage.call(other)
+    assert stage.cause() is call
 
 
-def test_a_question_belongs_to_a_call_in_the_midst_of_which_a_client_can_be_asked() -> None:
-    async def body() -> None:
-        stage, (member, _) = Stage(), client(eras.MODERN)
-        listing, calling = stage.call(member, "completion/complete"), stage.call(member)
-        assert stage.cause() is listing
-        assert stage.cause(asks=True) is calling
-        stage.connection.give(2, {})
-        assert stage.cause(asks=True) is listing
-
-    run(body())
+async def test_a_session_s_calls_are_known_from_the_oldest_on() -> None:
+    stage, (one, _), (other, _) = Stage(), client(), client()
+    mine = [stage.call(one), stage.call(other), stage.call(one)]
+    stage.connection.request(b'"logging/setLevel"', b"{}", Quiet("s"))
+    assert list(calls_of(one, stage.connection)) == [mine[0], mine[2]]
 
 
-def test_a_parked_call_is_its_session_s() -> None:
-    async def body() -> None:
-        stage, (member, _) = Stage(), client(eras.MODERN)
-        call = stage.call(member)
-        call.asked = json.split(b'{"name":"t"}')
-        parked = Parking(lambda: 60.0, lambda: 5, lambda call: None).take(call)
-        assert stage.cause() is parked
-        assert may_be_asked(parked)
-        stage.call(client(eras.MODERN)[0])
-        assert stage.cause() is None
+async def test_a_question_belongs_to_a_call_in_the_midst_of_which_a_client_can_be_asked() -> None:
+    stage, (member, _) = Stage(), client(eras.MODERN)
+    listing, calling = stage.call(member, "completion/complete"), stage.call(member)
+    assert stage.cause() is listing
+    assert stage.cause(asks=True) is calling
+    stage.connection.give(2, {})
+    assert stage.cause(asks=True) is listing
 
-    run(body())
+
+async def test_a_parked_call_is_its_session_s() -> None:
+    stage, (member, _) = Stage(), client(eras.MODERN)
+    call = stage.call(member)
+    call.asked = json.split(b'{"name":"t"}')
+    parked = Parking(lambda: 60.0, lambda: 5, lambda call: None).take(call)
+    assert stage.cause() is parked
+    assert may_be_asked(parked)
+    stage.call(client(eras.MODERN)[0])
+    assert stage.cause() is None
 
 
 @pytest.mark.parametrize(
@@ -177,11 +148,8 @@ def test_a_parked_call_is_its_session_s() -> None:
         (eras.MODERN, "resources/read", True),
     ],
 )
-def test_modern_clients_can_be_asked_in_three_methods_only(era: str, method: str, may: bool) -> None:
-    async def body() -> None:
-        assert may_be_asked(Stage().call(client(era)[0], method)) is may
-
-    run(body())
+async def test_modern_clients_can_be_asked_in_three_methods_only(era: str, method: str, may: bool) -> None:
+    assert may_be_asked(Stage().call(client(era)[0], method)) is may
 
 
 # --- without a call

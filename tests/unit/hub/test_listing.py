@@ -18,7 +18,7 @@ from hearth.mcp import eras
 from hearth.mcp.offering import KINDS, PROMPTS, TOOLS, Kind
 from hearth.upstreams.instance import Instance
 from hearth.wire import json
-from unit.conversations import legacy_script, run, until
+from unit.conversations import legacy_script, until
 from unit.hub.outlets import Kept
 from unit.hub.stage import client, opened
 from unit.staged_servers import StagedServer
@@ -64,138 +64,108 @@ def names(result: dict[str, Any]) -> list[str]:
     return [tool["name"] for tool in result["tools"]]
 
 
-def test_a_list_waits_for_servers_that_have_never_said_what_they_have(tmp_path: Path) -> None:
-    async def body() -> None:
-        stage = Stage(tmp_path, a=legacy_script(), b=legacy_script())
-        member, outlet = client()
-        stage.ask(member)
-        assert outlet.said == []
-        assert names(await listed(outlet)) == ["a__t", "b__t"]
-        # And the next one waits for nobody.
-        stage.ask(member, id=b"2")
-        assert len(outlet.heard("answer")) == 2
-        assert stage.started() == {"a": 1, "b": 1}
-
-    run(body())
+async def test_a_list_waits_for_servers_that_have_never_said_what_they_have(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, a=legacy_script(), b=legacy_script())
+    member, outlet = client()
+    stage.ask(member)
+    assert outlet.said == []
+    assert names(await listed(outlet)) == ["a__t", "b__t"]
+    # And the next one waits for nobody.
+    stage.ask(member, id=b"2")
+    assert len(outlet.heard("answer")) == 2
+    assert stage.started() == {"a": 1, "b": 1}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_client_has_seen_of_each_list_is_remembered(tmp_path: Path, kind: Kind) -> None:
-    async def body() -> None:
-        stage = Stage(tmp_path, a=legacy_script())
-        member, outlet = client()
-        stage.ask(member, kind)
-        assert kind.member in await listed(outlet)
-        assert member.seen == {kind: stage.catalogue.view(member).content[kind]}
-
-    run(body())
+async def test_what_a_client_has_seen_of_each_list_is_remembered(tmp_path: Path, kind: Kind) -> None:
+    stage = Stage(tmp_path, a=legacy_script())
+    member, outlet = client()
+    stage.ask(member, kind)
+    assert kind.member in await listed(outlet)
+    assert member.seen == {kind: stage.catalogue.view(member).content[kind]}
 
 
 @pytest.mark.parametrize("cursor", ["", "x", None])
-def test_a_cursor_is_bad_params(tmp_path: Path, cursor: object) -> None:
-    async def body() -> None:
-        stage = Stage(tmp_path, a=legacy_script())
-        with pytest.raises(MessageError, match="one page"):
-            stage.ask(client()[0], cursor=cursor)
-        assert stage.started() == {"a": 0}
-
-    run(body())
+async def test_a_cursor_is_bad_params(tmp_path: Path, cursor: object) -> None:
+    stage = Stage(tmp_path, a=legacy_script())
+    with pytest.raises(MessageError, match="one page"):
+        stage.ask(client()[0], cursor=cursor)
+    assert stage.started() == {"a": 0}
 
 
-def test_a_list_goes_on_without_the_stragglers_and_they_are_not_given_up(tmp_path: Path) -> None:
-    async def body() -> None:
-        slow = legacy_script()
-        tools = slow.pop("tools/list")
-        stage = Stage(tmp_path, 0.05, a=slow, b=legacy_script())
-        member, outlet = client()
-        stage.ask(member)
-        assert names(await listed(outlet)) == ["b__t"]
-        connection = stage.servers["a"].connections[0]
-        number = next(item["id"] for item in connection.sent if item["method"] == "tools/list")
-        connection.give(number, tools)
-        await until(lambda: not stage.catalogue.unknown(member), "the straggler has come")
-        stage.ask(member, id=b"2")
-        assert names(await listed(outlet, 2)) == ["a__t", "b__t"]
-
-    run(body())
+async def test_a_list_goes_on_without_the_stragglers_and_they_are_not_given_up(tmp_path: Path) -> None:
+    slow = legacy_script()
+    tools = slow.pop("tools/list")
+    stage = Stage(tmp_path, 0.05, a=slow, b=legacy_script())
+    member, outlet = client()
+    stage.ask(member)
+    assert names(await listed(outlet)) == ["b__t"]
+    connection = stage.servers["a"].connections[0]
+    number = next(item["id"] for item in connection.sent if item["method"] == "tools/list")
+    connection.give(number, tools)
+    await until(lambda: not stage.catalogue.unknown(member), "the straggler has come")
+    stage.ask(member, id=b"2")
+    assert names(await listed(outlet, 2)) == ["a__t", "b__t"]
 
 
-def test_among_others_a_server_that_fails_is_left_out_and_later_not_waited_for(tmp_path: Path) -> None:
-    async def body() -> None:
-        stage = Stage(tmp_path, a=dict(BROKEN), b=legacy_script())
-        member, outlet = client()
-        stage.ask(member)
-        assert names(await listed(outlet)) == ["b__t"]
-        assert stage.started()["a"] == 1
-        stage.servers["a"].script.clear()
-        stage.ask(member, id=b"2")
-        # Tried again, and never heard of; the answer is there all the same.
-        assert len(outlet.heard("answer")) == 2
-        await until(lambda: stage.started()["a"] == 2, "it is tried again")
-        await stage.servers["a"].retire()
-
-    run(body())
+async def test_among_others_a_server_that_fails_is_left_out_and_later_not_waited_for(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, a=dict(BROKEN), b=legacy_script())
+    member, outlet = client()
+    stage.ask(member)
+    assert names(await listed(outlet)) == ["b__t"]
+    assert stage.started()["a"] == 1
+    stage.servers["a"].script.clear()
+    stage.ask(member, id=b"2")
+    # Tried again, and never heard of; the answer is there all the same.
+    assert len(outlet.heard("answer")) == 2
+    await until(lambda: stage.started()["a"] == 2, "it is tried again")
+    await stage.servers["a"].retire()
 
 
-def test_of_one_server_alone_its_failure_is_the_answer(tmp_path: Path) -> None:
-    async def body() -> None:
-        stage = Stage(tmp_path, a=dict(BROKEN), b=legacy_script())
-        member, outlet = client()
-        member.server = "a"
-        for count in (1, 2):
-            stage.ask(member, id=b"%d" % count)
-            error = await listed(outlet, count)
-            assert error["code"] == -32603
-            assert "server 'a'" in error["message"]
-        assert stage.started()["b"] == 0
-
-    run(body())
+async def test_of_one_server_alone_its_failure_is_the_answer(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, a=dict(BROKEN), b=legacy_script())
+    member, outlet = client()
+    member.server = "a"
+    for count in (1, 2):
+        stage.ask(member, id=b"%d" % count)
+        error = await listed(outlet, count)
+        assert error["code"] == -32603
+        assert "server 'a'" in error["message"]
+    assert stage.started()["b"] == 0
 
 
-def test_a_call_that_was_cancelled_meanwhile_gets_no_list(tmp_path: Path) -> None:
-    async def body() -> None:
-        stage = Stage(tmp_path, a=legacy_script())
-        member, outlet = client()
-        stage.ask(member)
-        next(iter(member.open.values())).cancel()
-        await until(lambda: not stage.catalogue.unknown(member), "the server has said what it has")
-        stage.ask(member, id=b"2")
-        assert [answer["id"] for answer in outlet.messages("answer")] == [2]
-
-    run(body())
+async def test_a_call_that_was_cancelled_meanwhile_gets_no_list(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, a=legacy_script())
+    member, outlet = client()
+    stage.ask(member)
+    next(iter(member.open.values())).cancel()
+    await until(lambda: not stage.catalogue.unknown(member), "the server has said what it has")
+    stage.ask(member, id=b"2")
+    assert [answer["id"] for answer in outlet.messages("answer")] == [2]
 
 
-def test_a_modern_list_is_modern(tmp_path: Path) -> None:
-    async def body() -> None:
-        stage = Stage(tmp_path, a=legacy_script())
-        member, outlet = client(eras.MODERN)
-        stage.ask(member)
-        result = await listed(outlet)
-        assert (result["resultType"], names(result)) == ("complete", ["a__t"])
-        assert result["_meta"] == {eras.SERVER_INFO_KEY: {"name": "hearth"}}
-
-    run(body())
+async def test_a_modern_list_is_modern(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, a=legacy_script())
+    member, outlet = client(eras.MODERN)
+    stage.ask(member)
+    result = await listed(outlet)
+    assert (result["resultType"], names(result)) == ("complete", ["a__t"])
+    assert result["_meta"] == {eras.SERVER_INFO_KEY: {"name": "hearth"}}
 
 
-def test_whatever_has_never_said_what_it_has_is_started_when_a_client_might_miss_it(tmp_path: Path) -> None:
-    async def body() -> None:
-        stage = Stage(tmp_path, a=legacy_script(), b=dict(BROKEN))
-        member, outlet = client()
-        await stage.listing.try_unknown([member])
-        assert stage.started() == {"a": 1, "b": 1}
-        assert [of.name for of in stage.catalogue.unknown(member)] == ["b"]
-        assert outlet.said == []
-        await stage.listing.try_unknown([member])
-        assert stage.started()["a"] == 1
-
-    run(body())
+async def test_whatever_has_never_said_what_it_has_is_started_when_a_client_might_miss_it(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, a=legacy_script(), b=dict(BROKEN))
+    member, outlet = client()
+    await stage.listing.try_unknown([member])
+    assert stage.started() == {"a": 1, "b": 1}
+    assert [of.name for of in stage.catalogue.unknown(member)] == ["b"]
+    assert outlet.said == []
+    await stage.listing.try_unknown([member])
+    assert stage.started()["a"] == 1
 
 
-def test_a_list_of_nothing_is_empty(tmp_path: Path) -> None:
-    async def body() -> None:
-        stage = Stage(tmp_path)
-        member, outlet = client()
-        stage.ask(member, PROMPTS)
-        assert await listed(outlet) == {"prompts": []}
-
-    run(body())
+async def test_a_list_of_nothing_is_empty(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    member, outlet = client()
+    stage.ask(member, PROMPTS)
+    assert await listed(outlet) == {"prompts": []}

@@ -8,7 +8,6 @@ from hearth.errors import LoginRequired, UpstreamError
 from hearth.hub.calls import Call
 from hearth.hub.logins import Logins
 from hearth.mcp import eras
-from unit.conversations import run
 from unit.hub.outlets import Kept
 from unit.hub.stage import client, opened
 
@@ -37,31 +36,31 @@ class Server:
         return self.invited
 
 
-def asked_again(outcome: bool, again: Callable[[], None]) -> tuple[Call, Kept]:
+async def asked_again(outcome: bool, again: Callable[[], None]) -> tuple[Call, Kept]:
     """A modern client's call, made once more after its person was shown the page."""
     member, outlet = client(eras.MODERN)
     invited = Invited(outcome)
     logins = Logins(lambda name: None, lambda work, call=None: work.close(), b"{}")
     logins._told[invited] = {member.id}  # type: ignore[index]
     call = opened(member)
-    run(logins._invite(call, PROBLEM, Server(invited), again))  # type: ignore[arg-type]
+    await logins._invite(call, PROBLEM, Server(invited), again)  # type: ignore[arg-type]
     return call, outlet
 
 
-def test_once_somebody_has_logged_in_the_call_is_done() -> None:
+async def test_once_somebody_has_logged_in_the_call_is_done() -> None:
     done: list[str] = []
-    call, outlet = asked_again(True, lambda: done.append("again"))
+    call, outlet = await asked_again(True, lambda: done.append("again"))
     assert (done, call.is_open, outlet.messages("answer")) == (["again"], True, [])
 
 
-def test_what_keeps_the_call_from_being_done_then_is_its_answer() -> None:
+async def test_what_keeps_the_call_from_being_done_then_is_its_answer() -> None:
     def again() -> None:
         raise UpstreamError("server 's' is busy")
 
-    _, outlet = asked_again(True, again)
+    _, outlet = await asked_again(True, again)
     assert outlet.messages("answer")[0]["error"]["message"] == "server 's' is busy"
 
 
-def test_where_nobody_has_the_command_to_type_is_the_answer() -> None:
-    _, outlet = asked_again(False, lambda: pytest.fail("nobody has logged in"))
+async def test_where_nobody_has_the_command_to_type_is_the_answer() -> None:
+    _, outlet = await asked_again(False, lambda: pytest.fail("nobody has logged in"))
     assert outlet.messages("answer")[0]["error"]["message"] == str(PROBLEM)

@@ -8,24 +8,21 @@ from hearth.errors import MessageError, Refused
 from hearth.mcp import eras
 from hearth.mcp.request_state import StateRefused
 from hearth.wire import json
-from unit.conversations import run, until
+from unit.conversations import until
 from unit.hub.parking_stage import ACCEPT, ALL, ASKED, Stage, keys
 from unit.hub.stage import client, opened
 
 # --- states that are not good
 
 
-def test_a_state_is_good_once() -> None:
-    async def body() -> None:
-        stage = Stage()
-        stage.ask(stage.call())
-        required = stage.result()
+async def test_a_state_is_good_once() -> None:
+    stage = Stage()
+    stage.ask(stage.call())
+    required = stage.result()
+    stage.retry(required)
+    with pytest.raises(StateRefused) as caught:
         stage.retry(required)
-        with pytest.raises(StateRefused) as caught:
-            stage.retry(required)
-        assert caught.value.data == {"reason": "spent"}
-
-    run(body())
+    assert caught.value.data == {"reason": "spent"}
 
 
 @pytest.mark.parametrize(
@@ -37,56 +34,44 @@ def test_a_state_is_good_once() -> None:
         ({"member": "another"}, "principal"),
     ],
 )
-def test_a_state_is_good_for_that_client_and_that_call_only(change: dict[str, Any], reason: str) -> None:
-    async def body() -> None:
-        stage = Stage()
-        stage.ask(stage.call())
-        if "member" in change:
-            change["member"] = client(eras.MODERN)[0]
-        required = stage.result()
-        with pytest.raises(StateRefused) as caught:
-            stage.retry(required, **change)
-        assert caught.value.data == {"reason": reason}
-        # Nobody is attached, and the right one may still come.
-        assert stage.attached == []
-        stage.retry(required, **{keys(required)[0]: ACCEPT})
-        assert len(stage.connection.answers) == 1
-
-    run(body())
+async def test_a_state_is_good_for_that_client_and_that_call_only(change: dict[str, Any], reason: str) -> None:
+    stage = Stage()
+    stage.ask(stage.call())
+    if "member" in change:
+        change["member"] = client(eras.MODERN)[0]
+    required = stage.result()
+    with pytest.raises(StateRefused) as caught:
+        stage.retry(required, **change)
+    assert caught.value.data == {"reason": reason}
+    # Nobody is attached, and the right one may still come.
+    assert stage.attached == []
+    stage.retry(required, **{keys(required)[0]: ACCEPT})
+    assert len(stage.connection.answers) == 1
 
 
-def test_a_state_that_is_no_string_is_refused() -> None:
-    async def body() -> None:
-        stage = Stage()
-        call = opened(stage.member, era=eras.MODERN)
-        with pytest.raises(MessageError, match="string"):
-            stage.parking.retry(call, "tools/call", json.split(json.dumps({**ASKED, "requestState": 7})))
-
-    run(body())
+async def test_a_state_that_is_no_string_is_refused() -> None:
+    stage = Stage()
+    call = opened(stage.member, era=eras.MODERN)
+    with pytest.raises(MessageError, match="string"):
+        stage.parking.retry(call, "tools/call", json.split(json.dumps({**ASKED, "requestState": 7})))
 
 
 @pytest.mark.parametrize("params", [{}, {"requestState": "foreign"}])
-def test_a_state_of_somebody_else_s_making_is_not_hearth_s_to_open(params: dict[str, object]) -> None:
-    async def body() -> None:
-        stage = Stage()
-        call = opened(stage.member, era=eras.MODERN)
-        assert stage.parking.retry(call, "tools/call", json.split(json.dumps({**ASKED, **params}))) is False
-        assert call.is_open
-
-    run(body())
+async def test_a_state_of_somebody_else_s_making_is_not_hearth_s_to_open(params: dict[str, object]) -> None:
+    stage = Stage()
+    call = opened(stage.member, era=eras.MODERN)
+    assert stage.parking.retry(call, "tools/call", json.split(json.dumps({**ASKED, **params}))) is False
+    assert call.is_open
 
 
-def test_a_response_that_is_none_is_refused_and_may_be_mended() -> None:
-    async def body() -> None:
-        stage = Stage()
-        stage.ask(stage.call())
-        required = stage.result()
-        with pytest.raises(MessageError, match=keys(required)[0]):
-            stage.retry(required, **{keys(required)[0]: {"action": "maybe"}})
-        stage.retry(required, **{keys(required)[0]: ACCEPT})
-        assert len(stage.connection.answers) == 1
-
-    run(body())
+async def test_a_response_that_is_none_is_refused_and_may_be_mended() -> None:
+    stage = Stage()
+    stage.ask(stage.call())
+    required = stage.result()
+    with pytest.raises(MessageError, match=keys(required)[0]):
+        stage.retry(required, **{keys(required)[0]: {"action": "maybe"}})
+    stage.retry(required, **{keys(required)[0]: ACCEPT})
+    assert len(stage.connection.answers) == 1
 
 
 # --- the end of patience
@@ -96,84 +81,69 @@ def test_a_response_that_is_none_is_refused_and_may_be_mended() -> None:
     ("method", "answer"),
     [("elicitation/create", {"result": {"action": "cancel"}}), ("roots/list", None)],
 )
-def test_a_call_whose_client_never_comes_back_is_given_up(method: str, answer: dict[str, object] | None) -> None:
-    async def body() -> None:
-        stage = Stage(patience=0.01)
-        stage.ask(stage.call(), method=method)
-        required = stage.result()
-        await until(lambda: not len(stage.parking), "it is over")
-        (given,) = stage.connection.answers
-        assert given == {"jsonrpc": "2.0", "id": "q", **answer} if answer else "error" in given
-        assert stage.connection.cancelled() == [1]
-        assert stage.settled == ["q"]
-        with pytest.raises(StateRefused) as caught:
-            stage.retry(required)
-        assert caught.value.data == {"reason": "expired"}
-
-    run(body())
-
-
-def test_patience_begins_anew_with_every_round_and_ends_with_the_retry() -> None:
-    async def body() -> None:
-        stage = Stage()
-        parked = stage.ask(stage.call())
-        first = parked._timer
-        stage.ask(parked, "second")
-        required = stage.result()
-        stage.retry(required, **{keys(required)[0]: ACCEPT})
-        assert first is not None
-        assert first.cancelled()
-        assert parked._timer is not first
-        stage.connection.give(1, {})
-        required = stage.result()
+async def test_a_call_whose_client_never_comes_back_is_given_up(method: str, answer: dict[str, object] | None) -> None:
+    stage = Stage(patience=0.01)
+    stage.ask(stage.call(), method=method)
+    required = stage.result()
+    await until(lambda: not len(stage.parking), "it is over")
+    (given,) = stage.connection.answers
+    assert given == {"jsonrpc": "2.0", "id": "q", **answer} if answer else "error" in given
+    assert stage.connection.cancelled() == [1]
+    assert stage.settled == ["q"]
+    with pytest.raises(StateRefused) as caught:
         stage.retry(required)
-        assert parked._timer is not None
-        assert parked._timer.cancelled()
-
-    run(body())
+    assert caught.value.data == {"reason": "expired"}
 
 
-def test_a_client_that_leaves_takes_its_parked_calls_with_it_and_no_others() -> None:
-    async def body() -> None:
-        stage = Stage()
-        other, others = client(eras.MODERN, declared=ALL)
-        stage.ask(stage.call(), "mine")
-        stage.ask(stage.call(other), "theirs")
-        stage.parking.session_left(stage.member)
-        assert stage.connection.cancelled() == [1]
-        assert [answer["id"] for answer in stage.connection.answers] == ["mine"]
-        required = stage.result(others)
-        stage.retry(required, other, **{keys(required)[0]: ACCEPT})
-        assert [answer["id"] for answer in stage.connection.answers] == ["mine", "theirs"]
-
-    run(body())
-
-
-def test_a_client_parks_only_so_many_calls_and_another_as_many_again() -> None:
-    async def body() -> None:
-        stage = Stage(limit=2)
-        for number in range(2):
-            stage.ask(stage.call(), f"q{number}")
-        with pytest.raises(Refused, match=r"2 calls wait .*\(parked_limit\)"):
-            stage.parking.take(stage.call())
-        other, _ = client(eras.MODERN, declared=ALL)
-        stage.ask(stage.call(other), "theirs")
-        assert len(stage.parking) == 3
-
-    run(body())
+async def test_patience_begins_anew_with_every_round_and_ends_with_the_retry() -> None:
+    stage = Stage()
+    parked = stage.ask(stage.call())
+    first = parked._timer
+    stage.ask(parked, "second")
+    required = stage.result()
+    stage.retry(required, **{keys(required)[0]: ACCEPT})
+    assert first is not None
+    assert first.cancelled()
+    assert parked._timer is not first
+    stage.connection.give(1, {})
+    required = stage.result()
+    stage.retry(required)
+    assert parked._timer is not None
+    assert parked._timer.cancelled()
 
 
-def test_a_call_that_may_be_parked_already_is_taken_once() -> None:
-    async def body() -> None:
-        stage = Stage(limit=0)
-        with pytest.raises(Refused):
-            stage.parking.take(stage.call())
-        stage = Stage()
-        call = stage.call()
-        parked = stage.parking.take(call)
-        assert stage.parking.take(call) is parked
-        assert stage.connection.waiter(1) is parked
-        # Nobody waits for a client as long as nothing was asked.
-        assert len(stage.parking) == 0
+async def test_a_client_that_leaves_takes_its_parked_calls_with_it_and_no_others() -> None:
+    stage = Stage()
+    other, others = client(eras.MODERN, declared=ALL)
+    stage.ask(stage.call(), "mine")
+    stage.ask(stage.call(other), "theirs")
+    stage.parking.session_left(stage.member)
+    assert stage.connection.cancelled() == [1]
+    assert [answer["id"] for answer in stage.connection.answers] == ["mine"]
+    required = stage.result(others)
+    stage.retry(required, other, **{keys(required)[0]: ACCEPT})
+    assert [answer["id"] for answer in stage.connection.answers] == ["mine", "theirs"]
 
-    run(body())
+
+async def test_a_client_parks_only_so_many_calls_and_another_as_many_again() -> None:
+    stage = Stage(limit=2)
+    for number in range(2):
+        stage.ask(stage.call(), f"q{number}")
+    with pytest.raises(Refused, match=r"2 calls wait .*\(parked_limit\)"):
+        stage.parking.take(stage.call())
+    other, _ = client(eras.MODERN, declared=ALL)
+    stage.ask(stage.call(other), "theirs")
+    assert len(stage.parking) == 3
+
+
+async def test_a_call_that_may_be_parked_already_is_taken_once() -> None:
+    stage = Stage(limit=0)
+    with pytest.raises(Refused):
+        stage.parking.take(stage.call())
+    stage = Stage()
+    call = stage.call()
+    parked = stage.parking.take(call)
+    assert stage.parking.take(call) is parked
+    assert stage.connection.waiter(1) is parked
+    # Nobody waits for a client as long as nothing was asked.
+    assert len(stage.parking) == 0

@@ -7,7 +7,7 @@ from hearth.hub import large_results
 from hearth.hub.large_results import LargeResults
 from hearth.hub.result_limit import ResultLimit
 from hearth.hub.sessions import Session
-from unit.conversations import run, until
+from unit.conversations import until
 from unit.hub.outlets import Kept
 from unit.hub.whole_hub import PLENTY, Stage, answer
 
@@ -32,105 +32,83 @@ class Limited(Stage):
         return found
 
 
-def test_an_expired_result_is_an_error_that_says_so(tmp_path: Path) -> None:
-    async def body() -> None:
-        stage = Limited(tmp_path)
-        member, outlet = stage.client()
-        uri = (await stage.called(member, outlet))["content"][1]["uri"]
-        stage.ask(member, "resources/read", 2, uri=uri)
-        assert (await answer(outlet, 2))["result"]["contents"][0]["text"] == LONG
-        stage.now += 900
-        stage.ask(member, "resources/read", 3, uri=uri)
-        error = (await answer(outlet, 3))["error"]
-        assert error["code"] == -32002
-        assert "expired" in error["message"]
-
-    run(body())
+async def test_an_expired_result_is_an_error_that_says_so(tmp_path: Path) -> None:
+    stage = Limited(tmp_path)
+    member, outlet = stage.client()
+    uri = (await stage.called(member, outlet))["content"][1]["uri"]
+    stage.ask(member, "resources/read", 2, uri=uri)
+    assert (await answer(outlet, 2))["result"]["contents"][0]["text"] == LONG
+    stage.now += 900
+    stage.ask(member, "resources/read", 3, uri=uri)
+    error = (await answer(outlet, 3))["error"]
+    assert error["code"] == -32002
+    assert "expired" in error["message"]
 
 
-def test_a_kept_result_holds_the_daemon_until_its_session_ends(tmp_path: Path) -> None:
-    async def body() -> None:
-        stage = Limited(tmp_path)
-        member, outlet = stage.client()
-        await stage.called(member, outlet)
-        stage.hub.sessions.fell_silent(member)
-        assert stage.hub.busy()
-        stage.hub.close_session(member)
-        assert not stage.hub.busy()
-
-    run(body())
+async def test_a_kept_result_holds_the_daemon_until_its_session_ends(tmp_path: Path) -> None:
+    stage = Limited(tmp_path)
+    member, outlet = stage.client()
+    await stage.called(member, outlet)
+    stage.hub.sessions.fell_silent(member)
+    assert stage.hub.busy()
+    stage.hub.close_session(member)
+    assert not stage.hub.busy()
 
 
-def test_a_timer_frees_what_has_expired(tmp_path: Path) -> None:
-    async def body() -> None:
-        stage = Limited(tmp_path, lifetime=0.01)
-        member, outlet = stage.client()
-        await stage.called(member, outlet)
-        assert stage.hub._router.results
-        stage.now += 1
-        await until(lambda: not stage.hub._router.results, "the result is freed")
-        # The next one has a timer, too.
-        await stage.called(member, outlet, count=2)
-        stage.now += 1
-        await until(lambda: not stage.hub._router.results, "the next result is freed")
-
-    run(body())
+async def test_a_timer_frees_what_has_expired(tmp_path: Path) -> None:
+    stage = Limited(tmp_path, lifetime=0.01)
+    member, outlet = stage.client()
+    await stage.called(member, outlet)
+    assert stage.hub._router.results
+    stage.now += 1
+    await until(lambda: not stage.hub._router.results, "the result is freed")
+    # The next one has a timer, too.
+    await stage.called(member, outlet, count=2)
+    stage.now += 1
+    await until(lambda: not stage.hub._router.results, "the next result is freed")
 
 
-def test_a_result_that_cannot_be_kept_is_passed_on_whole(tmp_path: Path, monkeypatch: Any) -> None:
+async def test_a_result_that_cannot_be_kept_is_passed_on_whole(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(large_results, "SESSION_BYTES", 100)
-
-    async def body() -> None:
-        stage = Limited(tmp_path)
-        member, outlet = stage.client()
-        assert (await stage.called(member, outlet))["content"] == [{"type": "text", "text": LONG}]
-
-    run(body())
+    stage = Limited(tmp_path)
+    member, outlet = stage.client()
+    assert (await stage.called(member, outlet))["content"] == [{"type": "text", "text": LONG}]
 
 
-def test_nothing_is_kept_for_a_call_that_was_cancelled(tmp_path: Path) -> None:
-    async def body() -> None:
-        stage = Limited(tmp_path)
-        member, outlet = stage.client()
-        stage.ask(member, "tools/call", name="a__t")
-        request = await stage.on("a", "tools/call")
-        [call] = member.open.values()
-        stage.tell(member, "notifications/cancelled", requestId=1)
-        result = {"content": [{"type": "text", "text": LONG}]}
-        stage.connection("a").give(request["id"], result)
-        assert bytes(stage.hub._router.limit_result(call, b"{}")) == b"{}"
-        assert not stage.hub._router.results
-        assert outlet.messages("answer") == []
-
-    run(body())
+async def test_nothing_is_kept_for_a_call_that_was_cancelled(tmp_path: Path) -> None:
+    stage = Limited(tmp_path)
+    member, outlet = stage.client()
+    stage.ask(member, "tools/call", name="a__t")
+    request = await stage.on("a", "tools/call")
+    [call] = member.open.values()
+    stage.tell(member, "notifications/cancelled", requestId=1)
+    result = {"content": [{"type": "text", "text": LONG}]}
+    stage.connection("a").give(request["id"], result)
+    assert bytes(stage.hub._router.limit_result(call, b"{}")) == b"{}"
+    assert not stage.hub._router.results
+    assert outlet.messages("answer") == []
 
 
-def test_a_result_of_another_hearth_is_read_there(tmp_path: Path) -> None:
-    async def body() -> None:
-        stage = Limited(tmp_path)
-        member, outlet = stage.client()
-        await stage.called(member, outlet, "short")
-        uri = "hearth-result:///abc"
-        member.mention(uri, "a")
-        stage.ask(member, "resources/read", 2, uri=uri)
-        request = await stage.on("a", "resources/read")
-        assert request["params"]["uri"] == uri
-
-    run(body())
+async def test_a_result_of_another_hearth_is_read_there(tmp_path: Path) -> None:
+    stage = Limited(tmp_path)
+    member, outlet = stage.client()
+    await stage.called(member, outlet, "short")
+    uri = "hearth-result:///abc"
+    member.mention(uri, "a")
+    stage.ask(member, "resources/read", 2, uri=uri)
+    request = await stage.on("a", "resources/read")
+    assert request["params"]["uri"] == uri
 
 
-def test_without_a_limit_no_result_is_looked_at(tmp_path: Path) -> None:
-    async def body() -> None:
-        stage = Limited(tmp_path)
-        stage.servers["a"].spec = stage.servers["a"].spec.replace(result_limit=0)
-        looked: list[object] = []
-        stage.hub._router.results.shorten = lambda call, result: looked.append(result) or result  # type: ignore[method-assign,func-returns-value]
-        member, outlet = stage.client()
-        assert (await stage.called(member, outlet))["content"] == [{"type": "text", "text": LONG}]
-        stage.servers["a"].spec = stage.servers["a"].spec.replace(result_limit=LIMIT)
-        await stage.called(member, outlet, "short", 2)
-        assert looked == []
-        await stage.called(member, outlet, LONG, 3)
-        assert len(looked) == 1
-
-    run(body())
+async def test_without_a_limit_no_result_is_looked_at(tmp_path: Path) -> None:
+    stage = Limited(tmp_path)
+    stage.servers["a"].spec = stage.servers["a"].spec.replace(result_limit=0)
+    looked: list[object] = []
+    stage.hub._router.results.shorten = lambda call, result: looked.append(result) or result  # type: ignore[method-assign,func-returns-value]
+    member, outlet = stage.client()
+    assert (await stage.called(member, outlet))["content"] == [{"type": "text", "text": LONG}]
+    stage.servers["a"].spec = stage.servers["a"].spec.replace(result_limit=LIMIT)
+    await stage.called(member, outlet, "short", 2)
+    assert looked == []
+    await stage.called(member, outlet, LONG, 3)
+    assert len(looked) == 1

@@ -19,7 +19,7 @@ from hearth.mcp.offering import PROMPTS, RESOURCES, TEMPLATES, TOOLS
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
 from hearth.wire import json
-from unit.conversations import Recorded, run
+from unit.conversations import Recorded
 from unit.hub.outlets import Kept
 from unit.hub.stage import client, instance, offering, opened, server
 
@@ -84,299 +84,233 @@ def asked(connection: Recorded) -> list[tuple[str, object]]:
 # --- lists
 
 
-def test_who_saw_a_list_that_changed_is_told_once() -> None:
-    async def body() -> None:
-        stage = Stage(a={"tools": ["t"], "prompts": ["p"]})
-        member, outlet = client()
-        content = stage.catalogue.view(member).content
-        member.seen = {TOOLS: content[TOOLS], PROMPTS: content[PROMPTS]}
+async def test_who_saw_a_list_that_changed_is_told_once() -> None:
+    stage = Stage(a={"tools": ["t"], "prompts": ["p"]})
+    member, outlet = client()
+    content = stage.catalogue.view(member).content
+    member.seen = {TOOLS: content[TOOLS], PROMPTS: content[PROMPTS]}
+    stage.subscriptions.announce([member])
+    assert told(outlet) == []
+    stage.offer("a", tools=["t", "u"], prompts=["p"])
+    for _ in range(2):
         stage.subscriptions.announce([member])
-        assert told(outlet) == []
-        stage.offer("a", tools=["t", "u"], prompts=["p"])
-        for _ in range(2):
-            stage.subscriptions.announce([member])
-        assert told(outlet) == ["tools/list_changed"]
-
-    run(body())
+    assert told(outlet) == ["tools/list_changed"]
 
 
-def test_a_list_that_its_server_called_changed_is_told_of_although_it_is_equal() -> None:
-    async def body() -> None:
-        stage = Stage(a={"tools": ["t"], "prompts": ["p"]})
-        member, outlet = client()
-        content = stage.catalogue.view(member).content
-        member.seen = {TOOLS: content[TOOLS], PROMPTS: content[PROMPTS]}
-        stage.subscriptions.announce([member], lambda session: [TOOLS])
-        assert told(outlet) == ["tools/list_changed"]
-        # Different and called so: once.
-        stage.offer("a", tools=["t", "u"], prompts=["p"])
-        stage.subscriptions.announce([member], lambda session: [TOOLS])
-        assert told(outlet) == ["tools/list_changed"] * 2
-
-    run(body())
+async def test_a_list_that_its_server_called_changed_is_told_of_although_it_is_equal() -> None:
+    stage = Stage(a={"tools": ["t"], "prompts": ["p"]})
+    member, outlet = client()
+    content = stage.catalogue.view(member).content
+    member.seen = {TOOLS: content[TOOLS], PROMPTS: content[PROMPTS]}
+    stage.subscriptions.announce([member], lambda session: [TOOLS])
+    assert told(outlet) == ["tools/list_changed"]
+    # Different and called so: once.
+    stage.offer("a", tools=["t", "u"], prompts=["p"])
+    stage.subscriptions.announce([member], lambda session: [TOOLS])
+    assert told(outlet) == ["tools/list_changed"] * 2
 
 
-def test_who_searches_is_not_told_of_tools_that_it_is_not_shown() -> None:
-    async def body() -> None:
-        stage = Stage(a={"tools": ["t"], "prompts": ["p"]})
-        member, outlet = client()
-        member.mode = SEARCH
-        content = stage.catalogue.content(member)
-        member.seen = {TOOLS: content[TOOLS], PROMPTS: content[PROMPTS]}
-        stage.subscriptions.announce([member], lambda session: [TOOLS, PROMPTS])
-        assert told(outlet) == ["prompts/list_changed"]
-
-    run(body())
+async def test_who_searches_is_not_told_of_tools_that_it_is_not_shown() -> None:
+    stage = Stage(a={"tools": ["t"], "prompts": ["p"]})
+    member, outlet = client()
+    member.mode = SEARCH
+    content = stage.catalogue.content(member)
+    member.seen = {TOOLS: content[TOOLS], PROMPTS: content[PROMPTS]}
+    stage.subscriptions.announce([member], lambda session: [TOOLS, PROMPTS])
+    assert told(outlet) == ["prompts/list_changed"]
 
 
-def test_who_never_saw_a_list_has_nothing_to_be_told() -> None:
-    async def body() -> None:
-        stage, (member, outlet) = Stage(a={"tools": ["t"]}), client()
-        stage.offer("a", tools=["u"])
-        stage.subscriptions.announce([member])
-        assert told(outlet) == []
-
-    run(body())
+async def test_who_never_saw_a_list_has_nothing_to_be_told() -> None:
+    stage, (member, outlet) = Stage(a={"tools": ["t"]}), client()
+    stage.offer("a", tools=["u"])
+    stage.subscriptions.announce([member])
+    assert told(outlet) == []
 
 
-def test_who_has_not_finished_the_handshake_is_not_told() -> None:
-    async def body() -> None:
-        stage, (member, outlet) = Stage(), client()
-        member.initialized = False
-        stage.subscriptions.tell(member, [TOOLS])
-        assert outlet.said == []
-
-    run(body())
+async def test_who_has_not_finished_the_handshake_is_not_told() -> None:
+    stage, (member, outlet) = Stage(), client()
+    member.initialized = False
+    stage.subscriptions.tell(member, [TOOLS])
+    assert outlet.said == []
 
 
-def test_lists_that_are_announced_together_are_announced_once() -> None:
-    async def body() -> None:
-        stage, (member, outlet) = Stage(), client()
-        stage.subscriptions.tell(member, [RESOURCES, TEMPLATES, TOOLS])
-        assert told(outlet) == ["resources/list_changed", "tools/list_changed"]
-
-    run(body())
+async def test_lists_that_are_announced_together_are_announced_once() -> None:
+    stage, (member, outlet) = Stage(), client()
+    stage.subscriptions.tell(member, [RESOURCES, TEMPLATES, TOOLS])
+    assert told(outlet) == ["resources/list_changed", "tools/list_changed"]
 
 
 # --- modern clients
 
 
-def test_a_subscription_is_acknowledged_first_kept_and_told_of_changes() -> None:
-    async def body() -> None:
-        stage, (member, outlet) = Stage(a={"tools": ["t"]}), client(eras.MODERN)
-        stage.listen(member, b'"s"', toolsListChanged=True)
-        assert [item[0] for item in outlet.said] == ["finish", "tell"]
-        assert (outlet.kept, len(member.listens), member.open) == (['listen:"s"'], 1, {})
-        assert member.seen.keys() == {TOOLS}
-        stage.offer("a", tools=["u"])
-        stage.subscriptions.announce([member])
-        assert told(outlet) == ["tools/list_changed"]
-
-    run(body())
+async def test_a_subscription_is_acknowledged_first_kept_and_told_of_changes() -> None:
+    stage, (member, outlet) = Stage(a={"tools": ["t"]}), client(eras.MODERN)
+    stage.listen(member, b'"s"', toolsListChanged=True)
+    assert [item[0] for item in outlet.said] == ["finish", "tell"]
+    assert (outlet.kept, len(member.listens), member.open) == (['listen:"s"'], 1, {})
+    assert member.seen.keys() == {TOOLS}
+    stage.offer("a", tools=["u"])
+    stage.subscriptions.announce([member])
+    assert told(outlet) == ["tools/list_changed"]
 
 
-def test_a_replayed_subscription_is_told_of_a_change_of_each_list_once_and_not_acknowledged() -> None:
-    async def body() -> None:
-        stage, (member, outlet) = Stage(), client(eras.MODERN)
-        stage.listen(member, replayed=True, toolsListChanged=True, resourcesListChanged=True)
-        assert outlet.heard("tell") == []
-        assert sorted(told(outlet)) == ["resources/list_changed", "tools/list_changed"]
-
-    run(body())
+async def test_a_replayed_subscription_is_told_of_a_change_of_each_list_once_and_not_acknowledged() -> None:
+    stage, (member, outlet) = Stage(), client(eras.MODERN)
+    stage.listen(member, replayed=True, toolsListChanged=True, resourcesListChanged=True)
+    assert outlet.heard("tell") == []
+    assert sorted(told(outlet)) == ["resources/list_changed", "tools/list_changed"]
 
 
 @pytest.mark.parametrize("params", [{}, {"notifications": 7}, {"notifications": {"resourceSubscriptions": 7}}])
-def test_a_subscription_without_a_wish_is_bad_params_and_still_open_as_a_call(params: dict[str, object]) -> None:
-    async def body() -> None:
-        stage, (member, outlet) = Stage(), client(eras.MODERN)
-        call = opened(member, era=eras.MODERN)
-        with pytest.raises(MessageError):
-            stage.subscriptions.listen(call, json.split(json.dumps(params)))
-        assert call.is_open
-        assert (member.listens, outlet.said) == ({}, [])
-
-    run(body())
+async def test_a_subscription_without_a_wish_is_bad_params_and_still_open_as_a_call(params: dict[str, object]) -> None:
+    stage, (member, outlet) = Stage(), client(eras.MODERN)
+    call = opened(member, era=eras.MODERN)
+    with pytest.raises(MessageError):
+        stage.subscriptions.listen(call, json.split(json.dumps(params)))
+    assert call.is_open
+    assert (member.listens, outlet.said) == ({}, [])
 
 
-def test_resources_of_several_servers_are_watched_for_one_subscription_until_it_ends() -> None:
-    async def body() -> None:
-        stage = Stage(a={"resources": ["r:1"]}, b={"resources": ["r:1"]})
-        member, outlet = client(eras.MODERN)
-        stage.listen(member, b"5", resourceSubscriptions=["r:1", "hearth:b:r:1", "nobody:1"])
-        await stage.settle()
-        assert [asked(stage.connections[name]) for name in ("a", "b")] == [[("subscribe", "r:1")]] * 2
-        for name in ("a", "b"):
-            stage.update(name, "r:1")
-        notices = outlet.messages("notify")
-        assert [notice["params"]["uri"] for notice in notices] == ["r:1", "hearth:b:r:1"]
-        assert {notice["params"]["_meta"][eras.SUBSCRIPTION_ID_KEY] for notice in notices} == {5}
-        listen = member.listens.popitem()[1]
-        stage.subscriptions.unlisten(listen)
-        assert [asked(stage.connections[name])[1:] for name in ("a", "b")] == [[("unsubscribe", "r:1")]] * 2
-
-    run(body())
+async def test_resources_of_several_servers_are_watched_for_one_subscription_until_it_ends() -> None:
+    stage = Stage(a={"resources": ["r:1"]}, b={"resources": ["r:1"]})
+    member, outlet = client(eras.MODERN)
+    stage.listen(member, b"5", resourceSubscriptions=["r:1", "hearth:b:r:1", "nobody:1"])
+    await stage.settle()
+    assert [asked(stage.connections[name]) for name in ("a", "b")] == [[("subscribe", "r:1")]] * 2
+    for name in ("a", "b"):
+        stage.update(name, "r:1")
+    notices = outlet.messages("notify")
+    assert [notice["params"]["uri"] for notice in notices] == ["r:1", "hearth:b:r:1"]
+    assert {notice["params"]["_meta"][eras.SUBSCRIPTION_ID_KEY] for notice in notices} == {5}
+    listen = member.listens.popitem()[1]
+    stage.subscriptions.unlisten(listen)
+    assert [asked(stage.connections[name])[1:] for name in ("a", "b")] == [[("unsubscribe", "r:1")]] * 2
 
 
-def test_a_subscription_that_was_cancelled_before_its_server_was_found_watches_nothing() -> None:
-    async def body() -> None:
-        stage = Stage(a={"resources": ["r:1"]})
-        member, _ = client(eras.MODERN)
-        stage.listen(member, resourceSubscriptions=["r:1"])
-        member.listens.clear()
-        await stage.settle()
-        assert not stage.instances["a"].watch
-
-    run(body())
+async def test_a_subscription_that_was_cancelled_before_its_server_was_found_watches_nothing() -> None:
+    stage = Stage(a={"resources": ["r:1"]})
+    member, _ = client(eras.MODERN)
+    stage.listen(member, resourceSubscriptions=["r:1"])
+    member.listens.clear()
+    await stage.settle()
+    assert not stage.instances["a"].watch
 
 
 # --- legacy clients
 
 
-def test_a_subscribed_resource_is_watched_kept_and_told_of_under_the_client_s_name_for_it() -> None:
-    async def body() -> None:
-        stage = Stage(a={"resources": ["r:1"]}, b={"resources": ["r:1"]})
-        (member, outlet), (other, others) = client(), client()
-        await stage.subscribe(member, "hearth:b:r:1")
-        await stage.subscribe(other, "r:1")
-        assert outlet.messages("answer") == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
-        assert outlet.kept == ["subscribe:hearth:b:r:1"]
-        assert [asked(stage.connections[name]) for name in ("a", "b")] == [[("subscribe", "r:1")]] * 2
-        stage.update("b", "r:1")
-        assert [notice["params"] for notice in outlet.messages("notify")] == [{"uri": "hearth:b:r:1"}]
-        assert others.heard("notify") == []
-
-    run(body())
+async def test_a_subscribed_resource_is_watched_kept_and_told_of_under_the_client_s_name_for_it() -> None:
+    stage = Stage(a={"resources": ["r:1"]}, b={"resources": ["r:1"]})
+    (member, outlet), (other, others) = client(), client()
+    await stage.subscribe(member, "hearth:b:r:1")
+    await stage.subscribe(other, "r:1")
+    assert outlet.messages("answer") == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
+    assert outlet.kept == ["subscribe:hearth:b:r:1"]
+    assert [asked(stage.connections[name]) for name in ("a", "b")] == [[("subscribe", "r:1")]] * 2
+    stage.update("b", "r:1")
+    assert [notice["params"] for notice in outlet.messages("notify")] == [{"uri": "hearth:b:r:1"}]
+    assert others.heard("notify") == []
 
 
-def test_a_change_below_a_subscribed_resource_is_told_as_what_it_is() -> None:
-    async def body() -> None:
-        stage = Stage(a={"resources": ["file:///a"]})
-        member, outlet = client()
-        await stage.subscribe(member, "file:///a")
-        stage.update("a", "file:///a/b")
-        stage.update("a", "file:///other")
-        assert [notice["params"]["uri"] for notice in outlet.messages("notify")] == ["file:///a/b"]
-
-    run(body())
+async def test_a_change_below_a_subscribed_resource_is_told_as_what_it_is() -> None:
+    stage = Stage(a={"resources": ["file:///a"]})
+    member, outlet = client()
+    await stage.subscribe(member, "file:///a")
+    stage.update("a", "file:///a/b")
+    stage.update("a", "file:///other")
+    assert [notice["params"]["uri"] for notice in outlet.messages("notify")] == ["file:///a/b"]
 
 
-def test_an_unsubscribed_resource_is_neither_watched_nor_kept() -> None:
-    async def body() -> None:
-        stage = Stage(a={"resources": ["r:1"]})
-        (member, outlet), (other, others) = client(), client()
-        for one in (member, other):
-            await stage.subscribe(one, "r:1")
-        stage.unsubscribe(member, "r:1", b"2")
-        assert outlet.dropped == ["subscribe:r:1"]
-        stage.update("a", "r:1")
-        assert (len(outlet.heard("notify")), len(others.heard("notify"))) == (0, 1)
-        stage.unsubscribe(other, "r:1", b"2")
-        assert asked(stage.connections["a"]) == [("subscribe", "r:1"), ("unsubscribe", "r:1")]
-
-    run(body())
+async def test_an_unsubscribed_resource_is_neither_watched_nor_kept() -> None:
+    stage = Stage(a={"resources": ["r:1"]})
+    (member, outlet), (other, others) = client(), client()
+    for one in (member, other):
+        await stage.subscribe(one, "r:1")
+    stage.unsubscribe(member, "r:1", b"2")
+    assert outlet.dropped == ["subscribe:r:1"]
+    stage.update("a", "r:1")
+    assert (len(outlet.heard("notify")), len(others.heard("notify"))) == (0, 1)
+    stage.unsubscribe(other, "r:1", b"2")
+    assert asked(stage.connections["a"]) == [("subscribe", "r:1"), ("unsubscribe", "r:1")]
 
 
-def test_the_same_resource_of_another_server_stays_subscribed_to() -> None:
-    async def body() -> None:
-        stage = Stage(a={"resources": ["r:1"]}, b={"resources": ["r:1"]})
-        member, outlet = client()
-        await stage.subscribe(member, "r:1", b"1")
-        await stage.subscribe(member, "hearth:b:r:1", b"2")
-        stage.unsubscribe(member, "r:1", b"3")
-        for name in ("a", "b"):
-            stage.update(name, "r:1")
-        assert [notice["params"]["uri"] for notice in outlet.messages("notify")] == ["hearth:b:r:1"]
-
-    run(body())
+async def test_the_same_resource_of_another_server_stays_subscribed_to() -> None:
+    stage = Stage(a={"resources": ["r:1"]}, b={"resources": ["r:1"]})
+    member, outlet = client()
+    await stage.subscribe(member, "r:1", b"1")
+    await stage.subscribe(member, "hearth:b:r:1", b"2")
+    stage.unsubscribe(member, "r:1", b"3")
+    for name in ("a", "b"):
+        stage.update(name, "r:1")
+    assert [notice["params"]["uri"] for notice in outlet.messages("notify")] == ["hearth:b:r:1"]
 
 
 @pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
-def test_who_waits_for_what_a_server_tells_follows_it_to_its_next_instance(era: str) -> None:
-    async def body() -> None:
-        stage = Stage(a={"resources": ["r:1"]}, b={"resources": ["r:2"]})
-        member, _ = client(era)
-        if era == eras.LEGACY:
-            await stage.subscribe(member, "r:1")
-        else:
-            stage.listen(member, resourceSubscriptions=["r:1"])
-            await stage.settle()
-        successors = {}
-        for of in stage.servers:
-            of.instances.clear()
-            successors[of.name], _ = instance(of, offering(of.name, resources=["r:1"]))
-            stage.subscriptions.follow(member, of)
+async def test_who_waits_for_what_a_server_tells_follows_it_to_its_next_instance(era: str) -> None:
+    stage = Stage(a={"resources": ["r:1"]}, b={"resources": ["r:2"]})
+    member, _ = client(era)
+    if era == eras.LEGACY:
+        await stage.subscribe(member, "r:1")
+    else:
+        stage.listen(member, resourceSubscriptions=["r:1"])
         await stage.settle()
-        assert [bool(successors[name].watch) for name in ("a", "b")] == [True, False]
-        assert [bool(successors[name].holders) for name in ("a", "b")] == [True, False]
-
-    run(body())
-
-
-def test_what_was_never_subscribed_to_is_unsubscribed_without_ado() -> None:
-    async def body() -> None:
-        stage, (member, outlet) = Stage(), client()
-        stage.unsubscribe(member, "r:1")
-        assert outlet.messages("answer")[0]["result"] == {}
-
-    run(body())
+    successors = {}
+    for of in stage.servers:
+        of.instances.clear()
+        successors[of.name], _ = instance(of, offering(of.name, resources=["r:1"]))
+        stage.subscriptions.follow(member, of)
+    await stage.settle()
+    assert [bool(successors[name].watch) for name in ("a", "b")] == [True, False]
+    assert [bool(successors[name].holders) for name in ("a", "b")] == [True, False]
 
 
-def test_a_subscription_that_is_withdrawn_before_it_was_made_is_not_made() -> None:
-    async def body() -> None:
-        stage = Stage(a={"resources": ["r:1"]})
-        member, outlet = client()
-        stage.subscriptions.subscribe(opened(member, b"1"), json.split(b'{"uri":"r:1"}'))
-        stage.unsubscribe(member, "r:1", b"2")
-        await stage.settle()
-        assert len(outlet.messages("answer")) == 2
-        assert outlet.kept == []
-        assert not stage.instances["a"].watch
-
-    run(body())
+async def test_what_was_never_subscribed_to_is_unsubscribed_without_ado() -> None:
+    stage, (member, outlet) = Stage(), client()
+    stage.unsubscribe(member, "r:1")
+    assert outlet.messages("answer")[0]["result"] == {}
 
 
-def test_a_resource_that_nobody_has_is_an_error_and_not_kept() -> None:
-    async def body() -> None:
-        stage, (member, outlet) = Stage(), client()
-        await stage.subscribe(member, "nobody:1")
-        (answer,) = outlet.messages("answer")
-        assert answer["error"]["code"] == -32002
-        assert "nobody:1" in answer["error"]["message"]
-        assert (outlet.kept, member.subscriptions) == ([], {})
+async def test_a_subscription_that_is_withdrawn_before_it_was_made_is_not_made() -> None:
+    stage = Stage(a={"resources": ["r:1"]})
+    member, outlet = client()
+    stage.subscriptions.subscribe(opened(member, b"1"), json.split(b'{"uri":"r:1"}'))
+    stage.unsubscribe(member, "r:1", b"2")
+    await stage.settle()
+    assert len(outlet.messages("answer")) == 2
+    assert outlet.kept == []
+    assert not stage.instances["a"].watch
 
-    run(body())
+
+async def test_a_resource_that_nobody_has_is_an_error_and_not_kept() -> None:
+    stage, (member, outlet) = Stage(), client()
+    await stage.subscribe(member, "nobody:1")
+    (answer,) = outlet.messages("answer")
+    assert answer["error"]["code"] == -32002
+    assert "nobody:1" in answer["error"]["message"]
+    assert (outlet.kept, member.subscriptions) == ([], {})
 
 
 @pytest.mark.parametrize("params", [{}, {"uri": 7}])
-def test_a_subscription_to_no_uri_is_bad_params(params: dict[str, object]) -> None:
-    async def body() -> None:
-        stage, (member, _) = Stage(), client()
-        for act in (stage.subscriptions.subscribe, stage.subscriptions.unsubscribe):
-            with pytest.raises(MessageError, match=r"params.uri"):
-                act(opened(member), json.split(json.dumps(params)))
-
-    run(body())
+async def test_a_subscription_to_no_uri_is_bad_params(params: dict[str, object]) -> None:
+    stage, (member, _) = Stage(), client()
+    for act in (stage.subscriptions.subscribe, stage.subscriptions.unsubscribe):
+        with pytest.raises(MessageError, match=r"params.uri"):
+            act(opened(member), json.split(json.dumps(params)))
 
 
-def test_an_update_of_nothing_is_told_to_nobody() -> None:
-    async def body() -> None:
-        stage = Stage(a={"resources": ["r:1"]})
-        member, outlet = client()
-        await stage.subscribe(member, "r:1")
-        stage.subscriptions.updated(stage.instances["a"], stage.servers[0], {})
-        assert outlet.heard("notify") == []
-
-    run(body())
+async def test_an_update_of_nothing_is_told_to_nobody() -> None:
+    stage = Stage(a={"resources": ["r:1"]})
+    member, outlet = client()
+    await stage.subscribe(member, "r:1")
+    stage.subscriptions.updated(stage.instances["a"], stage.servers[0], {})
+    assert outlet.heard("notify") == []
 
 
-def test_a_server_without_subscriptions_is_named() -> None:
-    async def scenario() -> None:
-        stage = Stage(a={"resources": ["r:1"]})
-        stage.instances["a"].offering = offering("a", declared=b'{"resources":{}}', resources=["r:1"])
-        member, outlet = client()
-        await stage.subscribe(member, "r:1")
-        (answer,) = outlet.messages("answer")
-        assert (answer["error"]["code"], "'a'" in answer["error"]["message"]) == (-32601, True)
-        assert member.subscriptions == {}
-
-    run(scenario())
+async def test_a_server_without_subscriptions_is_named() -> None:
+    stage = Stage(a={"resources": ["r:1"]})
+    stage.instances["a"].offering = offering("a", declared=b'{"resources":{}}', resources=["r:1"])
+    member, outlet = client()
+    await stage.subscribe(member, "r:1")
+    (answer,) = outlet.messages("answer")
+    assert (answer["error"]["code"], "'a'" in answer["error"]["message"]) == (-32601, True)
+    assert member.subscriptions == {}

@@ -8,7 +8,6 @@ import pytest
 from hearth.hub import unknowns
 from hearth.hub.unknowns import Unknowns
 from hearth.mcp import eras
-from unit.conversations import run
 from unit.hub.whole_hub import ENVELOPE, PLENTY, Stage
 
 
@@ -16,69 +15,56 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
 
-def test_an_unknown_version_in_initialize_is_a_warning_once_per_client(
+async def test_an_unknown_version_in_initialize_is_a_warning_once_per_client(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def body() -> None:
-        stage = Stage(tmp_path)
-        for name in ("one", "two"):
-            member, _ = stage.client(initialized=False)
-            for id in (1, 2):
-                stage.ask(member, "initialize", id, protocolVersion="2031-01-01", clientInfo={"name": name})
-
-    run(body())
+    stage = Stage(tmp_path)
+    for name in ("one", "two"):
+        member, _ = stage.client(initialized=False)
+        for id in (1, 2):
+            stage.ask(member, "initialize", id, protocolVersion="2031-01-01", clientInfo={"name": name})
     assert warnings(caplog) == [
         f"unknown protocol version '2031-01-01' from client '{name}'" for name in ("one", "two")
     ]
 
 
 @pytest.mark.parametrize("version", sorted(eras.VERSIONS))
-def test_a_known_version_is_no_warning(version: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def body() -> None:
-        stage = Stage(tmp_path)
-        member, _ = stage.client(initialized=False)
-        stage.ask(member, "initialize", protocolVersion=version)
-
-    run(body())
+async def test_a_known_version_is_no_warning(version: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage(tmp_path)
+    member, _ = stage.client(initialized=False)
+    stage.ask(member, "initialize", protocolVersion=version)
     assert warnings(caplog) == []
 
 
-def test_an_unknown_version_in_a_modern_request_is_a_warning_once_per_client(
+async def test_an_unknown_version_in_a_modern_request_is_a_warning_once_per_client(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def body() -> None:
-        stage = Stage(tmp_path)
-        member, _ = stage.client(initialized=False)
-        for id in (1, 2):
-            stage.ask(member, "tools/list", id, _meta={**ENVELOPE, eras.PROTOCOL_VERSION_KEY: "2031-01-01"})
-
-    run(body())
+    stage = Stage(tmp_path)
+    member, _ = stage.client(initialized=False)
+    for id in (1, 2):
+        stage.ask(member, "tools/list", id, _meta={**ENVELOPE, eras.PROTOCOL_VERSION_KEY: "2031-01-01"})
     assert warnings(caplog) == ["unknown protocol version '2031-01-01' from a client"]
 
 
-def test_an_unknown_notification_is_a_warning_once_per_client(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def body() -> None:
-        stage = Stage(tmp_path, s=PLENTY)
-        for _ in range(2):
-            member, _ = stage.client()
-            for method in (*sorted(eras.CLIENT_NOTIFICATIONS), "notifications/new", "notifications/newer"):
-                stage.tell(member, method)
-
-    run(body())
+async def test_an_unknown_notification_is_a_warning_once_per_client(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = Stage(tmp_path, s=PLENTY)
+    for _ in range(2):
+        member, _ = stage.client()
+        for method in (*sorted(eras.CLIENT_NOTIFICATIONS), "notifications/new", "notifications/newer"):
+            stage.tell(member, method)
     assert warnings(caplog) == ["unknown notification 'notifications/new' from a client: ignored"] * 2
 
 
-def test_an_unknown_notification_that_is_passed_on_is_a_warning_with_the_server(
+async def test_an_unknown_notification_that_is_passed_on_is_a_warning_with_the_server(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def body() -> None:
-        stage = Stage(tmp_path, s=PLENTY)
-        member, _ = stage.client()
-        stage.ask(member, "tools/call", name="s__t", arguments={})
-        await stage.on("s", "tools/call")
-        stage.tell(member, "notifications/new")
-
-    run(body())
+    stage = Stage(tmp_path, s=PLENTY)
+    member, _ = stage.client()
+    stage.ask(member, "tools/call", name="s__t", arguments={})
+    await stage.on("s", "tools/call")
+    stage.tell(member, "notifications/new")
     assert warnings(caplog) == ["unknown notification 'notifications/new' from a client: passed on to server 's'"]
 
 

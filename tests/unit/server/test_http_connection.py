@@ -69,7 +69,7 @@ async def _answer(scope: Any, receive: Any, send: Any) -> None:
 
 
 @pytest.mark.parametrize("exc", [None, ConnectionResetError()])
-def test_nothing_is_left_of_a_connection_that_has_answered_and_was_lost(exc: Exception | None) -> None:
+async def test_nothing_is_left_of_a_connection_that_has_answered_and_was_lost(exc: Exception | None) -> None:
     front = SimpleNamespace(lost=lambda connection: None, steward=SimpleNamespace(config=Config()))
 
     async def connected() -> "weakref.ref[HttpConnection]":
@@ -82,11 +82,8 @@ def test_nothing_is_left_of_a_connection_that_has_answered_and_was_lost(exc: Exc
         connection.connection_lost(exc)
         return weakref.ref(connection)
 
-    async def run() -> bool:
-        left = await connected()
-        # The task that has answered is let go by the loop.
-        await asyncio.sleep(0)
-        gc.collect()
-        return left() is None
-
-    assert asyncio.run(run())
+    left = await connected()
+    # The task that has answered is let go by the loop.
+    await asyncio.sleep(0)
+    gc.collect()
+    assert left() is None

@@ -1,6 +1,5 @@
 """What goes out on a stream: its events, and signs of life while there are none."""
 
-import asyncio
 from collections.abc import MutableMapping
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,8 +8,6 @@ import pytest
 
 from hearth.server.http import exchange
 from hearth.server.http.streams import Stream
-
-BOUND_SECONDS = 20
 
 
 class Wire:
@@ -27,15 +24,11 @@ class Wire:
         self.on_piece()
 
 
-def pumped(wire: Wire, stream: Stream, reader: object, name: bytes | None) -> None:
-    async def run() -> None:
-        async with asyncio.timeout(BOUND_SECONDS):
-            await exchange.pump(cast(Any, SimpleNamespace(send=wire.send)), stream, reader, name)
-
-    asyncio.run(run())
+async def pump(wire: Wire, stream: Stream, reader: object, name: bytes | None) -> None:
+    await exchange.pump(cast(Any, SimpleNamespace(send=wire.send)), stream, reader, name)
 
 
-def test_a_quiet_stream_shows_signs_of_life_that_are_no_events(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_quiet_stream_shows_signs_of_life_that_are_no_events(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange, "KEEP_ALIVE_SECONDS", 0.001)
     stream, wire, reader = Stream(1, 1000, True), Wire(), object()
     stream.attach(reader)
@@ -46,26 +39,28 @@ def test_a_quiet_stream_shows_signs_of_life_that_are_no_events(monkeypatch: pyte
             stream.end()
 
     wire.on_piece = end_after_some
-    pumped(wire, stream, reader, b"e-1")
+    await pump(wire, stream, reader, b"e-1")
     assert wire.pieces == [b":\n\n"] * 3 + [b"event: message\nid: e-1-1\ndata: {}\n\n"]
     assert wire.is_whole
 
 
-def test_all_that_waits_goes_out_at_once_and_the_end_with_it() -> None:
+async def test_all_that_waits_goes_out_at_once_and_the_end_with_it() -> None:
     stream, wire, reader = Stream(1, 1000, False), Wire(), object()
     stream.attach(reader)
     stream.add(b"1")
     stream.add(b"2")
     stream.end()
-    pumped(wire, stream, reader, None)
+    await pump(wire, stream, reader, None)
     assert wire.pieces == [b"event: message\ndata: 1\n\nevent: message\ndata: 2\n\n"]
     assert wire.is_whole
 
 
-def test_nobody_gets_a_sign_of_life_on_a_stream_that_somebody_else_reads_now(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nobody_gets_a_sign_of_life_on_a_stream_that_somebody_else_reads_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(exchange, "KEEP_ALIVE_SECONDS", 0.001)
     stream, wire, reader = Stream(1, 1000, True), Wire(), object()
     stream.attach(reader)
     wire.on_piece = lambda: stream.attach(object())
-    pumped(wire, stream, reader, b"e-1")
+    await pump(wire, stream, reader, b"e-1")
     assert wire.pieces == [b":\n\n", b""] and wire.is_whole

@@ -205,18 +205,15 @@ def test_whatever_happens_no_answer_is_lost_but_with_the_stream(steps: list[str]
             owed = [] if stream.overflowed else owed
 
 
-def test_waiting_ends_with_news_or_with_time() -> None:
-    async def play() -> None:
-        stream, reader = read()
-        waiting = asyncio.create_task(stream.wait(60))
-        await asyncio.sleep(0)
-        stream.add(b"a")
-        await waiting
-        assert taken(stream, reader) == [b"a"]
-        await stream.wait(0.001)
-        assert not stream.waiting
-
-    asyncio.run(play())
+async def test_waiting_ends_with_news_or_with_time() -> None:
+    stream, reader = read()
+    waiting = asyncio.create_task(stream.wait(60))
+    await asyncio.sleep(0)
+    stream.add(b"a")
+    await waiting
+    assert taken(stream, reader) == [b"a"]
+    await stream.wait(0.001)
+    assert not stream.waiting
 
 
 async def take_over(stream: Stream, reader: object, seconds: float) -> None:
@@ -225,29 +222,23 @@ async def take_over(stream: Stream, reader: object, seconds: float) -> None:
     await stream.wait(seconds)
 
 
-def test_who_is_replaced_while_it_waits_takes_no_news_from_its_successor() -> None:
-    async def play() -> None:
-        stream, _ = read()
-        former = asyncio.create_task(stream.wait(60))
-        await asyncio.sleep(0)
-        waiting = asyncio.create_task(take_over(stream, newer := object(), 60))
+async def test_who_is_replaced_while_it_waits_takes_no_news_from_its_successor() -> None:
+    stream, _ = read()
+    former = asyncio.create_task(stream.wait(60))
+    await asyncio.sleep(0)
+    waiting = asyncio.create_task(take_over(stream, newer := object(), 60))
+    await former
+    assert not waiting.done()
+    stream.add(b"a")
+    async with asyncio.timeout(10):
+        await waiting
+    assert taken(stream, newer) == [b"a"]
+
+
+async def test_time_passes_for_each_of_two_who_wait() -> None:
+    stream, _ = read()
+    former = asyncio.create_task(stream.wait(60))
+    await asyncio.sleep(0)
+    async with asyncio.timeout(10):
+        await take_over(stream, object(), 0.001)
         await former
-        assert not waiting.done()
-        stream.add(b"a")
-        async with asyncio.timeout(10):
-            await waiting
-        assert taken(stream, newer) == [b"a"]
-
-    asyncio.run(play())
-
-
-def test_time_passes_for_each_of_two_who_wait() -> None:
-    async def play() -> None:
-        stream, _ = read()
-        former = asyncio.create_task(stream.wait(60))
-        await asyncio.sleep(0)
-        async with asyncio.timeout(10):
-            await take_over(stream, object(), 0.001)
-            await former
-
-    asyncio.run(play())

@@ -13,29 +13,26 @@ from hearth.server.http.sessions import HttpSessions
 from hearth.server.steward import Steward
 
 
-def test_a_sweep_that_fails_is_followed_by_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def play() -> None:
-        loop = asyncio.get_running_loop()
-        swept, problems = [], []
-        again = asyncio.Event()
+async def test_a_sweep_that_fails_is_followed_by_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    swept, problems = [], []
+    again = asyncio.Event()
 
-        def sweep(sessions: HttpSessions) -> None:
-            swept.append(sessions)
-            if len(swept) == 2:
-                raise OSError("no space left")
-            if len(swept) == 3:
-                again.set()
+    def sweep(sessions: HttpSessions) -> None:
+        swept.append(sessions)
+        if len(swept) == 2:
+            raise OSError("no space left")
+        if len(swept) == 3:
+            again.set()
 
-        def problem(_: asyncio.AbstractEventLoop, found: dict[str, Any]) -> None:
-            problems.append(found["exception"])
+    def problem(_: asyncio.AbstractEventLoop, found: dict[str, Any]) -> None:
+        problems.append(found["exception"])
 
-        loop.set_exception_handler(problem)
-        monkeypatch.setattr(HttpSessions, "sweep", sweep)
-        monkeypatch.setattr(front, "SWEEP_SECONDS", 0.001)
-        steward = SimpleNamespace(hub=None, now=loop.time, kept_sessions=str(tmp_path), config=Config())
-        front.Front(cast(Steward, steward))
-        async with asyncio.timeout(10):
-            await again.wait()
-        assert [str(each) for each in problems] == ["no space left"]
-
-    asyncio.run(play())
+    loop.set_exception_handler(problem)
+    monkeypatch.setattr(HttpSessions, "sweep", sweep)
+    monkeypatch.setattr(front, "SWEEP_SECONDS", 0.001)
+    steward = SimpleNamespace(hub=None, now=loop.time, kept_sessions=str(tmp_path), config=Config())
+    front.Front(cast(Steward, steward))
+    async with asyncio.timeout(10):
+        await again.wait()
+    assert [str(each) for each in problems] == ["no space left"]

@@ -57,44 +57,38 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
 
 
-def test_what_the_network_says_of_one_connection_does_not_end_the_port(caplog: pytest.LogCaptureFixture) -> None:
-    async def body() -> bool:
-        desk = Desk()
-        errors = (errno.EPROTO, errno.ENETDOWN, errno.EHOSTUNREACH, errno.EPERM, errno.EMFILE)
-        with Troubled(*errors) as sock, socket.socket() as client:
-            served = Ports(cast(Reception, desk), [sock])
-            served.poll()
-            client.connect(sock.getsockname())
-            try:
-                (await asyncio.wait_for(desk.came, BOUND_SECONDS)).close()
-            finally:
-                served.rest()
-        return desk.failed.done()
-
-    assert not asyncio.run(body())
+async def test_what_the_network_says_of_one_connection_does_not_end_the_port(caplog: pytest.LogCaptureFixture) -> None:
+    desk = Desk()
+    errors = (errno.EPROTO, errno.ENETDOWN, errno.EHOSTUNREACH, errno.EPERM, errno.EMFILE)
+    with Troubled(*errors) as sock, socket.socket() as client:
+        served = Ports(cast(Reception, desk), [sock])
+        served.poll()
+        client.connect(sock.getsockname())
+        try:
+            (await asyncio.wait_for(desk.came, BOUND_SECONDS)).close()
+        finally:
+            served.rest()
+    assert not desk.failed.done()
     [line] = told(caplog)
     assert "no connection can be accepted for now" in line
 
 
-def test_a_port_that_paused_is_not_polled_again_once_the_daemon_goes_out() -> None:
-    async def body() -> list[int]:
-        desk = Desk()
-        with Troubled(errno.EMFILE, errno.EMFILE) as sock, socket.socket() as client:
-            served = Ports(cast(Reception, desk), [sock])
-            served.poll()
-            client.connect(sock.getsockname())
-            await asyncio.wait_for(sock.tried.wait(), BOUND_SECONDS)
-            desk.is_draining = True
-            # Timers run in their order; then a turn for what would be ready.
-            await asyncio.sleep(ACCEPT_PAUSE_SECONDS)
-            await asyncio.sleep(ACCEPT_PAUSE_SECONDS)
-            served.rest()
-            return sock.errors
-
-    assert asyncio.run(body()) == [errno.EMFILE]
+async def test_a_port_that_paused_is_not_polled_again_once_the_daemon_goes_out() -> None:
+    desk = Desk()
+    with Troubled(errno.EMFILE, errno.EMFILE) as sock, socket.socket() as client:
+        served = Ports(cast(Reception, desk), [sock])
+        served.poll()
+        client.connect(sock.getsockname())
+        await asyncio.wait_for(sock.tried.wait(), BOUND_SECONDS)
+        desk.is_draining = True
+        # Timers run in their order; then a turn for what would be ready.
+        await asyncio.sleep(ACCEPT_PAUSE_SECONDS)
+        await asyncio.sleep(ACCEPT_PAUSE_SECONDS)
+        served.rest()
+    assert sock.errors == [errno.EMFILE]
 
 
-def test_nor_is_the_socket() -> None:
+async def test_nor_is_the_socket() -> None:
     class Starved:
         polled = 0
 
@@ -107,36 +101,29 @@ def test_nor_is_the_socket() -> None:
         def accept(self) -> None:
             raise OSError(errno.EMFILE, "too many")
 
-    async def body() -> int:
-        listener = Starved()
-        reception = Reception(cast(Steward, None), cast(Any, listener))
-        reception.open()
-        assert not reception.look_once()
-        reception.drain(False, "it is time")
-        await asyncio.sleep(ACCEPT_PAUSE_SECONDS)
-        await asyncio.sleep(ACCEPT_PAUSE_SECONDS)
-        return listener.polled
-
-    assert asyncio.run(body()) == 1
+    listener = Starved()
+    reception = Reception(cast(Steward, None), cast(Any, listener))
+    reception.open()
+    assert not reception.look_once()
+    reception.drain(False, "it is time")
+    await asyncio.sleep(ACCEPT_PAUSE_SECONDS)
+    await asyncio.sleep(ACCEPT_PAUSE_SECONDS)
+    assert listener.polled == 1
 
 
-def test_a_port_that_ends_by_itself_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
-    async def body() -> str:
-        desk = Desk()
-        with ports.bind("127.0.0.1", 0, allow_remote=False) as sock:
-            served = Ports(cast(Reception, desk), [sock])
-            served.poll()
-            # As `ss --kill` does it.
-            sock.shutdown(socket.SHUT_RDWR)
-            try:
-                found = await asyncio.wait_for(desk.failed, BOUND_SECONDS)
-                # It is over, and not tried again.
-                await asyncio.sleep(2 * ACCEPT_PAUSE_SECONDS)
-                return found
-            finally:
-                served.rest()
-
-    reason = asyncio.run(body())
+async def test_a_port_that_ends_by_itself_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    desk = Desk()
+    with ports.bind("127.0.0.1", 0, allow_remote=False) as sock:
+        served = Ports(cast(Reception, desk), [sock])
+        served.poll()
+        # As `ss --kill` does it.
+        sock.shutdown(socket.SHUT_RDWR)
+        try:
+            reason = await asyncio.wait_for(desk.failed, BOUND_SECONDS)
+            # It is over, and not tried again.
+            await asyncio.sleep(2 * ACCEPT_PAUSE_SECONDS)
+        finally:
+            served.rest()
     assert reason.startswith("HTTP on http://127.0.0.1:")
     assert "has ended: " in reason
     assert told(caplog) == [reason]

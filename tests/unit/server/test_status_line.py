@@ -20,44 +20,36 @@ class Listening(Notifier):
         self.heard.append(message)
 
 
-def test_what_changes_within_a_second_is_said_together(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_changes_within_a_second_is_said_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status_line, "INTERVAL_SECONDS", 0.05)
     notifier, composed = Listening(), []
+    count = 0
 
-    async def life() -> None:
-        count = 0
+    def compose() -> str:
+        composed.append(count)
+        return f"{count} calls"
 
-        def compose() -> str:
-            composed.append(count)
-            return f"{count} calls"
-
-        line = StatusLine(notifier, compose)
-        line.ready()
-        for count in range(1, 1001):  # noqa: B007 - compose reads it
-            line.news()
-        while len(notifier.heard) < 2:
-            await asyncio.sleep(0.01)
-        # What is the same is not said again.
-        line.say()
-        line.close()
+    line = StatusLine(notifier, compose)
+    line.ready()
+    for count in range(1, 1001):  # noqa: B007 - compose reads it
         line.news()
-        line.say()
-
-    asyncio.run(asyncio.wait_for(life(), 10))
+    while len(notifier.heard) < 2:
+        await asyncio.sleep(0.01)
+    # What is the same is not said again.
+    line.say()
+    line.close()
+    line.news()
+    line.say()
     assert notifier.heard == ["READY=1\nSTATUS=0 calls", "STATUS=1000 calls"]
     assert len(composed) == 3
 
 
-def test_where_nobody_listens_nothing_is_composed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_where_nobody_listens_nothing_is_composed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
-
-    async def life() -> None:
-        line = StatusLine(Notifier(), lambda: pytest.fail("nobody asked"))
-        line.ready()
-        line.news()
-        line.say()
-
-    asyncio.run(life())
+    line = StatusLine(Notifier(), lambda: pytest.fail("nobody asked"))
+    line.ready()
+    line.news()
+    line.say()
 
 
 def test_a_line_stays_one() -> None:

@@ -1,9 +1,8 @@
 """A client's pipes as a transport: nothing is lost, nobody waits for a reader who does not come."""
 
 import asyncio
-import functools
 import os
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -60,16 +59,6 @@ class Ends:
         return found
 
 
-def in_loop(test: Callable[[Ends], Coroutine[None, None, None]]) -> Callable[[Ends], None]:
-    """Run the test in a loop of its own."""
-
-    @functools.wraps(test)
-    def run(ends: Ends) -> None:
-        asyncio.run(test(ends))
-
-    return run
-
-
 @pytest.fixture
 def ends() -> Iterator[Ends]:
     found = Ends()
@@ -92,7 +81,6 @@ async def bounded(event: asyncio.Event) -> None:
     await asyncio.wait_for(event.wait(), BOUND_SECONDS)
 
 
-@in_loop
 async def test_what_was_sent_is_received_and_the_end_closes_what_is_answered(ends: Ends) -> None:
     transport, recorder = begun(ends)
     writing = asyncio.to_thread(os.write, ends.input, MUCH)
@@ -104,7 +92,6 @@ async def test_what_was_sent_is_received_and_the_end_closes_what_is_answered(end
     assert ends.read_all() == b"answer"
 
 
-@in_loop
 async def test_a_slow_reader_is_told_of_and_gets_everything(ends: Ends) -> None:
     transport, recorder = begun(ends)
     transport.set_write_buffer_limits(high=1000)
@@ -123,7 +110,6 @@ async def test_a_slow_reader_is_told_of_and_gets_everything(ends: Ends) -> None:
     assert transport.get_write_buffer_size() == 0
 
 
-@in_loop
 async def test_whoever_aborts_does_not_wait_for_a_reader(ends: Ends) -> None:
     transport, recorder = begun(ends)
     transport.write(MUCH)
@@ -133,7 +119,6 @@ async def test_whoever_aborts_does_not_wait_for_a_reader(ends: Ends) -> None:
     assert len(await asyncio.to_thread(ends.read_all)) < len(MUCH)
 
 
-@in_loop
 async def test_a_reader_that_left_ends_it_and_says_why(ends: Ends) -> None:
     transport, recorder = begun(ends)
     os.close(ends.output)
@@ -148,7 +133,6 @@ async def test_a_reader_that_left_ends_it_and_says_why(ends: Ends) -> None:
     assert (recorder.received, recorder.said.count("lost")) == (b"", 1)
 
 
-@in_loop
 async def test_what_nobody_handles_waits_in_the_pipe_and_not_in_memory(ends: Ends) -> None:
     _transport, recorder = begun(ends)
     os.set_blocking(ends.input, False)

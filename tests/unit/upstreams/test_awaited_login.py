@@ -14,7 +14,7 @@ from hearth.upstreams.awaited_login import AwaitedLogin
 from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.supervision import READY
 from hearth.upstreams.tenancy import Tenant
-from unit.conversations import run, until
+from unit.conversations import until
 from unit.staged_servers import StagedServer
 
 TENANT = Tenant("1", eras.LEGACY)
@@ -53,65 +53,56 @@ class Guarded(StagedServer):
         return await super()._connect(owner, tenant)
 
 
-def test_a_login_during_the_attempt_that_wanted_it_is_noticed_without_another_call(tmp_path: Path) -> None:
-    async def body() -> None:
-        server = Guarded(tmp_path / "learned.json")
-        waiting = [asyncio.create_task(server.ensure(TENANT))]
-        await until(lambda: server.attempts, "it is tried")
-        log_in()
-        # Who joins now has seen the login, which the attempt has not.
-        waiting.append(asyncio.create_task(server.ensure(TENANT)))
-        await asyncio.sleep(0)
-        server.gate.set()
-        for each in waiting:
-            with pytest.raises(LoginRequired):
-                await each
-        await until(lambda: server.state == READY, "it is ready")
-        await server.retire()
-
-    run(body())
-
-
-def test_a_login_during_an_attempt_that_another_login_caused_is_noticed_after_it() -> None:
-    async def body() -> None:
-        begun: list[asyncio.Event] = []
-
-        async def start(tenant: Tenant) -> None:
-            begun.append(asyncio.Event())
-            await begun[-1].wait()
-            login.needed(tenant, None)
-
-        login = AwaitedLogin(start)
-        login.needed(TENANT, awaited_login.signature())
-        log_in()
-        await until(lambda: begun, "it is tried")
-        log_in()
-        # It is looked at several times while the attempt goes on.
-        await asyncio.sleep(0.02)
-        assert len(begun) == 1
-        begun[0].set()
-        await until(lambda: len(begun) == 2, "it is tried again")
-        begun[1].set()
-        # Nothing is new any more.
-        await asyncio.sleep(0.02)
-        assert len(begun) == 2
-        login.over()
-
-    run(body())
-
-
-def test_a_server_that_was_retired_during_its_attempt_waits_for_no_login(tmp_path: Path) -> None:
-    async def body() -> None:
-        server = Guarded(tmp_path / "learned.json")
-        waiting = asyncio.create_task(server.ensure(TENANT))
-        await until(lambda: server.attempts, "it is tried")
-        server.outdate(5.0)
-        server.gate.set()
+async def test_a_login_during_the_attempt_that_wanted_it_is_noticed_without_another_call(tmp_path: Path) -> None:
+    server = Guarded(tmp_path / "learned.json")
+    waiting = [asyncio.create_task(server.ensure(TENANT))]
+    await until(lambda: server.attempts, "it is tried")
+    log_in()
+    # Who joins now has seen the login, which the attempt has not.
+    waiting.append(asyncio.create_task(server.ensure(TENANT)))
+    await asyncio.sleep(0)
+    server.gate.set()
+    for each in waiting:
         with pytest.raises(LoginRequired):
-            await waiting
-        assert not server.needs_login
-        log_in()
-        await asyncio.sleep(0.02)
-        assert server.attempts == 1
+            await each
+    await until(lambda: server.state == READY, "it is ready")
+    await server.retire()
 
-    run(body())
+
+async def test_a_login_during_an_attempt_that_another_login_caused_is_noticed_after_it() -> None:
+    begun: list[asyncio.Event] = []
+
+    async def start(tenant: Tenant) -> None:
+        begun.append(asyncio.Event())
+        await begun[-1].wait()
+        login.needed(tenant, None)
+
+    login = AwaitedLogin(start)
+    login.needed(TENANT, awaited_login.signature())
+    log_in()
+    await until(lambda: begun, "it is tried")
+    log_in()
+    # It is looked at several times while the attempt goes on.
+    await asyncio.sleep(0.02)
+    assert len(begun) == 1
+    begun[0].set()
+    await until(lambda: len(begun) == 2, "it is tried again")
+    begun[1].set()
+    # Nothing is new any more.
+    await asyncio.sleep(0.02)
+    assert len(begun) == 2
+    login.over()
+
+
+async def test_a_server_that_was_retired_during_its_attempt_waits_for_no_login(tmp_path: Path) -> None:
+    server = Guarded(tmp_path / "learned.json")
+    waiting = asyncio.create_task(server.ensure(TENANT))
+    await until(lambda: server.attempts, "it is tried")
+    server.outdate(5.0)
+    server.gate.set()
+    with pytest.raises(LoginRequired):
+        await waiting
+    assert not server.needs_login
+    log_in()
+    await asyncio.sleep(0.02)
+    assert server.attempts == 1

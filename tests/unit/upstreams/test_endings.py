@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from hearth.upstreams.endings import Endings
-from unit.conversations import run
 
 
 class Ending:
@@ -23,18 +22,15 @@ class Ending:
 
 
 @pytest.mark.parametrize("problem", [None, RuntimeError("not foreseen"), OSError(5, "the disk is broken")])
-def test_the_next_one_may_begin_when_nothing_is_left_or_the_end_itself_has_failed(
+async def test_the_next_one_may_begin_when_nothing_is_left_or_the_end_itself_has_failed(
     problem: Exception | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def body() -> None:
-        gone = asyncio.Event()
-        endings = Endings(gone.set)
-        ending = Ending(problem)
-        endings.part(ending, by_itself=False)  # type: ignore[arg-type]
-        assert not gone.is_set()
-        endings.hasten(ending)  # type: ignore[arg-type]
-        await asyncio.wait_for(gone.wait(), 5)
-        assert endings.current is None
-
-    run(body())
+    gone = asyncio.Event()
+    endings = Endings(gone.set)
+    ending = Ending(problem)
+    endings.part(ending, by_itself=False)  # type: ignore[arg-type]
+    assert not gone.is_set()
+    endings.hasten(ending)  # type: ignore[arg-type]
+    await asyncio.wait_for(gone.wait(), 5)
+    assert endings.current is None
     assert ("internal error" in caplog.text) == (problem is not None)

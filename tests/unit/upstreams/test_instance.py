@@ -19,7 +19,7 @@ from hearth.upstreams.supervision import (
     STOPPED,
 )
 from hearth.wire.values import RawBytes
-from unit.conversations import Scripted, dual_script, legacy_script, modern_script, run, until
+from unit.conversations import Scripted, dual_script, legacy_script, modern_script, until
 from unit.staged_instances import BROKEN, Mortal, Stage
 
 
@@ -32,125 +32,97 @@ from unit.staged_instances import BROKEN, Mortal, Stage
         (dual_script(), eras.MODERN, eras.MODERN),
     ],
 )
-def test_a_ready_instance_knows_its_era_and_what_it_offers(script: dict[str, object], wanted: str, era: str) -> None:
-    async def body() -> None:
-        stage = Stage(script, wanted)
-        one = stage.instance
-        assert (one.state, one.open) == (STOPPED, False)
-        connection = await stage.ready()
-        assert (one.era, one.open, one.connection) == (era, True, connection)
-        assert one.offering
-        assert list(one.offering.lists[TOOLS]) == ["t"]
-        assert stage.audience.told == [("offered", one)]
-
-    run(body())
-
-
-def test_everybody_who_waits_for_a_start_waits_for_the_same_one() -> None:
-    async def body() -> None:
-        stage = Stage()
-        await asyncio.gather(*(stage.instance.ensure() for _ in range(5)))
-        await stage.instance.ensure()
-        assert len(stage.connections) == 1
-        assert stage.audience.count("offered") == 1
-
-    run(body())
+async def test_a_ready_instance_knows_its_era_and_what_it_offers(
+    script: dict[str, object], wanted: str, era: str
+) -> None:
+    stage = Stage(script, wanted)
+    one = stage.instance
+    assert (one.state, one.open) == (STOPPED, False)
+    connection = await stage.ready()
+    assert (one.era, one.open, one.connection) == (era, True, connection)
+    assert one.offering
+    assert list(one.offering.lists[TOOLS]) == ["t"]
+    assert stage.audience.told == [("offered", one)]
 
 
-def test_one_caller_that_gives_up_does_not_take_the_start_from_the_others() -> None:
-    async def body() -> None:
-        stage = Stage()
-        impatient, patient = (asyncio.create_task(stage.instance.ensure()) for _ in range(2))
-        await until(lambda: stage.instance.state == STARTING, "it is being started")
-        impatient.cancel()
-        await patient
-        assert stage.instance.state == READY
+async def test_everybody_who_waits_for_a_start_waits_for_the_same_one() -> None:
+    stage = Stage()
+    await asyncio.gather(*(stage.instance.ensure() for _ in range(5)))
+    await stage.instance.ensure()
+    assert len(stage.connections) == 1
+    assert stage.audience.count("offered") == 1
 
-    run(body())
+
+async def test_one_caller_that_gives_up_does_not_take_the_start_from_the_others() -> None:
+    stage = Stage()
+    impatient, patient = (asyncio.create_task(stage.instance.ensure()) for _ in range(2))
+    await until(lambda: stage.instance.state == STARTING, "it is being started")
+    impatient.cancel()
+    await patient
+    assert stage.instance.state == READY
 
 
 @pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
-def test_an_era_that_the_config_names_is_the_only_one_asked_for(era: str) -> None:
-    async def body() -> None:
-        stage = Stage(dual_script(), era, era=era)
-        connection = await stage.ready()
-        openings = [method for method in connection.methods() if method in ("initialize", "server/discover")]
-        assert openings == ["initialize" if era == eras.LEGACY else "server/discover"]
-
-    run(body())
+async def test_an_era_that_the_config_names_is_the_only_one_asked_for(era: str) -> None:
+    stage = Stage(dual_script(), era, era=era)
+    connection = await stage.ready()
+    openings = [method for method in connection.methods() if method in ("initialize", "server/discover")]
+    assert openings == ["initialize" if era == eras.LEGACY else "server/discover"]
 
 
-def test_a_legacy_server_is_told_the_instance_s_capabilities() -> None:
-    async def body() -> None:
-        connection = await Stage(wanted=eras.LEGACY).ready()
-        assert connection.sent[0]["params"]["capabilities"] == {"roots": {}}
-
-    run(body())
+async def test_a_legacy_server_is_told_the_instance_s_capabilities() -> None:
+    connection = await Stage(wanted=eras.LEGACY).ready()
+    assert connection.sent[0]["params"]["capabilities"] == {"roots": {}}
 
 
-def test_a_server_that_exits_when_it_is_probed_is_started_again_and_only_initialized() -> None:
-    async def body() -> None:
-        script = {key: value for key, value in legacy_script().items() if key != "server/discover"}
-        stage = Stage(script, kind=Mortal)
-        await stage.ready()
-        assert [connection.methods()[:2] for connection in stage.connections] == [
-            ["server/discover", "initialize"],
-            ["initialize", "tools/list"],
-        ]
-        assert stage.instance.era == eras.LEGACY
-
-    run(body())
+async def test_a_server_that_exits_when_it_is_probed_is_started_again_and_only_initialized() -> None:
+    script = {key: value for key, value in legacy_script().items() if key != "server/discover"}
+    stage = Stage(script, kind=Mortal)
+    await stage.ready()
+    assert [connection.methods()[:2] for connection in stage.connections] == [
+        ["server/discover", "initialize"],
+        ["initialize", "tools/list"],
+    ]
+    assert stage.instance.era == eras.LEGACY
 
 
-def test_a_server_that_exits_whatever_it_is_asked_has_failed() -> None:
-    async def body() -> None:
-        stage = Stage({}, kind=Mortal)
-        with pytest.raises(UpstreamError, match="server 's' could not be started"):
-            await stage.instance.ensure()
-        assert (stage.instance.state, stage.instance.open, len(stage.connections)) == (FAILED, False, 2)
-
-    run(body())
+async def test_a_server_that_exits_whatever_it_is_asked_has_failed() -> None:
+    stage = Stage({}, kind=Mortal)
+    with pytest.raises(UpstreamError, match="server 's' could not be started"):
+        await stage.instance.ensure()
+    assert (stage.instance.state, stage.instance.open, len(stage.connections)) == (FAILED, False, 2)
 
 
-def test_a_server_that_never_answers_is_given_up_and_ended() -> None:
-    async def body() -> None:
-        stage = Stage({}, start_timeout=0.05)
-        with pytest.raises(UpstreamError, match=r"did not answer within 0.05 s \(key start_timeout\)"):
-            await stage.instance.ensure()
-        assert stage.instance.state == FAILED
-        assert [connection.stopped for connection in stage.connections] == [True]
-        assert stage.audience.told == []
-
-    run(body())
+async def test_a_server_that_never_answers_is_given_up_and_ended() -> None:
+    stage = Stage({}, start_timeout=0.05)
+    with pytest.raises(UpstreamError, match=r"did not answer within 0.05 s \(key start_timeout\)"):
+        await stage.instance.ensure()
+    assert stage.instance.state == FAILED
+    assert [connection.stopped for connection in stage.connections] == [True]
+    assert stage.audience.told == []
 
 
-def test_whatever_a_start_fails_of_nothing_is_left_of_the_process() -> None:
+async def test_whatever_a_start_fails_of_nothing_is_left_of_the_process() -> None:
     class Puzzling(Scripted):
         def _send(self, number: int, method: bytes, params: RawBytes) -> None:
             raise RuntimeError("nobody has foreseen this")
 
-    async def body() -> None:
-        stage = Stage(kind=Puzzling)
-        with pytest.raises(UpstreamError, match="nobody has foreseen this"):
-            await stage.instance.ensure()
-        assert stage.instance.state == FAILED
-        assert stage.instance.connection is None
-        assert [connection.stopped for connection in stage.connections] == [True]
-
-    run(body())
+    stage = Stage(kind=Puzzling)
+    with pytest.raises(UpstreamError, match="nobody has foreseen this"):
+        await stage.instance.ensure()
+    assert stage.instance.state == FAILED
+    assert stage.instance.connection is None
+    assert [connection.stopped for connection in stage.connections] == [True]
 
 
-def test_a_failure_is_told_to_everybody_who_waited_with_the_server_s_last_words() -> None:
+async def test_a_failure_is_told_to_everybody_who_waited_with_the_server_s_last_words() -> None:
     class Talkative(Scripted):
         last_words = ("one", "two", "three", "four")
 
-    async def body() -> None:
-        stage = Stage({"server/discover": -32601, "initialize": -32600}, kind=Talkative)
-        results = await asyncio.gather(*(stage.instance.ensure() for _ in range(2)), return_exceptions=True)
-        assert all("its last words: two | three | four" in str(result) for result in results)
-        assert "two | three | four" in (stage.instance.error or "")
-
-    run(body())
+    stage = Stage({"server/discover": -32601, "initialize": -32600}, kind=Talkative)
+    results = await asyncio.gather(*(stage.instance.ensure() for _ in range(2)), return_exceptions=True)
+    assert all("its last words: two | three | four" in str(result) for result in results)
+    assert "two | three | four" in (stage.instance.error or "")
 
 
 @pytest.fixture
@@ -160,86 +132,69 @@ def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("brisk")
-def test_a_call_in_the_pause_after_failures_waits_for_the_next_start() -> None:
-    async def body() -> None:
-        stage = Stage(BROKEN)
-        for _ in range(2):
-            with pytest.raises(UpstreamError, match="refused every way"):
-                await stage.instance.ensure()
-        assert stage.instance.state == PAUSED
-        stage.script = legacy_script()
-        await asyncio.gather(*(stage.instance.ensure() for _ in range(3)))
-        assert len(stage.connections) == 3
-
-    run(body())
+async def test_a_call_in_the_pause_after_failures_waits_for_the_next_start() -> None:
+    stage = Stage(BROKEN)
+    for _ in range(2):
+        with pytest.raises(UpstreamError, match="refused every way"):
+            await stage.instance.ensure()
+    assert stage.instance.state == PAUSED
+    stage.script = legacy_script()
+    await asyncio.gather(*(stage.instance.ensure() for _ in range(3)))
+    assert len(stage.connections) == 3
 
 
 @pytest.mark.usefixtures("brisk")
-def test_a_server_that_keeps_failing_is_given_up_with_a_sentence_until_it_is_forgiven() -> None:
-    async def body() -> None:
-        stage = Stage(BROKEN)
-        for _ in range(RESTART_LIMIT - 1):
-            with pytest.raises(UpstreamError, match="refused every way"):
-                await stage.instance.ensure()
-        for _ in range(3):
-            with pytest.raises(UpstreamError, match=r"given up after 6 failures .* refused every way.*hearth reload"):
-                await stage.instance.ensure()
-        assert (stage.instance.state, len(stage.connections)) == (GIVEN_UP, RESTART_LIMIT)
-        stage.script = legacy_script()
-        stage.instance.forgive()
-        await stage.ready()
-
-    run(body())
+async def test_a_server_that_keeps_failing_is_given_up_with_a_sentence_until_it_is_forgiven() -> None:
+    stage = Stage(BROKEN)
+    for _ in range(RESTART_LIMIT - 1):
+        with pytest.raises(UpstreamError, match="refused every way"):
+            await stage.instance.ensure()
+    for _ in range(3):
+        with pytest.raises(UpstreamError, match=r"given up after 6 failures .* refused every way.*hearth reload"):
+            await stage.instance.ensure()
+    assert (stage.instance.state, len(stage.connections)) == (GIVEN_UP, RESTART_LIMIT)
+    stage.script = legacy_script()
+    stage.instance.forgive()
+    await stage.ready()
 
 
 @pytest.mark.usefixtures("brisk")
-def test_a_server_that_worked_is_tried_again_before_those_who_wait_are_told() -> None:
-    async def body() -> None:
-        stage = Stage()
-        connection = await stage.ready()
-        stage.instance.figures.add(0.1, erred=False)
-        stage.script = BROKEN
-        connection.end("it fell over")
-        waiting = asyncio.create_task(stage.instance.ensure())
-        await until(lambda: len(stage.connections) == 3, "two starts have failed")
-        stage.script = legacy_script()
-        await waiting
-        assert stage.instance.state == READY
-
-    run(body())
+async def test_a_server_that_worked_is_tried_again_before_those_who_wait_are_told() -> None:
+    stage = Stage()
+    connection = await stage.ready()
+    stage.instance.figures.add(0.1, erred=False)
+    stage.script = BROKEN
+    connection.end("it fell over")
+    waiting = asyncio.create_task(stage.instance.ensure())
+    await until(lambda: len(stage.connections) == 3, "two starts have failed")
+    stage.script = legacy_script()
+    await waiting
+    assert stage.instance.state == READY
 
 
-def test_one_that_does_not_become_ready_in_time_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_that_does_not_become_ready_in_time_is_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "RESTART_WAIT_SECONDS", 0.0)
-
-    async def body() -> None:
-        stage = Stage(BROKEN, start_timeout=0.05)
-        for _ in range(2):
-            with pytest.raises(UpstreamError, match="refused every way"):
-                await stage.instance.ensure()
-        with pytest.raises(UpstreamError, match=r"was not ready within 0.05 s: .*refused every way"):
+    stage = Stage(BROKEN, start_timeout=0.05)
+    for _ in range(2):
+        with pytest.raises(UpstreamError, match="refused every way"):
             await stage.instance.ensure()
-
-    run(body())
-
-
-def test_a_start_after_a_failure_is_a_fresh_one() -> None:
-    async def body() -> None:
-        stage = Stage({"server/discover": -32601, "initialize": -32600})
-        with pytest.raises(UpstreamError):
-            await stage.instance.ensure()
-        stage.script = legacy_script()
-        await stage.ready()
-        assert stage.instance.error is None
-
-    run(body())
+    with pytest.raises(UpstreamError, match=r"was not ready within 0.05 s: .*refused every way"):
+        await stage.instance.ensure()
 
 
-def test_a_server_that_restarts_is_asked_only_for_the_era_that_it_spoke() -> None:
-    async def body() -> None:
-        stage = Stage(dual_script(), eras.LEGACY)
-        (await stage.ready()).end("it fell over")
-        connection = await stage.ready()
-        assert connection.methods()[:2] == ["initialize", "tools/list"]
+async def test_a_start_after_a_failure_is_a_fresh_one() -> None:
+    stage = Stage({"server/discover": -32601, "initialize": -32600})
+    with pytest.raises(UpstreamError):
+        await stage.instance.ensure()
+    stage.script = legacy_script()
+    await stage.ready()
+    assert stage.instance.error is None
 
-    run(body())
+
+async def test_a_server_that_restarts_is_asked_only_for_the_era_that_it_spoke() -> None:
+    stage = Stage(dual_script(), eras.LEGACY)
+    (await stage.ready()).end("it fell over")
+    connection = await stage.ready()
+    assert connection.methods()[:2] == ["initialize", "tools/list"]

@@ -12,13 +12,13 @@ from hearth.upstreams.supervision import (
     STARTING,
     STOPPING,
 )
-from unit.conversations import Scripted, run, until
+from unit.conversations import Scripted, until
 from unit.staged_instances import BROKEN, Nobody, Stage, Turn
 
 # --- the end of a process
 
 
-def test_a_server_that_is_lost_takes_no_calls_and_the_next_start_waits_for_its_end() -> None:
+async def test_a_server_that_is_lost_takes_no_calls_and_the_next_start_waits_for_its_end() -> None:
     class Slow(Scripted):
         async def stop(self) -> None:
             await asyncio.sleep(0)
@@ -29,154 +29,123 @@ def test_a_server_that_is_lost_takes_no_calls_and_the_next_start_waits_for_its_e
             order.append("opened")
 
     order: list[str] = []
-
-    async def body() -> None:
-        stage = Stage(kind=Slow)
-        connection = await stage.ready()
-        stage.instance.lost(connection)
-        one = stage.instance
-        assert (one.state, one.open, one.connection, one.restarts) == (STOPPING, False, None, 1)
-        assert one.error == "it closed its input or output"
-        one.watch.hold("r:1", "somebody")
-        await stage.ready()
-        assert ["resources/subscribe" in each.methods() for each in stage.connections] == [False, True]
-        assert order == ["opened", "the former has ended", "opened"]
-        assert stage.audience.count("ended") == 1
-
-    run(body())
+    stage = Stage(kind=Slow)
+    connection = await stage.ready()
+    stage.instance.lost(connection)
+    one = stage.instance
+    assert (one.state, one.open, one.connection, one.restarts) == (STOPPING, False, None, 1)
+    assert one.error == "it closed its input or output"
+    one.watch.hold("r:1", "somebody")
+    await stage.ready()
+    assert ["resources/subscribe" in each.methods() for each in stage.connections] == [False, True]
+    assert order == ["opened", "the former has ended", "opened"]
+    assert stage.audience.count("ended") == 1
 
 
-def test_the_end_of_a_process_is_told_once_and_its_reason_is_kept() -> None:
-    async def body() -> None:
-        stage = Stage()
-        connection = await stage.ready()
-        stage.instance.lost(connection)
-        connection.end("it ended by itself (exit code 3)")
-        assert stage.audience.told[1:] == [("ended", stage.instance)]
-        assert (stage.instance.error, stage.instance.restarts) == ("it ended by itself (exit code 3)", 1)
-
-    run(body())
+async def test_the_end_of_a_process_is_told_once_and_its_reason_is_kept() -> None:
+    stage = Stage()
+    connection = await stage.ready()
+    stage.instance.lost(connection)
+    connection.end("it ended by itself (exit code 3)")
+    assert stage.audience.told[1:] == [("ended", stage.instance)]
+    assert (stage.instance.error, stage.instance.restarts) == ("it ended by itself (exit code 3)", 1)
 
 
-def test_the_last_words_of_a_server_that_ended_are_in_its_error() -> None:
+async def test_the_last_words_of_a_server_that_ended_are_in_its_error() -> None:
     class Talkative(Scripted):
         last_words = ("out of memory",)
 
-    async def body() -> None:
-        stage = Stage(kind=Talkative)
-        (await stage.ready()).end("it ended by itself (signal 9)")
-        assert stage.instance.error == "it ended by itself (signal 9); its last words: out of memory"
-
-    run(body())
+    stage = Stage(kind=Talkative)
+    (await stage.ready()).end("it ended by itself (signal 9)")
+    assert stage.instance.error == "it ended by itself (signal 9); its last words: out of memory"
 
 
-def test_what_a_former_connection_says_of_its_end_does_not_touch_its_successor() -> None:
-    async def body() -> None:
-        stage = Stage()
-        former = await stage.ready()
-        former.end("it ended")
-        successor = await stage.ready()
-        stage.instance.lost(former)
-        stage.instance.closed(former, "again")
-        assert (stage.instance.state, stage.instance.connection) == (READY, successor)
-        assert stage.audience.count("ended") == 1
-
-    run(body())
+async def test_what_a_former_connection_says_of_its_end_does_not_touch_its_successor() -> None:
+    stage = Stage()
+    former = await stage.ready()
+    former.end("it ended")
+    successor = await stage.ready()
+    stage.instance.lost(former)
+    stage.instance.closed(former, "again")
+    assert (stage.instance.state, stage.instance.connection) == (READY, successor)
+    assert stage.audience.count("ended") == 1
 
 
-def test_what_is_watched_is_watched_again_after_a_restart() -> None:
-    async def body() -> None:
-        stage = Stage()
-        stage.instance.watch.hold("r:1", "somebody")
-        (await stage.ready()).end("it ended")
-        await stage.ready()
-        assert ["resources/subscribe" in connection.methods() for connection in stage.connections] == [True, True]
-
-    run(body())
+async def test_what_is_watched_is_watched_again_after_a_restart() -> None:
+    stage = Stage()
+    stage.instance.watch.hold("r:1", "somebody")
+    (await stage.ready()).end("it ended")
+    await stage.ready()
+    assert ["resources/subscribe" in connection.methods() for connection in stage.connections] == [True, True]
 
 
-def test_a_restarted_server_is_at_no_log_level_yet() -> None:
-    async def body() -> None:
-        stage = Stage()
-        connection = await stage.ready()
-        stage.instance.log_level = "debug"
-        connection.end("it ended")
-        await stage.ready()
-        assert stage.instance.log_level is None
-
-    run(body())
+async def test_a_restarted_server_is_at_no_log_level_yet() -> None:
+    stage = Stage()
+    connection = await stage.ready()
+    stage.instance.log_level = "debug"
+    connection.end("it ended")
+    await stage.ready()
+    assert stage.instance.log_level is None
 
 
 # --- turns
 
 
 @pytest.mark.parametrize(("limit", "full"), [(None, False), (1, True), (2, False)])
-def test_an_instance_is_full_when_as_many_are_in_flight_as_may_be(limit: int | None, full: bool) -> None:
-    async def body() -> None:
-        stage = Stage(max_concurrency=limit)
-        connection = await stage.ready()
-        assert not stage.instance.queue.full
-        connection.request(b'"tools/call"', b"{}", Nobody())
-        assert stage.instance.queue.full is full
-
-    run(body())
+async def test_an_instance_is_full_when_as_many_are_in_flight_as_may_be(limit: int | None, full: bool) -> None:
+    stage = Stage(max_concurrency=limit)
+    connection = await stage.ready()
+    assert not stage.instance.queue.full
+    connection.request(b'"tools/call"', b"{}", Nobody())
+    assert stage.instance.queue.full is full
 
 
-def test_whoever_waits_is_sent_when_there_is_room_and_failed_when_there_never_will_be() -> None:
-    async def body() -> None:
-        stage = Stage(max_concurrency=1)
-        connection = await stage.ready()
-        number = connection.request(b'"tools/call"', b"{}", Nobody())
-        told: list[str] = []
-        stage.instance.queue.add(Turn(told))
-        assert (told, stage.instance.queue.full) == ([], True)
-        connection.give(number, {})
-        assert told == ["sent"]
-        connection.request(b'"tools/call"', b"{}", Nobody())
-        stage.instance.queue.add(Turn(told))
-        stage.script = BROKEN
-        connection.end("it ended")
-        await until(lambda: len(told) == 2, "it is told")
-        assert "refused every way" in told[1]
-
-    run(body())
+async def test_whoever_waits_is_sent_when_there_is_room_and_failed_when_there_never_will_be() -> None:
+    stage = Stage(max_concurrency=1)
+    connection = await stage.ready()
+    number = connection.request(b'"tools/call"', b"{}", Nobody())
+    told: list[str] = []
+    stage.instance.queue.add(Turn(told))
+    assert (told, stage.instance.queue.full) == ([], True)
+    connection.give(number, {})
+    assert told == ["sent"]
+    connection.request(b'"tools/call"', b"{}", Nobody())
+    stage.instance.queue.add(Turn(told))
+    stage.script = BROKEN
+    connection.end("it ended")
+    await until(lambda: len(told) == 2, "it is told")
+    assert "refused every way" in told[1]
 
 
 # --- ending for good
 
 
-def test_a_retired_instance_ends_its_server_and_does_not_come_back() -> None:
-    async def body() -> None:
-        stage = Stage(max_concurrency=1)
-        connection = await stage.ready()
-        told: list[str] = []
-        stage.instance.queue.add(Turn(told))
-        await stage.instance.retire()
-        assert connection.stopped
-        assert (stage.instance.state, stage.instance.open, stage.instance.connection) == (RETIRED, False, None)
-        assert told == ["server 's' ended before it took the call"]
-        with pytest.raises(UpstreamError, match="no longer in the config"):
-            await stage.instance.ensure()
-        assert stage.audience.count("ended") == 0
-
-    run(body())
+async def test_a_retired_instance_ends_its_server_and_does_not_come_back() -> None:
+    stage = Stage(max_concurrency=1)
+    connection = await stage.ready()
+    told: list[str] = []
+    stage.instance.queue.add(Turn(told))
+    await stage.instance.retire()
+    assert connection.stopped
+    assert (stage.instance.state, stage.instance.open, stage.instance.connection) == (RETIRED, False, None)
+    assert told == ["server 's' ended before it took the call"]
+    with pytest.raises(UpstreamError, match="no longer in the config"):
+        await stage.instance.ensure()
+    assert stage.audience.count("ended") == 0
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_who_waits_for_a_start_that_is_retired_is_told(begun: bool) -> None:
-    async def body() -> None:
-        stage = Stage({})
-        starting = asyncio.create_task(stage.instance.ensure())
-        await until(lambda: stage.connections if begun else stage.instance.state == STARTING, "it is being started")
-        await stage.instance.retire()
-        with pytest.raises(UpstreamError, match="was stopped while it was being started"):
-            await starting
-        assert [connection.stopped for connection in stage.connections] == [True] * begun
-
-    run(body())
+async def test_who_waits_for_a_start_that_is_retired_is_told(begun: bool) -> None:
+    stage = Stage({})
+    starting = asyncio.create_task(stage.instance.ensure())
+    await until(lambda: stage.connections if begun else stage.instance.state == STARTING, "it is being started")
+    await stage.instance.retire()
+    with pytest.raises(UpstreamError, match="was stopped while it was being started"):
+        await starting
+    assert [connection.stopped for connection in stage.connections] == [True] * begun
 
 
-def test_an_instance_that_is_retired_while_its_failed_start_is_being_ended_waits_for_that_end() -> None:
+async def test_an_instance_that_is_retired_while_its_failed_start_is_being_ended_waits_for_that_end() -> None:
     class Stubborn(Scripted):
         """Ends when the test says so."""
 
@@ -189,37 +158,31 @@ def test_an_instance_that_is_retired_while_its_failed_start_is_being_ended_waits
             await self.may_end.wait()
             await super().stop()
 
-    async def body() -> None:
-        stage = Stage({"initialize": -32600, "server/discover": -32601}, kind=Stubborn)
-        starting = asyncio.create_task(stage.instance.ensure())
-        await until(lambda: stage.connections, "it is being started")
-        connection = stage.connections[0]
-        assert isinstance(connection, Stubborn)
-        await connection.told.wait()
-        retiring = asyncio.create_task(stage.instance.retire())
-        with pytest.raises(UpstreamError, match="was stopped while it was being started"):
-            await starting
-        assert not retiring.done()
-        connection.may_end.set()
-        await retiring
-        assert connection.stopped
-
-    run(body())
+    stage = Stage({"initialize": -32600, "server/discover": -32601}, kind=Stubborn)
+    starting = asyncio.create_task(stage.instance.ensure())
+    await until(lambda: stage.connections, "it is being started")
+    connection = stage.connections[0]
+    assert isinstance(connection, Stubborn)
+    await connection.told.wait()
+    retiring = asyncio.create_task(stage.instance.retire())
+    with pytest.raises(UpstreamError, match="was stopped while it was being started"):
+        await starting
+    assert not retiring.done()
+    connection.may_end.set()
+    await retiring
+    assert connection.stopped
 
 
-def test_an_outdated_instance_finishes_its_calls_before_it_ends() -> None:
-    async def body() -> None:
-        stage = Stage()
-        connection = await stage.ready()
-        number = connection.request(b'"tools/call"', b"{}", Nobody())
-        finishing = asyncio.create_task(stage.instance.finish(60))
-        await until(lambda: stage.instance.obsolete, "it takes no new calls")
-        assert (stage.instance.open, connection.stopped) == (False, False)
-        connection.give(number, {})
-        await finishing
-        assert connection.stopped
-
-    run(body())
+async def test_an_outdated_instance_finishes_its_calls_before_it_ends() -> None:
+    stage = Stage()
+    connection = await stage.ready()
+    number = connection.request(b'"tools/call"', b"{}", Nobody())
+    finishing = asyncio.create_task(stage.instance.finish(60))
+    await until(lambda: stage.instance.obsolete, "it takes no new calls")
+    assert (stage.instance.open, connection.stopped) == (False, False)
+    connection.give(number, {})
+    await finishing
+    assert connection.stopped
 
 
 class _Failing(Nobody):
@@ -232,45 +195,36 @@ class _Failing(Nobody):
         self.problems.append(str(problem))
 
 
-def test_an_outdated_instance_does_not_wait_for_its_calls_for_ever() -> None:
-    async def body() -> None:
-        stage = Stage()
-        connection = await stage.ready()
-        waiter = _Failing()
-        connection.request(b'"tools/call"', b"{}", waiter)
-        await stage.instance.finish(0.01)
-        assert connection.stopped
-        assert waiter.problems == [
-            "server 's' is ended, for another config or because somebody restarts it, and has not finished within"
-            " 0.01 s (drain_timeout); the call may or may not have run"
-        ]
-
-    run(body())
+async def test_an_outdated_instance_does_not_wait_for_its_calls_for_ever() -> None:
+    stage = Stage()
+    connection = await stage.ready()
+    waiter = _Failing()
+    connection.request(b'"tools/call"', b"{}", waiter)
+    await stage.instance.finish(0.01)
+    assert connection.stopped
+    assert waiter.problems == [
+        "server 's' is ended, for another config or because somebody restarts it, and has not finished within"
+        " 0.01 s (drain_timeout); the call may or may not have run"
+    ]
 
 
-def test_an_instance_that_is_outdated_while_it_is_started_is_not_open() -> None:
-    async def body() -> None:
-        stage = Stage()
-        starting = asyncio.create_task(stage.instance.ensure())
-        await until(lambda: stage.instance.state == STARTING, "it is being started")
-        stage.instance.outdate()
-        await starting
-        assert (stage.instance.state, stage.instance.open) == (READY, False)
-
-    run(body())
+async def test_an_instance_that_is_outdated_while_it_is_started_is_not_open() -> None:
+    stage = Stage()
+    starting = asyncio.create_task(stage.instance.ensure())
+    await until(lambda: stage.instance.state == STARTING, "it is being started")
+    stage.instance.outdate()
+    await starting
+    assert (stage.instance.state, stage.instance.open) == (READY, False)
 
 
-def test_a_process_is_shown_by_its_pid_where_there_is_one() -> None:
+async def test_a_process_is_shown_by_its_pid_where_there_is_one() -> None:
     class Process(Scripted):
         pid = 4711
 
-    async def body() -> None:
-        stage = Stage(kind=Process)
-        assert stage.instance.pids == []
-        await stage.ready()
-        assert stage.instance.pids == [4711]
-        other = Stage()
-        await other.ready()
-        assert other.instance.pids == []
-
-    run(body())
+    stage = Stage(kind=Process)
+    assert stage.instance.pids == []
+    await stage.ready()
+    assert stage.instance.pids == [4711]
+    other = Stage()
+    await other.ready()
+    assert other.instance.pids == []

@@ -6,148 +6,116 @@ import pytest
 
 from hearth.mcp.offering import TOOLS
 from hearth.upstreams import freshness
-from unit.conversations import legacy_script, modern_script, run, until
+from unit.conversations import legacy_script, modern_script, until
 from unit.staged_instances import CHANGED, Stage
 
 
-def test_a_modern_server_is_asked_for_the_notices_that_it_announces() -> None:
-    async def body() -> None:
-        connection = await Stage(modern_script()).ready()
-        (listen,) = (request for request in connection.sent if request["method"] == "subscriptions/listen")
-        assert listen["params"]["notifications"] == {"toolsListChanged": True}
-        assert connection.in_flight == 0
-
-    run(body())
+async def test_a_modern_server_is_asked_for_the_notices_that_it_announces() -> None:
+    connection = await Stage(modern_script()).ready()
+    (listen,) = (request for request in connection.sent if request["method"] == "subscriptions/listen")
+    assert listen["params"]["notifications"] == {"toolsListChanged": True}
+    assert connection.in_flight == 0
 
 
-def test_a_modern_server_that_announces_nothing_is_not_asked_for_notices() -> None:
-    async def body() -> None:
-        discovered = {"resultType": "complete", "supportedVersions": [], "capabilities": {"tools": {}}}
-        connection = await Stage(modern_script(**{"server/discover": discovered})).ready()
-        assert "subscriptions/listen" not in connection.methods()
-
-    run(body())
+async def test_a_modern_server_that_announces_nothing_is_not_asked_for_notices() -> None:
+    discovered = {"resultType": "complete", "supportedVersions": [], "capabilities": {"tools": {}}}
+    connection = await Stage(modern_script(**{"server/discover": discovered})).ready()
+    assert "subscriptions/listen" not in connection.methods()
 
 
-def test_a_stream_of_notices_that_the_server_ended_is_asked_for_again_and_so_are_the_lists(
+async def test_a_stream_of_notices_that_the_server_ended_is_asked_for_again_and_so_are_the_lists(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(freshness, "RELISTEN_SECONDS", 0.0)
-
-    async def body() -> None:
-        stage = Stage(modern_script())
-        connection = await stage.ready()
-        number = next(item["id"] for item in connection.sent if item["method"] == "subscriptions/listen")
-        connection.give(number, {"resultType": "complete"})
-        await until(lambda: connection.methods().count("tools/list") == 2, "the lists are read again")
-        assert connection.methods().count("subscriptions/listen") == 2
-
-    run(body())
+    stage = Stage(modern_script())
+    connection = await stage.ready()
+    number = next(item["id"] for item in connection.sent if item["method"] == "subscriptions/listen")
+    connection.give(number, {"resultType": "complete"})
+    await until(lambda: connection.methods().count("tools/list") == 2, "the lists are read again")
+    assert connection.methods().count("subscriptions/listen") == 2
 
 
-def test_a_changed_list_is_fetched_and_then_told() -> None:
-    async def body() -> None:
-        stage = Stage()
-        connection = await stage.ready()
-        stage.script["tools/list"] = {"tools": [{"name": "t"}, {"name": "u"}]}
-        connection.say(CHANGED)
-        await until(lambda: stage.audience.count("offered") == 2, "it is told")
-        assert stage.instance.offering
-        assert list(stage.instance.offering.lists[TOOLS]) == ["t", "u"]
-        assert stage.audience.count("noticed") == 0
-        assert stage.audience.noticed_lists == [TOOLS]
-
-    run(body())
+async def test_a_changed_list_is_fetched_and_then_told() -> None:
+    stage = Stage()
+    connection = await stage.ready()
+    stage.script["tools/list"] = {"tools": [{"name": "t"}, {"name": "u"}]}
+    connection.say(CHANGED)
+    await until(lambda: stage.audience.count("offered") == 2, "it is told")
+    assert stage.instance.offering
+    assert list(stage.instance.offering.lists[TOOLS]) == ["t", "u"]
+    assert stage.audience.count("noticed") == 0
+    assert stage.audience.noticed_lists == [TOOLS]
 
 
-def test_a_list_that_is_read_again_for_other_reasons_was_not_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_that_is_read_again_for_other_reasons_was_not_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(freshness, "RELISTEN_SECONDS", 0.0)
-
-    async def body() -> None:
-        stage = Stage(modern_script())
-        connection = await stage.ready()
-        number = next(item["id"] for item in connection.sent if item["method"] == "subscriptions/listen")
-        connection.give(number, {"resultType": "complete"})
-        await until(lambda: stage.audience.count("offered") == 2, "the lists were read again")
-        assert stage.audience.noticed_lists == []
-
-    run(body())
+    stage = Stage(modern_script())
+    connection = await stage.ready()
+    number = next(item["id"] for item in connection.sent if item["method"] == "subscriptions/listen")
+    connection.give(number, {"resultType": "complete"})
+    await until(lambda: stage.audience.count("offered") == 2, "the lists were read again")
+    assert stage.audience.noticed_lists == []
 
 
-def test_a_burst_of_notices_becomes_one_fetch_more() -> None:
-    async def body() -> None:
-        stage = Stage()
-        connection = await stage.ready()
-        for _ in range(50):
-            connection.say(CHANGED)
-        await until(lambda: stage.audience.count("offered") == 2, "it is told")
-        assert connection.methods().count("tools/list") == 2
-
-    run(body())
-
-
-def test_a_notice_during_a_fetch_is_followed_by_another_and_only_the_last_is_told() -> None:
-    async def body() -> None:
-        stage = Stage()
-        connection = await stage.ready()
-        del stage.script["tools/list"]
+async def test_a_burst_of_notices_becomes_one_fetch_more() -> None:
+    stage = Stage()
+    connection = await stage.ready()
+    for _ in range(50):
         connection.say(CHANGED)
-        await until(lambda: connection.methods().count("tools/list") == 2, "the fetch is on its way")
-        connection.say(CHANGED)
-        stage.script["tools/list"] = {"tools": [{"name": "last"}]}
-        connection.give(connection.sent[-1]["id"], {"tools": [{"name": "first"}]})
-        await until(lambda: stage.audience.count("offered") == 2, "it is told")
-        assert stage.instance.offering
-        assert list(stage.instance.offering.lists[TOOLS]) == ["last"]
-        assert stage.audience.noticed_lists == [TOOLS]
-
-    run(body())
+    await until(lambda: stage.audience.count("offered") == 2, "it is told")
+    assert connection.methods().count("tools/list") == 2
 
 
-def test_a_notice_before_the_server_is_ready_is_not_lost() -> None:
-    async def body() -> None:
-        script = legacy_script()
-        tools = script.pop("tools/list")
-        stage = Stage(script)
-        starting = asyncio.create_task(stage.instance.ensure())
-        await until(lambda: stage.connections and "tools/list" in stage.connections[0].methods(), "it is asked")
-        connection = stage.connections[0]
-        connection.say(CHANGED)
-        number = next(item["id"] for item in connection.sent if item["method"] == "tools/list")
-        stage.script["tools/list"] = {"tools": [{"name": "late"}]}
-        connection.give(number, tools)
-        await starting
-        await until(lambda: stage.audience.count("offered") == 2, "it is told again")
-        assert stage.instance.offering
-        assert list(stage.instance.offering.lists[TOOLS]) == ["late"]
-
-    run(body())
+async def test_a_notice_during_a_fetch_is_followed_by_another_and_only_the_last_is_told() -> None:
+    stage = Stage()
+    connection = await stage.ready()
+    del stage.script["tools/list"]
+    connection.say(CHANGED)
+    await until(lambda: connection.methods().count("tools/list") == 2, "the fetch is on its way")
+    connection.say(CHANGED)
+    stage.script["tools/list"] = {"tools": [{"name": "last"}]}
+    connection.give(connection.sent[-1]["id"], {"tools": [{"name": "first"}]})
+    await until(lambda: stage.audience.count("offered") == 2, "it is told")
+    assert stage.instance.offering
+    assert list(stage.instance.offering.lists[TOOLS]) == ["last"]
+    assert stage.audience.noticed_lists == [TOOLS]
 
 
-def test_a_list_that_never_comes_does_not_keep_later_ones_away() -> None:
-    async def body() -> None:
-        stage = Stage(start_timeout=0.05)
-        connection = await stage.ready()
-        tools = stage.script.pop("tools/list")
-        connection.say(CHANGED)
-        await until(lambda: connection.in_flight == 1, "it is asked")
-        await until(lambda: connection.in_flight == 0, "it is given up")
-        stage.script["tools/list"] = tools
-        connection.say(CHANGED)
-        await until(lambda: stage.audience.count("offered") == 2, "it is told")
+async def test_a_notice_before_the_server_is_ready_is_not_lost() -> None:
+    script = legacy_script()
+    tools = script.pop("tools/list")
+    stage = Stage(script)
+    starting = asyncio.create_task(stage.instance.ensure())
+    await until(lambda: stage.connections and "tools/list" in stage.connections[0].methods(), "it is asked")
+    connection = stage.connections[0]
+    connection.say(CHANGED)
+    number = next(item["id"] for item in connection.sent if item["method"] == "tools/list")
+    stage.script["tools/list"] = {"tools": [{"name": "late"}]}
+    connection.give(number, tools)
+    await starting
+    await until(lambda: stage.audience.count("offered") == 2, "it is told again")
+    assert stage.instance.offering
+    assert list(stage.instance.offering.lists[TOOLS]) == ["late"]
 
-    run(body())
+
+async def test_a_list_that_never_comes_does_not_keep_later_ones_away() -> None:
+    stage = Stage(start_timeout=0.05)
+    connection = await stage.ready()
+    tools = stage.script.pop("tools/list")
+    connection.say(CHANGED)
+    await until(lambda: connection.in_flight == 1, "it is asked")
+    await until(lambda: connection.in_flight == 0, "it is given up")
+    stage.script["tools/list"] = tools
+    connection.say(CHANGED)
+    await until(lambda: stage.audience.count("offered") == 2, "it is told")
 
 
-def test_other_notices_and_questions_go_to_the_audience() -> None:
-    async def body() -> None:
-        stage = Stage()
-        connection = await stage.ready()
-        connection.say("notifications/message", {})
-        connection.say("roots/list", id=1)
-        assert stage.audience.told[1:] == [
-            ("noticed", stage.instance, "notifications/message"),
-            ("asked", stage.instance, "roots/list"),
-        ]
-
-    run(body())
+async def test_other_notices_and_questions_go_to_the_audience() -> None:
+    stage = Stage()
+    connection = await stage.ready()
+    connection.say("notifications/message", {})
+    connection.say("roots/list", id=1)
+    assert stage.audience.told[1:] == [
+        ("noticed", stage.instance, "notifications/message"),
+        ("asked", stage.instance, "roots/list"),
+    ]

@@ -14,7 +14,7 @@ from hearth.upstreams.connection import Owner
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.supervision import FAILED, READY, STARTING
 from hearth.wire.values import RawBytes
-from unit.conversations import Scripted, dual_script, legacy_script, modern_script, run, until
+from unit.conversations import Scripted, dual_script, legacy_script, modern_script, until
 from unit.staged_instances import CHANGED, Stage
 
 Hook = Callable[[int], None]
@@ -86,7 +86,7 @@ def _cancel(stage: Stage) -> None:
 
 @pytest.mark.parametrize("happen", [_exit, _lose, _raise, _cancel])
 @pytest.mark.parametrize("script", [legacy_script, modern_script, dual_script])
-def test_a_fault_at_any_await_of_a_start_ends_it(
+async def test_a_fault_at_any_await_of_a_start_ends_it(
     monkeypatch: pytest.MonkeyPatch, script: Callable[[], dict[str, object]], happen: Callable[[Stage], None]
 ) -> None:
     async def faulty_start(at: int) -> bool:
@@ -106,14 +106,11 @@ def test_a_fault_at_any_await_of_a_start_ends_it(
             await stage.ready()
             return fault.has_happened
 
-    async def body() -> None:
-        at = 0
-        while await faulty_start(at):
-            at += 1
-            assert at < AWAITS_LIMIT
-        assert at >= 2, "the start has awaits"
-
-    run(body())
+    awaits = 0
+    while await faulty_start(awaits):
+        awaits += 1
+        assert awaits < AWAITS_LIMIT
+    assert awaits >= 2, "the start has awaits"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +122,7 @@ def test_a_fault_at_any_await_of_a_start_ends_it(
         (modern_script, "tools/list"),
     ],
 )
-def test_a_server_that_exits_behind_an_answer_of_its_start_has_failed(
+async def test_a_server_that_exits_behind_an_answer_of_its_start_has_failed(
     script: Callable[[], dict[str, object]], last: str
 ) -> None:
     """The answer and the exit come in one turn of the loop, in both attempts of the start."""
@@ -136,13 +133,10 @@ def test_a_server_that_exits_behind_an_answer_of_its_start_has_failed(
             if self.sent[number - 1]["method"] == last:
                 self.end("it ended by itself (exit code 0)")
 
-    async def body() -> None:
-        stage = Stage(script(), kind=Leaving)
-        with pytest.raises(UpstreamError, match="could not be started"):
-            await stage.instance.ensure()
-        assert stage.instance.state == FAILED
-
-    run(body())
+    stage = Stage(script(), kind=Leaving)
+    with pytest.raises(UpstreamError, match="could not be started"):
+        await stage.instance.ensure()
+    assert stage.instance.state == FAILED
 
 
 class KilledOnce(Stage):
@@ -162,49 +156,40 @@ class Killed(Scripted):
 
 
 @pytest.mark.parametrize(("is_known", "era"), [(True, eras.MODERN), (False, eras.LEGACY)])
-def test_a_server_of_both_eras_that_is_killed_once_while_it_opens_keeps_the_era_that_it_is_known_for(
+async def test_a_server_of_both_eras_that_is_killed_once_while_it_opens_keeps_the_era_that_it_is_known_for(
     is_known: bool, era: str
 ) -> None:
-    async def body() -> None:
-        stage = KilledOnce(dual_script())
-        stage.instance.is_known = is_known
+    stage = KilledOnce(dual_script())
+    stage.instance.is_known = is_known
+    await stage.ready()
+    # Nothing is learned about the era that it was not asked for.
+    assert (stage.instance.wanted, stage.instance.era, stage.instance.asked_era) == (eras.MODERN, era, era)
+
+
+async def test_a_modern_server_that_is_killed_once_while_it_opens_is_opened_again_as_modern() -> None:
+    for refusal in (-32022, -32601, -32600):
+        stage = KilledOnce(modern_script(initialize=refusal))
         await stage.ready()
-        # Nothing is learned about the era that it was not asked for.
-        assert (stage.instance.wanted, stage.instance.era, stage.instance.asked_era) == (eras.MODERN, era, era)
-
-    run(body())
-
-
-def test_a_modern_server_that_is_killed_once_while_it_opens_is_opened_again_as_modern() -> None:
-    async def body() -> None:
-        for refusal in (-32022, -32601, -32600):
-            stage = KilledOnce(modern_script(initialize=refusal))
-            await stage.ready()
-            assert stage.instance.era == eras.MODERN
-            assert stage.instance.offering
-            assert stage.instance.offering.capabilities, "discover has told what it offers"
-            assert stage.connections[1].methods()[:2] == ["initialize", "server/discover"]
-
-    run(body())
+        assert stage.instance.era == eras.MODERN
+        assert stage.instance.offering
+        assert stage.instance.offering.capabilities, "discover has told what it offers"
+        assert stage.connections[1].methods()[:2] == ["initialize", "server/discover"]
 
 
-def test_a_failure_of_the_code_that_reads_lists_again_is_a_failure_of_the_instance(
+async def test_a_failure_of_the_code_that_reads_lists_again_is_a_failure_of_the_instance(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def body() -> None:
-        stage = Stage()
-        connection = await stage.ready()
+    stage = Stage()
+    connection = await stage.ready()
 
-        async def defect(*_: object) -> None:
-            raise RuntimeError("an exception that no code expects")
+    async def defect(*_: object) -> None:
+        raise RuntimeError("an exception that no code expects")
 
-        with monkeypatch.context() as patched, caplog.at_level(logging.ERROR):
-            patched.setattr("hearth.upstreams.handshake.read_lists", defect)
-            connection.say(CHANGED)
-            await until(lambda: connection.stopped, "its process is ended")
-        assert "an exception that no code expects" in (stage.instance.error or "")
-        assert any(record.exc_info for record in caplog.records)
-        assert stage.instance.state not in (READY, STARTING)
-        assert await stage.ready() is not connection
-
-    run(body())
+    with monkeypatch.context() as patched, caplog.at_level(logging.ERROR):
+        patched.setattr("hearth.upstreams.handshake.read_lists", defect)
+        connection.say(CHANGED)
+        await until(lambda: connection.stopped, "its process is ended")
+    assert "an exception that no code expects" in (stage.instance.error or "")
+    assert any(record.exc_info for record in caplog.records)
+    assert stage.instance.state not in (READY, STARTING)
+    assert await stage.ready() is not connection

@@ -7,7 +7,6 @@ import pytest
 from hearth.upstreams.intake import TURN_MESSAGES, Intake, pieces
 from hearth.wire import json
 from hearth.wire.lines import Item
-from unit.conversations import run
 
 LIMIT = 2**20
 
@@ -47,44 +46,35 @@ def test_what_is_within_the_budget_is_handled_at_once_and_holds_nothing() -> Non
     assert (reader.portions, reader.held) == ([numbers], [])
 
 
-def test_what_is_over_the_budget_waits_for_its_turn_and_holds_the_pipe_meanwhile() -> None:
-    async def body() -> None:
-        reader = Reader()
-        numbers = list(range(3 * TURN_MESSAGES + 1))
-        reader.intake.receive(said(*numbers))
-        assert (reader.numbers, reader.held) == (numbers[:TURN_MESSAGES], [True])
-        await asyncio.sleep(0)
-        assert (reader.numbers, reader.held) == (numbers[: 2 * TURN_MESSAGES], [True])
-        await reader.settle()
-        assert (reader.numbers, reader.held) == (numbers, [True, False])
-        assert max(map(len, reader.portions)) == TURN_MESSAGES
-
-    run(body())
+async def test_what_is_over_the_budget_waits_for_its_turn_and_holds_the_pipe_meanwhile() -> None:
+    reader = Reader()
+    numbers = list(range(3 * TURN_MESSAGES + 1))
+    reader.intake.receive(said(*numbers))
+    assert (reader.numbers, reader.held) == (numbers[:TURN_MESSAGES], [True])
+    await asyncio.sleep(0)
+    assert (reader.numbers, reader.held) == (numbers[: 2 * TURN_MESSAGES], [True])
+    await reader.settle()
+    assert (reader.numbers, reader.held) == (numbers, [True, False])
+    assert max(map(len, reader.portions)) == TURN_MESSAGES
 
 
-def test_messages_in_an_array_count_one_by_one() -> None:
-    async def body() -> None:
-        reader = Reader()
-        numbers = list(range(3 * TURN_MESSAGES))
-        reader.intake.receive(b"[%b]\n" % b",".join(map(message, numbers)))
-        assert reader.numbers == numbers[:TURN_MESSAGES]
-        await reader.settle()
-        assert (reader.numbers, max(map(len, reader.portions))) == (numbers, TURN_MESSAGES)
-
-    run(body())
+async def test_messages_in_an_array_count_one_by_one() -> None:
+    reader = Reader()
+    numbers = list(range(3 * TURN_MESSAGES))
+    reader.intake.receive(b"[%b]\n" % b",".join(map(message, numbers)))
+    assert reader.numbers == numbers[:TURN_MESSAGES]
+    await reader.settle()
+    assert (reader.numbers, max(map(len, reader.portions))) == (numbers, TURN_MESSAGES)
 
 
-def test_what_is_read_once_more_comes_behind_what_waits() -> None:
-    async def body() -> None:
-        reader = Reader()
-        data = said(*range(4 * TURN_MESSAGES))
-        half = len(data) // 2 + 3
-        reader.intake.receive(data[:half])
-        reader.intake.receive(data[half:])
-        await reader.settle()
-        assert reader.numbers == list(range(4 * TURN_MESSAGES))
-
-    run(body())
+async def test_what_is_read_once_more_comes_behind_what_waits() -> None:
+    reader = Reader()
+    data = said(*range(4 * TURN_MESSAGES))
+    half = len(data) // 2 + 3
+    reader.intake.receive(data[:half])
+    reader.intake.receive(data[half:])
+    await reader.settle()
+    assert reader.numbers == list(range(4 * TURN_MESSAGES))
 
 
 def test_one_long_line_is_not_cut() -> None:
@@ -94,63 +84,51 @@ def test_one_long_line_is_not_cut() -> None:
     assert reader.numbers == [1]
 
 
-def test_what_waits_of_a_server_that_has_exited_is_handled_at_once() -> None:
-    async def body() -> None:
-        reader = Reader()
-        numbers = list(range(3 * TURN_MESSAGES))
-        reader.intake.receive(said(*numbers))
-        reader.intake.release()
-        assert (reader.numbers, reader.held) == (numbers, [True, False])
-        reader.intake.receive(said(*numbers))
-        assert reader.numbers == numbers * 2
-        await asyncio.sleep(0)
-        assert reader.held == [True, False]
-
-    run(body())
+async def test_what_waits_of_a_server_that_has_exited_is_handled_at_once() -> None:
+    reader = Reader()
+    numbers = list(range(3 * TURN_MESSAGES))
+    reader.intake.receive(said(*numbers))
+    reader.intake.release()
+    assert (reader.numbers, reader.held) == (numbers, [True, False])
+    reader.intake.receive(said(*numbers))
+    assert reader.numbers == numbers * 2
+    await asyncio.sleep(0)
+    assert reader.held == [True, False]
 
 
-def test_an_exit_that_is_noticed_over_a_message_changes_no_order() -> None:
+async def test_an_exit_that_is_noticed_over_a_message_changes_no_order() -> None:
     class Exiting(Reader):
         def take(self, items: list[Item], data: bytes) -> None:
             if not self.portions:
                 self.intake.release()
             super().take(items, data)
 
-    async def body() -> None:
-        reader = Exiting()
-        reader.intake.receive(said(*range(3 * TURN_MESSAGES)))
-        assert reader.numbers == list(range(3 * TURN_MESSAGES))
-
-    run(body())
+    reader = Exiting()
+    reader.intake.receive(said(*range(3 * TURN_MESSAGES)))
+    assert reader.numbers == list(range(3 * TURN_MESSAGES))
 
 
-def test_what_waits_is_dropped_when_the_server_is_given_up_and_the_pipe_stays_held() -> None:
-    async def body() -> None:
-        reader = Reader()
-        reader.intake.receive(said(*range(3 * TURN_MESSAGES)))
-        reader.intake.close()
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert (reader.numbers, reader.held) == (list(range(TURN_MESSAGES)), [True])
-
-    run(body())
+async def test_what_waits_is_dropped_when_the_server_is_given_up_and_the_pipe_stays_held() -> None:
+    reader = Reader()
+    reader.intake.receive(said(*range(3 * TURN_MESSAGES)))
+    reader.intake.close()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert (reader.numbers, reader.held) == (list(range(TURN_MESSAGES)), [True])
 
 
-def test_a_failure_over_one_portion_does_not_stop_the_rest(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failure_over_one_portion_does_not_stop_the_rest(caplog: pytest.LogCaptureFixture) -> None:
     class Failing(Reader):
         def take(self, items: list[Item], data: bytes) -> None:
             super().take(items, data)
             if len(self.portions) == 2:
                 raise RuntimeError("over one portion")
 
-    async def body() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
-        reader = Failing()
-        reader.intake.receive(said(*range(4 * TURN_MESSAGES)))
-        await reader.settle()
-        assert reader.numbers == list(range(4 * TURN_MESSAGES))
-
-    run(body())
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+    reader = Failing()
+    reader.intake.receive(said(*range(4 * TURN_MESSAGES)))
+    await reader.settle()
+    assert reader.numbers == list(range(4 * TURN_MESSAGES))
 
 
 @pytest.mark.parametrize("data", [b"", b"a", b"a\n", b"a\nb", b"a\nb\nc\nd\ne\n", b"\n\n\n\n\n\n", b"a\nb\nc\nd\ne"])

@@ -13,7 +13,7 @@ from hearth.upstreams.instance import Instance
 from hearth.upstreams.learned import ONLY_SECONDS
 from hearth.upstreams.supervision import READY
 from hearth.upstreams.tenancy import Tenant
-from unit.conversations import dual_script, legacy_script, modern_script, run, until
+from unit.conversations import dual_script, legacy_script, modern_script, until
 from unit.staged_instances import Mortal
 from unit.staged_servers import LEGACY, MODERN, StagedServer
 
@@ -27,198 +27,162 @@ def instances(*found: Instance) -> int:
 
 @pytest.mark.parametrize("mode", ["shared", "workspace"])
 @pytest.mark.parametrize("first", [LEGACY, MODERN])
-def test_a_server_that_speaks_both_eras_is_one_process_in_the_era_of_its_first_client(
+async def test_a_server_that_speaks_both_eras_is_one_process_in_the_era_of_its_first_client(
     learned: Path, first: Tenant, mode: str
 ) -> None:
-    async def body() -> None:
-        server = StagedServer(learned, dual_script())
-        server.mode = mode  # type: ignore[assignment]
-        place = first._replace(cwd="/a")
-        one = await server.ensure(place)
-        for era in (eras.LEGACY, eras.MODERN):
-            assert await server.ensure(place._replace(session="3", era=era)) is one
-        assert (one.era, len(server.connections)) == (first.era, 1)
-        # The era is remembered.
-        second = LEGACY if first is MODERN else MODERN
-        assert (await server.again().ensure(second)).era == first.era
-
-    run(body())
+    server = StagedServer(learned, dual_script())
+    server.mode = mode  # type: ignore[assignment]
+    place = first._replace(cwd="/a")
+    one = await server.ensure(place)
+    for era in (eras.LEGACY, eras.MODERN):
+        assert await server.ensure(place._replace(session="3", era=era)) is one
+    assert (one.era, len(server.connections)) == (first.era, 1)
+    # The era is remembered.
+    second = LEGACY if first is MODERN else MODERN
+    assert (await server.again().ensure(second)).era == first.era
 
 
-def test_clients_of_both_eras_that_come_together_share_one_process(learned: Path) -> None:
-    async def body() -> None:
-        server = StagedServer(learned, dual_script())
-        found = await asyncio.gather(*map(server.ensure, (LEGACY, MODERN, Tenant("3", eras.LEGACY))))
-        assert (instances(*found), len(server.connections)) == (1, 1)
-
-    run(body())
+async def test_clients_of_both_eras_that_come_together_share_one_process(learned: Path) -> None:
+    server = StagedServer(learned, dual_script())
+    found = await asyncio.gather(*map(server.ensure, (LEGACY, MODERN, Tenant("3", eras.LEGACY))))
+    assert (instances(*found), len(server.connections)) == (1, 1)
 
 
-def test_a_server_that_is_known_to_speak_the_modern_era_runs_in_it_for_everybody(learned: Path) -> None:
-    async def body() -> None:
-        server = StagedServer(learned, dual_script())
-        server._learned.note_era(server.spec, eras.LEGACY, eras.LEGACY)
-        server._learned.note_era(server.spec, eras.MODERN, eras.MODERN)
-        assert instances(await server.ensure(LEGACY), await server.ensure(MODERN)) == 1
-        assert [instance.era for instance in server.instances.values()] == [eras.MODERN]
-
-    run(body())
+async def test_a_server_that_is_known_to_speak_the_modern_era_runs_in_it_for_everybody(learned: Path) -> None:
+    server = StagedServer(learned, dual_script())
+    server._learned.note_era(server.spec, eras.LEGACY, eras.LEGACY)
+    server._learned.note_era(server.spec, eras.MODERN, eras.MODERN)
+    assert instances(await server.ensure(LEGACY), await server.ensure(MODERN)) == 1
+    assert [instance.era for instance in server.instances.values()] == [eras.MODERN]
 
 
-def test_a_server_that_asks_is_tried_in_the_modern_era_before_its_isolation_rises(learned: Path) -> None:
-    async def body() -> None:
-        server = StagedServer(learned, dual_script())
-        former = await server.ensure(LEGACY)
-        server.learn(isolation.QUESTION)
-        server.learn(isolation.QUESTION)
-        assert former.obsolete
-        one = await server.ensure(LEGACY)
-        assert (one.era, server.mode) == (eras.MODERN, "shared")
-        assert await server.ensure(MODERN) is one
-        successor = server.again()
-        assert ((await successor.ensure(LEGACY)).era, successor.mode) == (eras.MODERN, "shared")
-        # Questions of the legacy process in its last calls change nothing. A modern process must not ask like that.
-        server.learn(isolation.QUESTION, eras.LEGACY)
-        assert (server.mode, one.obsolete) == ("shared", False)
-        server.learn(isolation.QUESTION, eras.MODERN)
-        assert server.mode == "session"
-
-    run(body())
+async def test_a_server_that_asks_is_tried_in_the_modern_era_before_its_isolation_rises(learned: Path) -> None:
+    server = StagedServer(learned, dual_script())
+    former = await server.ensure(LEGACY)
+    server.learn(isolation.QUESTION)
+    server.learn(isolation.QUESTION)
+    assert former.obsolete
+    one = await server.ensure(LEGACY)
+    assert (one.era, server.mode) == (eras.MODERN, "shared")
+    assert await server.ensure(MODERN) is one
+    successor = server.again()
+    assert ((await successor.ensure(LEGACY)).era, successor.mode) == (eras.MODERN, "shared")
+    # Questions of the legacy process in its last calls change nothing. A modern process must not ask like that.
+    server.learn(isolation.QUESTION, eras.LEGACY)
+    assert (server.mode, one.obsolete) == ("shared", False)
+    server.learn(isolation.QUESTION, eras.MODERN)
+    assert server.mode == "session"
 
 
 @pytest.mark.parametrize("mode", ["auto", "workspace"])
-def test_a_server_that_asks_and_speaks_no_modern_era_is_shared_more_narrowly_after_the_trial(
+async def test_a_server_that_asks_and_speaks_no_modern_era_is_shared_more_narrowly_after_the_trial(
     learned: Path, mode: str
 ) -> None:
-    async def body() -> None:
-        server = StagedServer(learned, isolation=mode)
-        await server.ensure(LEGACY)
-        server.learn(isolation.QUESTION)
-        assert server.mode == ("shared" if mode == "auto" else mode)
-        one = await server.ensure(LEGACY)
-        assert (one.era, one.open) == (eras.LEGACY, True)
-        assert server.mode == one.mode == ("session" if mode == "auto" else mode)
-
-    run(body())
+    server = StagedServer(learned, isolation=mode)
+    await server.ensure(LEGACY)
+    server.learn(isolation.QUESTION)
+    assert server.mode == ("shared" if mode == "auto" else mode)
+    one = await server.ensure(LEGACY)
+    assert (one.era, one.open) == (eras.LEGACY, True)
+    assert server.mode == one.mode == ("session" if mode == "auto" else mode)
 
 
-def test_a_server_that_cannot_be_started_in_the_modern_era_goes_on_in_the_legacy_one(learned: Path) -> None:
+async def test_a_server_that_cannot_be_started_in_the_modern_era_goes_on_in_the_legacy_one(learned: Path) -> None:
     class HangsInModern(StagedServer):
         async def _connect(self, owner: Owner, tenant: Tenant) -> Connection:
             assert isinstance(owner, Instance)
             self.script = {} if owner.wanted == eras.MODERN else legacy_script()
             return await super()._connect(owner, tenant)
 
-    async def body() -> None:
-        server = HangsInModern(learned, start_timeout=0.05)
-        await server.ensure(LEGACY)
-        server.learn(isolation.QUESTION)
-        found = await asyncio.gather(*(server.ensure(Tenant(name, eras.LEGACY)) for name in ("3", "4")))
-        assert [(one.era, one.mode, one.open) for one in found] == [(eras.LEGACY, "session", True)] * 2
-        assert (server.again().mode, server.error) == ("session", None)
-
-    run(body())
+    server = HangsInModern(learned, start_timeout=0.05)
+    await server.ensure(LEGACY)
+    server.learn(isolation.QUESTION)
+    found = await asyncio.gather(*(server.ensure(Tenant(name, eras.LEGACY)) for name in ("3", "4")))
+    assert [(one.era, one.mode, one.open) for one in found] == [(eras.LEGACY, "session", True)] * 2
+    assert (server.again().mode, server.error) == ("session", None)
 
 
 @pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
-def test_a_start_that_a_question_has_ended_is_no_trial_of_the_modern_era(learned: Path, era: str) -> None:
-    async def body() -> None:
-        script = dual_script()
-        tools = script.pop("tools/list")
-        server = StagedServer(learned, script)
-        waiting = asyncio.create_task(server.ensure(LEGACY))
-        await until(lambda: server.connections and "tools/list" in server.connections[0].methods(), "it is started")
-        [first] = server.instances.values()
-        server.learn(isolation.QUESTION)
-        script["tools/list"] = tools
-        await first.retire()
-        found = await waiting
-        assert (found.era, found.open, server.mode) == (eras.MODERN, True, "shared")
-        assert await server.ensure(Tenant("3", era)) is found
-
-    run(body())
+async def test_a_start_that_a_question_has_ended_is_no_trial_of_the_modern_era(learned: Path, era: str) -> None:
+    script = dual_script()
+    tools = script.pop("tools/list")
+    server = StagedServer(learned, script)
+    waiting = asyncio.create_task(server.ensure(LEGACY))
+    await until(lambda: server.connections and "tools/list" in server.connections[0].methods(), "it is started")
+    [first] = server.instances.values()
+    server.learn(isolation.QUESTION)
+    script["tools/list"] = tools
+    await first.retire()
+    found = await waiting
+    assert (found.era, found.open, server.mode) == (eras.MODERN, True, "shared")
+    assert await server.ensure(Tenant("3", era)) is found
 
 
 @pytest.mark.parametrize("mode", ["shared", "workspace"])
-def test_a_server_that_exits_when_it_is_tried_in_the_modern_era_is_tried_once(learned: Path, mode: str) -> None:
+async def test_a_server_that_exits_when_it_is_tried_in_the_modern_era_is_tried_once(learned: Path, mode: str) -> None:
     class Exits(StagedServer):
         async def _connect(self, owner: Owner, tenant: Tenant) -> Connection:
             self.connections.append(Mortal(owner, self.script, self.name))
             return self.connections[-1]
 
-    async def body() -> None:
-        script = legacy_script()
-        del script["server/discover"]
-        server = Exits(learned, script, isolation=mode)
-        await server.ensure(LEGACY)
-        server.learn(isolation.QUESTION)
-        one = await server.ensure(LEGACY)
-        assert one.era == eras.LEGACY
-        server.learn(isolation.QUESTION)
-        assert (await server.ensure(LEGACY), one.obsolete) == (one, False)
-
-    run(body())
+    script = legacy_script()
+    del script["server/discover"]
+    server = Exits(learned, script, isolation=mode)
+    await server.ensure(LEGACY)
+    server.learn(isolation.QUESTION)
+    one = await server.ensure(LEGACY)
+    assert one.era == eras.LEGACY
+    server.learn(isolation.QUESTION)
+    assert (await server.ensure(LEGACY), one.obsolete) == (one, False)
 
 
-def test_a_server_that_needs_a_process_for_each_era_keeps_them_while_the_daemon_runs(
+async def test_a_server_that_needs_a_process_for_each_era_keeps_them_while_the_daemon_runs(
     learned: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def body() -> None:
-        server = StagedServer(learned, dual_script())
-        server._learned.note_era(server.spec, eras.MODERN, eras.MODERN)
-        assert server.need_both()
-        much_later = time.time() + ONLY_SECONDS + 1
-        monkeypatch.setattr("time.time", lambda: much_later)
-        assert server.need_both()
-        assert [(await server.ensure(each)).era for each in (LEGACY, MODERN)] == [eras.LEGACY, eras.MODERN]
-        assert (await server.again().ensure(LEGACY)).era == eras.MODERN, "another daemon finds it out again"
-
-    run(body())
+    server = StagedServer(learned, dual_script())
+    server._learned.note_era(server.spec, eras.MODERN, eras.MODERN)
+    assert server.need_both()
+    much_later = time.time() + ONLY_SECONDS + 1
+    monkeypatch.setattr("time.time", lambda: much_later)
+    assert server.need_both()
+    assert [(await server.ensure(each)).era for each in (LEGACY, MODERN)] == [eras.LEGACY, eras.MODERN]
+    assert (await server.again().ensure(LEGACY)).era == eras.MODERN, "another daemon finds it out again"
 
 
-def test_a_server_that_offers_less_in_the_other_era_has_a_process_for_each(learned: Path) -> None:
-    async def body() -> None:
-        script = dual_script()
-        server = StagedServer(learned, script)
-        # As the hub does: it is told before those who wait for the start are.
-        server.audience.offered = server.offered  # type: ignore[method-assign]
-        await server.ensure(LEGACY)
-        server.learn(isolation.QUESTION)
-        script["tools/list"] = {"tools": [{"name": "other", "inputSchema": {"type": "object"}}]}
-        assert (await server.ensure(LEGACY)).era == eras.LEGACY
-        assert len(server.connections) == 3, "legacy, the trial of the modern era, and legacy again"
-        for again in (server, server.again()):
-            old, new = await again.ensure(LEGACY), await again.ensure(MODERN)
-            assert (old.era, new.era) == (eras.LEGACY, eras.MODERN)
-            assert (again.offering(LEGACY), again.offering(MODERN)) == (old.offering, new.offering)
-
-    run(body())
+async def test_a_server_that_offers_less_in_the_other_era_has_a_process_for_each(learned: Path) -> None:
+    script = dual_script()
+    server = StagedServer(learned, script)
+    # As the hub does: it is told before those who wait for the start are.
+    server.audience.offered = server.offered  # type: ignore[method-assign]
+    await server.ensure(LEGACY)
+    server.learn(isolation.QUESTION)
+    script["tools/list"] = {"tools": [{"name": "other", "inputSchema": {"type": "object"}}]}
+    assert (await server.ensure(LEGACY)).era == eras.LEGACY
+    assert len(server.connections) == 3, "legacy, the trial of the modern era, and legacy again"
+    for again in (server, server.again()):
+        old, new = await again.ensure(LEGACY), await again.ensure(MODERN)
+        assert (old.era, new.era) == (eras.LEGACY, eras.MODERN)
+        assert (again.offering(LEGACY), again.offering(MODERN)) == (old.offering, new.offering)
 
 
-def test_tools_of_two_folders_do_not_tell_what_an_era_lacks(learned: Path) -> None:
-    async def body() -> None:
-        script = dual_script()
-        server = StagedServer(learned, script, isolation="workspace")
-        server.audience.offered = server.offered  # type: ignore[method-assign]
-        await server.ensure(LEGACY._replace(cwd="/a"))
-        server.learn(isolation.QUESTION)
-        script["tools/list"] = {"tools": [{"name": "other", "inputSchema": {"type": "object"}}]}
-        assert (await server.ensure(LEGACY._replace(cwd="/b"))).era == eras.MODERN
-        assert len(server.connections) == 2
-
-    run(body())
+async def test_tools_of_two_folders_do_not_tell_what_an_era_lacks(learned: Path) -> None:
+    script = dual_script()
+    server = StagedServer(learned, script, isolation="workspace")
+    server.audience.offered = server.offered  # type: ignore[method-assign]
+    await server.ensure(LEGACY._replace(cwd="/a"))
+    server.learn(isolation.QUESTION)
+    script["tools/list"] = {"tools": [{"name": "other", "inputSchema": {"type": "object"}}]}
+    assert (await server.ensure(LEGACY._replace(cwd="/b"))).era == eras.MODERN
+    assert len(server.connections) == 2
 
 
-def test_a_server_that_needs_a_process_for_each_era_offers_to_each_what_its_own_has(learned: Path) -> None:
-    async def body() -> None:
-        server = StagedServer(learned, dual_script())
-        server.offered(await server.ensure(LEGACY))
-        assert server.offering(MODERN) is not None
-        assert server.need_both()
-        assert server.offering(LEGACY) is not None
-        assert server.offering(MODERN) is None
-
-    run(body())
+async def test_a_server_that_needs_a_process_for_each_era_offers_to_each_what_its_own_has(learned: Path) -> None:
+    server = StagedServer(learned, dual_script())
+    server.offered(await server.ensure(LEGACY))
+    assert server.offering(MODERN) is not None
+    assert server.need_both()
+    assert server.offering(LEGACY) is not None
+    assert server.offering(MODERN) is None
 
 
 @pytest.mark.parametrize("spec", [{"era": "legacy"}, {"era": "client"}, {"isolation": "shared"}])
@@ -226,97 +190,76 @@ def test_how_it_is_shared_by_hand_is_not_changed_by_what_an_era_lacks(learned: P
     assert not StagedServer(learned, dual_script(), **spec).need_both()
 
 
-def test_with_the_era_of_the_client_each_era_has_a_process_of_its_own(learned: Path) -> None:
-    async def body() -> None:
-        server = StagedServer(learned, dual_script(), era="client")
-        old, new = await server.ensure(LEGACY), await server.ensure(MODERN)
-        assert (old.era, new.era, len(server.connections)) == (eras.LEGACY, eras.MODERN, 2)
-        assert await server.ensure(Tenant("3", eras.LEGACY)) is old
-        assert await server.ensure(Tenant("4", eras.MODERN)) is new
-        assert len(server.connections) == 2
-
-    run(body())
+async def test_with_the_era_of_the_client_each_era_has_a_process_of_its_own(learned: Path) -> None:
+    server = StagedServer(learned, dual_script(), era="client")
+    old, new = await server.ensure(LEGACY), await server.ensure(MODERN)
+    assert (old.era, new.era, len(server.connections)) == (eras.LEGACY, eras.MODERN, 2)
+    assert await server.ensure(Tenant("3", eras.LEGACY)) is old
+    assert await server.ensure(Tenant("4", eras.MODERN)) is new
+    assert len(server.connections) == 2
 
 
 @pytest.mark.parametrize(("script", "era"), [(legacy_script(), eras.LEGACY), (modern_script(), eras.MODERN)])
 @pytest.mark.parametrize("first", [LEGACY, MODERN])
-def test_a_server_that_speaks_one_era_is_one_process_for_clients_of_both(
+async def test_a_server_that_speaks_one_era_is_one_process_for_clients_of_both(
     learned: Path, script: dict[str, object], era: str, first: Tenant
 ) -> None:
-    async def body() -> None:
-        server = StagedServer(learned, script)
-        second = MODERN if first is LEGACY else LEGACY
-        one, other = await server.ensure(first), await server.ensure(second)
-        assert one is other
-        assert one.era == era
-        assert list(server.instances.values()) == [one]
-        # One that was started to find out, where the other era had been asked for first, is ended again.
-        started = {item[1] for item in server.audience.told if item[0] == "offered"}
-        assert {instance for instance, _ in server.retired} == started - {one}
-
-    run(body())
+    server = StagedServer(learned, script)
+    second = MODERN if first is LEGACY else LEGACY
+    one, other = await server.ensure(first), await server.ensure(second)
+    assert one is other
+    assert one.era == era
+    assert list(server.instances.values()) == [one]
+    # One that was started to find out, where the other era had been asked for first, is ended again.
+    started = {item[1] for item in server.audience.told if item[0] == "offered"}
+    assert {instance for instance, _ in server.retired} == started - {one}
 
 
-def test_a_server_that_was_found_to_speak_one_era_only_is_not_asked_again(learned: Path) -> None:
-    async def body() -> None:
-        server = StagedServer(learned)
-        await server.ensure(MODERN)
-        await server.ensure(LEGACY)
-        assert len(server.connections) == 1
-        successor = server.again()
-        instance = await successor.ensure(MODERN)
-        assert (instance.wanted, len(successor.connections)) == (eras.LEGACY, 1)
-
-    run(body())
+async def test_a_server_that_was_found_to_speak_one_era_only_is_not_asked_again(learned: Path) -> None:
+    server = StagedServer(learned)
+    await server.ensure(MODERN)
+    await server.ensure(LEGACY)
+    assert len(server.connections) == 1
+    successor = server.again()
+    instance = await successor.ensure(MODERN)
+    assert (instance.wanted, len(successor.connections)) == (eras.LEGACY, 1)
 
 
-def test_everybody_waits_for_the_one_who_finds_out_which_era_it_is(learned: Path) -> None:
-    async def body() -> None:
-        server = StagedServer(learned)
-        found = await asyncio.gather(*(server.ensure(tenant) for tenant in (MODERN, LEGACY, Tenant("3"), LEGACY)))
-        assert (instances(*found), len(server.connections)) == (1, 1)
-
-    run(body())
+async def test_everybody_waits_for_the_one_who_finds_out_which_era_it_is(learned: Path) -> None:
+    server = StagedServer(learned)
+    found = await asyncio.gather(*(server.ensure(tenant) for tenant in (MODERN, LEGACY, Tenant("3"), LEGACY)))
+    assert (instances(*found), len(server.connections)) == (1, 1)
 
 
-def test_a_scout_that_fails_leaves_the_way_free_for_the_others(learned: Path) -> None:
-    async def body() -> None:
-        server = StagedServer(learned, {"initialize": -32600, "server/discover": -32601})
-        results = await asyncio.gather(*map(server.ensure, (MODERN, LEGACY)), return_exceptions=True)
-        assert all(isinstance(result, UpstreamError) for result in results)
-        server.script = legacy_script()
-        for instance in server.instances.values():
-            instance.forgive()
-        assert (await server.ensure(LEGACY)).state == READY
-
-    run(body())
+async def test_a_scout_that_fails_leaves_the_way_free_for_the_others(learned: Path) -> None:
+    server = StagedServer(learned, {"initialize": -32600, "server/discover": -32601})
+    results = await asyncio.gather(*map(server.ensure, (MODERN, LEGACY)), return_exceptions=True)
+    assert all(isinstance(result, UpstreamError) for result in results)
+    server.script = legacy_script()
+    for instance in server.instances.values():
+        instance.forgive()
+    assert (await server.ensure(LEGACY)).state == READY
 
 
 @pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
-def test_an_era_that_the_config_names_is_everybody_s(learned: Path, era: str) -> None:
-    async def body() -> None:
-        server = StagedServer(learned, dual_script(), era=era)
-        assert instances(await server.ensure(LEGACY), await server.ensure(MODERN)) == 1
-        assert {instance.era for instance in server.instances.values()} == {era}
-        # What a config says is nothing that was learned.
-        assert not learned.exists()
-
-    run(body())
+async def test_an_era_that_the_config_names_is_everybody_s(learned: Path, era: str) -> None:
+    server = StagedServer(learned, dual_script(), era=era)
+    assert instances(await server.ensure(LEGACY), await server.ensure(MODERN)) == 1
+    assert {instance.era for instance in server.instances.values()} == {era}
+    # What a config says is nothing that was learned.
+    assert not learned.exists()
 
 
 @pytest.mark.parametrize(
     ("script", "era"), [(dual_script(), eras.MODERN), (legacy_script(), eras.LEGACY), (modern_script(), eras.MODERN)]
 )
-def test_shared_by_hand_means_one_process_in_one_era_whoever_comes_first(
+async def test_shared_by_hand_means_one_process_in_one_era_whoever_comes_first(
     learned: Path, script: dict[str, object], era: str
 ) -> None:
-    async def body() -> None:
-        server = StagedServer(learned, script, isolation="shared")
-        one = await server.ensure(LEGACY)
-        assert await server.ensure(MODERN) is await server.ensure(LEGACY) is one
-        assert (one.era, len(server.connections)) == (era, 1)
-
-    run(body())
+    server = StagedServer(learned, script, isolation="shared")
+    one = await server.ensure(LEGACY)
+    assert await server.ensure(MODERN) is await server.ensure(LEGACY) is one
+    assert (one.era, len(server.connections)) == (era, 1)
 
 
 # --- isolation
@@ -330,64 +273,52 @@ def test_shared_by_hand_means_one_process_in_one_era_whoever_comes_first(
         ("session", {"same session"}),
     ],
 )
-def test_who_shares_an_instance_is_a_matter_of_the_mode(learned: Path, mode: str, shares: set[str]) -> None:
-    async def body() -> None:
+async def test_who_shares_an_instance_is_a_matter_of_the_mode(learned: Path, mode: str, shares: set[str]) -> None:
+    server = StagedServer(learned, isolation=mode)
+    one = await server.ensure(Tenant("1", cwd="/a"))
+    others = {
+        "same session": Tenant("1", cwd="/a"),
+        "same folder": Tenant("2", cwd="/a"),
+        "other folder": Tenant("3", cwd="/b"),
+    }
+    assert {name for name, tenant in others.items() if await server.ensure(tenant) is one} == shares
+    assert one.mode == mode
+
+
+async def test_only_alone_on_an_instance_a_client_declares_its_capabilities_for_itself(learned: Path) -> None:
+    tenant = Tenant("1", eras.LEGACY, capabilities=b'{"roots":{}}')
+    for mode, declared in (("session", {"roots": {}}), ("workspace", None), ("shared", None)):
         server = StagedServer(learned, isolation=mode)
-        one = await server.ensure(Tenant("1", cwd="/a"))
-        others = {
-            "same session": Tenant("1", cwd="/a"),
-            "same folder": Tenant("2", cwd="/a"),
-            "other folder": Tenant("3", cwd="/b"),
-        }
-        assert {name for name, tenant in others.items() if await server.ensure(tenant) is one} == shares
-        assert one.mode == mode
-
-    run(body())
+        instance = await server.ensure(tenant)
+        (params,) = (item["params"] for item in server.connections[0].sent if item["method"] == "initialize")
+        assert params["capabilities"] == declared if declared else params["capabilities"].keys() == {
+            "roots", "sampling", "elicitation",
+        }  # fmt: skip
+        assert instance.capabilities == (tenant.capabilities if declared else capabilities.FULL)
 
 
-def test_only_alone_on_an_instance_a_client_declares_its_capabilities_for_itself(learned: Path) -> None:
-    async def body() -> None:
-        tenant = Tenant("1", eras.LEGACY, capabilities=b'{"roots":{}}')
-        for mode, declared in (("session", {"roots": {}}), ("workspace", None), ("shared", None)):
-            server = StagedServer(learned, isolation=mode)
-            instance = await server.ensure(tenant)
-            (params,) = (item["params"] for item in server.connections[0].sent if item["method"] == "initialize")
-            assert params["capabilities"] == declared if declared else params["capabilities"].keys() == {
-                "roots", "sampling", "elicitation",
-            }  # fmt: skip
-            assert instance.capabilities == (tenant.capabilities if declared else capabilities.FULL)
-
-    run(body())
+async def test_what_it_offers_is_known_for_those_who_declare_the_same(learned: Path) -> None:
+    server = StagedServer(learned, isolation="session")
+    plain, rich = Tenant("1", eras.LEGACY), Tenant("2", eras.LEGACY, capabilities=b'{"roots":{}}')
+    assert server.offering(plain) is server.offerings.any is None
+    instance = await server.ensure(plain)
+    server.offered(instance)
+    assert server.offering(plain) is server.offering(Tenant("3", eras.LEGACY)) is instance.offering
+    assert server.offering(rich) is server.offering(Tenant("4")) is None
+    assert server.offerings.any is instance.offering
 
 
-def test_what_it_offers_is_known_for_those_who_declare_the_same(learned: Path) -> None:
-    async def body() -> None:
-        server = StagedServer(learned, isolation="session")
-        plain, rich = Tenant("1", eras.LEGACY), Tenant("2", eras.LEGACY, capabilities=b'{"roots":{}}')
-        assert server.offering(plain) is server.offerings.any is None
-        instance = await server.ensure(plain)
-        server.offered(instance)
-        assert server.offering(plain) is server.offering(Tenant("3", eras.LEGACY)) is instance.offering
-        assert server.offering(rich) is server.offering(Tenant("4")) is None
-        assert server.offerings.any is instance.offering
-
-    run(body())
-
-
-def test_what_a_client_s_own_process_offers_counts_first_in_its_own_era_before_the_other(learned: Path) -> None:
-    async def body() -> None:
-        server = StagedServer(learned, dual_script(), era="client")
-        old, new = await server.ensure(LEGACY), await server.ensure(MODERN)
-        server.offered(old)
-        server.offered(new)
-        assert (server.offering(LEGACY), server.offering(MODERN)) == (old.offering, new.offering)
-        assert old.offering is not new.offering
-        only = StagedServer(learned.with_name("other.json"), legacy_script())
-        one = await only.ensure(MODERN)
-        # It has changed there, and nobody has been told yet.
-        assert only.offering(LEGACY) is only.offering(MODERN) is one.offering is not None
-
-    run(body())
+async def test_what_a_client_s_own_process_offers_counts_first_in_its_own_era_before_the_other(learned: Path) -> None:
+    server = StagedServer(learned, dual_script(), era="client")
+    old, new = await server.ensure(LEGACY), await server.ensure(MODERN)
+    server.offered(old)
+    server.offered(new)
+    assert (server.offering(LEGACY), server.offering(MODERN)) == (old.offering, new.offering)
+    assert old.offering is not new.offering
+    only = StagedServer(learned.with_name("other.json"), legacy_script())
+    one = await only.ensure(MODERN)
+    # It has changed there, and nobody has been told yet.
+    assert only.offering(LEGACY) is only.offering(MODERN) is one.offering is not None
 
 
 @pytest.mark.parametrize(
@@ -399,82 +330,67 @@ def test_what_a_client_s_own_process_offers_counts_first_in_its_own_era_before_t
         ([isolation.QUESTION, isolation.ROOTS], "session"),
     ],
 )
-def test_a_server_that_asks_is_shared_more_narrowly_from_then_on(
+async def test_a_server_that_asks_is_shared_more_narrowly_from_then_on(
     learned: Path, events: list[isolation.Event], mode: str
 ) -> None:
-    async def body() -> None:
-        server = StagedServer(learned)
-        assert server.mode == "shared"
-        # Tried in the modern era already.
-        one = await server.ensure(MODERN)
-        for event in events:
-            server.learn(event)
-        assert server.mode == server.again().mode == mode
-        # Its calls finish, and whoever calls next gets another.
-        assert (one.obsolete, one.open) == (True, False)
-        assert server.retired == [(one, server.spec.call_ceiling)]
-        other = await server.ensure(LEGACY)
-        assert other is not one
-        assert other.mode == mode
-
-    run(body())
+    server = StagedServer(learned)
+    assert server.mode == "shared"
+    # Tried in the modern era already.
+    one = await server.ensure(MODERN)
+    for event in events:
+        server.learn(event)
+    assert server.mode == server.again().mode == mode
+    # Its calls finish, and whoever calls next gets another.
+    assert (one.obsolete, one.open) == (True, False)
+    assert server.retired == [(one, server.spec.call_ceiling)]
+    other = await server.ensure(LEGACY)
+    assert other is not one
+    assert other.mode == mode
 
 
-def test_what_was_learned_again_changes_nothing(learned: Path) -> None:
-    async def body() -> None:
-        server = StagedServer(learned)
-        server.learn(isolation.ROOTS)
-        one = await server.ensure(LEGACY)
-        server.learn(isolation.ROOTS)
-        assert (list(server.instances.values()), server.retired) == ([one], [])
-
-    run(body())
+async def test_what_was_learned_again_changes_nothing(learned: Path) -> None:
+    server = StagedServer(learned)
+    server.learn(isolation.ROOTS)
+    one = await server.ensure(LEGACY)
+    server.learn(isolation.ROOTS)
+    assert (list(server.instances.values()), server.retired) == ([one], [])
 
 
 @pytest.mark.parametrize("mode", ["shared", "workspace"])
-def test_how_it_is_shared_by_hand_is_not_changed_by_what_it_asks(learned: Path, mode: str) -> None:
-    async def body() -> None:
-        server = StagedServer(learned, isolation=mode)
-        # Tried in the modern era already.
-        one = await server.ensure(MODERN._replace(cwd="/a"))
-        server.learn(isolation.QUESTION)
-        assert (server.mode, await server.ensure(LEGACY._replace(cwd="/a"))) == (mode, one)
-        assert not one.obsolete
-
-    run(body())
+async def test_how_it_is_shared_by_hand_is_not_changed_by_what_it_asks(learned: Path, mode: str) -> None:
+    server = StagedServer(learned, isolation=mode)
+    # Tried in the modern era already.
+    one = await server.ensure(MODERN._replace(cwd="/a"))
+    server.learn(isolation.QUESTION)
+    assert (server.mode, await server.ensure(LEGACY._replace(cwd="/a"))) == (mode, one)
+    assert not one.obsolete
 
 
-def test_who_waits_for_an_instance_that_is_no_longer_right_gets_the_one_that_is(learned: Path) -> None:
-    async def body() -> None:
-        script = legacy_script()
-        tools = script.pop("tools/list")
-        server = StagedServer(learned, script)
-        waiting = asyncio.create_task(server.ensure(LEGACY))
-        await until(lambda: server.connections and "tools/list" in server.connections[0].methods(), "it is started")
-        [first] = server.instances.values()
-        server.learn(isolation.ROOTS)
-        script["tools/list"] = tools
-        number = next(item["id"] for item in server.connections[0].sent if item["method"] == "tools/list")
-        server.connections[0].give(number, tools)
-        found = await waiting
-        assert found is not first
-        assert (found.mode, found.open) == ("workspace", True)
-
-    run(body())
+async def test_who_waits_for_an_instance_that_is_no_longer_right_gets_the_one_that_is(learned: Path) -> None:
+    script = legacy_script()
+    tools = script.pop("tools/list")
+    server = StagedServer(learned, script)
+    waiting = asyncio.create_task(server.ensure(LEGACY))
+    await until(lambda: server.connections and "tools/list" in server.connections[0].methods(), "it is started")
+    [first] = server.instances.values()
+    server.learn(isolation.ROOTS)
+    script["tools/list"] = tools
+    number = next(item["id"] for item in server.connections[0].sent if item["method"] == "tools/list")
+    server.connections[0].give(number, tools)
+    found = await waiting
+    assert found is not first
+    assert (found.mode, found.open) == ("workspace", True)
 
 
-def test_who_never_gets_the_right_one_is_told(learned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def body() -> None:
-        server = StagedServer(learned)
-        ready = Instance._ready
+async def test_who_never_gets_the_right_one_is_told(learned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = StagedServer(learned)
+    ready = Instance._ready
 
-        def outdated(instance: Instance, begun: float) -> None:
-            ready(instance, begun)
-            key = next(key for key, known in server.instances.items() if known is instance)
-            server._drop(key, instance)
+    def outdated(instance: Instance, begun: float) -> None:
+        ready(instance, begun)
+        key = next(key for key, known in server.instances.items() if known is instance)
+        server._drop(key, instance)
 
-        monkeypatch.setattr(Instance, "_ready", outdated)
-        with pytest.raises(UpstreamError, match="changes too often"):
-            await server.ensure(LEGACY)
-
-    run(body())
+    monkeypatch.setattr(Instance, "_ready", outdated)
+    with pytest.raises(UpstreamError, match="changes too often"):
+        await server.ensure(LEGACY)

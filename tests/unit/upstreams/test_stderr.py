@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import pytest
 
@@ -47,10 +47,6 @@ class Transport:
         return False
 
 
-def run(body: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(body(), 20))
-
-
 def test_lines_are_kept_with_time_and_pid_however_they_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Kept(monkeypatch)
     for piece in (b"one\ntw", b"o\n", b"\nthr", b"ee"):
@@ -93,73 +89,61 @@ def test_a_secret_in_colours_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept.texts == ["token=***"]
 
 
-def test_of_a_flood_the_beginning_and_the_end_are_kept_and_the_rest_is_counted(
+async def test_of_a_flood_the_beginning_and_the_end_are_kept_and_the_rest_is_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(stderr, "FLOOD_SECONDS", 0.01)
-
-    async def body() -> None:
-        kept = Kept(monkeypatch)
-        total = stderr.BURST_LINES * 3
-        lines = [b"%d" % number for number in range(total)]
-        for first in range(0, total, 1000):
-            kept.reader.data_received(b"\n".join(lines[first : first + 1000]) + b"\n")
-        while not any("left out" in text for text in kept.texts):
-            await asyncio.sleep(0.005)
-        (notice,) = [text for text in kept.texts if "left out" in text]
-        assert (kept.texts[0], kept.texts[-1]) == ("0", str(total - 1))
-        assert int(notice.split()[1]) + len(kept.texts) - 1 == total
-        assert kept.ring[-1] == str(total - 1)
-
-    run(body)
+    kept = Kept(monkeypatch)
+    total = stderr.BURST_LINES * 3
+    lines = [b"%d" % number for number in range(total)]
+    for first in range(0, total, 1000):
+        kept.reader.data_received(b"\n".join(lines[first : first + 1000]) + b"\n")
+    while not any("left out" in text for text in kept.texts):
+        await asyncio.sleep(0.005)
+    (notice,) = [text for text in kept.texts if "left out" in text]
+    assert (kept.texts[0], kept.texts[-1]) == ("0", str(total - 1))
+    assert int(notice.split()[1]) + len(kept.texts) - 1 == total
+    assert kept.ring[-1] == str(total - 1)
 
 
-def test_the_last_words_are_kept_of_one_that_ends_in_a_flood(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def body() -> None:
-        kept = Kept(monkeypatch)
-        kept.reader.data_received(b"noise\n" * stderr.BURST_LINES * 2)
-        kept.reader.data_received(b"Traceback: it was the disk\nbye")
-        kept.reader.connection_lost(None)
-        assert kept.texts[-2:] == ["Traceback: it was the disk", "bye"]
-        assert list(kept.ring)[-2:] == ["Traceback: it was the disk", "bye"]
-
-    run(body)
+async def test_the_last_words_are_kept_of_one_that_ends_in_a_flood(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept(monkeypatch)
+    kept.reader.data_received(b"noise\n" * stderr.BURST_LINES * 2)
+    kept.reader.data_received(b"Traceback: it was the disk\nbye")
+    kept.reader.connection_lost(None)
+    assert kept.texts[-2:] == ["Traceback: it was the disk", "bye"]
+    assert list(kept.ring)[-2:] == ["Traceback: it was the disk", "bye"]
 
 
-def test_one_that_is_faster_than_anybody_reads_is_slowed_down_and_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def body() -> None:
-        kept = Kept(monkeypatch)
-        transport = Transport()
-        kept.reader.connection_made(transport)  # type: ignore[arg-type]
-        sent = 0
-        while transport.reading:
-            # Not a single line's end.
-            kept.reader.data_received(b"x" * 65536)
-            sent += 65536
-        assert sent < 2 * stderr.FLOOD_READ_BYTES
-        while not transport.reading:
-            await asyncio.sleep(0.005)
-        kept.reader.data_received(b"the end of that line\nanother\n")
-        assert kept.texts[-1] == "another"
-
-    run(body)
+async def test_one_that_is_faster_than_anybody_reads_is_slowed_down_and_read_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept = Kept(monkeypatch)
+    transport = Transport()
+    kept.reader.connection_made(transport)  # type: ignore[arg-type]
+    sent = 0
+    while transport.reading:
+        # Not a single line's end.
+        kept.reader.data_received(b"x" * 65536)
+        sent += 65536
+    assert sent < 2 * stderr.FLOOD_READ_BYTES
+    while not transport.reading:
+        await asyncio.sleep(0.005)
+    kept.reader.data_received(b"the end of that line\nanother\n")
+    assert kept.texts[-1] == "another"
 
 
 @pytest.mark.parametrize("cut", range(1, 60, 3))
-def test_half_a_secret_is_not_kept_at_the_edge_of_a_flood(monkeypatch: pytest.MonkeyPatch, cut: int) -> None:
+async def test_half_a_secret_is_not_kept_at_the_edge_of_a_flood(monkeypatch: pytest.MonkeyPatch, cut: int) -> None:
     """The end of a flood begins in the midst of a secret, in a line that goes on after it."""
-
-    async def body() -> None:
-        kept = Kept(monkeypatch, Mask([SECRET]))
-        kept.reader.data_received(b"noise\n" * stderr.BURST_LINES * 2)
-        tail = b"z" * (stderr.FLOOD_END_BYTES - cut)
-        kept.reader.data_received(SECRET.encode() + tail)
-        kept.reader._end_flood()
-        kept.reader.data_received(b" still that line\nnext\n")
-        assert "kkk" not in "".join(kept.texts)
-        assert kept.texts[-1] == "next"
-
-    run(body)
+    kept = Kept(monkeypatch, Mask([SECRET]))
+    kept.reader.data_received(b"noise\n" * stderr.BURST_LINES * 2)
+    tail = b"z" * (stderr.FLOOD_END_BYTES - cut)
+    kept.reader.data_received(SECRET.encode() + tail)
+    kept.reader._end_flood()
+    kept.reader.data_received(b" still that line\nnext\n")
+    assert "kkk" not in "".join(kept.texts)
+    assert kept.texts[-1] == "next"
 
 
 def test_a_small_flood_is_kept_whole() -> None:

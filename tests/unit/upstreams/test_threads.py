@@ -9,17 +9,14 @@ from hearth.errors import VaultError
 from hearth.upstreams import threads
 
 
-def test_what_the_work_returns_or_raises_comes_back() -> None:
-    async def body() -> None:
-        assert await threads.run(threading.get_ident) != threading.get_ident()
+async def test_what_the_work_returns_or_raises_comes_back() -> None:
+    assert await threads.run(threading.get_ident) != threading.get_ident()
 
-        def fail() -> None:
-            raise VaultError("locked")
+    def fail() -> None:
+        raise VaultError("locked")
 
-        with pytest.raises(VaultError, match="locked"):
-            await threads.run(fail)
-
-    asyncio.run(body())
+    with pytest.raises(VaultError, match="locked"):
+        await threads.run(fail)
 
 
 def test_neither_a_cancellation_nor_the_end_of_the_loop_waits_for_the_work() -> None:
@@ -36,6 +33,7 @@ def test_neither_a_cancellation_nor_the_end_of_the_loop_waits_for_the_work() -> 
         with pytest.raises(asyncio.CancelledError):
             await task
 
+    # A loop of its own, because its end is tested.
     asyncio.run(body())
     assert not ended.is_set()
     # The loop is closed by now, and the thread finds that out by itself.

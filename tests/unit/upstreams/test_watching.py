@@ -5,7 +5,7 @@ import pytest
 from hearth.mcp import eras
 from hearth.upstreams import watching
 from hearth.upstreams.watching import Watch
-from unit.conversations import Recorded, run, until
+from unit.conversations import Recorded, until
 
 
 def watched(era: str = eras.LEGACY) -> tuple[Watch, Recorded]:
@@ -176,57 +176,49 @@ def test_of_a_server_that_acknowledges_nothing_not_every_stream_is_kept() -> Non
     assert connection.cancelled() == [1, 2]
 
 
-def test_a_stream_that_the_server_ended_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_that_the_server_ended_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "RELISTEN_SECONDS", 0.0)
-
-    async def body() -> None:
-        watch, connection = watched(eras.MODERN)
-        watch.hold("r:1", "a")
-        connection.give(1, {"resultType": "complete"})
-        await until(lambda: len(connection.sent) == 2, "it is asked for again")
-        assert asked(connection) == [("listen", ["r:1"])] * 2
-        assert connection.cancelled() == []
-
-    run(body())
+    watch, connection = watched(eras.MODERN)
+    watch.hold("r:1", "a")
+    connection.give(1, {"resultType": "complete"})
+    await until(lambda: len(connection.sent) == 2, "it is asked for again")
+    assert asked(connection) == [("listen", ["r:1"])] * 2
+    assert connection.cancelled() == []
 
 
-def test_a_stream_that_the_server_refuses_is_not_asked_for_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_that_the_server_refuses_is_not_asked_for_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(watching, "RELISTEN_SECONDS", 0.0)
-
-    async def body() -> None:
-        watch, connection = watched(eras.MODERN)
-        watch.hold("r:1", "a")
-        connection.refuse(1, -32601)
-        other = Watch("other")
-        other.connected(connection, eras.MODERN)
-        other.hold("r:9", "b")
-        connection.give(2, {})
-        # The second has been asked for again: so the first would have been.
-        await until(lambda: len(connection.sent) == 3, "the other is asked for again")
-        assert asked(connection)[2] == ("listen", ["r:9"])
-
-    run(body())
+    watch, connection = watched(eras.MODERN)
+    watch.hold("r:1", "a")
+    connection.refuse(1, -32601)
+    other = Watch("other")
+    other.connected(connection, eras.MODERN)
+    other.hold("r:9", "b")
+    connection.give(2, {})
+    # The second has been asked for again: so the first would have been.
+    await until(lambda: len(connection.sent) == 3, "the other is asked for again")
+    assert asked(connection)[2] == ("listen", ["r:9"])
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_a_stream_of_a_server_that_is_gone_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch, late: bool) -> None:
+async def test_a_stream_of_a_server_that_is_gone_is_not_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
     monkeypatch.setattr(watching, "RELISTEN_SECONDS", 0.0)
-
-    async def body() -> None:
-        watch, former = watched(eras.MODERN)
-        watch.hold("r:1", "a")
-        watch.disconnected()
-        successor = Recorded()
-        for act in sorted(("end", "connect"), reverse=not late):
-            if act == "end":
-                former.end("it ended")
-            else:
-                watch.connected(successor, eras.MODERN)
-        other, witness = watched(eras.MODERN)
-        other.hold("r:9", "b")
-        witness.give(1, {})
-        # What was asked for again at the same time has been.
-        await until(lambda: len(witness.sent) == 2, "the other is asked for again")
-        assert asked(former) == asked(successor) == [("listen", ["r:1"])]
-
-    run(body())
+    watch, former = watched(eras.MODERN)
+    watch.hold("r:1", "a")
+    watch.disconnected()
+    successor = Recorded()
+    for act in sorted(("end", "connect"), reverse=not late):
+        if act == "end":
+            former.end("it ended")
+        else:
+            watch.connected(successor, eras.MODERN)
+    other, witness = watched(eras.MODERN)
+    other.hold("r:9", "b")
+    witness.give(1, {})
+    # What was asked for again at the same time has been.
+    await until(lambda: len(witness.sent) == 2, "the other is asked for again")
+    assert asked(former) == asked(successor) == [("listen", ["r:1"])]

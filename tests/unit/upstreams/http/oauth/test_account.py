@@ -85,46 +85,40 @@ def authority(monkeypatch: pytest.MonkeyPatch) -> Authority:
     return found
 
 
-def test_one_run_serves_everybody_who_came_while_it_went_on_and_survives_who_leaves() -> None:
-    async def body() -> None:
-        flight: Flight[int] = Flight()
-        gate = asyncio.Event()
-        runs = 0
+async def test_one_run_serves_everybody_who_came_while_it_went_on_and_survives_who_leaves() -> None:
+    flight: Flight[int] = Flight()
+    gate = asyncio.Event()
+    runs = 0
 
-        async def work() -> int:
-            nonlocal runs
-            runs += 1
-            await gate.wait()
-            return runs
+    async def work() -> int:
+        nonlocal runs
+        runs += 1
+        await gate.wait()
+        return runs
 
-        first = asyncio.create_task(flight.join(work))
-        others = [asyncio.create_task(flight.join(work)) for _ in range(9)]
-        await asyncio.sleep(0)
-        first.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await first
-        gate.set()
-        assert await asyncio.gather(*others) == [1] * 9
-        assert await flight.join(work) == 2
-
-    asyncio.run(body())
+    first = asyncio.create_task(flight.join(work))
+    others = [asyncio.create_task(flight.join(work)) for _ in range(9)]
+    await asyncio.sleep(0)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    gate.set()
+    assert await asyncio.gather(*others) == [1] * 9
+    assert await flight.join(work) == 2
 
 
-def test_a_run_that_fails_fails_for_everybody_and_the_next_is_another() -> None:
-    async def body() -> None:
-        flight: Flight[int] = Flight()
+async def test_a_run_that_fails_fails_for_everybody_and_the_next_is_another() -> None:
+    flight: Flight[int] = Flight()
 
-        async def fail() -> int:
-            raise ValueError("no")
+    async def fail() -> int:
+        raise ValueError("no")
 
-        async def succeed() -> int:
-            return 7
+    async def succeed() -> int:
+        return 7
 
-        found = await asyncio.gather(*(flight.join(fail) for _ in range(3)), return_exceptions=True)
-        assert [str(each) for each in found] == ["no"] * 3
-        assert await flight.join(succeed) == 7
-
-    asyncio.run(body())
+    found = await asyncio.gather(*(flight.join(fail) for _ in range(3)), return_exceptions=True)
+    assert [str(each) for each in found] == ["no"] * 3
+    assert await flight.join(succeed) == 7
 
 
 def test_the_error_has_the_command_to_type() -> None:
@@ -152,6 +146,7 @@ def test_a_daemon_may_end_while_the_keyring_waits_for_its_person() -> None:
         await threads.run(asked.wait)
         waiting.cancel()
 
+    # A loop of its own, because its end is tested.
     asyncio.run(body())
     assert not told.is_set()
     unlocked.set()
@@ -161,67 +156,55 @@ def test_a_daemon_may_end_while_the_keyring_waits_for_its_person() -> None:
 # --- an authorization server that refuses for a reason that ends no login
 
 
-def test_a_token_that_is_still_good_is_used_when_its_refresh_is_refused_and_not_asked_for_by_each_call(
+async def test_a_token_that_is_still_good_is_used_when_its_refresh_is_refused_and_not_asked_for_by_each_call(
     store: Fragile, authority: Authority
 ) -> None:
     authority.deny("invalid_request")
     store.put_grant(LINK, tokens_of("former", left=30))
-
-    async def body() -> None:
-        account = Account(SPEC, store)
-        for _ in range(3):
-            assert await account.authorization() == "Bearer access-former"
-        # Refused by the server as well, it is not asked for either.
-        assert not await account.refused(401, "Bearer", "Bearer access-former")
-
-    asyncio.run(body())
+    account = Account(SPEC, store)
+    for _ in range(3):
+        assert await account.authorization() == "Bearer access-former"
+    # Refused by the server as well, it is not asked for either.
+    assert not await account.refused(401, "Bearer", "Bearer access-former")
     assert authority.shown == ["refresh-former"]
     assert store.grant(LINK) is not None
 
 
-def test_a_refresh_that_is_refused_after_the_token_s_end_is_an_error_that_is_not_asked_for_by_each_call(
+async def test_a_refresh_that_is_refused_after_the_token_s_end_is_an_error_that_is_not_asked_for_by_each_call(
     store: Fragile, authority: Authority
 ) -> None:
     authority.deny("invalid_request")
     store.put_grant(LINK, tokens_of("former", left=-1))
-
-    async def body() -> None:
-        account = Account(SPEC, store)
-        for _ in range(3):
-            with pytest.raises(UpstreamError, match=r"cannot be refreshed.*invalid_request"):
-                await account.authorization()
-        assert authority.shown == ["refresh-former"]
-        # Whoever logs in meanwhile does not wait for anything.
-        store.put_grant(LINK, tokens_of("new", left=-1))
-        authority.says = lambda: tokens_of("refreshed")
-        assert await account.authorization() == "Bearer access-refreshed"
-
-    asyncio.run(body())
+    account = Account(SPEC, store)
+    for _ in range(3):
+        with pytest.raises(UpstreamError, match=r"cannot be refreshed.*invalid_request"):
+            await account.authorization()
+    assert authority.shown == ["refresh-former"]
+    # Whoever logs in meanwhile does not wait for anything.
+    store.put_grant(LINK, tokens_of("new", left=-1))
+    authority.says = lambda: tokens_of("refreshed")
+    assert await account.authorization() == "Bearer access-refreshed"
 
 
-def test_after_the_pause_it_is_asked_again(
+async def test_after_the_pause_it_is_asked_again(
     store: Fragile, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accounts, "PAUSE_SECONDS", 0.0)
     authority.deny("invalid_request")
     store.put_grant(LINK, tokens_of("former", left=30))
-
-    async def body() -> None:
-        account = Account(SPEC, store)
-        assert await account.authorization() == "Bearer access-former"
-        authority.says = lambda: tokens_of("refreshed")
-        assert await account.authorization() == "Bearer access-refreshed"
-
-    asyncio.run(body())
+    account = Account(SPEC, store)
+    assert await account.authorization() == "Bearer access-former"
+    authority.says = lambda: tokens_of("refreshed")
+    assert await account.authorization() == "Bearer access-refreshed"
 
 
-def test_a_refusal_that_ends_the_login_ends_it_while_the_token_is_still_good(
+async def test_a_refusal_that_ends_the_login_ends_it_while_the_token_is_still_good(
     store: Fragile, authority: Authority
 ) -> None:
     authority.deny("invalid_grant")
     store.put_grant(LINK, tokens_of("former", left=30))
     with pytest.raises(LoginRequired, match="hearth auth login far"):
-        asyncio.run(Account(SPEC, store).authorization())
+        await Account(SPEC, store).authorization()
     assert store.grant(LINK) is None
 
 
@@ -240,87 +223,72 @@ async def with_unsaved_tokens(store: Fragile) -> Account:
     return account
 
 
-def test_a_login_elsewhere_is_taken_while_refreshed_tokens_could_not_be_kept(
+async def test_a_login_elsewhere_is_taken_while_refreshed_tokens_could_not_be_kept(
     store: Fragile, authority: Authority
 ) -> None:
-    async def body() -> None:
-        account = await with_unsaved_tokens(store)
-        store.put_grant(LINK, tokens_of("new"))
-        assert await account.authorization() == "Bearer access-new"
-
-    asyncio.run(body())
+    account = await with_unsaved_tokens(store)
+    store.put_grant(LINK, tokens_of("new"))
+    assert await account.authorization() == "Bearer access-new"
     assert authority.shown == ["refresh-former"]
 
 
-def test_a_logout_elsewhere_is_noticed_while_refreshed_tokens_could_not_be_kept(
+async def test_a_logout_elsewhere_is_noticed_while_refreshed_tokens_could_not_be_kept(
     store: Fragile, authority: Authority
 ) -> None:
-    async def body() -> None:
-        account = await with_unsaved_tokens(store)
-        store.drop_grant(LINK)
-        assert await account.authorization() is None
-
-    asyncio.run(body())
+    account = await with_unsaved_tokens(store)
+    store.drop_grant(LINK)
+    assert await account.authorization() is None
 
 
-def test_a_login_to_another_server_does_not_bring_back_tokens_that_are_spent(
+async def test_a_login_to_another_server_does_not_bring_back_tokens_that_are_spent(
     store: Fragile, authority: Authority
 ) -> None:
-    async def body() -> None:
-        account = await with_unsaved_tokens(store)
-        other = LINK.replace(resource="https://other.example.com/mcp")
-        store.put_link(SPEC.replace(name="other", url="https://other.example.com/mcp"), other)
-        store.put_grant(other, tokens_of("other"))
-        assert await account.authorization() == "Bearer access-refreshed"
-        # The next refresh is with what only this daemon has, and is kept.
-        authority.says = lambda: tokens_of("second")
-        assert await account.refused(401, "Bearer", "Bearer access-refreshed")
-        assert await account.authorization() == "Bearer access-second"
-
-    asyncio.run(body())
+    account = await with_unsaved_tokens(store)
+    other = LINK.replace(resource="https://other.example.com/mcp")
+    store.put_link(SPEC.replace(name="other", url="https://other.example.com/mcp"), other)
+    store.put_grant(other, tokens_of("other"))
+    assert await account.authorization() == "Bearer access-refreshed"
+    # The next refresh is with what only this daemon has, and is kept.
+    authority.says = lambda: tokens_of("second")
+    assert await account.refused(401, "Bearer", "Bearer access-refreshed")
+    assert await account.authorization() == "Bearer access-second"
     assert authority.shown == ["refresh-former", "refresh-refreshed"]
     kept = store.grant(LINK)
     assert kept and kept.access_token == "access-second"
 
 
-def test_a_login_at_another_issuer_while_waiting_for_the_lock_is_used_as_it_is(
+async def test_a_login_at_another_issuer_while_waiting_for_the_lock_is_used_as_it_is(
     store: Fragile, authority: Authority
 ) -> None:
-    async def body() -> None:
-        authority.says = lambda: tokens_of("refreshed", left=30)
-        account = await with_unsaved_tokens(store)
-        lock = store.lock(accounts.grant_name(LINK))
-        assert lock.acquire(blocking=False)
-        waiting = asyncio.create_task(account.authorization())
-        await asyncio.sleep(0)
-        elsewhere = LINK.replace(issuer="https://elsewhere.example.com")
-        store.put_link(SPEC, elsewhere)
-        store.put_grant(elsewhere, tokens_of("new", left=30))
-        lock.release()
-        assert await waiting == "Bearer access-new"
-
-    asyncio.run(body())
+    authority.says = lambda: tokens_of("refreshed", left=30)
+    account = await with_unsaved_tokens(store)
+    lock = store.lock(accounts.grant_name(LINK))
+    assert lock.acquire(blocking=False)
+    waiting = asyncio.create_task(account.authorization())
+    await asyncio.sleep(0)
+    elsewhere = LINK.replace(issuer="https://elsewhere.example.com")
+    store.put_link(SPEC, elsewhere)
+    store.put_grant(elsewhere, tokens_of("new", left=30))
+    lock.release()
+    assert await waiting == "Bearer access-new"
     assert authority.shown == ["refresh-former"]
 
 
 # --- what is hidden
 
 
-def test_tokens_that_another_daemon_has_refreshed_are_hidden_too(store: Fragile, authority: Authority) -> None:
+async def test_tokens_that_another_daemon_has_refreshed_are_hidden_too(store: Fragile, authority: Authority) -> None:
     store.put_grant(LINK, tokens_of("former", left=30))
 
     class Late(Store):
         def signature(self) -> tuple[int, int]:
             return 1, 1
 
-    async def body() -> None:
-        authority.deny("invalid_request")
-        account = Account(SPEC, Late())
-        assert await account.authorization() == "Bearer access-former"
-        store.put_grant(LINK, tokens_of("another"))
-        assert masking.everywhere("access-another, refresh-another.") == "access-another, refresh-another."
-        assert await account.refused(401, "Bearer", "Bearer access-former")
-        assert masking.everywhere("access-another, refresh-another.") == "***, ***."
-
-    asyncio.run(body())
+    authority.deny("invalid_request")
+    account = Account(SPEC, Late())
+    assert await account.authorization() == "Bearer access-former"
+    store.put_grant(LINK, tokens_of("another"))
+    assert masking.everywhere("access-another, refresh-another.") == "access-another, refresh-another."
+    assert await account.refused(401, "Bearer", "Bearer access-former")
+    assert masking.everywhere("access-another, refresh-another.") == "***, ***."
     assert authority.shown == ["refresh-former"]

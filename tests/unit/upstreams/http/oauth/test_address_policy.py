@@ -66,9 +66,9 @@ def test_an_address_is_classified(address: str, kind: str) -> None:
         ("https://corp.example/mcp", "https://rebound.example/"),
     ],
 )
-def test_a_server_elsewhere_does_not_lead_into_this_network(server: str, place: str) -> None:
+async def test_a_server_elsewhere_does_not_lead_into_this_network(server: str, place: str) -> None:
     with pytest.raises(LoginFailed, match=r"`oauth\.issuer`"):
-        asyncio.run(AddressPolicy([server], look_up).check(place))
+        await AddressPolicy([server], look_up).check(place)
 
 
 @pytest.mark.parametrize(
@@ -82,48 +82,42 @@ def test_a_server_elsewhere_does_not_lead_into_this_network(server: str, place: 
         (["https://mcp.example/mcp", "https://corp.example/"], "https://idp.corp.example/token"),
     ],
 )
-def test_a_server_in_this_network_leads_to_its_own_kind(trusted: list[str], place: str) -> None:
-    asyncio.run(AddressPolicy(trusted, look_up).check(place))
+async def test_a_server_in_this_network_leads_to_its_own_kind(trusted: list[str], place: str) -> None:
+    await AddressPolicy(trusted, look_up).check(place)
 
 
-def test_a_name_that_leads_elsewhere_after_the_lookup_gets_nothing() -> None:
+async def test_a_name_that_leads_elsewhere_after_the_lookup_gets_nothing() -> None:
     """The lookup says a public address, the connection ends up on this machine: nothing is sent to it."""
 
-    async def body() -> bytes:
-        async def says_public(host: str) -> list[str]:
-            return NAMES["login.example"]
+    async def says_public(host: str) -> list[str]:
+        return NAMES["login.example"]
 
-        received = bytearray()
-        ended = asyncio.Event()
+    received = bytearray()
+    ended = asyncio.Event()
 
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            received.extend(await reader.read())
-            writer.close()
-            ended.set()
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.extend(await reader.read())
+        writer.close()
+        ended.set()
 
-        listening = await asyncio.start_server(serve, "127.0.0.1", 0, family=socket.AF_INET)
-        port = listening.sockets[0].getsockname()[1]
-        policy = AddressPolicy(["https://mcp.example/mcp"], says_public)
-        async with listening, httpx.AsyncClient(event_hooks={"request": [policy.guard]}, trust_env=False) as web:
-            with pytest.raises(LoginFailed, match=r"127\.0\.0\.1"):
-                await web.get(f"http://localhost:{port}/token?secret")
-            await asyncio.wait_for(ended.wait(), 30)
-        return bytes(received)
-
-    assert asyncio.run(body()) == b""
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0, family=socket.AF_INET)
+    port = listening.sockets[0].getsockname()[1]
+    policy = AddressPolicy(["https://mcp.example/mcp"], says_public)
+    async with listening, httpx.AsyncClient(event_hooks={"request": [policy.guard]}, trust_env=False) as web:
+        with pytest.raises(LoginFailed, match=r"127\.0\.0\.1"):
+            await web.get(f"http://localhost:{port}/token?secret")
+        await asyncio.wait_for(ended.wait(), 30)
+    assert bytes(received) == b""
 
 
-def test_a_host_that_the_user_has_written_is_asked() -> None:
-    async def body() -> int:
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
-            writer.close()
+async def test_a_host_that_the_user_has_written_is_asked() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+        writer.close()
 
-        listening = await asyncio.start_server(serve, "127.0.0.1", 0)
-        port = listening.sockets[0].getsockname()[1]
-        policy = AddressPolicy([f"http://127.0.0.1:{port}/mcp"])
-        async with listening, httpx.AsyncClient(event_hooks={"request": [policy.guard]}, trust_env=False) as web:
-            return (await web.get(f"http://127.0.0.1:{port}/")).status_code
-
-    assert asyncio.run(body()) == 204
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    policy = AddressPolicy([f"http://127.0.0.1:{port}/mcp"])
+    async with listening, httpx.AsyncClient(event_hooks={"request": [policy.guard]}, trust_env=False) as web:
+        assert (await web.get(f"http://127.0.0.1:{port}/")).status_code == 204

@@ -141,16 +141,13 @@ def test_a_server_that_is_down_may_be_found_another_time() -> None:
         find({f"{WELL_KNOWN}/mcp": 503})
 
 
-def test_a_server_that_never_says_what_it_wants_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_never_says_what_it_wants_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "ANSWER_SECONDS", 0.01)
 
     async def answer(request: httpx.Request) -> httpx.Response:
         await asyncio.Event().wait()
         raise AssertionError
 
-    async def body() -> None:
+    with pytest.raises(tokens.Unsettled, match="cannot be reached"):
         async with asyncio.timeout(60), httpx.AsyncClient(transport=httpx.MockTransport(answer)) as web:
             await discovery.challenge(web, ServerSpec(name="far", url=SERVER))
-
-    with pytest.raises(tokens.Unsettled, match="cannot be reached"):
-        asyncio.run(body())
