@@ -94,7 +94,7 @@ def test_a_name_with_brackets_hides_nothing(name: str, tmp_path: Path) -> None:
         assert processes.is_alive(child.pid, started)
 
 
-@pytest.mark.parametrize("pid", [0, -1, -os.getpid(), 2**31 - 1, 2**64])
+@pytest.mark.parametrize("pid", [0, -1, pytest.param(-os.getpid(), id="-own"), 2**31 - 1, 2**64])
 def test_a_pid_that_cannot_be_is_nobody(pid: int) -> None:
     assert processes.start_time(pid) is None
     assert not processes.is_alive(pid, 1)
