@@ -6,6 +6,10 @@ BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
+# Processes that share the tests; 0 runs them in pytest's own, for --pdb and -s. tests/conftest.py says which stay together
+# and which come first: xdist's own order, by the number of tests, would keep the slow ones for the end.
+WORKERS ?= 2
+PARALLEL = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 .PHONY: install demo test thorough slow real wheel setup-test picture matrix conformance coverage lint bench fuzz chaos test-windows clean deb deb-test
 
@@ -31,12 +35,12 @@ demo: $(RUNS)
 	@$(BIN)/hearth demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST_ARGS)
 
 # What `make test` has no time for: corners of the protocol, servers by url, reloads, sharing, wicked servers, a systemd in
 # trouble, the demo, one scenario over every wire.
 thorough: $(STAMP)
-	$(BIN)/python -m pytest -m "thorough and not slow" $(PYTEST_ARGS) tests/conformance tests/process tests/e2e
+	$(BIN)/python -m pytest $(PARALLEL) -m "thorough and not slow" $(PYTEST_ARGS) tests/conformance tests/process tests/e2e
 
 # Left out as well: real systemd once more, on the newest Python at hand.
 slow: $(STAMP)

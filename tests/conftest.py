@@ -6,6 +6,7 @@ import inspect
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,9 +78,36 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what is run by `make thorough`: everything in these files that is not marked as quick."""
     for item in items:
         is_thorough = item.path.name.startswith(THOROUGH.get(item.path.parent.name, ()))
         if is_thorough and "quick" not in item.keywords:
             item.add_marker("thorough")
+    # Only a worker of pytest-xdist has this; the Python on Windows runs without that plugin and its marker.
+    if hasattr(config, "workerinput"):
+        share_out(config.rootpath, items)
+
+
+def share_out(root: Path, items: list[pytest.Item]) -> None:
+    """Group the tests for the workers, slow groups first: a worker takes the next group when it is done with one."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(group_of(root, item)))
+    items.sort(key=lambda item: rank_of(root, item))
+
+
+def group_of(root: Path, item: pytest.Item) -> str:
+    """Return the name of the tests that stay with this one: those of its file, which may share fixtures."""
+    # One systemd is booted for the session; a second one beside it would be a leftover to tests/e2e/test_machine.py.
+    if "systemd" in item.keywords:
+        return "systemd"
+    return item.path.relative_to(root).with_suffix("").as_posix()
+
+
+def rank_of(root: Path, item: pytest.Item) -> int:
+    """Return the place of a test's group in the queue; groups of one rank stay in the order of collection."""
+    if "systemd" in item.keywords:
+        return 0
+    folder = item.path.relative_to(root / "tests").parts[0]
+    return 2 if folder == "unit" else 1
