@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -180,6 +181,21 @@ def test_being_told_a_second_time_ends_the_drain(scratch: Scratch) -> None:
 
     until(told_again, "the daemon hurries")
     assert "error" in client.answer_to(1)
+
+
+def test_an_interrupt_that_comes_again_until_the_end_does_not_change_the_exit_code(scratch: Scratch) -> None:
+    """Ctrl-C reaches the daemon twice, by its watcher the second time, which may be late."""
+    scratch.configure()
+    daemon = scratch.start()
+    pid = daemon.pid
+    while not is_gone(pid):
+        try:
+            os.kill(pid, signal.SIGINT)
+        except ProcessLookupError:
+            break
+        # Time for it to get on with its end, and less than the end takes.
+        time.sleep(0.0005)
+    assert daemon.wait() == 0
 
 
 def test_subscriptions_of_lines_are_completed_at_the_end(scratch: Scratch) -> None:

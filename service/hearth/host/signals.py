@@ -38,6 +38,16 @@ def watch(number: int, heard: Callable[[], None]) -> None:
         pass
 
 
+def hold_back() -> None:
+    """Block the signals that end the daemon, which is about to end anyway.
+
+    Ctrl-C reaches the daemon twice, from the terminal and from its watcher. A loop that closes restores Python's own
+    handler, and the second one would end the process with KeyboardInterrupt instead of its exit code.
+    """
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_BLOCK, END)
+
+
 def _pass_on(loop: "AbstractEventLoop", heard: Callable[[], None]) -> None:
     try:
         loop.call_soon_threadsafe(heard)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from hearth.host import signals
 from hearth.host.access import Access
 from hearth.host.line_files import FILES
 from hearth.server import last_config, logs
@@ -47,10 +48,16 @@ def _serve(start: Start, claim: Claim | None) -> int:
         access = Access(int(settings.socket_mode, 8), settings.allowed_gids)
         listener = start.listen(settings.listen, access) if claim else None
         daemon = Daemon(start, settings, claim, listener, ports)
-        _loop_run()(daemon.serve())
+        _loop_run()(_serve_to_the_end(daemon))
     finally:
         FILES.close()
     return daemon.exit_code
+
+
+async def _serve_to_the_end(daemon: Daemon) -> None:
+    await daemon.serve()
+    # Not after a failure: the degraded daemon that takes over has to hear of signals.
+    signals.hold_back()
 
 
 def _begin_log(start: Start, level: str) -> None:
