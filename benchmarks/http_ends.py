@@ -102,7 +102,7 @@ def cold_hearth(stage: Stage, chain: HearthChain) -> float:
         begin = perf_counter_ns()
         client = HttpClient(chain.socket, {})
         client.send(opening(client))
-        child = stage.spawn([*HANDED_OVER, PYTHON, "-I", "-m", "hearth.server"], chain.env, listener.fileno())
+        child = stage.spawn([*HANDED_OVER, PYTHON, "-I", "-m", "hearth.daemon"], chain.env, listener.fileno())
         answer = client.receive()
         passed = milliseconds(begin)
         answer_of(*answer)

@@ -9,13 +9,14 @@ install` with that interpreter gets these enabled, and no copies of their own.
 import argparse
 import os
 
-from hearth.host import units, written_files
+from hearth.host.install import service_files
+from hearth.host.linux import units
 
 
 def packaged(name: str, python: str) -> str:
     """One unit; the first sentence in it about who wrote it is about `hearth install`, which must not remove it."""
-    text = units.render(written_files.template("units", name), python)
-    return text.replace(written_files.MARK, "Brought by the package, enabled by `hearth install`", 1)
+    text = units.render(service_files.template("units", name), python)
+    return text.replace(service_files.MARK, "Brought by the package, enabled by `hearth install`", 1)
 
 
 def write(folder: str, python: str) -> list[str]:

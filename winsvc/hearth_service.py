@@ -37,9 +37,9 @@ import win32serviceutil  # noqa: E402
 import win32ts  # noqa: E402
 
 from hearth import sids  # noqa: E402
+from hearth.daemon.main import main  # noqa: E402
 from hearth.errors import AlreadyRunning, Refused  # noqa: E402
-from hearth.host import accounts, service_requests  # noqa: E402
-from hearth.server.entry import main  # noqa: E402
+from hearth.host.windows import accounts, service_requests  # noqa: E402
 
 # What the manager is told of as the longest pause until it hears more; it hears more often.
 WAIT_HINT_MILLISECONDS = 10_000

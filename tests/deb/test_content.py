@@ -48,7 +48,7 @@ def test_the_units_start_the_interpreter_of_the_package_and_systemd_takes_them(u
         assert "Written by `hearth install`" not in text.partition("[Unit]")[0].replace("\n# ", " "), name
         assert "@PYTHON@" not in text, name
         if name.endswith(".service"):
-            assert f"ExecStart=:{package.PYTHON} -I -m hearth.server" in text, name
+            assert f"ExecStart=:{package.PYTHON} -I -m hearth.daemon" in text, name
 
 
 def test_nothing_in_it_tells_where_it_was_built(unpacked: Path) -> None:

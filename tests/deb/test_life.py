@@ -63,7 +63,7 @@ def test_it_is_installed_used_upgraded_with_a_call_in_flight_removed_and_purged(
         assert seat.show("LoadState", SOCKET) == "not-found"
         assert seat.run("test", "-e", seat.socket).returncode == 1
     assert host.machine.run("test", "-e", f"/proc/{served}").returncode == 1
-    assert ann.processes("hearth.server") == []
+    assert ann.processes("hearth.daemon") == []
 
     host.dpkg("--purge", package.NAME)
     assert host.left_behind(before) == set()
@@ -102,7 +102,7 @@ def test_users_of_a_shared_host_keep_their_daemons_over_an_upgrade(host: Host, b
     bridge.request("ping")
     assert sue.status()["pid"] != status["pid"]
     host.dpkg("--purge", package.NAME)
-    assert sue.processes("hearth.server") == []
+    assert sue.processes("hearth.daemon") == []
     assert host.machine.check("find", "/etc/systemd/system", "-name", "mcp-user@*") == ""
 
 
@@ -131,7 +131,7 @@ def test_bridges_and_daemons_of_every_kind_outlive_an_upgrade(host: Host, built:
         assert bridge.is_alive
     assert ann.state("mcp@work.service") == "active"
     host.dpkg("--remove", package.NAME)
-    assert ann.processes("hearth.server") == []
+    assert ann.processes("hearth.daemon") == []
 
 
 def test_who_has_switched_it_off_is_left_alone(host: Host, built: Path, later: Path) -> None:
@@ -198,6 +198,6 @@ def test_the_port_for_http_is_opened_by_hand_only_and_closed_with_the_package(ho
     host.dpkg("--remove", package.NAME)
     # Stopped, and not only without the port because its file is gone.
     assert (ann.state(socket), is_held()) == ("inactive", False)
-    assert ann.processes("hearth.server") == []
+    assert ann.processes("hearth.daemon") == []
     host.dpkg("--purge", package.NAME)
     assert host.machine.check("find", "/etc/systemd/user", "-name", "mcp*") == ""

@@ -13,8 +13,8 @@ import pytest
 
 from e2e.cli_home import HEARTH, Home, scratch_home
 from e2e.terminal import Terminal
-from hearth.cli.spinner import CLEAR_LINE
 from hearth.host import processes
+from hearth.output.spinner import CLEAR_LINE
 
 # The demo starts a dozen servers that import a large SDK; on a loaded machine that takes a minute.
 DEMO_SECONDS = 100.0

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from e2e.cli_home import Bridge, Home, attached_bridge, scratch_home
-from hearth.server.reception import CONTROL_PLACES
+from hearth.daemon.acceptor import CONTROL_PLACES
 
 
 @pytest.fixture

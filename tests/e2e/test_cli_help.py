@@ -183,7 +183,7 @@ def test_version_loads_no_other_verb_and_nothing_heavy(home: Home) -> None:
         [sys.executable, "-c", code], env=home.environment, capture_output=True, text=True, check=True
     )
     loaded = done.stdout.splitlines()[-1]
-    for unwanted in ("asyncio", "msgspec", "hearth.cli.status", "hearth.server", "hearth.config", "hearth.demo"):
+    for unwanted in ("asyncio", "msgspec", "hearth.cli.daemon.status", "hearth.daemon", "hearth.config", "hearth.demo"):
         assert f"'{unwanted}'" not in loaded
 
 

@@ -13,7 +13,7 @@ import pytest
 import hearth.bridge
 from e2e.cli_home import scratch_home
 from e2e.doctor_faults import FAULTS, Fault, Ward
-from hearth.cli.checkup.chart import CHECKS
+from hearth.doctor.checks import CHECKS
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -13,7 +13,7 @@ from e2e.conftest import World
 from e2e.systemd.client import RpcError
 from e2e.systemd.machine import until
 from e2e.systemd.seat import SERVICE, SOCKET, Seat
-from hearth.host.units import HTTP_UNIT
+from hearth.host.linux.units import HTTP_UNIT
 
 pytestmark = [pytest.mark.systemd, pytest.mark.root, pytest.mark.timeout(300)]
 

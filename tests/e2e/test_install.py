@@ -48,7 +48,7 @@ def test_the_units_are_written_and_the_two_commands_are_said(home: Path) -> None
     assert "systemctl --user daemon-reload" in done.stdout
     assert "systemctl --user enable --now mcp.socket" in done.stdout
     service = (units(home) / "mcp.service").read_text()
-    assert f"ExecStart=:{sys.executable} -I -m hearth.server --profile mcp" in service
+    assert f"ExecStart=:{sys.executable} -I -m hearth.daemon --profile mcp" in service
 
 
 def test_installing_again_changes_nothing(home: Path) -> None:

@@ -89,7 +89,7 @@ def test_uninstall_takes_everything_away_and_an_attached_bridge_goes_on(seat: Se
     assert seat.show("LoadState", SOCKET) == "not-found"
     assert seat.show("LoadState", SERVICE) == "not-found"
     assert seat.run("test", "-e", seat.socket).returncode == 1
-    assert seat.processes("hearth.server") == []
+    assert seat.processes("hearth.daemon") == []
     assert client.call("desk__echo", text="alone") == "alone"
     assert seat.status()["activation"] == "self"
 

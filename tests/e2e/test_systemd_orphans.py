@@ -95,7 +95,7 @@ def test_without_delegation_every_descendant_is_gone_after_kill_9_all_the_same(
     seat: Seat, family: Callable[..., Family]
 ) -> None:
     seat.add_drop_in(
-        f"[Service]\nDelegate=no\nExecStart=\nExecStart={seat.installation.python} -I -m hearth.server --profile mcp\n"
+        f"[Service]\nDelegate=no\nExecStart=\nExecStart={seat.installation.python} -I -m hearth.daemon --profile mcp\n"
     )
     one = family("one")
     served(seat, one).close()
@@ -175,7 +175,7 @@ def test_servers_are_served_without_control_groups_when_they_can_be_had_no_longe
     client = seat.attached_bridge()
     (nursery,) = [
         pid
-        for pid in seat.processes("hearth.server")
+        for pid in seat.processes("hearth.daemon")
         if seat.check("cat", f"/proc/{pid}/comm").startswith("hearth-nur")
     ]
     seat.check("kill", "-9", str(nursery))

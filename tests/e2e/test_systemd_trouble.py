@@ -61,7 +61,8 @@ def test_a_read_only_folder_reaches_the_client_and_after_the_mending_the_same_br
 
 
 @pytest.mark.parametrize(
-    "broken", ["hub/hub.py", "config/loading.py", "server/daemon.py", "server/entry.py", "host/systemd.py", "faults.py"]
+    "broken",
+    ["hub/hub.py", "config/loader.py", "daemon/daemon.py", "daemon/main.py", "host/linux/systemd.py", "faults.py"],
 )
 def test_a_truncated_module_reaches_the_client_and_after_the_mending_the_same_bridge_works(
     seat: Seat, broken: str

@@ -88,7 +88,7 @@ class Desk:
 
     def servers(self) -> dict[int, str]:
         """The MCP servers among them: everything that is not the daemon or its watcher."""
-        return {pid: line for pid, line in self.in_service().items() if "hearth.server" not in line}
+        return {pid: line for pid, line in self.in_service().items() if "hearth.daemon" not in line}
 
     def everywhere(self, pattern: str) -> list[int]:
         """The user's processes whose command line matches, whoever started them."""

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from random import Random
 
 from fuzz.inputs import CONFIG, WIRE
-from hearth.bridge import headers
+from hearth.bridge import jsonlite
 from hearth.bridge.lines import LineSplitter
-from hearth.config.examination import Examination
+from hearth.config.layers import Examination
 from hearth.errors import ConfigError, FrameError, MessageError, TooLarge, WireError
 from hearth.wire import json, values
 from hearth.wire.frames import FrameDecoder
@@ -131,7 +131,7 @@ def check_frames(data: bytes, random: Random) -> None:
 
 def check_header(header: bytes) -> None:
     try:
-        headers.read(header)
+        jsonlite.read(header)
     except FrameError:
         pass
 

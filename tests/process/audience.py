@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 
-from hearth.mcp import eras
+from hearth.mcp import versions
 from process.daemon import Scratch
 from process.http_clients import BOTH, Connection, Message
 from process.kernel import BOUND_SECONDS
@@ -20,8 +20,8 @@ from process.kernel import BOUND_SECONDS
 BOARD = "test://board"
 SERVER = "/mcp/bulletin"
 _HELLO = {"capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-_META = {eras.PROTOCOL_VERSION_KEY: eras.NEWEST_MODERN, eras.CLIENT_CAPABILITIES_KEY: {}}
-_MODERN = {"Accept": BOTH, "Content-Type": "application/json", "MCP-Protocol-Version": eras.NEWEST_MODERN}
+_META = {versions.PROTOCOL_VERSION_KEY: versions.NEWEST_MODERN, versions.CLIENT_CAPABILITIES_KEY: {}}
+_MODERN = {"Accept": BOTH, "Content-Type": "application/json", "MCP-Protocol-Version": versions.NEWEST_MODERN}
 _NUMBER = re.compile(rb'"number": ?(\d+)')
 
 
@@ -76,7 +76,7 @@ def got(scratch: Scratch) -> Watcher:
     headers = {"Accept": BOTH, "Content-Type": "application/json"}
     with closing(Connection(scratch.socket)) as connection:
         for method, params, id in (
-            ("initialize", {"protocolVersion": eras.NEWEST_LEGACY, **_HELLO}, 0),
+            ("initialize", {"protocolVersion": versions.NEWEST_LEGACY, **_HELLO}, 0),
             ("notifications/initialized", {}, None),
             ("resources/subscribe", {"uri": BOARD}, 1),
         ):

@@ -17,7 +17,7 @@ from process.clients import FramesClient, LinesClient, Message
 from process.kernel import BOUND_SECONDS, describe, pids_at_home, until
 
 UPSTREAMS = Path(__file__).parent / "upstreams"
-COMMAND = (sys.executable, "-I", "-m", "hearth.server")
+COMMAND = (sys.executable, "-I", "-m", "hearth.daemon")
 # What the tests themselves must hand on: the measuring of coverage in children.
 _PASSED_ON = ("PATH", "LANG", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG", "COVERAGE_FILE")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from hearth.mcp import eras
+from hearth.mcp import versions
 from process.daemon import Scratch
 from process.kernel import BOUND_SECONDS
 
@@ -151,7 +151,7 @@ class HttpClient:
 class LegacyHttp(HttpClient):
     """A session of a legacy revision."""
 
-    def open(self, version: str = eras.NEWEST_LEGACY, capabilities: Message | None = None) -> Message:
+    def open(self, version: str = versions.NEWEST_LEGACY, capabilities: Message | None = None) -> Message:
         """`initialize`, then `notifications/initialized`. The result."""
         params = {
             "protocolVersion": version,
@@ -183,9 +183,9 @@ class ModernHttp(HttpClient):
     ) -> Response:
         """With the headers that belong to it; `headers` come on top."""
         body = dict(params or {})
-        meta = {eras.PROTOCOL_VERSION_KEY: eras.NEWEST_MODERN, eras.CLIENT_CAPABILITIES_KEY: {}}
+        meta = {versions.PROTOCOL_VERSION_KEY: versions.NEWEST_MODERN, versions.CLIENT_CAPABILITIES_KEY: {}}
         body["_meta"] = {**meta, **body.get("_meta", {})}
-        usual = {"MCP-Protocol-Version": eras.NEWEST_MODERN, "Mcp-Method": method}
+        usual = {"MCP-Protocol-Version": versions.NEWEST_MODERN, "Mcp-Method": method}
         name = body.get("name") or body.get("uri")
         if name:
             usual["Mcp-Name"] = name

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from hearth.config import ServerSpec
 from hearth.errors import HearthError, UpstreamError
-from hearth.mcp import eras
+from hearth.mcp import versions
 from hearth.upstreams import handshake
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.http import connect
@@ -21,9 +21,9 @@ Found = TypeVar("Found")
 LIMITS = (1024 * 1024, 1024 * 1024)
 INFO = {"name": "test", "version": "1"}
 META = {
-    eras.PROTOCOL_VERSION_KEY: eras.NEWEST_MODERN,
-    eras.CLIENT_CAPABILITIES_KEY: {"elicitation": {}},
-    eras.CLIENT_INFO_KEY: INFO,
+    versions.PROTOCOL_VERSION_KEY: versions.NEWEST_MODERN,
+    versions.CLIENT_CAPABILITIES_KEY: {"elicitation": {}},
+    versions.CLIENT_INFO_KEY: INFO,
 }
 
 
@@ -83,13 +83,13 @@ class Talk:
     async def open(self, era: str = "auto", capabilities: bytes = b"{}") -> None:
         """Connect and greet, in that era or, with a word before it as in "any legacy", in that era first."""
         await self.connection.open()
-        first = eras.LEGACY if eras.LEGACY in era else eras.MODERN
+        first = versions.LEGACY if versions.LEGACY in era else versions.MODERN
         found = await handshake.greet(self.connection, handshake.Opening(first, era == first), capabilities)
         self.era, self.version = found.era, found.version
 
     def request(self, method: str, **params: Any) -> tuple[int, Answer]:
         """Ask. Returns the id, and what waits for the answer."""
-        if self.era == eras.MODERN or method == "server/discover":
+        if self.era == versions.MODERN or method == "server/discover":
             params["_meta"] = {**META, **params.get("_meta", {})}
         answer = Answer()
         return self.connection.request(as_bytes(method), as_bytes(params), answer), answer

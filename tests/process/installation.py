@@ -27,7 +27,7 @@ class Installation:
 
     @property
     def command(self) -> tuple[str, ...]:
-        return (str(self.python), "-I", "-m", "hearth.server")
+        return (str(self.python), "-I", "-m", "hearth.daemon")
 
     def install(self) -> None:
         """Put the whole package in place, whatever is there."""

@@ -106,7 +106,7 @@ def test_the_reason_of_a_daemon_that_does_not_start_reaches_the_client(scene: St
     bridge = scene.bridge_with('echo "config.toml, line 3: there is no key \'comand\'" >&"$fd"; exit 2')
     bridge.request(1)
     assert "there is no key 'comand'" in refused(bridge)
-    assert scene.starts()[0].startswith("-I -m hearth.server --detach --ready-fd ")
+    assert scene.starts()[0].startswith("-I -m hearth.daemon --detach --ready-fd ")
 
 
 def test_daemons_that_die_without_a_word_are_tried_again_and_then_told_with_their_log(scene: Stage) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hearth.errors import UpstreamBusy, UpstreamError
 from hearth.upstreams import process, stderr
 from hearth.upstreams.connection import Connection
-from hearth.upstreams.intake import TURN_MESSAGES
+from hearth.upstreams.message_reader import TURN_MESSAGES
 from hearth.upstreams.process import Process
 from hearth.upstreams.stdio import StdioConnection
 from hearth.wire import json

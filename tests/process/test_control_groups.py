@@ -23,7 +23,8 @@ from process.kernel import BOUND_SECONDS, is_gone, until
 if sys.platform == "linux":
     import resource
 
-    from hearth.host import control_groups, core_dumps, grouped, nursery
+    from hearth.host.linux import cgroup_child, cgroup_spawner, cgroups
+    from hearth.host.posix import core_dumps
 else:
     pytest.skip("control groups are Linux's", allow_module_level=True)
 
@@ -39,37 +40,37 @@ def mounted() -> str:
 
 
 @pytest.fixture
-def subtree() -> Iterator["control_groups.Subtree"]:
+def subtree() -> Iterator["cgroups.Subtree"]:
     """A group of our own to divide, which must be empty again at the end."""
     try:
         folder = tempfile.mkdtemp(prefix="hearth-test-", suffix=".service", dir=mounted() or "/none")
     except OSError:
         pytest.skip("no control groups can be made here")
-    yield control_groups.Subtree(folder)
-    left = control_groups.Group(folder)
+    yield cgroups.Subtree(folder)
+    left = cgroups.Group(folder)
     names = os.listdir(folder)
     left.kill()
     until(left.remove, "the groups are removed")
-    assert not [name for name in names if name.startswith(control_groups.PREFIX)]
+    assert not [name for name in names if name.startswith(cgroups.PREFIX)]
 
 
 @pytest.fixture
-def born(subtree: "control_groups.Subtree") -> Iterator["nursery.Nursery"]:
+def born(subtree: "cgroups.Subtree") -> Iterator["cgroup_spawner.Nursery"]:
     """Fork the nursery, before there is a loop as in the daemon."""
-    found = nursery.fork(subtree)
+    found = cgroup_spawner.fork(subtree)
     yield found
     children._STARTERS.clear()
     found.close()
 
 
 @pytest.fixture
-async def starter(subtree: "control_groups.Subtree", born: "nursery.Nursery") -> AsyncIterator["grouped.Grouped"]:
+async def starter(subtree: "cgroups.Subtree", born: "cgroup_spawner.Nursery") -> AsyncIterator["cgroup_child.Grouped"]:
     """Start children by the nursery; at the end the groups of all children are gone."""
-    found = grouped.Grouped(born)
+    found = cgroup_child.Grouped(born)
     children.use(found)
     yield found
     async with asyncio.timeout(BOUND_SECONDS):
-        while any(name.startswith(control_groups.PREFIX) for name in os.listdir(subtree.root)):
+        while any(name.startswith(cgroups.PREFIX) for name in os.listdir(subtree.root)):
             await asyncio.sleep(0.01)
 
 
@@ -89,7 +90,7 @@ def finish(child: children.Child) -> tuple[bytes, int]:
     return said, code
 
 
-async def test_a_child_is_the_daemon_s_own_and_an_ordinary_program(starter: "grouped.Grouped") -> None:
+async def test_a_child_is_the_daemon_s_own_and_an_ordinary_program(starter: "cgroup_child.Grouped") -> None:
     script = """
 import json, os
 masks = [line for line in open("/proc/self/status") if line.startswith(("SigIgn", "SigBlk"))]
@@ -124,7 +125,7 @@ def forbidden_cores() -> Iterator[None]:
 
 
 async def test_a_child_keeps_the_core_limit_that_the_daemon_was_started_with(
-    forbidden_cores: None, starter: "grouped.Grouped"
+    forbidden_cores: None, starter: "cgroup_child.Grouped"
 ) -> None:
     said, _code = finish(python("import resource; print(resource.getrlimit(resource.RLIMIT_CORE)[0])"))
     assert int(said) == 4096
@@ -143,7 +144,7 @@ async def test_a_child_keeps_the_core_limit_that_the_daemon_was_started_with(
     ],
 )
 async def test_what_cannot_be_started_is_the_same_error_as_without_groups(
-    starter: "grouped.Grouped", argv: list[str], cwd: str, words: str
+    starter: "cgroup_child.Grouped", argv: list[str], cwd: str, words: str
 ) -> None:
     before = os.listdir("/proc/self/fd")
     with pytest.raises(UpstreamError) as caught:
@@ -174,17 +175,19 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         raise FileNotFoundError(errno.ENOENT, "no such file", path)
 
     if request.param == "before 5.14":
-        monkeypatch.setattr(control_groups, "_write", refuse)
+        monkeypatch.setattr(cgroups, "_write", refuse)
 
 
 @pytest.mark.parametrize("kernel", ["with cgroup.kill", "before 5.14"], indirect=True)
-async def test_who_left_the_process_group_ends_with_the_control_group(kernel: None, starter: "grouped.Grouped") -> None:
+async def test_who_left_the_process_group_ends_with_the_control_group(
+    kernel: None, starter: "cgroup_child.Grouped"
+) -> None:
     said, code = finish(python(ESCAPE))
     assert code == 0
     await asyncio.to_thread(until, lambda: is_gone(int(said)), "it is gone")
 
 
-async def test_those_who_left_the_process_group_are_asked_to_end_as_well(starter: "grouped.Grouped") -> None:
+async def test_those_who_left_the_process_group_are_asked_to_end_as_well(starter: "cgroup_child.Grouped") -> None:
     script = """
 import os, signal, time
 def bye(*_):
@@ -205,11 +208,11 @@ while True: time.sleep(1)
 
 
 async def test_groups_that_a_server_has_made_in_its_own_are_ended_and_removed_too(
-    subtree: "control_groups.Subtree", starter: "grouped.Grouped"
+    subtree: "cgroups.Subtree", starter: "cgroup_child.Grouped"
 ) -> None:
     child = python("import time; print(1, flush=True); time.sleep(600)")
     child.stdout.read(1)
-    (own,) = [name for name in os.listdir(subtree.root) if name.startswith(control_groups.PREFIX)]
+    (own,) = [name for name in os.listdir(subtree.root) if name.startswith(cgroups.PREFIX)]
     inner = Path(subtree.root, own, "inner", "most")
     inner.mkdir(parents=True)
     (inner / "cgroup.procs").write_text(str(child.pid))
@@ -218,7 +221,7 @@ async def test_groups_that_a_server_has_made_in_its_own_are_ended_and_removed_to
 
 
 async def test_without_the_nursery_servers_are_started_in_process_groups(
-    starter: "grouped.Grouped", caplog: pytest.LogCaptureFixture
+    starter: "cgroup_child.Grouped", caplog: pytest.LogCaptureFixture
 ) -> None:
     assert starter._nursery
     os.kill(starter._nursery._pid, signal.SIGKILL)
@@ -246,7 +249,7 @@ def test_where_there_is_no_version_2_nothing_is_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["rw", "ro"])
-def test_a_service_s_group_is_taken_and_a_read_only_one_is_not(subtree: "control_groups.Subtree", mode: str) -> None:
+def test_a_service_s_group_is_taken_and_a_read_only_one_is_not(subtree: "cgroups.Subtree", mode: str) -> None:
     stale = Path(subtree.root, "upstream-old-7")
     stale.mkdir()
     base = os.path.dirname(subtree.root)
@@ -265,7 +268,7 @@ def test_a_service_s_group_is_taken_and_a_read_only_one_is_not(subtree: "control
 
 
 async def test_limits_are_in_the_files_of_the_group_when_the_program_starts(
-    subtree: "control_groups.Subtree", starter: "grouped.Grouped"
+    subtree: "cgroups.Subtree", starter: "cgroup_child.Grouped"
 ) -> None:
     available = Path(subtree.root, "cgroup.controllers").read_text().split()
     wanted = {"memory.max": str(64 * 2**20), "cpu.weight": "50"}
@@ -273,7 +276,7 @@ async def test_limits_are_in_the_files_of_the_group_when_the_program_starts(
         pytest.skip("the memory and cpu controllers of version 2 are not available here")
     script = "import sys; sys.stdin.read()"
     child = children.spawn("s", [sys.executable, "-I", "-S", "-c", script], ENVIRONMENT, "/", wanted)
-    (folder,) = Path(subtree.root).glob(control_groups.PREFIX + "*")
+    (folder,) = Path(subtree.root).glob(cgroups.PREFIX + "*")
     assert {name: (folder / name).read_text().strip() for name in wanted} == wanted
     finish(child)
 
@@ -282,8 +285,8 @@ def test_a_start_for_which_there_are_no_pipes_leaves_no_group(tmp_path: Path, mo
     def too_many() -> tuple[int, int]:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    stand_in = SimpleNamespace(subtree=control_groups.Subtree(str(tmp_path)))
-    starter = grouped.Grouped(stand_in)  # type: ignore[arg-type]
+    stand_in = SimpleNamespace(subtree=cgroups.Subtree(str(tmp_path)))
+    starter = cgroup_child.Grouped(stand_in)  # type: ignore[arg-type]
     monkeypatch.setattr(os, "pipe", too_many)
     with pytest.raises(OSError, match="Too many"):
         starter.spawn("s", ["true"], {}, "/")
@@ -292,7 +295,7 @@ def test_a_start_for_which_there_are_no_pipes_leaves_no_group(tmp_path: Path, mo
 
 def test_limits_are_written_after_their_controllers_are_handed_on(tmp_path: Path) -> None:
     """A plain folder stands for the tree: many machines have no controller in version 2."""
-    subtree = control_groups.Subtree(str(tmp_path))
+    subtree = cgroups.Subtree(str(tmp_path))
     group = subtree.make("s")
     (tmp_path / "cgroup.subtree_control").write_text("")
     for name in ("memory.max", "cpu.weight"):
@@ -304,7 +307,7 @@ def test_limits_are_written_after_their_controllers_are_handed_on(tmp_path: Path
 
 
 async def test_a_limit_that_cannot_be_in_force_is_logged_and_the_program_runs(
-    starter: "grouped.Grouped", caplog: pytest.LogCaptureFixture
+    starter: "cgroup_child.Grouped", caplog: pytest.LogCaptureFixture
 ) -> None:
     limits = {"nonsense.max": "1"}
     child = children.spawn("s", [sys.executable, "-I", "-S", "-c", "print(1)"], ENVIRONMENT, "/", limits)

@@ -200,7 +200,7 @@ def test_nothing_is_left_when_a_starter_dies_before_its_daemon_is_ready(scratch:
     reading, writing = os.pipe()
     os.close(reading)
     child = subprocess.Popen(
-        [sys.executable, "-I", "-m", "hearth.server", "--ready-fd", str(writing)],
+        [sys.executable, "-I", "-m", "hearth.daemon", "--ready-fd", str(writing)],
         env=scratch.environment(),
         pass_fds=(writing,),
         stdin=subprocess.DEVNULL,

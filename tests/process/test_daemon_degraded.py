@@ -190,7 +190,7 @@ def installation(scratch: Scratch) -> Iterator[Installation]:
     yield Installation(scratch.home / "venv")
 
 
-@pytest.mark.parametrize("module", ["server/daemon.py", "wire/json.py", "config/model.py"])
+@pytest.mark.parametrize("module", ["daemon/daemon.py", "wire/json.py", "config/model.py"])
 def test_a_broken_installation_is_explained(scratch: Scratch, installation: Installation, module: str) -> None:
     installation.truncate(module)
     scratch.start(command=installation.command)
@@ -213,7 +213,7 @@ def test_after_a_new_installation_the_daemon_serves(scratch: Scratch, installati
 # --- when not even the guard can be loaded
 
 
-@pytest.mark.parametrize("module", ["server/entry.py", "errors.py", "host/listener.py"])
+@pytest.mark.parametrize("module", ["daemon/main.py", "errors.py", "host/listener.py"])
 def test_a_starter_is_told_that_not_even_the_guard_can_be_loaded(
     scratch: Scratch, installation: Installation, module: str
 ) -> None:

@@ -177,7 +177,7 @@ def test_a_config_that_was_named_and_is_not_there_reaches_the_client_as_the_reas
 
 
 def test_a_read_only_runtime_folder_is_one_clear_sentence(scratch: Scratch) -> None:
-    command = (*read_only_mount(), str(scratch.runtime), sys.executable, "-I", "-m", "hearth.server")
+    command = (*read_only_mount(), str(scratch.runtime), sys.executable, "-I", "-m", "hearth.daemon")
     daemon = scratch.attempt(command=command)
     assert daemon.wait() == 1
     assert "the file system is read-only" in daemon.said

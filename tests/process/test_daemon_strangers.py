@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.server.reception import CONTROL_PLACES, RESERVED_DESCRIPTORS, SERVER_DESCRIPTORS
+from hearth.daemon.acceptor import CONTROL_PLACES, RESERVED_DESCRIPTORS, SERVER_DESCRIPTORS
 from process.clients import Closed, LinesClient, Message, Stream, text_of
 from process.daemon import COMMAND, Scratch, server
 from process.kernel import BOUND_SECONDS, is_gone, until

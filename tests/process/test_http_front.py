@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hearth.mcp import eras
-from hearth.server.reception import CONTROL_PLACES
+from hearth.daemon.acceptor import CONTROL_PLACES
+from hearth.mcp import versions
 from process.clients import text_of
 from process.daemon import Scratch, server
 from process.http_clients import Connection, HttpClient, LegacyHttp, Message, ModernHttp, bearer, port_of
@@ -38,7 +38,7 @@ def said(answer: Message) -> str:
 def test_a_legacy_client_opens_a_session_calls_and_leaves(home: Scratch) -> None:
     client = LegacyHttp(home)
     result = client.open()
-    assert (result["protocolVersion"], result["serverInfo"]["name"]) == (eras.NEWEST_LEGACY, "hearth")
+    assert (result["protocolVersion"], result["serverInfo"]["name"]) == (versions.NEWEST_LEGACY, "hearth")
     tools = [tool["name"] for tool in client.post("tools/list").json()["result"]["tools"]]
     assert {"echo__echo", "count__read"} <= set(tools)
     got = client.call("echo__echo", id="a", text="hello")
@@ -181,7 +181,7 @@ def test_who_takes_no_events_gets_no_stream(home: Scratch) -> None:
 
 def test_a_modern_client_needs_no_session(home: Scratch) -> None:
     client = ModernHttp(home)
-    assert client.post("server/discover").json()["result"]["supportedVersions"] == list(eras.MODERN_VERSIONS)
+    assert client.post("server/discover").json()["result"]["supportedVersions"] == list(versions.MODERN_VERSIONS)
     got = client.call("echo__echo", text="hi")
     assert got.status == 200 and "mcp-session-id" not in got.headers
     assert said(got.json()) == "hi"
@@ -215,15 +215,15 @@ def test_a_listening_client_is_told_on_its_own_stream(scratch: Scratch) -> None:
     client.call("change__grow", name="leaf").messages()
     told = next(events).message
     assert told is not None and told["method"] == "notifications/tools/list_changed"
-    assert told["params"]["_meta"][eras.SUBSCRIPTION_ID_KEY] == 7
+    assert told["params"]["_meta"][versions.SUBSCRIPTION_ID_KEY] == 7
 
 
 @pytest.mark.parametrize(
     ("change", "status", "code"),
     [
-        ({"MCP-Protocol-Version": "2025-11-25"}, 400, eras.HEADER_MISMATCH),
-        ({"Mcp-Method": "tools/list"}, 400, eras.HEADER_MISMATCH),
-        ({"Mcp-Name": "other"}, 400, eras.HEADER_MISMATCH),
+        ({"MCP-Protocol-Version": "2025-11-25"}, 400, versions.HEADER_MISMATCH),
+        ({"Mcp-Method": "tools/list"}, 400, versions.HEADER_MISMATCH),
+        ({"Mcp-Name": "other"}, 400, versions.HEADER_MISMATCH),
     ],
 )
 def test_headers_that_do_not_say_what_the_body_says_are_refused(
@@ -236,11 +236,11 @@ def test_headers_that_do_not_say_what_the_body_says_are_refused(
 
 
 def test_an_unknown_version_is_answered_with_those_that_are_known(home: Scratch) -> None:
-    params = {"_meta": {eras.PROTOCOL_VERSION_KEY: "2030-01-01"}}
+    params = {"_meta": {versions.PROTOCOL_VERSION_KEY: "2030-01-01"}}
     got = ModernHttp(home).post("tools/list", params, headers={"MCP-Protocol-Version": "2030-01-01"})
     error = got.json()["error"]
-    assert (got.status, error["code"]) == (400, eras.UNSUPPORTED_VERSION)
-    assert error["data"]["supported"] == list(eras.MODERN_VERSIONS)
+    assert (got.status, error["code"]) == (400, versions.UNSUPPORTED_VERSION)
+    assert error["data"]["supported"] == list(versions.MODERN_VERSIONS)
 
 
 @pytest.mark.quick
@@ -249,10 +249,10 @@ def test_an_unknown_version_or_notification_is_a_warning_once_per_client(home: S
     for agent in ("one", "two"):
         client = ModernHttp(home, f"/mcp?agent={agent}")
         for _ in range(2):
-            params = {"_meta": {eras.PROTOCOL_VERSION_KEY: "2030-01-01"}}
+            params = {"_meta": {versions.PROTOCOL_VERSION_KEY: "2030-01-01"}}
             assert client.post("tools/list", params, headers=unknown).status == 400
             notice = {"jsonrpc": "2.0", "method": "notifications/new"}
-            headers = {"MCP-Protocol-Version": eras.NEWEST_MODERN}
+            headers = {"MCP-Protocol-Version": versions.NEWEST_MODERN}
             assert client.request("POST", notice, headers).status == 202
     assert home.logged().count("unknown protocol version '2030-01-01' from an HTTP client") == 2
     assert home.logged().count("unknown notification 'notifications/new' from an HTTP client: ignored") == 2
@@ -264,37 +264,39 @@ def test_in_a_legacy_session_too_it_is_the_unknown_version_that_is_wrong(home: S
     client.headers["MCP-Protocol-Version"] = "2030-06-18"
     got = client.post("tools/list")
     error = got.json()["error"]
-    assert (got.status, error["code"], "2030-06-18" in error["message"]) == (400, eras.UNSUPPORTED_VERSION, True)
+    assert (got.status, error["code"], "2030-06-18" in error["message"]) == (400, versions.UNSUPPORTED_VERSION, True)
 
 
 @pytest.mark.parametrize("missing", ["MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"])
 def test_a_header_that_is_missing_is_called_missing(home: Scratch, missing: str) -> None:
-    given = {"MCP-Protocol-Version": eras.NEWEST_MODERN, "Mcp-Method": "tools/call", "Mcp-Name": "echo__echo"}
-    meta = {eras.PROTOCOL_VERSION_KEY: eras.NEWEST_MODERN, eras.CLIENT_CAPABILITIES_KEY: {}}
+    given = {"MCP-Protocol-Version": versions.NEWEST_MODERN, "Mcp-Method": "tools/call", "Mcp-Name": "echo__echo"}
+    meta = {versions.PROTOCOL_VERSION_KEY: versions.NEWEST_MODERN, versions.CLIENT_CAPABILITIES_KEY: {}}
     params = {"name": "echo__echo", "arguments": {"text": ""}, "_meta": meta}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     del given[missing]
     got = ModernHttp(home).request("POST", message, headers=given)
     error = got.json()["error"]
-    assert (got.status, error["code"]) == (400, eras.HEADER_MISMATCH)
+    assert (got.status, error["code"]) == (400, versions.HEADER_MISMATCH)
     assert error["message"].startswith(f"header {missing} is missing")
 
 
 def test_headers_are_compared_before_the_version_is_looked_at(home: Scratch) -> None:
-    params = {"_meta": {eras.PROTOCOL_VERSION_KEY: "2030-01-01"}}
+    params = {"_meta": {versions.PROTOCOL_VERSION_KEY: "2030-01-01"}}
     other = {"MCP-Protocol-Version": "2030-01-01", "Mcp-Method": "prompts/list"}
-    assert ModernHttp(home).post("tools/list", params, headers=other).json()["error"]["code"] == eras.HEADER_MISMATCH
+    assert (
+        ModernHttp(home).post("tools/list", params, headers=other).json()["error"]["code"] == versions.HEADER_MISMATCH
+    )
 
 
 @pytest.mark.parametrize("method", ["ping", "initialize", "resources/subscribe", "no/such"])
 def test_a_method_that_the_revision_does_not_have_is_not_found(home: Scratch, method: str) -> None:
     got = ModernHttp(home).post(method)
-    assert (got.status, got.json()["error"]["code"]) == (404, eras.METHOD_NOT_FOUND)
+    assert (got.status, got.json()["error"]["code"]) == (404, versions.METHOD_NOT_FOUND)
 
 
 def test_a_response_may_not_be_posted_and_a_notification_means_nothing(home: Scratch) -> None:
     client = ModernHttp(home)
-    client.headers["MCP-Protocol-Version"] = eras.NEWEST_MODERN
+    client.headers["MCP-Protocol-Version"] = versions.NEWEST_MODERN
     got = client.request("POST", {"jsonrpc": "2.0", "id": 1, "result": {}})
     assert (got.status, "response" in got.json()["error"]["message"]) == (400, True)
     got = client.request("POST", {"jsonrpc": "2.0", "method": "notifications/initialized"})
@@ -303,7 +305,7 @@ def test_a_response_may_not_be_posted_and_a_notification_means_nothing(home: Scr
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 def test_the_modern_era_has_nothing_to_get_or_delete(home: Scratch, method: str) -> None:
-    got = ModernHttp(home).request(method, headers={"MCP-Protocol-Version": eras.NEWEST_MODERN})
+    got = ModernHttp(home).request(method, headers={"MCP-Protocol-Version": versions.NEWEST_MODERN})
     assert (got.status, got.headers["allow"]) == (405, "POST")
 
 
@@ -432,7 +434,7 @@ def test_nothing_of_http_is_loaded_before_somebody_speaks_it(scratch: Scratch) -
     # None of them could be imported if anybody tried, and what comes over HTTP is answered with the reason.
     names = ("uvicorn", "starlette", "httptools", "anyio", "click", "prometheus_client")
     code = f"import sys; sys.modules.update(dict.fromkeys({names!r}))"
-    lacking = f"{code}; from hearth.server import main; sys.exit(main(sys.argv[1:]))"
+    lacking = f"{code}; from hearth.daemon import main; sys.exit(main(sys.argv[1:]))"
     scratch.start(command=(sys.executable, "-I", "-c", lacking))
     assert text_of(scratch.lines().call("echo__echo", text="lines")) == "lines"
     assert text_of(scratch.frames().call("echo__echo", text="frames")) == "frames"
@@ -448,11 +450,11 @@ def test_who_asks_while_http_is_loaded_and_the_daemon_goes_out_leaves_no_trace(s
     code = f"""import importlib, os, sys, time
 load = importlib.import_module
 def slowly(name, *words):
-    while name == "hearth.server.http.front" and not os.path.exists({str(gate)!r}):
+    while name == "hearth.daemon.http.app" and not os.path.exists({str(gate)!r}):
         time.sleep(0.005)
     return load(name, *words)
 importlib.import_module = slowly
-from hearth.server import main
+from hearth.daemon import main
 sys.exit(main(sys.argv[1:]))"""
     daemon = scratch.start("--http", "127.0.0.1:0", command=(sys.executable, "-I", "-c", code))
     address = port_of(scratch) if way == "port" else None

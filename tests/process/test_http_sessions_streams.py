@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from hearth.server.http.finished import STREAMS_LIMIT
+from hearth.daemon.http.replay import STREAMS_LIMIT
 from process.corners import Stage
 from process.daemon import Scratch, server
 from process.http_clients import Connection, Event, LegacyHttp, Message, ModernHttp

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from hearth.errors import UpstreamError
-from hearth.mcp import headers
+from hearth.mcp import http_headers
 from process.http_talk import META, Answer, Talk, as_bytes, bounded, talking, text_of, until
 from process.sites.legacy import LegacySite
 from process.sites.modern import ModernSite
@@ -16,7 +16,9 @@ LOGGED = {"level": "info", "data": "at it"}
 
 def learn(talk: Talk, tools: list[dict[str, object]]) -> None:
     """What an owner does with every list of tools."""
-    talk.connection.learn_headers({str(tool["name"]): headers.index(as_bytes(tool["inputSchema"])) for tool in tools})
+    talk.connection.learn_headers(
+        {str(tool["name"]): http_headers.index(as_bytes(tool["inputSchema"])) for tool in tools}
+    )
 
 
 @pytest.mark.parametrize("streams", [True, False])

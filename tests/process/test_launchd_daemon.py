@@ -26,10 +26,10 @@ from process.launchd.library import stand_in
 
 AS_ON_A_MAC = """
 import runpy, sys
-from hearth.host import launchd
+from hearth.host.macos import launchd
 launchd.PRESENT = True
-sys.argv[0] = "hearth.server"
-runpy.run_module("hearth.server", run_name="__main__")
+sys.argv[0] = "hearth.daemon"
+runpy.run_module("hearth.daemon", run_name="__main__")
 """
 
 
@@ -133,7 +133,7 @@ def test_with_a_bad_config_it_explains_itself_and_keeps_the_socket_over_its_own_
 
 def test_with_half_an_installation_it_explains_itself_too(scratch: Scratch, holder: Holder, tmp_path: Path) -> None:
     installation = Installation(tmp_path / "venv")
-    installation.truncate("server/entry.py")
+    installation.truncate("daemon/main.py")
     # What ended so early has no use for the ready pipe; it is told by its standard error.
     daemon = subprocess.Popen(
         command(str(installation.python)),

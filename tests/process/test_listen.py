@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hearth.bridge import endpoint
-from hearth.bridge.link import attempt
+from hearth.bridge.connector import attempt
 from hearth.host.locks import Lock
 from hearth.paths import Places
 from hearth.wire.frames import encode

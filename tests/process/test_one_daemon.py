@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from hearth import profile_lock, registry
+from hearth.daemon.daemon_lock import Claim
 from hearth.host import reachability
 from hearth.host.locks import Lock
 from hearth.paths import Places
 from hearth.profile_lock import ProfileLock
-from hearth.server.claim import Claim
 from process.daemon import Scratch
 from process.kernel import BOUND_SECONDS, describe, pids_at_home, until
 from process.requirements import needs_program, needs_root
@@ -94,7 +94,7 @@ def test_a_daemon_that_cannot_be_reached_is_left_and_doctor_reports_both(scratch
     unshare = needs_program("unshare")
     command = (
         unshare, "--mount", "sh", "-c", f'mount -t tmpfs -o mode=700 none "{scratch.runtime}" && exec "$@"', "sh",
-        sys.executable, "-I", "-m", "hearth.server",
+        sys.executable, "-I", "-m", "hearth.daemon",
     )  # fmt: skip
     scratch.start(command=command)
     assert not Path(scratch.socket).exists()

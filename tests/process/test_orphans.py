@@ -147,7 +147,7 @@ def test_a_server_that_is_reloaded_away_takes_its_group_and_the_rest_goes_with_t
 
 SUDO = """
 import os, signal
-from hearth.host import watcher
+from hearth.host.linux import orphan_reaper as watcher
 
 def stay():
     # For a test that fails before it has ended them; and without a share in the output, whose end is waited for.

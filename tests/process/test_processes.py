@@ -154,9 +154,9 @@ def test_without_proc_the_pid_must_do() -> None:
 def test_the_record_of_macos_has_the_size_of_its_header() -> None:
     import ctypes
 
-    from hearth.host import processes_mac
+    from hearth.host.macos import processes as macos_processes
 
-    assert ctypes.sizeof(processes_mac._BsdInfo) == 136
+    assert ctypes.sizeof(macos_processes._BsdInfo) == 136
 
 
 REUSE = """

@@ -203,9 +203,9 @@ def test_a_secret_is_in_no_log_status_error_registry_catalogue_or_other_process(
         assert not {name.encode() for name in passed} & environment.keys()
         # Hearth's own processes have what their shell has.
         for command, kinds in processes_with_secrets(place).items():
-            assert ("hearth.server" in command or "hearth.keyring_process" in command) and kinds == {"variable"}, (
-                command
-            )
+            assert ("hearth.daemon" in command or "hearth.secrets.keyring_process" in command) and kinds == {
+                "variable"
+            }, command
 
         # Whatever goes wrong is told, without them.
         for name in ("crash", "refuse", "unlisted", "babble", "nowhere", "nofolder", "unset"):

@@ -370,7 +370,7 @@ def test_a_port_that_cannot_be_had_is_the_end(scratch: Scratch) -> None:
 def test_an_installation_that_cannot_speak_http_is_the_end_as_soon_as_that_is_known(scratch: Scratch) -> None:
     scratch.configure({"it": server("stalling", scratch.home / "cancelled")}, drain_timeout=600)
     installation = Installation(scratch.home / "venv")
-    installation.truncate("server/http/front.py")
+    installation.truncate("daemon/http/app.py")
     client = StdioServer(scratch, "--http-port", "0", transport="both", python=str(installation.python))
     client.initialize()
     client.begin_call("it__never", "a")
@@ -385,7 +385,7 @@ def test_an_installation_that_cannot_speak_http_is_the_end_as_soon_as_that_is_kn
 def test_it_is_the_end_also_for_a_client_that_does_not_read_its_errors(scratch: Scratch) -> None:
     scratch.configure()
     installation = Installation(scratch.home / "venv")
-    installation.truncate("server/http/front.py")
+    installation.truncate("daemon/http/app.py")
     reading, writing = os.pipe()
     try:
         client = StdioServer(

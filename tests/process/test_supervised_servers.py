@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from hearth.config import ServerSpec
-from hearth.mcp import eras, isolation
+from hearth.mcp import isolation, versions
 from hearth.upstreams import supervision
+from hearth.upstreams.client_context import Tenant
 from hearth.upstreams.connection import Owner
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.stdio import StdioConnection
 from hearth.upstreams.supervision import READY, STOPPED
-from hearth.upstreams.tenancy import Tenant
 from process.clients import text_of
 from process.daemon import UPSTREAMS, Scratch, pids_of, server
 from process.kernel import is_gone, until
@@ -73,7 +73,7 @@ async def running(**keys: object) -> AsyncIterator[Instance]:
         return StdioConnection("echo", owner, launch, (2**20, 2**20))
 
     audience = conversations.Audience()
-    one = Instance(spec, isolation.SHARED, Tenant("1"), eras.LEGACY, connect, b"{}", audience)
+    one = Instance(spec, isolation.SHARED, Tenant("1"), versions.LEGACY, connect, b"{}", audience)
     try:
         await one.ensure()
         yield one

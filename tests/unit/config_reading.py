@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from hearth.config.examination import Examination
+from hearth.config.layers import Examination
 from hearth.config.model import Config
 from hearth.errors import ConfigError
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from hearth.errors import UpstreamError
-from hearth.mcp.offering import Kind
+from hearth.mcp.catalog import Kind
 from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.instance import Instance
 from hearth.wire import json

@@ -6,13 +6,13 @@ from typing import Any
 
 from hearth.config import ServerSpec
 from hearth.errors import HearthError
-from hearth.mcp import eras, isolation
+from hearth.mcp import isolation, versions
+from hearth.upstreams.client_context import Tenant
 from hearth.upstreams.connection import Owner
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.supervision import (
     READY,
 )
-from hearth.upstreams.tenancy import Tenant
 from hearth.wire.values import RawBytes
 from unit.conversations import Audience, Scripted, legacy_script
 
@@ -34,7 +34,7 @@ class Stage:
     def __init__(
         self,
         script: dict[str, object] | None = None,
-        wanted: str = eras.MODERN,
+        wanted: str = versions.MODERN,
         kind: Callable[[Owner, dict[str, object]], Scripted] = Scripted,
         **spec: object,
     ) -> None:

@@ -3,15 +3,15 @@
 from pathlib import Path
 
 from hearth.config import Config, ServerSpec
-from hearth.mcp import eras
+from hearth.mcp import versions
+from hearth.upstreams.client_context import Tenant
 from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.instance import Instance
-from hearth.upstreams.learned import Learned
 from hearth.upstreams.server import Server
-from hearth.upstreams.tenancy import Tenant
+from hearth.upstreams.traits import Learned
 from unit.conversations import Audience, Scripted, legacy_script
 
-LEGACY, MODERN = Tenant("1", eras.LEGACY), Tenant("2", eras.MODERN)
+LEGACY, MODERN = Tenant("1", versions.LEGACY), Tenant("2", versions.MODERN)
 
 
 class StagedServer(Server):

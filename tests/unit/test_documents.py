@@ -102,4 +102,4 @@ def test_the_readme_names_the_tests_of_the_shared_login_and_they_exist() -> None
         "test_through_hearth_none_of_four_clients_loses_its_login",
     }
     for path, name in named:
-        assert re.search(rf"^(async )?def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.M)
+        assert re.search(rf"^(async )?def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from hearth import paths
-from hearth.host import agent, install_launchd
+from hearth.host.install import launchd
+from hearth.host.macos import agent
 from process.requirements import needs_program
 
 HOMEBREW = Path(__file__).resolve().parents[2] / "packaging" / "homebrew"
@@ -109,7 +110,7 @@ def test_the_agent_in_the_keg_means_what_hearth_install_would_write(
     ruby(RUBY_HOMEBREW, formula, tmp_path)
     written = plistlib.loads((tmp_path / agent.FILE_NAME).read_bytes())
     searched = "/opt/homebrew/bin:/opt/homebrew/sbin:/usr/bin:/bin:/usr/sbin:/sbin"
-    wanted = plistlib.loads(install_launchd.rendered(str(python), paths.Places(), searched).encode())
+    wanted = plistlib.loads(launchd.rendered(str(python), paths.Places(), searched).encode())
     assert written == wanted
     assert written["ProgramArguments"][0] == str(python)
     assert written["Sockets"]["mcp"]["SockPathName"] == paths.Places().socket

@@ -10,45 +10,51 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2] / "service"
 
 # Modules that import nothing of hearth but each other, and that anybody may use. "hearth" is the version.
-FREE = {"hearth", "addresses", "controls", "errors", "paths", "faults", "sids", "socket_trust"}
+FREE = {"hearth", "addresses", "control_chars", "errors", "paths", "faults", "records", "sids"}
 
 # What each part may use besides itself and FREE. A part is a package of hearth, or a module beside them.
 ARROWS = {
     "__main__": {"cli", "bridge"},
-    "cli": {"bridge", "clients", "demo", "server", "packs", "hub", "upstreams", "mcp", "wire", "host", "config",
-            "registry", "profile_lock", "references", "masking", "secrecy", "vault", "conversation", "http_token"},
-    "clients": {"config", "host", "mcp", "references", "secrecy"},
-    "bridge": {"wire", "host", "mcp"},  # of each only what is in BRIDGE_MODULES
-    "demo": {"host", "conversation"},
-    "server": {"hub", "mcp", "wire", "host", "config", "registry", "profile_lock", "turns", "masking", "http_token"},
+    "cli": {"bridge", "clients", "config", "control_client", "daemon", "demo", "doctor", "findings", "host", "masking",
+            "mcp", "ops", "output", "secret_patterns", "secrets", "stdio_client", "upstreams", "wire"},
+    "demo": {"host", "stdio_client"},
+    # The former name of the daemon.
+    "server": set(),
+    "daemon": {"config", "host", "hub", "masking", "mcp", "profile_lock", "registry", "secrets", "wire", "write_batch"},
+    "doctor": {"clients", "config", "control_client", "findings", "host", "ops", "output", "profile_lock", "registry",
+               "secret_patterns", "secrets", "upstreams"},
+    "ops": {"clients", "config", "control_client", "host", "mcp", "output", "secret_patterns", "secrets",
+            "stdio_client", "upstreams"},
+    "control_client": {"bridge", "findings", "host", "profile_lock", "registry", "wire"},
+    "clients": {"config", "host", "mcp", "secret_patterns", "secrets"},
     "packs": {"hub"},
-    "hub": {"mcp", "upstreams", "wire", "config"},
-    "upstreams": {"mcp", "wire", "host", "config", "masking", "references", "turns", "vault", "records"},
-    "mcp": {"wire", "masking"},
-    "wire": set(),
-    "host": set(),
-    "registry": {"host", "records"},
+    "hub": {"config", "mcp", "upstreams", "wire"},
+    "upstreams": {"config", "host", "masking", "mcp", "secrets", "wire", "write_batch"},
+    "mcp": {"masking", "wire"},
+    "secrets": {"config", "host", "masking", "secret_patterns"},
+    "config": {"masking", "secret_patterns"},
+    "secret_patterns": {"masking"},
+    "registry": {"host"},
     "profile_lock": {"host"},
-    "references": {"config", "masking", "secrecy", "vault"},
-    "vault": {"host", "keyring_process"},
-    "keyring_process": set(),
-    "config": {"masking", "records", "secrecy"},
-    "secrecy": {"masking"},
+    "bridge": {"wire", "host", "mcp"},  # of each only what is in BRIDGE_MODULES
+    "output": set(),
+    "findings": set(),
+    "host": set(),
     "masking": set(),
-    "conversation": set(),
-    "records": set(),
-    "http_token": {"host"},
-    "turns": set(),
+    "stdio_client": set(),
+    "wire": set(),
+    "write_batch": set(),
 }  # fmt: skip
 
 # The bridge starts within milliseconds of the bare interpreter: it may load these, and they load only the standard
 # library. The lock is the one at which bridge and daemon meet.
 BRIDGE_MODULES = {
     "hearth", "hearth.errors", "hearth.paths", "hearth.faults", "hearth.wire", "hearth.wire.frames",
-    "hearth.host", "hearth.host.agent", "hearth.host.locks", "hearth.host.locks_windows", "hearth.host.folders",
-    "hearth.host.pipe_streams", "hearth.host.task", "hearth.sids", "hearth.socket_trust",
+    "hearth.host", "hearth.host.macos", "hearth.host.posix", "hearth.host.windows",
+    "hearth.host.macos.agent", "hearth.host.locks", "hearth.host.windows.locks", "hearth.host.folders",
+    "hearth.host.windows.pipe_streams", "hearth.host.windows.task", "hearth.sids", "hearth.host.posix.socket_trust",
     # Of a bridge to an HTTP server.
-    "hearth.addresses", "hearth.host.ownership", "hearth.mcp", "hearth.mcp.annotations", "hearth.wire.sse",
+    "hearth.addresses", "hearth.host.posix.ownership", "hearth.mcp", "hearth.mcp.header_annotations", "hearth.wire.sse",
 }  # fmt: skip
 
 # Bytes in, events out: these layers neither wait nor touch the system.

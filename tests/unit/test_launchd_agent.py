@@ -14,11 +14,13 @@ import pytest
 from hearth import paths
 from hearth.bridge.pump import PATIENCE_SECONDS
 from hearth.config.model import Config
+from hearth.daemon.daemon import STOP_SECONDS
+from hearth.daemon.main import Options
 from hearth.errors import HearthError
-from hearth.host import agent, install_launchd, listener, written_files
-from hearth.host.xml_templates import fill
-from hearth.server.daemon import STOP_SECONDS
-from hearth.server.entry import Options
+from hearth.host import listener
+from hearth.host.install import launchd, service_files
+from hearth.host.install.xml_templates import fill
+from hearth.host.macos import agent
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "launchd" / agent.FILE_NAME
 TEXT = TEMPLATE.read_text()
@@ -120,11 +122,11 @@ def test_every_place_is_filled_in_and_none_is_left_over() -> None:
 
 def test_the_file_is_named_after_its_label_and_carries_the_mark_by_which_it_is_known_again() -> None:
     assert (AGENT["Label"], agent.FILE_NAME) == (agent.LABEL, f"{agent.LABEL}.plist")
-    assert written_files.MARK in TEXT
+    assert service_files.MARK in TEXT
 
 
 def test_a_checkout_finds_the_template_in_its_own_folder() -> None:
-    assert Path(written_files.templates_folder("launchd", agent.FILE_NAME)) == TEMPLATE.parent
+    assert Path(service_files.templates_folder("launchd", agent.FILE_NAME)) == TEMPLATE.parent
 
 
 def test_the_daemon_asks_for_the_socket_by_the_name_that_it_has_here() -> None:
@@ -140,7 +142,7 @@ def test_it_is_the_daemon_of_the_default_profile_whatever_the_login_s_environmen
 ) -> None:
     monkeypatch.setenv("HEARTH_CONFIG", "/other.toml")
     words = AGENT["ProgramArguments"]
-    assert words[:4] == ["/v/bin/python", "-I", "-m", "hearth.server"]
+    assert words[:4] == ["/v/bin/python", "-I", "-m", "hearth.daemon"]
     options = Options(words[4:])
     assert agent.serves(paths.Places(options.profile, options.config))
 
@@ -187,7 +189,7 @@ def test_the_path_that_is_kept_has_whole_paths_once_and_the_standard_ones() -> N
 
 def test_an_interpreter_without_its_whole_path_is_refused() -> None:
     with pytest.raises(HearthError, match="whole path"):
-        install_launchd.rendered("python3", paths.Places(), "/bin")
+        launchd.rendered("python3", paths.Places(), "/bin")
 
 
 def test_only_the_default_profile_has_an_agent() -> None:

@@ -12,9 +12,10 @@ import pytest
 
 from hearth import paths
 from hearth.config.model import Config
+from hearth.daemon.main import Options
 from hearth.errors import HearthError
-from hearth.host import units, written_files
-from hearth.server.entry import Options
+from hearth.host.install import service_files
+from hearth.host.linux import units
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "units"
 
@@ -36,12 +37,12 @@ every_service = pytest.mark.parametrize("service", SERVICES.values(), ids=SERVIC
 
 def daemon_options(service: configparser.ConfigParser) -> Options:
     words = service["Service"]["ExecStart"].split()
-    return Options(words[words.index("hearth.server") + 1 :])
+    return Options(words[words.index("hearth.daemon") + 1 :])
 
 
 def test_the_interpreter_of_the_installation_is_filled_in_everywhere() -> None:
     text = units.render((TEMPLATES / units.SERVICE_UNIT).read_text(), "/opt/venv/bin/python")
-    assert "ExecStart=:/opt/venv/bin/python -I -m hearth.server --profile mcp --delegated\n" in text
+    assert "ExecStart=:/opt/venv/bin/python -I -m hearth.daemon --profile mcp --delegated\n" in text
     assert "ExecReload=:/opt/venv/bin/python -I -m hearth reload --yes --profile mcp\n" in text
     assert units.PLACEHOLDER not in text
 
@@ -67,33 +68,33 @@ def test_a_path_that_systemd_would_refuse_is_refused_with_a_sentence(path: str) 
 
 
 def test_absent_units_are_written() -> None:
-    plan = written_files.plan_install({"a": "1", "b": "2"}, {"a": None, "b": None})
-    assert plan == written_files.Plan(write=("a", "b"))
+    plan = service_files.plan_install({"a": "1", "b": "2"}, {"a": None, "b": None})
+    assert plan == service_files.Plan(write=("a", "b"))
 
 
 def test_units_that_are_the_same_are_kept_and_older_ones_of_ours_are_rewritten() -> None:
-    wanted = {"a": f"# {written_files.MARK}\nnew", "b": f"# {written_files.MARK}\nsame"}
-    plan = written_files.plan_install(wanted, {"a": f"# {written_files.MARK}\nold", "b": wanted["b"]})
-    assert plan == written_files.Plan(write=("a",), keep=("b",))
+    wanted = {"a": f"# {service_files.MARK}\nnew", "b": f"# {service_files.MARK}\nsame"}
+    plan = service_files.plan_install(wanted, {"a": f"# {service_files.MARK}\nold", "b": wanted["b"]})
+    assert plan == service_files.Plan(write=("a",), keep=("b",))
 
 
 def test_a_unit_that_somebody_else_wrote_is_neither_overwritten_nor_removed() -> None:
-    present = {"a": "[Socket]\nListenStream=1\n", "b": f"# {written_files.MARK}\n"}
-    assert written_files.plan_install({"a": "x", "b": "y"}, present) == written_files.Plan(write=("b",), foreign=("a",))
-    assert written_files.plan_uninstall(present) == written_files.Plan(remove=("b",), foreign=("a",))
+    present = {"a": "[Socket]\nListenStream=1\n", "b": f"# {service_files.MARK}\n"}
+    assert service_files.plan_install({"a": "x", "b": "y"}, present) == service_files.Plan(write=("b",), foreign=("a",))
+    assert service_files.plan_uninstall(present) == service_files.Plan(remove=("b",), foreign=("a",))
 
 
 def test_where_nothing_is_installed_nothing_is_removed() -> None:
-    assert written_files.plan_uninstall({"a": None, "b": None}) == written_files.Plan()
+    assert service_files.plan_uninstall({"a": None, "b": None}) == service_files.Plan()
 
 
 @pytest.mark.parametrize("name", ALL_NAMES)
 def test_each_template_carries_the_mark_by_which_it_is_known_again(name: str) -> None:
-    assert written_files.MARK in (TEMPLATES / name).read_text()
+    assert service_files.MARK in (TEMPLATES / name).read_text()
 
 
 def test_a_checkout_finds_the_templates_in_its_own_folder() -> None:
-    assert Path(written_files.templates_folder("units", units.SOCKET_UNIT)) == TEMPLATES
+    assert Path(service_files.templates_folder("units", units.SOCKET_UNIT)) == TEMPLATES
 
 
 def test_the_socket_unit_listens_where_the_bridge_knocks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +111,7 @@ def test_a_config_in_the_service_manager_s_environment_does_not_make_it_another_
     monkeypatch.setenv("HEARTH_CONFIG", "/other.toml")
     words = SERVICE["Service"][setting].split()
     if setting == "ExecStart":
-        options = Options(words[words.index("hearth.server") + 1 :])
+        options = Options(words[words.index("hearth.daemon") + 1 :])
         assert paths.Places(options.profile, options.config).key == paths.DEFAULT_PROFILE
     else:
         assert words[-2:] == ["--profile", paths.DEFAULT_PROFILE]
@@ -289,5 +290,5 @@ def test_a_package_gets_them_with_its_own_interpreter_and_without_the_mark(tmp_p
     assert sorted(listed) == sorted(map(str, tmp_path.glob("*/*")))
     written = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.glob("*/*")}
     assert set(written) == {f"user/{n}" for n in ALL_NAMES if "/" not in n} | set(units.SYSTEM_UNIT_NAMES)
-    assert not [name for name, text in written.items() if written_files.MARK in text or units.PLACEHOLDER in text]
-    assert "ExecStart=:/usr/lib/hearth/bin/python -I -m hearth.server" in written["user/mcp@.service"]
+    assert not [name for name, text in written.items() if service_files.MARK in text or units.PLACEHOLDER in text]
+    assert "ExecStart=:/usr/lib/hearth/bin/python -I -m hearth.daemon" in written["user/mcp@.service"]

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from hearth.host import accounts, service_requests
+from hearth.host.windows import accounts, service_requests
 
 
 def test_the_service_is_started_by_whoever_opens_the_pipe() -> None:

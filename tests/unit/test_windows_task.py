@@ -5,9 +5,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from hearth.daemon.main import Options
 from hearth.errors import HearthError
-from hearth.host import task, task_document, written_files
-from hearth.server.entry import Options
+from hearth.host.install import service_files
+from hearth.host.windows import task, task_document
 
 TEMPLATE = (Path(__file__).resolve().parents[2] / "winsvc" / task.FILE_NAME).read_text("utf-8")
 NAMESPACE = "{http://schemas.microsoft.com/windows/2004/02/mit/task}"
@@ -109,7 +110,7 @@ def test_it_starts_the_daemon_of_the_default_profile_whatever_the_environment_sa
     monkeypatch.setenv("HEARTH_CONFIG", r"C:\other.toml")
     found = told()
     assert (found["Actions/Exec/Command"], found["Actions/Exec/WorkingDirectory"]) == (PYTHON, HOME)
-    flags, _, arguments = found["Actions/Exec/Arguments"].partition("hearth.server ")
+    flags, _, arguments = found["Actions/Exec/Arguments"].partition("hearth.daemon ")
     assert flags == "-I -m "
     options = Options(arguments.split())
     assert (options.profile, options.config, options.detach) == ("mcp", None, True)
@@ -130,7 +131,7 @@ def test_what_xml_cannot_hold_is_refused_with_a_sentence(odd: str) -> None:
 
 
 def test_it_is_known_as_hearths_and_says_the_same_each_time() -> None:
-    assert written_files.MARK in rendered()
+    assert service_files.MARK in rendered()
     assert rendered() == rendered()
 
 

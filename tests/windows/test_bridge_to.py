@@ -9,8 +9,8 @@ from pathlib import Path
 from house import DEMO, LIMIT_SECONDS, House
 
 import hearth
-from hearth import http_token
-from hearth.cli.control import Control
+from hearth.control_client.connection import Control
+from hearth.secrets import http_token
 
 BRIDGE = [sys.executable, "-I", "-S", str(Path(hearth.__file__).parent / "bridge" / "main.py")]
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}

@@ -9,8 +9,9 @@ import pytest
 from house import DEMO, ECHO, LIMIT_SECONDS, House, is_gone, wait_for
 
 from hearth import registry
-from hearth.conversation import ClientError
-from hearth.host import pipe_streams, processes
+from hearth.host import processes
+from hearth.host.windows import pipe_streams
+from hearth.stdio_client import ClientError
 
 PAYLOAD_CHARACTERS = 5 * 1024 * 1024
 
@@ -90,7 +91,7 @@ def test_many_who_come_at_once_are_all_served(house: House) -> None:
     endpoint, pid = house.places.socket, house.pid()
 
     def ask(number: int) -> int:
-        from hearth.cli.control import Control
+        from hearth.control_client.connection import Control
 
         with Control(endpoint, pid) as control:
             return int(control.status()["pid"])

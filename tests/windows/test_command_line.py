@@ -9,7 +9,7 @@ from ctypes import wintypes
 import pytest
 from house import DEMO, LIMIT_SECONDS, House, is_gone
 
-from hearth.bridge.child_windows import quoted
+from hearth.bridge.spawn_windows import quoted
 
 
 def hearth(house: House, *words: str) -> "subprocess.CompletedProcess[str]":

@@ -18,11 +18,13 @@ import pytest
 import win32security
 from house import DEMO, LIMIT_SECONDS, House
 
-from hearth import http_token, sids
-from hearth.cli.control import Control
+from hearth import sids
+from hearth.control_client.connection import Control
 from hearth.errors import StartError
-from hearth.host import open_files, pipe_streams, ports, private_files, security_windows
-from hearth.host.acceptor import Acceptor
+from hearth.host import open_files, private_files, tcp_ports
+from hearth.host.accept_loop import Acceptor
+from hearth.host.windows import pipe_streams, security_descriptors
+from hearth.secrets import http_token
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -50,7 +52,7 @@ CALL = json.dumps(
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
-    with ports.bind("127.0.0.1", 0, allow_remote=False) as found:
+    with tcp_ports.bind("127.0.0.1", 0, allow_remote=False) as found:
         yield found
 
 
@@ -147,8 +149,8 @@ def test_a_port_is_ours_alone_and_one_that_is_taken_gives_way_to_the_next(
 ) -> None:
     assert listener.getsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE)
     taken = listener.getsockname()[1]
-    with ports.bind("127.0.0.1", taken, allow_remote=False) as other:
-        assert taken < other.getsockname()[1] <= taken + ports.NEXT_PORTS
+    with tcp_ports.bind("127.0.0.1", taken, allow_remote=False) as other:
+        assert taken < other.getsockname()[1] <= taken + tcp_ports.NEXT_PORTS
 
     # What Windows says of a port that it keeps for itself.
     def refuse(sock: socket.socket, address: object) -> None:
@@ -156,7 +158,7 @@ def test_a_port_is_ours_alone_and_one_that_is_taken_gives_way_to_the_next(
 
     monkeypatch.setattr(socket.socket, "bind", refuse)
     with pytest.raises(StartError, match="are all taken"):
-        ports.bind("127.0.0.1", taken, allow_remote=False)
+        tcp_ports.bind("127.0.0.1", taken, allow_remote=False)
 
 
 async def test_who_comes_while_a_port_rests_is_met_afterwards(listener: socket.socket) -> None:
@@ -216,9 +218,9 @@ async def test_an_error_is_told_to_whoever_accepts_and_the_next_poll_tries_again
 
 def test_a_private_file_is_made_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    attributes = security_windows.attributes
+    attributes = security_descriptors.attributes
     open_files._owner_only.cache_clear()
-    monkeypatch.setattr(security_windows, "attributes", lambda text: asked.append(text) or attributes(text))
+    monkeypatch.setattr(security_descriptors, "attributes", lambda text: asked.append(text) or attributes(text))
     file = tmp_path / "token"
     for content in (b"former", b"new"):
         private_files.write(str(file), content)

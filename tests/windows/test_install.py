@@ -18,12 +18,14 @@ import win32con
 from click.testing import CliRunner
 
 from hearth import paths, sids
-from hearth.bridge import tasks
-from hearth.cli import task as task_checks
+from hearth.bridge import windows_task
 from hearth.cli.main import cli
+from hearth.control_client import windows_task as task_checks
 from hearth.errors import HearthError
-from hearth.host import commands, event_source, install_windows, service_manager, service_requests, task
+from hearth.host import commands
 from hearth.host import install as installation
+from hearth.host.install import windows
+from hearth.host.windows import event_source, service_manager, service_requests, task
 
 RT_MESSAGETABLE = 11
 NAMESPACE = "{http://schemas.microsoft.com/windows/2004/02/mit/task}"
@@ -67,7 +69,7 @@ class Scheduler:
 def scheduler(monkeypatch: pytest.MonkeyPatch) -> Scheduler:
     found = Scheduler()
     monkeypatch.setattr(commands.subprocess, "run", found.run)
-    monkeypatch.setattr(install_windows, "compile_package", lambda python: True)
+    monkeypatch.setattr(windows, "compile_package", lambda python: True)
     return found
 
 
@@ -208,7 +210,7 @@ def test_a_service_of_that_name_that_is_not_hearths_is_left_alone(monkeypatch: p
 
 
 def test_a_windows_that_refuses_the_service_says_so_and_registers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(install_windows, "compile_package", lambda python: True)
+    monkeypatch.setattr(windows, "compile_package", lambda python: True)
     with pytest.raises(HearthError, match="came with Windows 10"):
         installation.install(service=True)
     assert service_manager.status(service_requests.NAME) is None
@@ -245,19 +247,19 @@ def test_the_path_that_servers_are_looked_for_in_is_that_of_a_logon(scheduler: S
 
 def test_the_bridge_has_the_task_run_where_there_is_one(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[str]] = []
-    monkeypatch.setattr(tasks, "_run", lambda command, environ: asked.append(command))
-    monkeypatch.setattr(tasks, "_is_served", lambda pipe: True)
-    assert tasks.wake(paths.Places(), {}) is None
+    monkeypatch.setattr(windows_task, "_run", lambda command, environ: asked.append(command))
+    monkeypatch.setattr(windows_task, "_is_served", lambda pipe: True)
+    assert windows_task.wake(paths.Places(), {}) is None
     run("install")
-    assert tasks.wake(paths.Places(), {}) is not None
-    assert tasks.wake(paths.Places("work"), {}) is None
+    assert windows_task.wake(paths.Places(), {}) is not None
+    assert windows_task.wake(paths.Places("work"), {}) is None
     assert asked == [[task.scheduler(), "/run", "/tn", task.name(sids.own())]]
 
 
 def test_a_task_that_brings_up_nobody_is_waited_for_and_then_the_bridge_starts_one(
     scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tasks, "_run", lambda command, environ: None)
-    monkeypatch.setattr(tasks, "START_SECONDS", 0.1)
+    monkeypatch.setattr(windows_task, "_run", lambda command, environ: None)
+    monkeypatch.setattr(windows_task, "START_SECONDS", 0.1)
     run("install")
-    assert tasks.wake(paths.Places(), {}) is None
+    assert windows_task.wake(paths.Places(), {}) is None

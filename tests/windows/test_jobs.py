@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hearth.host import jobs, memory, processes
+from hearth.host import memory, processes
+from hearth.host.windows import jobs
 
 # A start of Python takes seconds here, more when the machine is busy.
 LIMIT_SECONDS = 60.0
@@ -26,7 +27,7 @@ below.wait()
 # A daemon of one server, which it starts as Hearth does.
 DAEMON = f"""
 import sys
-from hearth.host import jobs
+from hearth.host.windows import jobs
 jobs.hold_descendants()
 server, job = jobs.start([sys.executable, "-c", {PARENT!r}])
 server.wait()
@@ -34,7 +35,7 @@ server.wait()
 # The same, and it starts something that is in none but its own job.
 CARELESS = f"""
 import subprocess, sys
-from hearth.host import jobs
+from hearth.host.windows import jobs
 jobs.hold_descendants()
 subprocess.run([sys.executable, "-c", {PARENT!r}])
 """

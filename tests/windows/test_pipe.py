@@ -17,8 +17,9 @@ from house import LIMIT_SECONDS
 
 from hearth import paths, sids
 from hearth.errors import AlreadyRunning
-from hearth.host import connections, pipe_streams, pipes
+from hearth.host import connections
 from hearth.host.locks import Lock
+from hearth.host.windows import pipe_streams, pipes
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from hearth.errors import HearthError, Refused
-from hearth.host import service_manager, service_requests, task_document
-from hearth.host.service_manager import RUNNING, STOP_PENDING, STOPPED, Status
-from hearth.host.service_requests import Service
+from hearth.host.windows import service_manager, service_requests, task_document
+from hearth.host.windows.service_manager import RUNNING, STOP_PENDING, STOPPED, Status
+from hearth.host.windows.service_requests import Service
 
 SCRIPT = Path(__file__).parents[2] / "winsvc" / service_requests.SCRIPT
 ORDINARY = 0x10
@@ -70,7 +70,7 @@ def install(tmp_path: Path) -> Iterator[Install]:
 
 
 def in_place_of_the_daemon(code: str) -> str:
-    return f"{code}\nimport hearth.server.entry\nhearth.server.entry.main = main"
+    return f"{code}\nimport hearth.daemon.main\nhearth.daemon.main.main = main"
 
 
 def wait_for(name: str, state: int) -> Status:

@@ -5,7 +5,7 @@ The one place of the bridge's fast path that knows the system.
 
 import sys
 
-from hearth import socket_trust
+from hearth.host.posix import socket_trust
 from hearth.paths import short_dir
 
 # A listener of this machine takes a connection at once, or its queue is full.
@@ -75,7 +75,7 @@ if sys.platform != "win32":
             pass
 
 else:
-    from hearth.host.pipe_streams import PipeStream, connect
+    from hearth.host.windows.pipe_streams import PipeStream, connect
 
     Stream = PipeStream
 

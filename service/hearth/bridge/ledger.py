@@ -16,7 +16,7 @@ Two threads use it: one adds, the other receives. `add`, `park`, `closed` and `r
 each other; `receive` needs none, because it only removes by key, which the interpreter does in one step.
 """
 
-from hearth.bridge import headers
+from hearth.bridge import jsonlite
 from hearth.errors import FrameError
 from hearth.wire.frames import encode
 
@@ -124,7 +124,7 @@ class Ledger:
                         lines.append(payload)
                         if payload.startswith(NOT_JSON):
                             self.garbled.append(line)
-                elif self._receive_other(headers.read(header), payload):
+                elif self._receive_other(jsonlite.read(header), payload):
                     lines.append(payload)
         except (TypeError, ValueError, KeyError, AttributeError) as exc:
             raise FrameError(f"the daemon sent a header that makes no sense: {header[:200]!r}") from exc

@@ -13,19 +13,19 @@ from _signal import SIG_DFL, SIGINT, default_int_handler, getsignal, signal  # t
 from _thread import start_new_thread
 from time import monotonic, sleep
 
-from hearth.bridge import endpoint, headers, stdio
-from hearth.bridge.client import Client
+from hearth.bridge import client_io, endpoint, jsonlite
+from hearth.bridge.client_writer import Client
 from hearth.bridge.ledger import HEARTBEAT_SECONDS, Ledger
 from hearth.bridge.lines import LineSplitter
-from hearth.bridge.uplink import Uplink
 from hearth.bridge.waiting import Waiting
+from hearth.bridge.writer import Uplink
 from hearth.errors import HearthError, WireError
 from hearth.wire.frames import MESSAGE_LIMIT_BYTES, FrameDecoder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hearth.bridge.connector import Finder
     from hearth.bridge.endpoint import Stream
-    from hearth.bridge.link import Finder
     from hearth.bridge.options import Options
     from hearth.faults import Seams
 
@@ -68,7 +68,7 @@ class Bridge:
     def run(self) -> None:
         """Carry, until the client leaves. Does not return."""
         _die_of_interrupts()
-        stdio.make_whole()
+        client_io.make_whole()
         try:
             sock: Stream | None = endpoint.open_stream(self.places.socket)
         except OSError:
@@ -81,12 +81,12 @@ class Bridge:
 
     def _find_running(self) -> "Stream | None":
         """Return a connection to a daemon that runs already; end with exit code 1 when there is none."""
-        from hearth.bridge.link import find_running
+        from hearth.bridge.connector import find_running
 
         try:
             found = find_running(self.places)
         except HearthError as exc:
-            stdio.remark(str(exc))
+            client_io.remark(str(exc))
             os._exit(1)
         self.token = found.token
         return found.sock
@@ -97,7 +97,7 @@ class Bridge:
         splitter = LineSplitter(MESSAGE_LIMIT_BYTES)
         ended = False
         while not ended:
-            data = stdio.read_input()
+            data = client_io.read_input()
             ended = not data
             try:
                 self._submit(splitter.receive_eof() if ended else splitter.receive_data(data))
@@ -168,11 +168,11 @@ class Bridge:
         try:
             self.fail_pending(f"the bridge failed ({type(exc).__name__}: {exc}); is Hearth's installation complete?")
         except Exception as worse:
-            stdio.remark(f"nor can it say so: {type(worse).__name__}: {worse}")
+            client_io.remark(f"nor can it say so: {type(worse).__name__}: {worse}")
         _excuse(exc)
 
     def _make_finder(self) -> "Finder":
-        from hearth.bridge.link import Finder
+        from hearth.bridge.connector import Finder
 
         return Finder(self)
 
@@ -180,7 +180,7 @@ class Bridge:
         self._connected_at = monotonic()
         endpoint.limit_wait(sock, min(HEARTBEAT_SECONDS, self.patience / 2))
         greeting = {**self._greeting, "token": self.token}
-        self._uplink.open(sock, headers.hello(greeting, os.getpid(), self.ledger.session))
+        self._uplink.open(sock, jsonlite.hello(greeting, os.getpid(), self.ledger.session))
 
     def _serve(self, sock: "Stream") -> None:
         """Carry frames down until the connection ends."""
@@ -189,7 +189,7 @@ class Bridge:
         try:
             while True:
                 try:
-                    data = sock.recv(stdio.CHUNK_BYTES)
+                    data = sock.recv(client_io.CHUNK_BYTES)
                 except BlockingIOError:
                     self._pass_quiet_time(sock)
                     continue
@@ -228,7 +228,7 @@ class Bridge:
         from hearth.bridge.garbled import described
 
         while self.ledger.garbled:
-            stdio.remark(described(self.ledger.garbled.pop(0)))
+            client_io.remark(described(self.ledger.garbled.pop(0)))
 
     def _take_notice(self, sock: "Stream") -> None:
         """The daemon said something to the bridge itself."""
@@ -244,7 +244,7 @@ class Bridge:
         if not self.ledger.welcomed:
             self.ledger.refusal = replies.refusal_in(data)
         if self.ledger.refusal is None:
-            stdio.remark(f"the daemon does not keep to the protocol, connecting anew: {problem}")
+            client_io.remark(f"the daemon does not keep to the protocol, connecting anew: {problem}")
 
     def _pass_quiet_time(self, sock: "Stream") -> None:
         """Nothing came for as long as `recv` waits."""
@@ -281,7 +281,7 @@ class Bridge:
 
     def fail_pending(self, sentence: str) -> None:
         """Answer every line that waits with an error. Leaves when that was all that a client who left was owed."""
-        stdio.remark(sentence)
+        client_io.remark(sentence)
         self._client.delivering = True
         self._refuse(self.ledger.give_up(), sentence)
         self._client.delivering = False
@@ -297,7 +297,7 @@ class Bridge:
 
 def _excuse(exc: Exception) -> None:
     """An error of the bridge itself. It must not die of it: its client would lose every tool."""
-    stdio.remark(f"an error of the bridge itself, going on: {type(exc).__name__}: {exc}")
+    client_io.remark(f"an error of the bridge itself, going on: {type(exc).__name__}: {exc}")
     sleep(_CLUMSY_PAUSE_SECONDS)
 
 
@@ -319,6 +319,6 @@ def _preload() -> None:
     """Load what a daemon's death will need: by then an upgrade may have taken the files away."""
     sleep(_PRELOAD_DELAY_SECONDS)
     try:
-        from hearth.bridge import link, ready, replies  # noqa: F401
+        from hearth.bridge import connector, ready, replies  # noqa: F401
     except Exception as exc:
-        stdio.remark(f"a part of the bridge cannot be loaded, so it will not survive the daemon: {exc}")
+        client_io.remark(f"a part of the bridge cannot be loaded, so it will not survive the daemon: {exc}")

@@ -6,7 +6,7 @@ back as it was written.
 
 from _json import encode_basestring_ascii, make_scanner, scanstring
 
-from hearth.bridge.headers import ScannerSettings
+from hearth.bridge.jsonlite import ScannerSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ Loaded behind the first answer.
 import os
 import sys
 
-from hearth.bridge import headers
+from hearth.bridge import jsonlite
 from hearth.errors import FrameError, StartError
 from hearth.host.folders import remove_file
 from hearth.host.locks import Lock
@@ -61,7 +61,7 @@ def _read(path: str) -> Running | None:
                 return None
             if state.st_mode & _TYPE_BITS != _REGULAR:
                 return None
-            values = headers.read(os.read(descriptor, _SIZE_LIMIT_BYTES).strip())
+            values = jsonlite.read(os.read(descriptor, _SIZE_LIMIT_BYTES).strip())
         finally:
             os.close(descriptor)
     except (OSError, FrameError):

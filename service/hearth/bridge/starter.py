@@ -16,14 +16,14 @@ from hearth.host.locks import Lock
 from hearth.paths import Places
 
 if sys.platform == "win32":
-    from hearth.bridge.child_windows import Child
-    from hearth.bridge.tasks import wake
+    from hearth.bridge.spawn_windows import Child
+    from hearth.bridge.windows_task import wake
 elif sys.platform == "darwin":
-    from hearth.bridge.agents import wake
-    from hearth.bridge.child import Child
+    from hearth.bridge.launchd_agent import wake
+    from hearth.bridge.spawn_posix import Child
 else:
-    from hearth.bridge.child import Child
-    from hearth.bridge.units import wake
+    from hearth.bridge.spawn_posix import Child
+    from hearth.bridge.systemd_units import wake
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _attempt_elsewhere(places: "Places", socket: str, attempt: "Callable[[Places
 def _start(places: "Places", deadline: float) -> str:
     """Start a daemon and wait until it listens; what to tell if it does not. Raises StartError with its reason."""
     where = ["--socket", places.named] if places.named else []
-    command = [sys.executable, "-I", "-m", "hearth.server", *places.arguments(), *where, "--detach", "--ready-fd"]
+    command = [sys.executable, "-I", "-m", "hearth.daemon", *places.arguments(), *where, "--detach", "--ready-fd"]
     # The arguments say whose daemon it is; the variables could say something else.
     environment = {name: value for name, value in os.environ.items() if name not in ("HEARTH_CONFIG", "HEARTH_SOCKET")}
     try:

@@ -6,7 +6,7 @@ from time import monotonic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hearth.bridge.client import Client
+    from hearth.bridge.client_writer import Client
     from hearth.bridge.ledger import Ledger
 
 

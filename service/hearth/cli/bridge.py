@@ -5,7 +5,8 @@ import re
 import click
 
 from hearth.bridge.options import MODES, USAGE
-from hearth.cli import server_names, target
+from hearth.cli import target
+from hearth.cli.servers import server_names
 
 
 def described() -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ import sys
 import click
 
 from hearth.cli.numbers import WholeNumber
-from hearth.cli.spinner import Spinner
+from hearth.output.spinner import Spinner
 from hearth.paths import Places
 
 
@@ -31,11 +31,12 @@ def demo(agents: int, as_json: bool) -> int:
       hearth demo
       hearth demo --agents 10 --json
     """
-    from hearth.cli import demo_report, terminal
-    from hearth.cli.entry import bridge_file
+    from hearth.cli import demo_report
     from hearth.demo.run import run
     from hearth.demo.scratch import PROFILE
     from hearth.demo.stage import Commands
+    from hearth.ops.bridge_entry import bridge_file
+    from hearth.output import terminal
 
     places = Places(PROFILE)
     status = [sys.executable, "-I", "-m", "hearth", "status", "--json", *places.arguments()]

@@ -4,8 +4,8 @@ import textwrap
 from collections.abc import Callable, Sequence
 from statistics import median
 
-from hearth.cli.box import box
 from hearth.demo.report import Report, Side
+from hearth.output.boxed_table import box
 
 MEGABYTE = 1_000_000
 # Label column of the first table: with two columns of figures it fills 80 cells.

@@ -17,9 +17,9 @@ import sys
 
 import click
 
-from hearth.cli.table import harmless
-from hearth.cli.terminal import shows_colour
 from hearth.errors import ConfigError, HearthError
+from hearth.output.table import harmless
+from hearth.output.terminal import shows_colour
 
 INTERRUPTED = 130
 # As a shell reports a process that SIGPIPE ended: `hearth logs | head` is no failure to talk about.

@@ -9,43 +9,43 @@ from typing import Any
 import click
 
 from hearth import __version__
-from hearth.cli import terminal
 from hearth.cli.failure import report
 from hearth.cli.target import target_options
+from hearth.output import terminal
 
 # Verb: the module that holds it. The order and the headings are those of the help.
 SECTIONS: dict[str, dict[str, str]] = {
-    "Try it": {"savings": "savings", "demo": "demo", "help": "help"},
+    "Try it": {"savings": "servers.savings", "demo": "demo", "help": "help"},
     "Set up": {
-        "setup": "setup",
-        "import": "import_",
-        "install": "install",
-        "uninstall": "uninstall",
-        "add": "add",
-        "remove": "remove",
-        "enable": "enable",
-        "disable": "enable",
-        "connect": "connect",
-        "disconnect": "disconnect",
-        "config": "config",
-        "secret": "secret",
-        "auth": "auth",
-        "token": "token",
-        "completion": "completion",
+        "setup": "clients.setup",
+        "import": "clients.import_",
+        "install": "daemon.install",
+        "uninstall": "daemon.uninstall",
+        "add": "servers.add",
+        "remove": "servers.remove",
+        "enable": "servers.enable",
+        "disable": "servers.enable",
+        "connect": "clients.connect",
+        "disconnect": "clients.disconnect",
+        "config": "config.config",
+        "secret": "secrets.secret",
+        "auth": "secrets.auth",
+        "token": "secrets.token",
+        "completion": "completion.completion",
     },
     "Look": {
-        "status": "status",
-        "sessions": "sessions",
-        "upstreams": "upstreams",
-        "ls": "upstreams",
-        "ps": "ps",
-        "tools": "tools",
-        "logs": "logs",
-        "doctor": "doctor",
+        "status": "daemon.status",
+        "sessions": "daemon.sessions",
+        "upstreams": "servers.upstreams",
+        "ls": "servers.upstreams",
+        "ps": "servers.ps",
+        "tools": "tools.tools",
+        "logs": "daemon.logs",
+        "doctor": "daemon.doctor",
         "version": "version",
     },
-    "Act": {"call": "call", "stop": "stop", "restart": "restart", "reload": "reload"},
-    "Run": {"serve": "serve", "bridge": "bridge"},
+    "Act": {"call": "tools.call", "stop": "daemon.stop", "restart": "daemon.restart", "reload": "daemon.reload"},
+    "Run": {"serve": "daemon.serve", "bridge": "bridge"},
 }
 # They act on the user's whole installation, or on nothing: naming a daemon would promise what they do not do.
 WITHOUT_TARGET = frozenset({"demo", "savings", "help", "disconnect", "completion", "token", "version"})
@@ -133,9 +133,9 @@ def main(args: list[str] | None = None) -> int:
     terminal.open_what_is_closed()
     terminal.take_any_text()
     if COMPLETION_VARIABLE in os.environ:
-        from hearth.cli import completion_scripts
+        from hearth.cli.completion import scripts
 
-        completion_scripts.register()
+        scripts.register()
     try:
         outcome = cli.main(args, prog_name="hearth", standalone_mode=False)
     except BaseException as error:  # the outermost loop: `report` raises what it does not know

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import hearth
 from hearth.clients import launcher
-from hearth.host.keg import lasting
+from hearth.host.homebrew_paths import lasting
 from hearth.paths import Places
 
 

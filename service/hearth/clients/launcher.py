@@ -15,7 +15,7 @@ from hearth import paths
 from hearth.errors import HearthError
 from hearth.host import private_files
 from hearth.host.folders import make_private
-from hearth.host.keg import lasting
+from hearth.host.homebrew_paths import lasting
 
 NAME = "hearth-bridge"
 # Linux before 5.1 cuts a first line behind 127 bytes; later versions and other systems read more.

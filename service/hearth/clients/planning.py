@@ -9,9 +9,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from hearth.clients.finding import Found
-from hearth.clients.kinds import Table
-from hearth.clients.linking import WHOLE
+from hearth.clients.connector import WHOLE
+from hearth.clients.discovery import Found
+from hearth.clients.table import Table
 from hearth.config import ServerSpec
 
 # Of an entry, what makes it this server and no other.

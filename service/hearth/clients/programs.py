@@ -6,7 +6,7 @@ A client runs as its own program (`codex`), as a script (`node /usr/bin/claude`)
 
 from collections.abc import Sequence
 
-from hearth.clients.kinds import KINDS
+from hearth.clients.table import KINDS
 from hearth.mcp.packages import base, packages
 
 # Names that a client's processes have besides its commands: packages, and programs of the desktop.

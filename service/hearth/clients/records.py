@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from hearth import paths
-from hearth.clients.kinds import Table
+from hearth.clients.table import Table
 from hearth.errors import Refused
 from hearth.host import private_files
 from hearth.host.folders import make_private, refusal

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from hearth.clients import dialects
-from hearth.clients.kinds import KINDS
+from hearth.clients import formats
 from hearth.clients.programs import client_of
+from hearth.clients.table import KINDS
 from hearth.host.process_table import Process
 from hearth.mcp.packages import base, packages, scripts
 
@@ -37,6 +37,8 @@ _TOOLS_WITH_VERB = frozenset({"docker", "gh"})
 _VERBS = frozenset({"mcp", "mcp-server", "mcp-serve"})
 # Programs that adopt processes without a parent.
 _INITS = frozenset({"init", "systemd", "launchd"})
+# Modules that run a daemon: the second is the name of earlier versions.
+DAEMON_MODULES = frozenset({"hearth.daemon", "hearth.server"})
 _PLACEHOLDER = re.compile(r"[${~%]")
 
 
@@ -139,11 +141,11 @@ def _same(written: str, word: str) -> bool:
 
 def _is_daemon(argv: Sequence[str]) -> bool:
     words = [base(word) if index < 2 else word for index, word in enumerate(argv[:6])]
-    return "hearth.server" in words or any(pair == ("hearth", "serve") for pair in pairwise(words))
+    return bool(DAEMON_MODULES & set(words)) or any(pair == ("hearth", "serve") for pair in pairwise(words))
 
 
 def _is_bridge(argv: Sequence[str]) -> bool:
-    return dialects.bridge_to({"command": argv[0], "args": list(argv[1:])}) is not None
+    return formats.bridge_to({"command": argv[0], "args": list(argv[1:])}) is not None
 
 
 def _is_interactive_shell(argv: Sequence[str]) -> bool:

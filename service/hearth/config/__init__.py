@@ -14,7 +14,7 @@
 Importing this is part of the daemon's cold start: parsers are loaded only once there is a file to parse.
 """
 
-from hearth.config.loading import examine, load
+from hearth.config.loader import examine, load
 from hearth.config.model import Config, OAuthSpec, OwnerPolicy, ServerSpec
 
 __all__ = ["Config", "OAuthSpec", "OwnerPolicy", "ServerSpec", "examine", "load"]

@@ -11,8 +11,8 @@ from hearth.config.model import KeyPath
 from hearth.errors import ConfigError
 
 if TYPE_CHECKING:
-    from hearth.config.json_lines import JsonLines
-    from hearth.config.toml_lines import TomlLines
+    from hearth.config.json_positions import JsonLines
+    from hearth.config.toml_positions import TomlLines
 
 # Python's limit against slow conversions; the parsers let its ValueError through, without a line.
 _TOO_MANY_DIGITS = "has a number with thousands of digits"
@@ -47,10 +47,10 @@ class Document:
     @cached_property
     def _lines(self) -> "JsonLines | TomlLines":
         if self.is_json:
-            from hearth.config.json_lines import JsonLines
+            from hearth.config.json_positions import JsonLines
 
             return JsonLines(self.text)
-        from hearth.config.toml_lines import TomlLines
+        from hearth.config.toml_positions import TomlLines
 
         return TomlLines(self.text)
 
@@ -84,7 +84,7 @@ class Document:
     def _parse_commented_json(self) -> object:
         import json
 
-        from hearth.config.json_lines import blank_comments
+        from hearth.config.json_positions import blank_comments
 
         self.text = blank_comments(self.text)
         try:

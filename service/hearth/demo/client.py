@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hearth import __version__
-from hearth.conversation import ClientError, Conversation, Message
 from hearth.demo.protocol import CAPABILITIES_KEY, LEGACY_VERSIONS, MODERN_VERSION, VERSION_KEY
+from hearth.stdio_client import ClientError, Conversation, Message
 
 # Five servers that import a large SDK at once, on a slow machine, have been seen to take ten seconds.
 ANSWER_SECONDS = 60.0

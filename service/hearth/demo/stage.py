@@ -11,11 +11,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hearth.conversation import ClientError
 from hearth.demo.client import Client
 from hearth.demo.report import IdleExit, Kill, Side, Times
 from hearth.demo.scratch import Scratch
 from hearth.host import memory, processes
+from hearth.stdio_client import ClientError
 
 # Long enough for one agent to follow another, short enough to wait for.
 IDLE_TIMEOUT_SECONDS = 1.0

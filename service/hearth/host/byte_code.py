@@ -10,7 +10,7 @@ _NOT_FOUND, _NOT_WRITABLE = 2, 1
 _COMPILE_CODE = f"""
 import importlib.util, sys
 try:
-    found = importlib.util.find_spec("hearth.server")
+    found = importlib.util.find_spec("hearth.daemon")
 except ImportError:
     found = None
 if found is None:

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import IO, Protocol
 
 from hearth.errors import UpstreamError
-from hearth.host import core_dumps
+from hearth.host.posix import core_dumps
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ def containment() -> str:
 
 
 if sys.platform == "win32":
-    from hearth.host.children_windows import Child, ExitWatch, spawn
+    from hearth.host.windows.children import Child, ExitWatch, spawn
 
 else:
 

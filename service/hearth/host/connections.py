@@ -6,15 +6,24 @@ import sys
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from hearth.host.peers import Peer
+from hearth.host.posix.peers import Peer
 
 if TYPE_CHECKING:
     import asyncio
 
 if sys.platform == "win32":
-    from hearth.host.pipes import Connection, attach, dismiss, groups_of, peer_of, reader_left, refusal, write_now
+    from hearth.host.windows.pipes import (
+        Connection,
+        attach,
+        dismiss,
+        groups_of,
+        peer_of,
+        reader_left,
+        refusal,
+        write_now,
+    )
 else:
-    from hearth.host.peers import groups_of, has_left, own_uid, peer_of
+    from hearth.host.posix.peers import groups_of, has_left, own_uid, peer_of
 
     Connection = socket.socket
 

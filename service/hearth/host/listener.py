@@ -15,11 +15,12 @@ import sys
 
 from hearth.errors import AlreadyRunning, NoUnixSocket, Refused, StartError
 from hearth.faults import SEAMS
-from hearth.host import launchd, systemd
-from hearth.host.acceptor import Acceptor
+from hearth.host.accept_loop import Acceptor
 from hearth.host.access import OWNER_ONLY, Access
 from hearth.host.folders import refusal
-from hearth.host.ports import PORT_NAME
+from hearth.host.linux import systemd
+from hearth.host.macos import launchd
+from hearth.host.tcp_ports import PORT_NAME
 from hearth.paths import fitting_socket_path
 
 assert sys.platform != "win32", "Windows has `pipes`"

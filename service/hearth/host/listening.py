@@ -3,7 +3,7 @@
 import sys
 
 if sys.platform == "win32":
-    from hearth.host.pipes import Listener, bind, inherit, is_there, listen
+    from hearth.host.windows.pipes import Listener, bind, inherit, is_there, listen
 else:
     from hearth.host.listener import Listener, bind, inherit, is_there, listen
 

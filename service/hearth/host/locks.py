@@ -11,7 +11,7 @@ import sys
 from hearth.host.folders import make_private, refusal
 
 if sys.platform == "win32":
-    from hearth.host.locks_windows import Lock
+    from hearth.host.windows.locks import Lock
 else:
     import fcntl
 

@@ -51,7 +51,7 @@ def _pss(pid: int) -> int:
 
 def _rss(pid: int) -> int:
     if sys.platform == "win32":
-        from hearth.host.memory_windows import working_set
+        from hearth.host.windows.memory import working_set
 
         return working_set(pid)
     try:
@@ -145,7 +145,7 @@ def _only_resident(pid: int) -> Weight:
 
 def _everybody() -> dict[int, Kin]:
     if sys.platform == "win32":
-        from hearth.host.memory_windows import parents
+        from hearth.host.windows.memory import parents
 
         # There are no groups; whoever lost its parent is not told apart from the rest.
         return {pid: Kin(parent, pid) for pid, parent in parents().items()}

@@ -14,7 +14,7 @@ if sys.platform == "win32":
     import msvcrt
 
     from hearth import sids
-    from hearth.host import security_windows
+    from hearth.host.windows import security_descriptors
 
     # CreateFile: GENERIC_READ; GENERIC_WRITE; FILE_APPEND_DATA with SYNCHRONIZE; sharing of all three kinds, or none;
     # CREATE_NEW; OPEN_ALWAYS; FILE_ATTRIBUTE_NORMAL.
@@ -32,10 +32,10 @@ if sys.platform == "win32":
         return msvcrt.open_osfhandle(handle, os.O_RDONLY | os.O_BINARY | os.O_NOINHERIT)
 
     @functools.cache
-    def _owner_only() -> security_windows.SecurityAttributes:
+    def _owner_only() -> security_descriptors.SecurityAttributes:
         """One entry, for this user, and nothing from the folder: an installation may have opened that to others."""
         sid = sids.own()
-        return security_windows.attributes(f"O:{sid}D:P(A;;FA;;;{sid})")
+        return security_descriptors.attributes(f"O:{sid}D:P(A;;FA;;;{sid})")
 
     def open_private(path: str) -> int:
         """A descriptor of an empty file for this user only. Raises OSError."""

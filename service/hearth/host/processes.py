@@ -10,8 +10,8 @@ import sys
 from hearth.host.start_times import UNKNOWN_START_TIME
 
 if sys.platform == "win32":
-    from hearth.host.processes_windows import is_alive, send_signal, start_time, wait_gone
+    from hearth.host.windows.processes import is_alive, send_signal, start_time, wait_gone
 else:
-    from hearth.host.processes_posix import is_alive, send_signal, start_time, wait_gone
+    from hearth.host.posix.processes import is_alive, send_signal, start_time, wait_gone
 
 __all__ = ["UNKNOWN_START_TIME", "is_alive", "send_signal", "start_time", "wait_gone"]

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from hearth.hub.calls import Call
 from hearth.hub.sessions import Session
-from hearth.mcp import eras, inputs
+from hearth.mcp import input_required, versions
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.instance import Instance
 
 if TYPE_CHECKING:
-    from hearth.hub.parked_calls import ParkedCall
+    from hearth.hub.suspended_call import ParkedCall
 
 
 def causing_call(connection: Connection, cause: int | None, asks: bool = False) -> "Call | ParkedCall | None":
@@ -46,7 +46,7 @@ def calls_of(session: Session, connection: Connection) -> "Iterator[Call | Parke
 
 def may_be_asked(call: "Call | ParkedCall") -> bool:
     """Whether a client can be asked something in the midst of that call."""
-    return not isinstance(call, Call) or call.era == eras.LEGACY or call.method in inputs.MAY_REQUIRE
+    return not isinstance(call, Call) or call.era == versions.LEGACY or call.method in input_required.MAY_REQUIRE
 
 
 def _call(waiter: object) -> "Call | ParkedCall | None":

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from hearth.errors import MessageError
 from hearth.hub.sessions import Replies, Session
-from hearth.mcp import answers, eras
+from hearth.mcp import messages, versions
 from hearth.wire import json, values
 
 REVISION = "2025-03-26"
@@ -80,13 +80,13 @@ class Member:
 
 def receive(receive_one: Receive, session: Session, tag: int, batch: json.Batch, resent: bool, replay: bool) -> None:
     """Take a batch of a session's client, and give each message in it to `receive_one`."""
-    if session.era != eras.LEGACY or session.version != REVISION:
-        session.outlet.answer(tag, answers.failure(None, refusal()))
+    if session.era != versions.LEGACY or session.version != REVISION:
+        session.outlet.answer(tag, messages.failure(None, refusal()))
         return
     whole = Batch(session, tag, len(batch.items))
     for item in map(_checked, batch.items):
         if isinstance(item, MessageError):
-            whole.add(answers.failure(item.id, item))
+            whole.add(messages.failure(item.id, item))
         else:
             receive_one(session, tag, item, resent, replay, Member(whole, item))
 
@@ -112,4 +112,4 @@ def _checked(item: json.Message | MessageError) -> json.Message | MessageError:
 
 def _is_modern(message: json.Message) -> bool:
     meta = values.members(values.members(message.fields.get("params")).get("_meta"))
-    return eras.PROTOCOL_VERSION_KEY in meta
+    return versions.PROTOCOL_VERSION_KEY in meta

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from hearth.errors import HearthError, InstallationChanged, LoginRequired, UpstreamError
 from hearth.faults import SEAMS
 from hearth.hub.sessions import Replies, Session
-from hearth.mcp import answers, eras, lowering, translate
+from hearth.mcp import downgrade, messages, translate, versions
 from hearth.upstreams.connection import Connection, Waiter
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
@@ -17,8 +17,8 @@ from hearth.wire import json, values
 from hearth.wire.values import RawBytes
 
 if TYPE_CHECKING:
-    from hearth.hub.parked_calls import ParkedCall
-    from hearth.hub.views import View
+    from hearth.hub.catalog import View
+    from hearth.hub.suspended_call import ParkedCall
 
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class Call:
         self.tag = tag
         self.id = id
         self.key = key
-        self.era = eras.LEGACY
+        self.era = versions.LEGACY
         # Another daemon may have run it.
         self.resent = resent
         # Another daemon has answered it, and the client has that answer.
@@ -114,7 +114,7 @@ class Call:
     @property
     def version(self) -> str:
         """The revision that its answer is written in."""
-        return eras.NEWEST_MODERN if self.era == eras.MODERN else self.session.version or eras.NEWEST_LEGACY
+        return versions.NEWEST_MODERN if self.era == versions.MODERN else self.session.version or versions.NEWEST_LEGACY
 
     # --- to the server
 
@@ -137,7 +137,7 @@ class Call:
         self.plain = (
             self.era == instance.era
             and not view.looks_at_links
-            and (self.era == eras.MODERN or (self.session.version or "") >= lowering.RESULTS_ALIKE_SINCE)
+            and (self.era == versions.MODERN or (self.session.version or "") >= downgrade.RESULTS_ALIKE_SINCE)
         )
         self.number = connection.request(raw_method, params, self)
         self.connection = connection
@@ -161,7 +161,7 @@ class Call:
             return
         received = result
         if not self.plain:
-            if self.era == eras.LEGACY and translate.result_type(result) == translate.INPUT_REQUIRED:
+            if self.era == versions.LEGACY and translate.result_type(result) == translate.INPUT_REQUIRED:
                 self.desk.input_required(self, result)
                 return
             try:
@@ -181,14 +181,14 @@ class Call:
 
     def _take_error(self, message: json.Message) -> None:
         error = message.fields["error"]
-        if self.instance.era == eras.LEGACY and self.desk.urls_demanded(self, message):
+        if self.instance.era == versions.LEGACY and self.desk.urls_demanded(self, message):
             return
         if self.instance.era != self.era and self.desk.era_refused(self, message):
             return
         body = translate.error_object(
             error, self.era, self.instance.era, self.uri, self.method, self.known, self.version
         )
-        if self.close(answers.raw_error(self.id, body)):
+        if self.close(messages.raw_error(self.id, body)):
             self.instance.figures.add(monotonic() - self.started, True)
 
     def _translated(self, result: RawBytes) -> RawBytes:
@@ -199,7 +199,7 @@ class Call:
         """No answer will come from the upstream; the client gets the reason, or is asked to see to it."""
         if isinstance(problem, LoginRequired) and self.connection and self.desk.login_required(self, problem):
             return
-        if self.close(answers.failure(self.id, problem)) and self.connection is not None:
+        if self.close(messages.failure(self.id, problem)) and self.connection is not None:
             self.instance.figures.add(monotonic() - self.started, True)
 
     def progressed(self, params: json.Fields) -> None:
@@ -208,7 +208,7 @@ class Call:
         if self.progress_token is None or not self.is_open:
             return
         body = translate.notification_params(params, progress_token=self.progress_token)
-        self.session.outlet.notify(answers.notification("notifications/progress", body), about=self.tag)
+        self.session.outlet.notify(messages.notification("notifications/progress", body), about=self.tag)
 
     # --- to the client
 
@@ -237,11 +237,11 @@ class Call:
         """The server need not go on."""
         if self.parked:
             self.parked.cancelled()
-        elif self.connection and self.instance.era == eras.LEGACY:
+        elif self.connection and self.instance.era == versions.LEGACY:
             self.connection.cancel(self.number, reason, self.session.id)
         elif self.connection:
             # A modern server asks nobody, and sends messages for requests that named a level only.
-            is_silent = self.era == eras.MODERN and self.log_level is None
+            is_silent = self.era == versions.MODERN and self.log_level is None
             self.connection.cancel(self.number, reason, None if is_silent else self.session.id, will_stop=True)
 
     # --- what it waits for besides

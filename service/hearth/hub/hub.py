@@ -9,33 +9,33 @@ from collections.abc import Callable, Collection
 from hearth import __version__
 from hearth.config import Config
 from hearth.errors import HearthError, Refused
-from hearth.hub import batches, consent, measures, summary
-from hearth.hub.binding import Binding
+from hearth.hub import batches, owner_approval, server_metrics, status
+from hearth.hub.bindings import Binding
+from hearth.hub.catalog import Catalogue
+from hearth.hub.client_requests import Questions
 from hearth.hub.deadlines import Deadlines
-from hearth.hub.forwarding import Forwarding
-from hearth.hub.input_loop import InputLoop
-from hearth.hub.levels import Levels
+from hearth.hub.dispatcher import Forwarding
+from hearth.hub.initialize import Openings
+from hearth.hub.input_required import InputLoop
 from hearth.hub.listing import Listing
-from hearth.hub.measures import Measures
-from hearth.hub.openings import Openings
-from hearth.hub.parking import Parking
-from hearth.hub.questions import Questions
-from hearth.hub.relay import Relay
+from hearth.hub.log_levels import Levels
 from hearth.hub.router import Router
+from hearth.hub.server_messages import Relay
+from hearth.hub.server_metrics import Measures
 from hearth.hub.sessions import Nobody, Outlet, Session, Sessions
 from hearth.hub.subscriptions import Noticed, Subscriptions, nothing_noticed
-from hearth.hub.views import Catalogue
+from hearth.hub.suspended_calls import Parking
 from hearth.hub.visits import Visits
-from hearth.mcp import answers
-from hearth.mcp.offering import Kind
+from hearth.mcp import messages
+from hearth.mcp.catalog import Kind
+from hearth.upstreams.catalog_cache import Kept
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.instance import Instance
-from hearth.upstreams.kept import Kept
-from hearth.upstreams.learned import Learned
-from hearth.upstreams.pins import Pins
+from hearth.upstreams.pin_store import Pins
 from hearth.upstreams.process import EOF_GRACE_SECONDS, TERM_GRACE_SECONDS
 from hearth.upstreams.server import Server
 from hearth.upstreams.supervision import FAILED, READY
+from hearth.upstreams.traits import Learned
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
 
@@ -69,7 +69,7 @@ class Hub:
         self._retiring: dict[Instance, asyncio.Task[None]] = {}
         # Reloads of which clients are told when it is known what they come to.
         self._settling = 0
-        identity = answers.Identity(__version__, self.daemon_id)
+        identity = messages.Identity(__version__, self.daemon_id)
         self._catalogue = Catalogue(self.servers.values, lambda: self.config.search_threshold)
         self._questions = Questions(self.daemon_id)
         levels = Levels()
@@ -161,7 +161,7 @@ class Hub:
 
     async def consent(self, asker: Session, act: str) -> None:
         """Whether that session may stop or reload the daemon. Raises Refused."""
-        await consent.obtain(asker, act, self.sessions, self._questions, self.config.owner.approve)
+        await owner_approval.obtain(asker, act, self.sessions, self._questions, self.config.owner.approve)
 
     # --- servers
 
@@ -320,7 +320,7 @@ class Hub:
         """One line for `systemctl status`."""
         states = {name: server.state for name, server in self.servers.items()}
         running = sum(bool(server.pids) or states[name] == READY for name, server in self.servers.items())
-        return summary.line(len(self.sessions), states, running, self.in_flight)
+        return status.line(len(self.sessions), states, running, self.in_flight)
 
     def input_schema(self, session: Session, tool: str) -> RawBytes | None:
         """What a tool that the session sees takes; None for one that it does not, or not yet."""
@@ -329,7 +329,7 @@ class Hub:
 
     async def tools(self, query: str, server: str | None, limit: object) -> bytes:
         """The tools that are known, for `hearth tools`. Starts nothing. Raises HearthError."""
-        from hearth.mcp import tool_listing
+        from hearth.mcp.search import tool_listing
 
         latest = [(each, each.offerings.any) for each in self.servers.values()]
         offerings = [(each.name, offered and offered.without_tools(each.withheld(offered))) for each, offered in latest]
@@ -338,7 +338,7 @@ class Hub:
 
     def measures(self) -> dict[str, Measures]:
         """What is measured of each server."""
-        return {name: measures.of(server) for name, server in self.servers.items()}
+        return {name: server_metrics.of(server) for name, server in self.servers.items()}
 
     def describe(self) -> dict[str, object]:
         """Sessions and servers for `hearth status --json`."""

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from hearth.errors import HearthError, MessageError, UpstreamError
-from hearth.hub.binding import Binding
+from hearth.hub.bindings import Binding
 from hearth.hub.calls import Call
-from hearth.hub.forwarding import Forwarding
+from hearth.hub.catalog import Catalogue, list_result
+from hearth.hub.dispatcher import Forwarding
 from hearth.hub.sessions import SEARCH, Session
-from hearth.hub.views import Catalogue, list_result
-from hearth.mcp import answers, eras
-from hearth.mcp.offering import TOOLS, Kind
+from hearth.mcp import messages, versions
+from hearth.mcp.catalog import TOOLS, Kind
 from hearth.upstreams.server import Server
 from hearth.wire import json
 
@@ -35,7 +35,7 @@ class Listing:
     def answer(self, call: Call, kind: Kind, params: json.Fields) -> None:
         """Answer at once if everything is known."""
         if "cursor" in params:
-            raise MessageError("this cursor is not known: the list has one page", eras.INVALID_PARAMS)
+            raise MessageError("this cursor is not known: the list has one page", versions.INVALID_PARAMS)
         if kind is TOOLS and call.session.mode == SEARCH:
             # Nobody need be asked: it is the same whatever they have.
             self._answer(call, kind)
@@ -87,17 +87,17 @@ class Listing:
         if kind is TOOLS:
             session.searches = self._catalogue.searches(session)
         if kind is TOOLS and session.searches:
-            from hearth.mcp.search_tools import LIST
+            from hearth.mcp.search.search_tools import LIST
 
             result = list_result(kind, LIST, call.era, self._server_info)
         else:
             result = self._catalogue.view(session).list_result(kind, call.era, call.version, self._server_info)
-        call.close(answers.result(call.id, result))
+        call.close(messages.result(call.id, result))
 
     async def try_unknown(self, sessions: Iterable[Session]) -> None:
         """Start what has never said what it offers, and wait for it, bounded; a straggler is told of when it comes."""
         attempts = [
-            asyncio.ensure_future(self._attempt(session, session.era or eras.MODERN, server))
+            asyncio.ensure_future(self._attempt(session, session.era or versions.MODERN, server))
             for session in sessions
             for server in self._catalogue.unknown(session)
         ]

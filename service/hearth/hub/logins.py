@@ -9,15 +9,15 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hearth.errors import HearthError, LoginRequired
-from hearth.mcp import answers, capabilities, eras, inputs
+from hearth.mcp import capabilities, input_required, messages, versions
 from hearth.mcp.capabilities import ELICITATION
-from hearth.mcp.questions import Question
+from hearth.mcp.client_requests import Question
 from hearth.wire import json, values
 
 if TYPE_CHECKING:
     from hearth.hub.calls import Call
     from hearth.hub.sessions import Session
-    from hearth.upstreams.http.oauth.invitation import Invitation
+    from hearth.upstreams.oauth.invitation import Invitation
     from hearth.upstreams.server import Server
 
 # How long a call that was made again waits for its person to come back from the browser, before its client is asked
@@ -49,8 +49,8 @@ class Logins:
 
     def offer(self, call: "Call", problem: LoginRequired, method: str, again: Callable[[], None]) -> bool:
         """Whether the client is asked to show a login, or has been; `again` does the call once somebody has."""
-        known = call.session.capabilities if call.era == eras.LEGACY else values.members(call.declared)
-        if method not in inputs.MAY_REQUIRE or capabilities.problem(ELICITATION, _BY_URL, known, call.version):
+        known = call.session.capabilities if call.era == versions.LEGACY else values.members(call.declared)
+        if method not in input_required.MAY_REQUIRE or capabilities.problem(ELICITATION, _BY_URL, known, call.version):
             return False
         server = self._find(problem.server)
         if server is None or call.login not in (None, "accept"):
@@ -66,7 +66,7 @@ class Logins:
             # The command that the error has in it says why.
             return self._refuse(call, problem)
         told = self._told.setdefault(invitation, set())
-        if call.session.id in told and call.era == eras.MODERN:
+        if call.session.id in told and call.era == versions.MODERN:
             outcome = await invitation.wait(WAIT_SECONDS)
             if outcome is not None:
                 return self._go_on(call, again) if outcome else self._refuse(call, problem)
@@ -83,7 +83,7 @@ class Logins:
             call.failed(problem)
 
     def _refuse(self, call: "Call", problem: LoginRequired) -> None:
-        call.close(answers.failure(call.id, problem))
+        call.close(messages.failure(call.id, problem))
 
     def _tell(self, call: "Call", problem: LoginRequired, invitation: "Invitation", told: set[object]) -> None:
         session = call.session
@@ -94,14 +94,18 @@ class Logins:
         }
         if not told:
             invitation.when_over(lambda _: self._forget(invitation))
-        if call.era == eras.MODERN:
+        if call.era == versions.MODERN:
             question = Question(ELICITATION, json.dumps(page))
-            call.close(answers.result(call.id, inputs.required_result({ANSWER_KEY: question}, None, self._server_info)))
+            call.close(
+                messages.result(
+                    call.id, input_required.required_result({ANSWER_KEY: question}, None, self._server_info)
+                )
+            )
         else:
             if session.id not in told:
                 invitation.when_over(lambda done: _complete(session, invitation.id) if done else None)
             data = {"elicitations": [{**page, "elicitationId": invitation.id}]}
-            call.close(answers.error(call.id, eras.URL_ELICITATION_REQUIRED, str(problem), data))
+            call.close(messages.error(call.id, versions.URL_ELICITATION_REQUIRED, str(problem), data))
         told.add(session.id)
 
     def _forget(self, invitation: "Invitation") -> None:
@@ -110,7 +114,7 @@ class Logins:
 
 def _complete(session: "Session", id: str) -> None:
     params = json.dumps({"elicitationId": id})
-    session.outlet.notify(answers.notification("notifications/elicitation/complete", params))
+    session.outlet.notify(messages.notification("notifications/elicitation/complete", params))
 
 
 def take_answer(call: "Call", params: json.Fields) -> None:

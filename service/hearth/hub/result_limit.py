@@ -8,10 +8,10 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from hearth.hub.calls import Call
+from hearth.hub.catalog import View
 from hearth.hub.sessions import Session
-from hearth.hub.views import View
-from hearth.mcp import answers, eras, translate
-from hearth.mcp.offering import TOOLS
+from hearth.mcp import messages, translate, versions
+from hearth.mcp.catalog import TOOLS
 from hearth.mcp.uris import NoSuchResource
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
@@ -71,7 +71,7 @@ class ResultLimit:
 
         body = result_previews.read_result(uri, parts)
         call.close(
-            answers.result(call.id, translate.result("resources/read", body, call.era, eras.LEGACY, call.version))
+            messages.result(call.id, translate.result("resources/read", body, call.era, versions.LEGACY, call.version))
         )
         return True
 

@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 
 from hearth.errors import HearthError, LoginRequired, MessageError
-from hearth.hub import whereabouts
-from hearth.hub.binding import Binding
+from hearth.hub import target_lookup
+from hearth.hub.bindings import Binding
 from hearth.hub.calls import Call, broken
-from hearth.hub.forwarding import Forwarding, Request, note_modern
-from hearth.hub.input_loop import InputLoop
-from hearth.hub.levels import Levels
+from hearth.hub.catalog import Catalogue, Target
+from hearth.hub.client_requests import Questions
+from hearth.hub.dispatcher import Forwarding, Request, note_modern
+from hearth.hub.initialize import Openings, client_info
+from hearth.hub.input_required import InputLoop
 from hearth.hub.listing import Listing
+from hearth.hub.log_levels import Levels
 from hearth.hub.logins import take_answer
-from hearth.hub.openings import Openings, client_info
-from hearth.hub.parking import Parking
-from hearth.hub.questions import Questions
 from hearth.hub.result_limit import URI_SCHEME, ResultLimit
 from hearth.hub.sessions import FULL, Replies, Session
 from hearth.hub.subscriptions import Subscriptions
-from hearth.hub.unknowns import Unknowns
-from hearth.hub.views import Catalogue, Target
+from hearth.hub.suspended_calls import Parking
+from hearth.hub.target_lookup import Search, anybody
+from hearth.hub.unknown_messages import Unknowns
 from hearth.hub.visits import Visits
-from hearth.hub.whereabouts import Search, anybody
-from hearth.mcp import answers, eras, inputs
+from hearth.mcp import input_required, messages, versions
 from hearth.mcp.capabilities import NEWER_QUESTIONS_SINCE
-from hearth.mcp.offering import KINDS, PROMPTS, TOOLS, Kind
-from hearth.mcp.questions import Question
+from hearth.mcp.catalog import KINDS, PROMPTS, TOOLS, Kind
+from hearth.mcp.client_requests import Question
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
 
@@ -116,14 +116,14 @@ class Router:
         else:
             key = tag if session.stateless else json.id_key(id)
             if key in session.open or key in session.listens:
-                problem = MessageError("a request with this id is still in flight", eras.INVALID_REQUEST)
-                (batch or session.outlet).answer(tag, answers.failure(id, problem))
+                problem = MessageError("a request with this id is still in flight", versions.INVALID_REQUEST)
+                (batch or session.outlet).answer(tag, messages.failure(id, problem))
                 return
             call = session.open[key] = Call(self, session, tag, id, key, resent, replay, batch)
             try:
                 self._receive_request(call, message.method, message.fields.get("params"))
             except HearthError as problem:
-                if isinstance(problem, eras.UnsupportedVersion):
+                if isinstance(problem, versions.UnsupportedVersion):
                     self.unknowns.version(session, problem.requested)
                 call.failed(problem)
             except Exception as exc:
@@ -135,9 +135,9 @@ class Router:
         meta = values.members(params["_meta"]) if "_meta" in params else {}
         handlers, others = self._legacy, self._modern
         # `initialize` is legacy whatever it carries; elsewhere the version in `_meta` tells, request by request.
-        if eras.PROTOCOL_VERSION_KEY in meta and method != "initialize":
-            eras.check_envelope(meta)
-            call.era = eras.MODERN
+        if versions.PROTOCOL_VERSION_KEY in meta and method != "initialize":
+            versions.check_envelope(meta)
+            call.era = versions.MODERN
             if call.session.era is None:
                 self._note_modern(call.session, meta)
             handlers, others = self._modern, self._legacy
@@ -145,15 +145,15 @@ class Router:
         if handler is not None:
             handler(call, params, meta)
         elif method in others:
-            raise MessageError(f"{method} does not exist in this revision of MCP", eras.METHOD_NOT_FOUND)
+            raise MessageError(f"{method} does not exist in this revision of MCP", versions.METHOD_NOT_FOUND)
         else:
             self._forward_unknown(call, method, params, meta)
 
     def _note_modern(self, session: Session, meta: json.Fields) -> None:
-        session.era = eras.MODERN
-        session.version = values.text(meta[eras.PROTOCOL_VERSION_KEY])
-        session.client = client_info(meta.get(eras.CLIENT_INFO_KEY))
-        session.caller.capabilities = bytes(meta[eras.CLIENT_CAPABILITIES_KEY])
+        session.era = versions.MODERN
+        session.version = values.text(meta[versions.PROTOCOL_VERSION_KEY])
+        session.client = client_info(meta.get(versions.CLIENT_INFO_KEY))
+        session.caller.capabilities = bytes(meta[versions.CLIENT_CAPABILITIES_KEY])
         # What it is offered may depend on it.
         session.view = None
 
@@ -197,7 +197,7 @@ class Router:
     def _pass_on(self, session: Session, method: str, message: json.Message) -> None:
         """What Hearth does not know goes to the one server that it can be meant for, or to nobody."""
         servers = self._catalogue.in_view(session)
-        instance = session.bound[session.era or eras.MODERN].get(servers[0]) if len(servers) == 1 else None
+        instance = session.bound[session.era or versions.MODERN].get(servers[0]) if len(servers) == 1 else None
         if instance and instance.connection and instance.era == session.era and not method.startswith("$"):
             instance.connection.notify(method, message.params)
             self.unknowns.notification(session, method, servers[0].name)
@@ -212,24 +212,24 @@ class Router:
         self.unknowns.version(call.session, values.text(params.get("protocolVersion")))
 
     def _ping(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
-        call.close(answers.result(call.id, b"{}"))
+        call.close(messages.result(call.id, b"{}"))
 
     def _set_level(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         level = values.text(params.get("level"))
-        if level not in eras.LOG_LEVELS:
-            raise MessageError(f"params.level must be one of {', '.join(eras.LOG_LEVELS)}", eras.INVALID_PARAMS)
+        if level not in versions.LOG_LEVELS:
+            raise MessageError(f"params.level must be one of {', '.join(versions.LOG_LEVELS)}", versions.INVALID_PARAMS)
         session = call.session
         session.log_level = level
-        for instance in session.bound[eras.LEGACY].values():
+        for instance in session.bound[versions.LEGACY].values():
             self._levels.sync(instance)
-        call.close(answers.result(call.id, b"{}"), keep="logLevel")
+        call.close(messages.result(call.id, b"{}"), keep="logLevel")
 
     # --- what servers answer
 
     def _call_tool(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         name = values.text(params.get("name"))
         if name is None:
-            raise MessageError("params.name must be a string", eras.INVALID_PARAMS)
+            raise MessageError("params.name must be a string", versions.INVALID_PARAMS)
         if call.session.mode != FULL and self._search.takes(call.session, name):
             self._search_tools(call, name, params, meta)
         else:
@@ -255,7 +255,7 @@ class Router:
     def _forward_tool(
         self, call: Call, name: str, params: json.Fields, meta: json.Fields, inner: "InnerCall | None" = None
     ) -> None:
-        comes_back = call.era == eras.MODERN and ("requestState" in params or "inputResponses" in params)
+        comes_back = call.era == versions.MODERN and ("requestState" in params or "inputResponses" in params)
         if comes_back and self._is_retry(call, "tools/call", params, meta):
             return
         session = call.session
@@ -269,7 +269,7 @@ class Router:
                 request = Request("tools/call", params, meta)
                 self._forwarding.forward(call, request, view, offer.target, instance)
                 return
-        search = whereabouts.named(session, TOOLS, name, inner.missing if inner else None, inner and inner.check)
+        search = target_lookup.named(session, TOOLS, name, inner.missing if inner else None, inner and inner.check)
         self._forwarding.submit(call, Request("tools/call", params, meta), search)
 
     def _call_again(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
@@ -278,21 +278,21 @@ class Router:
     def _get_prompt(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         name = values.text(params.get("name"))
         if name is None:
-            raise MessageError("params.name must be a string", eras.INVALID_PARAMS)
+            raise MessageError("params.name must be a string", versions.INVALID_PARAMS)
         if not self._is_retry(call, "prompts/get", params, meta):
-            search = whereabouts.named(call.session, PROMPTS, name)
+            search = target_lookup.named(call.session, PROMPTS, name)
             self._forwarding.submit(call, Request("prompts/get", params, meta), search)
 
     def _read_resource(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         uri = values.text(params.get("uri"))
         if uri is None:
-            raise MessageError("params.uri must be a string", eras.INVALID_PARAMS)
+            raise MessageError("params.uri must be a string", versions.INVALID_PARAMS)
         if self._is_retry(call, "resources/read", params, meta):
             return
         call.uri = params["uri"]
         if uri.startswith(URI_SCHEME) and self.results.read(call, uri, self._catalogue.view(call.session)):
             return
-        search = whereabouts.resource(call.session, uri, call.era)
+        search = target_lookup.resource(call.session, uri, call.era)
         self._forwarding.submit(call, Request("resources/read", params, meta), search)
 
     def limit_result(self, call: Call, result: RawBytes) -> RawBytes:
@@ -300,19 +300,19 @@ class Router:
         return self.results.shorten(call, result)
 
     def _complete(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
-        search = whereabouts.completion(call.session, values.members(params.get("ref")))
+        search = target_lookup.completion(call.session, values.members(params.get("ref")))
         self._forwarding.submit(call, Request("completion/complete", params, meta), search)
 
     def _forward_unknown(self, call: Call, method: str, params: json.Fields, meta: json.Fields) -> None:
         """An extension's method has one place to go only where there is one server."""
         servers = self._catalogue.in_view(call.session)
         if len(servers) != 1 or method.startswith("hearth/"):
-            raise MessageError(f"unknown method: {method}", eras.METHOD_NOT_FOUND)
+            raise MessageError(f"unknown method: {method}", versions.METHOD_NOT_FOUND)
         server = servers[0]
         call.known = False
         # Nobody knows what it does, so it is not done twice.
         target = Target(server, {}, method)
-        missing = MessageError(f"unknown method: {method}", eras.METHOD_NOT_FOUND)
+        missing = MessageError(f"unknown method: {method}", versions.METHOD_NOT_FOUND)
         search = Search(lambda view, settled: target, anybody, missing)
         self._forwarding.submit(call, Request(method, params, meta), search)
 
@@ -320,7 +320,7 @@ class Router:
 
     def _is_retry(self, call: Call, method: str, params: json.Fields, meta: json.Fields) -> bool:
         """Whether it goes on with a parked call. Raises StateRefused and MessageError."""
-        if call.era != eras.MODERN:
+        if call.era != versions.MODERN:
             return False
         if "inputResponses" in params:
             take_answer(call, params)
@@ -331,7 +331,7 @@ class Router:
 
     def call_again(self, call: Call) -> None:
         """What a legacy server demanded first is done: the retry is an ordinary call now."""
-        params = inputs.without_retry(call.asked or {})
+        params = input_required.without_retry(call.asked or {})
         meta = values.members(params.get("_meta"))
         connection, call.parked, call.connection = call.connection, None, None
         try:
@@ -352,14 +352,14 @@ class Router:
 
     def urls_demanded(self, call: Call, message: json.Message) -> bool:
         """A legacy server may demand that its client visits URLs first; True when it is taken care of."""
-        urls = inputs.url_elicitations(values.members(message.fields.get("error")))
+        urls = input_required.url_elicitations(values.members(message.fields.get("error")))
         if not urls:
             return False
-        if call.era == eras.LEGACY:
+        if call.era == versions.LEGACY:
             # Its client knows what to do, and is told when the server is content.
             self._note_visits(call, urls)
             return False
-        if call.method not in inputs.MAY_REQUIRE:
+        if call.method not in input_required.MAY_REQUIRE:
             return False
         try:
             self._parking.take(call).demanded(urls)
@@ -370,7 +370,7 @@ class Router:
     def era_refused(self, call: Call, message: json.Message) -> bool:
         """Make a call again in its client's era, where a process of the other one says that it does not serve it."""
         code, _ = values.error(message)
-        if code != eras.UNSUPPORTED_VERSION or call.rounds or not call.server.need_both():
+        if code != versions.UNSUPPORTED_VERSION or call.rounds or not call.server.need_both():
             return False
         own = json.split(call.params)
         params = call.asked or dict(own)
@@ -389,7 +389,7 @@ class Router:
 
     def _note_visits(self, call: Call, urls: list[Question]) -> None:
         for url in urls:
-            elicitation = inputs.elicitation_id(json.split(url.params))
+            elicitation = input_required.elicitation_id(json.split(url.params))
             if elicitation is not None and call.connection is not None and call.version >= NEWER_QUESTIONS_SINCE:
                 self._visits.begun(call.connection, elicitation, call.session)
 

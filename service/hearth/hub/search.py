@@ -9,15 +9,16 @@ from typing import NamedTuple
 
 from hearth.errors import HearthError
 from hearth.hub.calls import Call
-from hearth.hub.forwarding import Forwarding
+from hearth.hub.catalog import Catalogue, Offer, View
+from hearth.hub.dispatcher import Forwarding
 from hearth.hub.listing import Listing
 from hearth.hub.sessions import AUTO, SEARCH, Session
-from hearth.hub.views import Catalogue, Offer, View
-from hearth.mcp import answers, search_answers, search_tools
-from hearth.mcp.offering import TOOLS, Item
-from hearth.mcp.search_answers import Entry
-from hearth.mcp.search_tools import CALLERS, DESCRIBE, FIND, ToolFailure
-from hearth.mcp.tool_index import Tool, ToolIndex
+from hearth.mcp import messages
+from hearth.mcp.catalog import TOOLS, Item
+from hearth.mcp.search import replies, search_tools
+from hearth.mcp.search.replies import Entry
+from hearth.mcp.search.search_tools import CALLERS, DESCRIBE, FIND, ToolFailure
+from hearth.mcp.search.tool_index import Tool, ToolIndex
 from hearth.wire import json
 from hearth.wire.values import Members
 
@@ -123,10 +124,10 @@ class ToolSearch:
         if query.strip():
             names, fitting = index.find(query, limit)
             found = [Entry(name, view.tools[name].item.definition) for name in names]
-            text = search_answers.found_text(query, found, fitting, silent)
+            text = replies.found_text(query, found, fitting, silent)
         else:
             counts = {server.name: len(offered.lists[TOOLS]) for server, offered in view.offerings}
-            text = search_answers.servers_text(counts, silent)
+            text = replies.servers_text(counts, silent)
         _say(call, [text])
 
     def _describe(self, call: Call, arguments: json.Fields) -> None:
@@ -139,7 +140,7 @@ class ToolSearch:
         unknown = [name for name, offer in offers if offer is None]
         nearest = {name: nearest_in(view, name) for name in unknown[:NEAREST_ASKED]}
         entries = ((name, _described(view, offer, call) if offer else None) for name, offer in offers)
-        _say(call, search_answers.described_texts(entries, nearest), is_error=len(unknown) == len(names))
+        _say(call, replies.described_texts(entries, nearest), is_error=len(unknown) == len(names))
 
 
 class NoSuchTool(ToolFailure):
@@ -151,12 +152,12 @@ class NoSuchTool(ToolFailure):
         self._view = view
 
     def __str__(self) -> str:
-        return search_answers.unknown_text(self._name, nearest_in(self._view(), self._name))
+        return replies.unknown_text(self._name, nearest_in(self._view(), self._name))
 
 
 def nearest_in(view: View, name: str) -> list[str]:
     """Names of tools in a view that may be meant by another."""
-    return search_answers.nearest_names(name, {exposed: offer.item.name for exposed, offer in view.tools.items()})
+    return replies.nearest_names(name, {exposed: offer.item.name for exposed, offer in view.tools.items()})
 
 
 def searched(view: View) -> list[Tool]:
@@ -166,8 +167,8 @@ def searched(view: View) -> list[Tool]:
 
 def _described(view: View, offer: Offer, call: Call) -> Members:
     caller = json.dumps(search_tools.caller_of(offer.item.definition))
-    return {**view.definition(offer, call.era, call.version), search_answers.CALL_WITH: caller}
+    return {**view.definition(offer, call.era, call.version), replies.CALL_WITH: caller}
 
 
 def _say(call: Call, texts: list[str], is_error: bool = False) -> None:
-    call.close(answers.result(call.id, search_tools.text_result(texts, call.era, is_error)))
+    call.close(messages.result(call.id, search_tools.text_result(texts, call.era, is_error)))

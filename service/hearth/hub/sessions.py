@@ -11,16 +11,16 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from hearth.mcp import eras
+from hearth.mcp import versions
 from hearth.mcp.translate import Caller
-from hearth.upstreams.tenancy import Location, Tenant
+from hearth.upstreams.client_context import Location, Tenant
 from hearth.wire import json
 
 if TYPE_CHECKING:
     from hearth.hub.calls import Call
-    from hearth.hub.listens import Listen
-    from hearth.hub.views import View
-    from hearth.mcp.offering import Kind
+    from hearth.hub.catalog import View
+    from hearth.hub.listen_streams import Listen
+    from hearth.mcp.catalog import Kind
     from hearth.upstreams.instance import Instance
     from hearth.upstreams.server import Server
 
@@ -146,7 +146,7 @@ class Session:
         self.open: dict[object, Call] = {}
         self.listens: dict[object, Listen] = {}
         # The instances that it uses, by the era of the requests that go there.
-        self.bound: dict[str, dict[Server, Instance]] = {eras.LEGACY: {}, eras.MODERN: {}}
+        self.bound: dict[str, dict[Server, Instance]] = {versions.LEGACY: {}, versions.MODERN: {}}
         # The level that a legacy client has set; None: it expects everything.
         self.log_level: str | None = None
         # Resources that a legacy client subscribed to: the URI as it knows it, whose it is, and the URI there.
@@ -165,7 +165,7 @@ class Session:
         is_current = located_for == (self.roots, self.cwd)
         return Tenant(
             self.id,
-            era or self.era or eras.MODERN,
+            era or self.era or versions.MODERN,
             self.cwd,
             self.roots,
             capabilities or self.caller.capabilities,
@@ -188,9 +188,9 @@ class Session:
     def can_be_asked(self) -> bool:
         """Whether the client shows elicitations that come as a request, as legacy revisions have them."""
         return (
-            self.era == eras.LEGACY
+            self.era == versions.LEGACY
             and "elicitation" in self.capabilities
-            and (self.version or "") >= eras.ELICITATION_SINCE
+            and (self.version or "") >= versions.ELICITATION_SINCE
         )
 
     def describe(self) -> dict[str, object]:

@@ -5,13 +5,13 @@ from collections.abc import Callable, Collection, Coroutine, Iterable
 from typing import Any, Protocol
 
 from hearth.errors import HearthError, MessageError
-from hearth.hub.binding import Binding
+from hearth.hub.bindings import Binding
 from hearth.hub.calls import Call
-from hearth.hub.listens import Listen, keep_name
+from hearth.hub.catalog import SEARCH_CONTENT, Catalogue
+from hearth.hub.listen_streams import Listen, keep_name
 from hearth.hub.sessions import Session
-from hearth.hub.views import SEARCH_CONTENT, Catalogue
-from hearth.mcp import answers, eras, translate
-from hearth.mcp.offering import CHANGES, KINDS, Kind
+from hearth.mcp import messages, translate, versions
+from hearth.mcp.catalog import CHANGES, KINDS, Kind
 from hearth.mcp.uris import NoSuchResource
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
@@ -69,7 +69,7 @@ class Subscriptions:
         """The notices of changed lists, in the session's era; one for lists that are announced together."""
         for notice in dict.fromkeys(kind.changed for kind in kinds):
             if session.initialized:
-                session.outlet.notify(answers.notification(notice), topic=notice)
+                session.outlet.notify(messages.notification(notice), topic=notice)
             for listen in session.listens.values():
                 listen.changed(CHANGES[notice][0])
 
@@ -85,7 +85,7 @@ class Subscriptions:
         session = call.session
         wanted = json.split(params.get("notifications", b""))
         if len(session.listens) >= SUBSCRIPTIONS_LIMIT:
-            raise MessageError(f"one client may have {SUBSCRIPTIONS_LIMIT} streams of notices", eras.INVALID_PARAMS)
+            raise MessageError(f"one client may have {SUBSCRIPTIONS_LIMIT} streams of notices", versions.INVALID_PARAMS)
         listen = Listen(session, call.tag, call.id, wanted)
         del session.open[call.key]
         session.listens[call.key] = listen
@@ -129,7 +129,7 @@ class Subscriptions:
         """`resources/subscribe`: answered when it is clear whose the resource is."""
         uri = _uri(params)
         if len(call.session.subscriptions) >= SUBSCRIPTIONS_LIMIT:
-            raise MessageError(f"one client may have {SUBSCRIPTIONS_LIMIT} subscriptions", eras.INVALID_PARAMS)
+            raise MessageError(f"one client may have {SUBSCRIPTIONS_LIMIT} subscriptions", versions.INVALID_PARAMS)
         is_new = uri not in call.session.subscriptions
         # Nobody's yet; but it may be withdrawn from now on.
         call.session.subscriptions.setdefault(uri, NOBODYS)
@@ -141,9 +141,11 @@ class Subscriptions:
             server, own = await self._locate(session, uri)
             if uri in session.subscriptions:
                 session.subscriptions[uri] = (server.name, own)
-            instance = await self._binding.bind(session, eras.LEGACY, server)
+            instance = await self._binding.bind(session, versions.LEGACY, server)
             if instance.offering and not instance.offering.tells_of_updates:
-                raise MessageError(f"server {server.name!r} has no subscriptions to resources", eras.METHOD_NOT_FOUND)
+                raise MessageError(
+                    f"server {server.name!r} has no subscriptions to resources", versions.METHOD_NOT_FOUND
+                )
         except HearthError as problem:
             if is_new:
                 session.subscriptions.pop(uri, None)
@@ -152,18 +154,18 @@ class Subscriptions:
         is_wanted = uri in session.subscriptions
         if is_wanted:
             instance.watch.hold(own, session)
-        call.close(answers.result(call.id, b"{}"), keep=_keep(uri) if is_wanted else None)
+        call.close(messages.result(call.id, b"{}"), keep=_keep(uri) if is_wanted else None)
 
     def unsubscribe(self, call: Call, params: json.Fields) -> None:
         """`resources/unsubscribe`."""
         uri = _uri(params)
         session = call.session
         name, own = session.subscriptions.pop(uri, NOBODYS)
-        for server, instance in session.bound[eras.LEGACY].items():
+        for server, instance in session.bound[versions.LEGACY].items():
             # Another server may have the same one, under another name for this client.
             if server.name == name:
                 instance.watch.release(own, session)
-        call.close(answers.result(call.id, b"{}"), drop=_keep(uri))
+        call.close(messages.result(call.id, b"{}"), drop=_keep(uri))
 
     # --- both
 
@@ -179,7 +181,7 @@ class Subscriptions:
             wanted.setdefault(server, []).append(own)
         for server, owns in wanted.items():
             try:
-                instance = await self._binding.bind(session, eras.MODERN, server)
+                instance = await self._binding.bind(session, versions.MODERN, server)
             except HearthError:
                 continue
             if listen in session.listens.values():
@@ -188,10 +190,10 @@ class Subscriptions:
     def follow(self, session: Session, server: Server) -> None:
         """The session's instance of that server is on its way out: its successor is asked for what it waits to hear."""
         if any(name == server.name for name, _ in session.subscriptions.values()):
-            self._spawn(self._bind(session, eras.LEGACY, server))
+            self._spawn(self._bind(session, versions.LEGACY, server))
         sources = [source for listen in session.listens.values() for source in listen.sources.values()]
         if any(name == server.name for name, _ in sources):
-            self._spawn(self._bind(session, eras.MODERN, server))
+            self._spawn(self._bind(session, versions.MODERN, server))
 
     async def _bind(self, session: Session, era: str, server: Server) -> None:
         try:
@@ -209,10 +211,10 @@ class Subscriptions:
             if found:
                 return found
             if server is None:
-                raise NoSuchResource(uri, session.era or eras.MODERN)
+                raise NoSuchResource(uri, session.era or versions.MODERN)
             tried.add(server)
             try:
-                await self._binding.bind(session, session.era or eras.MODERN, server)
+                await self._binding.bind(session, session.era or versions.MODERN, server)
             except HearthError:
                 pass
 
@@ -228,7 +230,7 @@ class Subscriptions:
             elif isinstance(holder, Session):
                 exposed = json.dumps(self._exposed(holder, server, uri))
                 body = translate.notification_params(params, uri=exposed)
-                payload = answers.notification("notifications/resources/updated", body)
+                payload = messages.notification("notifications/resources/updated", body)
                 holder.outlet.notify(payload, topic=f"updated {uri}")
 
     def _exposed(self, session: Session, server: Server, uri: str) -> str:
@@ -242,5 +244,5 @@ def _keep(uri: str) -> str:
 def _uri(params: json.Fields) -> str:
     uri = values.text(params.get("uri"))
     if uri is None:
-        raise MessageError("params.uri must be a string", eras.INVALID_PARAMS)
+        raise MessageError("params.uri must be a string", versions.INVALID_PARAMS)
     return uri

@@ -5,7 +5,7 @@ Knows the wording of every revision's capabilities; does not know who is connect
 
 from collections.abc import Mapping
 
-from hearth.mcp import eras
+from hearth.mcp import versions
 from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
 
@@ -68,7 +68,7 @@ def _sampling_problem(params: json.Fields, capabilities: json.Fields, version: s
 
 
 def _elicitation_problem(params: json.Fields, capabilities: json.Fields, version: str) -> str | None:
-    if version < eras.ELICITATION_SINCE:
+    if version < versions.ELICITATION_SINCE:
         return f"the client speaks MCP {version}, which has no elicitation"
     if not _has(capabilities, "elicitation"):
         return "the client has not declared elicitation"
@@ -111,7 +111,7 @@ def mirrored(capabilities: json.Fields, era: str) -> Members:
     """One server's capabilities as Hearth offers them to a client of that era when it offers this server alone."""
     offered: Members = {}
     for name, value in capabilities.items():
-        if name == "tasks" or (era == eras.MODERN and name not in _MODERN_SERVER_KEYS):
+        if name == "tasks" or (era == versions.MODERN and name not in _MODERN_SERVER_KEYS):
             continue
         if not _has(capabilities, name):
             continue

@@ -3,7 +3,7 @@
     shared < workspace < session      everybody, the sessions of one folder, one session
 
 A mode is raised by what a server turns out to do and never lowered: to mix two clients up is worse than a process more.
-`hearth.upstreams.learned` remembers what was raised.
+`hearth.upstreams.traits` remembers what was raised.
 """
 
 import re

@@ -14,7 +14,7 @@ import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 from hearth.errors import MessageError
-from hearth.mcp import eras
+from hearth.mcp import versions
 from hearth.wire import json
 
 # Bytes of a key, for `secrets.token_bytes`: as many as the hash has.
@@ -42,7 +42,7 @@ class StateRefused(MessageError):
     """A `requestState` of Hearth's own that is not good here and now; `data.reason` is one of the four above."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(_SENTENCES[reason], eras.INVALID_PARAMS)
+        super().__init__(_SENTENCES[reason], versions.INVALID_PARAMS)
         self.data = {"reason": reason}
 
 

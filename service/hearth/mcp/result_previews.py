@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hearth.errors import MessageError
-from hearth.mcp import lowering
+from hearth.mcp import downgrade
 from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
 
@@ -57,7 +57,7 @@ class Preview:
                 blocks.append(json.join({**each.block, "text": json.dumps(shown)}))
             else:
                 blocks.append(bytes(each))
-        if version >= lowering.LINKS_SINCE:
+        if version >= downgrade.LINKS_SINCE:
             blocks.append(self._link(uri))
         return json.join({**self._fields, "content": b"[%b]" % b",".join(blocks)})
 

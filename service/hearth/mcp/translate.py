@@ -10,25 +10,26 @@ from msgspec import Raw
 
 from hearth import __version__
 from hearth.errors import MessageError, UpstreamError
-from hearth.mcp import answers, eras, lowering
+from hearth.mcp import downgrade, messages, versions
 from hearth.mcp.capabilities import NEWER_QUESTIONS_SINCE
 from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
 
 # What a modern client is told about who answers; the servers behind Hearth have told only Hearth.
-SERVER_INFO = json.dumps(answers.server_info(__version__))
+SERVER_INFO = json.dumps(messages.server_info(__version__))
 COMPLETE = "complete"
 INPUT_REQUIRED = "input_required"
 # By the client's era and the server's. Disputes about version and headers are Hearth's own; a missing capability is one
 # that this very client did not declare; the last two are legacy codes that a modern client must not see.
-_LEGACY_ONLY_ERRORS = frozenset({eras.RESOURCE_NOT_FOUND, eras.URL_ELICITATION_REQUIRED})
+_LEGACY_ONLY_ERRORS = frozenset({versions.RESOURCE_NOT_FOUND, versions.URL_ELICITATION_REQUIRED})
 _NOT_RELAYED = {
-    (eras.LEGACY, eras.LEGACY): frozenset(),
-    (eras.LEGACY, eras.MODERN): eras.MODERN_ONLY_ERRORS,
-    (eras.MODERN, eras.LEGACY): eras.MODERN_ONLY_ERRORS | _LEGACY_ONLY_ERRORS,
-    (eras.MODERN, eras.MODERN): (eras.MODERN_ONLY_ERRORS - {eras.MISSING_CAPABILITY}) | _LEGACY_ONLY_ERRORS,
+    (versions.LEGACY, versions.LEGACY): frozenset(),
+    (versions.LEGACY, versions.MODERN): versions.MODERN_ONLY_ERRORS,
+    (versions.MODERN, versions.LEGACY): versions.MODERN_ONLY_ERRORS | _LEGACY_ONLY_ERRORS,
+    (versions.MODERN, versions.MODERN): (versions.MODERN_ONLY_ERRORS - {versions.MISSING_CAPABILITY})
+    | _LEGACY_ONLY_ERRORS,
 }
-_MALFORMED_ERROR = json.dumps({"code": eras.INTERNAL_ERROR, "message": "the server gave an error that is none"})
+_MALFORMED_ERROR = json.dumps({"code": versions.INTERNAL_ERROR, "message": "the server gave an error that is none"})
 _MODERN_RESULT_KEYS = ("resultType", "ttlMs", "cacheScope")
 # `CacheableResult` of the schema. Nothing of a legacy server's is fresh for any time that could be named.
 _CACHEABLE = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"})
@@ -51,7 +52,7 @@ class Caller:
         """Return the `_meta` of a legacy client's request that has none; the same for most of them, so it is kept."""
         of = (self.capabilities, self.info, log_level)
         if of != self._envelope_of:
-            sent = request_meta({}, eras.MODERN, self, None, json.dumps(log_level))
+            sent = request_meta({}, versions.MODERN, self, None, json.dumps(log_level))
             self._envelope, self._envelope_of = Raw(json.join(sent)), of
         return self._envelope
 
@@ -63,19 +64,19 @@ def request_meta(
 
     `log_level` is raw JSON: what a legacy session has set, for a modern server that is told with every request.
     """
-    sent: Members = {key: value for key, value in meta.items() if key not in eras.REQUEST_ENVELOPE_KEYS}
+    sent: Members = {key: value for key, value in meta.items() if key not in versions.REQUEST_ENVELOPE_KEYS}
     sent.pop("progressToken", None)
     if token is not None:
         sent["progressToken"] = token
-    if upstream_era == eras.MODERN:
-        sent[eras.PROTOCOL_VERSION_KEY] = b'"%b"' % eras.NEWEST_MODERN.encode()
-        sent[eras.CLIENT_CAPABILITIES_KEY] = meta.get(eras.CLIENT_CAPABILITIES_KEY) or caller.capabilities
-        info = meta.get(eras.CLIENT_INFO_KEY) or caller.info
+    if upstream_era == versions.MODERN:
+        sent[versions.PROTOCOL_VERSION_KEY] = b'"%b"' % versions.NEWEST_MODERN.encode()
+        sent[versions.CLIENT_CAPABILITIES_KEY] = meta.get(versions.CLIENT_CAPABILITIES_KEY) or caller.capabilities
+        info = meta.get(versions.CLIENT_INFO_KEY) or caller.info
         if info is not None:
-            sent[eras.CLIENT_INFO_KEY] = info
-        level = meta.get(eras.LOG_LEVEL_KEY) or log_level
+            sent[versions.CLIENT_INFO_KEY] = info
+        level = meta.get(versions.LOG_LEVEL_KEY) or log_level
         if level is not None:
-            sent[eras.LOG_LEVEL_KEY] = level
+            sent[versions.LOG_LEVEL_KEY] = level
     return sent
 
 
@@ -107,12 +108,12 @@ def result(method: str, result: RawBytes, client_era: str, upstream_era: str, cl
     Raises UpstreamError for one that the client cannot take. `input_required` is the caller's to look for.
     """
     if client_era == upstream_era:
-        if client_version >= lowering.RESULTS_ALIKE_SINCE or not lowering.concerns(method, result, client_version):
+        if client_version >= downgrade.RESULTS_ALIKE_SINCE or not downgrade.concerns(method, result, client_version):
             return result
-        return json.join(lowering.result(method, _split(result), client_version))
-    if client_era == eras.MODERN:
+        return json.join(downgrade.result(method, _split(result), client_version))
+    if client_era == versions.MODERN:
         return json.join(_modern_result(method, _split(result)))
-    return json.join(lowering.result(method, _legacy_result(_split(result)), client_version))
+    return json.join(downgrade.result(method, _legacy_result(_split(result)), client_version))
 
 
 def _split(result: RawBytes) -> Members:
@@ -129,7 +130,7 @@ def _modern_result(method: str, fields: Members) -> Members:
     if method == "tools/call":
         fields.setdefault("content", b"[]")
     meta: Members = {**values.members(fields.get("_meta"))}
-    meta.setdefault(eras.SERVER_INFO_KEY, SERVER_INFO)
+    meta.setdefault(versions.SERVER_INFO_KEY, SERVER_INFO)
     fields["_meta"] = json.join(meta)
     return fields
 
@@ -140,7 +141,7 @@ def _legacy_result(fields: Members) -> Members:
         raise UpstreamError(f"the server answered {kind!r}, which a client of a legacy revision cannot take")
     for key in _MODERN_RESULT_KEYS:
         fields.pop(key, None)
-    return _without_meta(fields, eras.SERVER_INFO_KEY)
+    return _without_meta(fields, versions.SERVER_INFO_KEY)
 
 
 def _without_meta(fields: Members, key: str) -> Members:
@@ -179,27 +180,27 @@ def error_object(
     if _says_not_found(code, data, upstream_era, uri, method):
         return _not_found(error, fields, data, client_era, uri)
     if code in _NOT_RELAYED[client_era, upstream_era] or (
-        code == eras.URL_ELICITATION_REQUIRED and version is not None and version < NEWER_QUESTIONS_SINCE
+        code == versions.URL_ELICITATION_REQUIRED and version is not None and version < NEWER_QUESTIONS_SINCE
     ):
-        return json.join({**fields, "code": b"%d" % eras.INTERNAL_ERROR})
-    if code == eras.INVALID_PARAMS and upstream_era == eras.LEGACY and not known:
+        return json.join({**fields, "code": b"%d" % versions.INTERNAL_ERROR})
+    if code == versions.INVALID_PARAMS and upstream_era == versions.LEGACY and not known:
         # What old SDKs say when they have no such method.
-        return json.join({**fields, "code": b"%d" % eras.METHOD_NOT_FOUND})
+        return json.join({**fields, "code": b"%d" % versions.METHOD_NOT_FOUND})
     return error
 
 
 def _says_not_found(code: int, data: Members, upstream_era: str, uri: RawBytes | None, method: str | None) -> bool:
-    if code == eras.RESOURCE_NOT_FOUND:
+    if code == versions.RESOURCE_NOT_FOUND:
         # Elsewhere the number is anybody's.
         return (uri is not None or "uri" in data) and method in (None, _READ)
-    return code == eras.INVALID_PARAMS and upstream_era == eras.MODERN and method == _READ and "uri" in data
+    return code == versions.INVALID_PARAMS and upstream_era == versions.MODERN and method == _READ and "uri" in data
 
 
 def _not_found(error: RawBytes, fields: Members, data: Members, client_era: str, uri: RawBytes | None) -> RawBytes:
-    code = b"%d" % (eras.RESOURCE_NOT_FOUND if client_era == eras.LEGACY else eras.INVALID_PARAMS)
+    code = b"%d" % (versions.RESOURCE_NOT_FOUND if client_era == versions.LEGACY else versions.INVALID_PARAMS)
     named = uri if uri is not None else data["uri"]
     # Only modern clients are promised the URI.
-    told = data.get("uri", named if client_era == eras.LEGACY else None)
+    told = data.get("uri", named if client_era == versions.LEGACY else None)
     if bytes(fields["code"]) == code and values.text(told) == values.text(named):
         return error
     return json.join({**fields, "code": code, "data": json.join({**data, "uri": named})})
@@ -219,9 +220,9 @@ def notification_params(
     `subscription` is the id of a modern client's listen stream that it goes to: without one the server's own is
     taken out, for every other client. `progress_token` and `uri` are the client's names for what the server named.
     """
-    fields = _without_meta({**params}, eras.SUBSCRIPTION_ID_KEY)
+    fields = _without_meta({**params}, versions.SUBSCRIPTION_ID_KEY)
     if subscription is not None:
-        fields["_meta"] = json.join({**values.members(fields.get("_meta")), eras.SUBSCRIPTION_ID_KEY: subscription})
+        fields["_meta"] = json.join({**values.members(fields.get("_meta")), versions.SUBSCRIPTION_ID_KEY: subscription})
     if progress_token is not None:
         fields["progressToken"] = progress_token
     if uri is not None:

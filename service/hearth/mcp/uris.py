@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hearth.errors import MessageError
-from hearth.mcp import eras
+from hearth.mcp import versions
 from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
 
@@ -36,7 +36,7 @@ class NoSuchResource(MessageError):
     """No server has it. Each era has its own code for that; both name the resource beside the sentence."""
 
     def __init__(self, uri: str, era: str, sentence: str | None = None) -> None:
-        code = eras.RESOURCE_NOT_FOUND if era == eras.LEGACY else eras.INVALID_PARAMS
+        code = versions.RESOURCE_NOT_FOUND if era == versions.LEGACY else versions.INVALID_PARAMS
         super().__init__(sentence or f"no server has the resource {uri}", code)
         self.data = {"uri": uri}
 

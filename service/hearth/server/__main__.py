@@ -1,17 +1,8 @@
-"""`python -I -m hearth.server`: what systemd and the bridge start."""
+"""`python -I -m hearth.server`: the daemon, under the name that earlier versions wrote into units, plists and tasks.
 
-import os
-import sys
+Bridges that were started before an upgrade start the daemon by this name, too.
+"""
 
-# Asked before anything else: whoever takes the listener removes the variable.
-activated = os.environ.get("LISTEN_PID") == str(os.getpid())
-try:
-    from hearth.server.entry import main
+import runpy
 
-    code = main(sys.argv[1:])
-except Exception as exc:
-    # Not even the guard could be loaded.
-    from hearth.server.last_resort import explain
-
-    code = explain(exc, activated)
-sys.exit(code)
+runpy.run_module("hearth.daemon", run_name="__main__", alter_sys=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from hearth.paths import oauth_file
-from hearth.upstreams.tenancy import Tenant
+from hearth.upstreams.client_context import Tenant
 
 # In `hearth status`: neither started nor failed.
 NEEDS_LOGIN = "needs login"

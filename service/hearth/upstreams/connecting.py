@@ -8,16 +8,16 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from hearth import references
 from hearth.config import Config, ServerSpec
-from hearth.mcp.offering import ListLimits
+from hearth.mcp.catalog import ListLimits
 from hearth.paths import home_dir
+from hearth.secrets import references
 from hearth.upstreams import threads
 from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.stdio import StdioConnection
 
 if TYPE_CHECKING:
-    from hearth.upstreams.http.oauth.invitation import Invitation
+    from hearth.upstreams.oauth.invitation import Invitation
 
 
 class Limits(NamedTuple):
@@ -52,7 +52,7 @@ async def connect(spec: ServerSpec, owner: Owner, folder: str | None, limits: Li
 
 async def invite(spec: ServerSpec) -> "Invitation":
     """The way to log in to it for a person whose client can show a page. Raises UpstreamError, VaultError."""
-    from hearth.upstreams.http.oauth.invitation import invite as invite_by_oauth
+    from hearth.upstreams.oauth.invitation import invite as invite_by_oauth
 
     return await invite_by_oauth((await _resolved(spec, None)).spec)
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from hearth.errors import HearthError, MessageError, TooLarge, UpstreamError
 from hearth.masking import NOTHING
-from hearth.mcp import answers, eras
-from hearth.mcp.offering import ListLimits
-from hearth.upstreams.abandoned import NOTICED_SECONDS, AbandonedRequests
+from hearth.mcp import messages, versions
+from hearth.mcp.catalog import ListLimits
+from hearth.upstreams.abandoned_requests import NOTICED_SECONDS, AbandonedRequests
 from hearth.wire import json, values
 from hearth.wire.lines import Item
 from hearth.wire.values import RawBytes
 
 if TYPE_CHECKING:
-    from hearth.mcp.headers import Index
+    from hearth.mcp.http_headers import Index
 
 log = logging.getLogger(__name__)
 
@@ -240,7 +240,7 @@ class Connection:
             else:
                 self._owner.noticed(self, item, cause)
         elif item.method == "ping":
-            self.answer(answers.result(item.id, b"{}"), cause)
+            self.answer(messages.result(item.id, b"{}"), cause)
         else:
             self._owner.asked(self, item, cause)
 
@@ -255,7 +255,7 @@ class Connection:
         if isinstance(problem, MessageError) and problem.asks:
             # Its ids are the server's own.
             if problem.id is not None:
-                self.answer(answers.failure(problem.id, problem), cause)
+                self.answer(messages.failure(problem.id, problem), cause)
             self.disregard(problem)
             return
         number = values.integer(problem.id)
@@ -302,6 +302,6 @@ def cancellation(number: int, reason: RawBytes | None) -> bytes:
     return json.join(params)
 
 
-def refusal(message: json.Message, text: str, code: int = eras.METHOD_NOT_FOUND) -> bytes:
+def refusal(message: json.Message, text: str, code: int = versions.METHOD_NOT_FOUND) -> bytes:
     """The error that answers a server's question which nobody takes."""
-    return answers.error(message.id, code, text)
+    return messages.error(message.id, code, text)

@@ -12,8 +12,8 @@ One process serves the clients of both eras wherever that is possible:
 """
 
 from hearth.config import ServerSpec
-from hearth.mcp import eras, isolation
-from hearth.upstreams.learned import Knowledge, Learned
+from hearth.mcp import isolation, versions
+from hearth.upstreams.traits import Knowledge, Learned
 
 CLIENT = "client"
 # The consequences of a question that names no request: another era, a narrower way of sharing, or none.
@@ -31,12 +31,12 @@ def choose(spec: ServerSpec, mode: str, known: Knowledge, client: str, running: 
         return known.only
     if per_era or mode == isolation.SESSION:
         return client
-    if eras.MODERN in known.eras:
-        return eras.MODERN
+    if versions.MODERN in known.eras:
+        return versions.MODERN
     if spec.isolation == isolation.SHARED:
         # Set by hand: its isolation will not rise, so it is asked for the era that needs no guessing at once.
-        return running or eras.MODERN
-    return running or (eras.LEGACY if known.eras else client)
+        return running or versions.MODERN
+    return running or (versions.LEGACY if known.eras else client)
 
 
 def is_per_era(spec: ServerSpec, known: Knowledge) -> bool:
@@ -51,7 +51,7 @@ def is_found_out(spec: ServerSpec) -> bool:
 
 def may_try_modern(spec: ServerSpec, mode: str, known: Knowledge) -> bool:
     """Whether a legacy process that asks something may yet turn out to speak the modern era, too."""
-    is_untried = known.only is None and eras.MODERN not in known.eras and not known.apart
+    is_untried = known.only is None and versions.MODERN not in known.eras and not known.apart
     return spec.era == "auto" and mode != isolation.SESSION and is_untried
 
 
@@ -63,7 +63,7 @@ def may_need_both(spec: ServerSpec, mode: str, known: Knowledge) -> bool:
 
 def other(era: str) -> str:
     """Return the other era."""
-    return eras.MODERN if era == eras.LEGACY else eras.LEGACY
+    return versions.MODERN if era == versions.LEGACY else versions.LEGACY
 
 
 class ServerEras:
@@ -91,7 +91,7 @@ class ServerEras:
 
     def choose(self, mode: str, client: str, running: str | None) -> str:
         """Return the era for a client of that era; `running` is the era of the instance that it would share."""
-        return eras.MODERN if self._is_trial else self._choose(mode, client, running)
+        return versions.MODERN if self._is_trial else self._choose(mode, client, running)
 
     def _choose(self, mode: str, client: str, running: str | None = None) -> str:
         return choose(self._spec, mode, self._known, client, running, self.is_per_era)
@@ -106,26 +106,26 @@ class ServerEras:
 
     def questioned(self, mode: str, era: str) -> str:
         """Return the consequence of a question that names no request, by an instance of that era."""
-        if era == eras.LEGACY and may_try_modern(self._spec, mode, self._known):
+        if era == versions.LEGACY and may_try_modern(self._spec, mode, self._known):
             is_first, self._is_trial = not self._is_trial, True
             return RETRY if is_first else NOTHING
         # A legacy process of a server that runs in the modern era is finishing its last calls.
-        is_leftover = era == eras.LEGACY and self._choose(mode, eras.LEGACY) == eras.MODERN
+        is_leftover = era == versions.LEGACY and self._choose(mode, versions.LEGACY) == versions.MODERN
         return NOTHING if is_leftover else RAISE
 
     def settled(self, asked: str, found: str) -> bool:
         """Note the era in which an instance answered. Return whether a trial has failed: it is a legacy server."""
-        has_failed, self._is_trial = self._is_trial and found == eras.LEGACY, False
+        has_failed, self._is_trial = self._is_trial and found == versions.LEGACY, False
         if is_found_out(self._spec):
             # A server that exits at the modern opening is asked for the legacy era next: that, too, is a failed trial.
-            self._learned.note_era(self._spec, eras.MODERN if has_failed else asked, found)
+            self._learned.note_era(self._spec, versions.MODERN if has_failed else asked, found)
         return has_failed
 
     def give_up_trial(self) -> bool:
         """End a trial whose start failed, and remember the server as a legacy one. Return whether there was a trial."""
         is_trial, self._is_trial = self._is_trial, False
         if is_trial:
-            self._learned.note_era(self._spec, eras.MODERN, eras.LEGACY)
+            self._learned.note_era(self._spec, versions.MODERN, versions.LEGACY)
         return is_trial
 
     def lacks_tools(self, era: str, place: str, tools: frozenset[str]) -> bool:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from hearth import __version__
 from hearth.errors import HearthError, MessageError, UpstreamError
-from hearth.mcp import eras, pinned, probe
-from hearth.mcp.offering import KINDS, SLICE_ENTRIES, TOOLS, Item, Kind, ListReader, Offering
+from hearth.mcp import handshake, pinning, versions
+from hearth.mcp.catalog import KINDS, SLICE_ENTRIES, TOOLS, Item, Kind, ListReader, Offering
 from hearth.upstreams.connection import Connection
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
@@ -31,7 +31,7 @@ class Opening(NamedTuple):
 
 
 # For a server that exited when it was opened: old servers exit at a request that they do not know.
-CAREFUL = Opening(eras.LEGACY, in_turn=True)
+CAREFUL = Opening(versions.LEGACY, in_turn=True)
 
 
 class Reply:
@@ -56,7 +56,7 @@ class Reply:
 
 async def greet(connection: Connection, opening: Opening, capabilities: bytes) -> Offering:
     """Find the era and shake hands. Raises UpstreamError; unbounded."""
-    attempt = probe.Probe(opening.era, opening.only)
+    attempt = handshake.Probe(opening.era, opening.only)
     waiting: dict[asyncio.Future[json.Message], tuple[str, int]] = {}
     left = list(attempt.openings)
     try:
@@ -67,10 +67,10 @@ async def greet(connection: Connection, opening: Opening, capabilities: bytes) -
             # In the order of asking: the answer to the first opening tells more than the refusal of the other.
             for future in [asked for asked in waiting if asked in done]:
                 attempt.receive_answer(waiting.pop(future)[0], future.result())
-        if attempt.era == eras.MODERN and not attempt.result:
+        if attempt.era == versions.MODERN and not attempt.result:
             # It refused `initialize` first, and is still to say what it offers.
-            if probe.DISCOVER in left:
-                await _send_opening(connection, probe.DISCOVER, capabilities, waiting)
+            if handshake.DISCOVER in left:
+                await _send_opening(connection, handshake.DISCOVER, capabilities, waiting)
             if waiting:
                 (late,) = waiting
                 if (await asyncio.wait([late], timeout=DISCOVER_SECONDS))[0]:
@@ -82,7 +82,7 @@ async def greet(connection: Connection, opening: Opening, capabilities: bytes) -
             future.cancel()
     found = _greeting(attempt)
     connection.greeted(found.era, found.version)
-    if found.era == eras.LEGACY:
+    if found.era == versions.LEGACY:
         connection.notify("notifications/initialized")
     return found
 
@@ -94,7 +94,7 @@ async def _send_opening(
     waiting: dict[asyncio.Future[json.Message], tuple[str, int]],
 ) -> None:
     reply = Reply()
-    params = probe.opening_params(name, __version__, capabilities)
+    params = handshake.opening_params(name, __version__, capabilities)
     try:
         number = connection.request(json.dumps(name), params, reply)
     except UpstreamError as exc:
@@ -102,19 +102,21 @@ async def _send_opening(
     waiting[reply.future] = (name, number)
 
 
-def _greeting(attempt: probe.Probe) -> Offering:
+def _greeting(attempt: handshake.Probe) -> Offering:
     assert attempt.era is not None
     result = attempt.result
-    version = values.text(result.get("protocolVersion")) if attempt.era == eras.LEGACY else eras.NEWEST_MODERN
+    version = values.text(result.get("protocolVersion")) if attempt.era == versions.LEGACY else versions.NEWEST_MODERN
     capabilities = values.members(result.get("capabilities"))
-    return Offering(attempt.era, version or eras.NEWEST_LEGACY, capabilities, values.text(result.get("instructions")))
+    return Offering(
+        attempt.era, version or versions.NEWEST_LEGACY, capabilities, values.text(result.get("instructions"))
+    )
 
 
 def own_params(era: str, **members: RawBytes | None) -> bytes:
     """The params of a request of Hearth's own."""
     params = {key: value for key, value in members.items() if value is not None}
-    if era == eras.MODERN:
-        params["_meta"] = json.dumps(probe.envelope({"name": "hearth", "version": __version__}))
+    if era == versions.MODERN:
+        params["_meta"] = json.dumps(handshake.envelope({"name": "hearth", "version": __version__}))
     return json.join(params)
 
 
@@ -177,22 +179,22 @@ async def _prepare(items: list[Item]) -> None:
     """Work out in slices what a long list of tools is compared by; for a short one that is done when it is compared."""
     if len(items) > SLICE_ENTRIES and items[0].kind is TOOLS:
         for number, item in enumerate(items):
-            pinned.canonical_of(item)
+            pinning.canonical_of(item)
             if number % SLICE_ENTRIES == 0:
                 await asyncio.sleep(0)
 
 
 def tell_headers(connection: Connection, found: Offering) -> None:
     """Over HTTP, some arguments travel as headers, too; a tool whose annotations make no sense is not offered there."""
-    if not connection.sends_headers or found.era != eras.MODERN:
+    if not connection.sends_headers or found.era != versions.MODERN:
         return
-    from hearth.mcp import headers
+    from hearth.mcp import http_headers
 
-    indexes: dict[str, headers.Index] = {}
+    indexes: dict[str, http_headers.Index] = {}
     for name, item in list(found.lists[TOOLS].items()):
         try:
-            indexes[name] = headers.index(item.definition.get("inputSchema", b"{}"))
-        except headers.InvalidAnnotation as exc:
+            indexes[name] = http_headers.index(item.definition.get("inputSchema", b"{}"))
+        except http_headers.InvalidAnnotation as exc:
             log.warning("its tool %r is left out: %s", name, exc, extra={"upstream": connection.name})
             del found.lists[TOOLS][name]
     connection.learn_headers(indexes)

@@ -13,20 +13,20 @@ from collections.abc import Awaitable, Callable, Collection
 from hearth.config import ServerSpec
 from hearth.errors import HearthError, InstallationChanged, LoginRequired, UpstreamError
 from hearth.masking import NOTHING
-from hearth.mcp import eras, isolation
-from hearth.mcp.offering import CHANGES, KINDS, Kind, Offering
+from hearth.mcp import isolation, versions
+from hearth.mcp.catalog import CHANGES, KINDS, Kind, Offering
 from hearth.upstreams import era_choice, handshake, supervision
-from hearth.upstreams.audience import Audience
-from hearth.upstreams.call_queue import CallQueue
+from hearth.upstreams.client_context import Tenant
 from hearth.upstreams.connection import Connection, Owner
-from hearth.upstreams.endings import Endings
-from hearth.upstreams.figures import Figures
-from hearth.upstreams.freshness import Freshness
 from hearth.upstreams.handshake import CAREFUL, Opening
+from hearth.upstreams.instance_listener import Audience
+from hearth.upstreams.queue import CallQueue
+from hearth.upstreams.refresh import Freshness
+from hearth.upstreams.resource_subscriptions import Watch
+from hearth.upstreams.stats import Figures
 from hearth.upstreams.supervision import IDLE, READY, RETIRED, STARTING, Load, Need
 from hearth.upstreams.supervisor import Supervisor, chance, refusal, terms_of
-from hearth.upstreams.tenancy import Tenant
-from hearth.upstreams.watching import Watch
+from hearth.upstreams.termination import Endings
 from hearth.upstreams.workload import Workload
 from hearth.wire import json, values
 
@@ -295,7 +295,7 @@ class Instance:
             # Between its last answer and this line: nothing else would tell that it is gone.
             raise await connection.why_lost()
         handshake.tell_headers(connection, found)
-        if found.era == eras.MODERN:
+        if found.era == versions.MODERN:
             self._freshness.listen(connection, found)
         self.offering = found
 
@@ -421,7 +421,7 @@ class Instance:
             self._freshness.notice(kinds)
         elif message.method == "notifications/subscriptions/acknowledged":
             meta = values.members(values.members(message.fields.get("params")).get("_meta"))
-            self.watch.acknowledged(values.integer(meta.get(eras.SUBSCRIPTION_ID_KEY)))
+            self.watch.acknowledged(values.integer(meta.get(versions.SUBSCRIPTION_ID_KEY)))
         else:
             self._audience.noticed(self, connection, message, cause)
 

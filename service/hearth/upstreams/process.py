@@ -9,8 +9,8 @@ from typing import cast
 from hearth.errors import UpstreamBusy, UpstreamError
 from hearth.faults import SEAMS
 from hearth.host import children
-from hearth.turns import Gathered
 from hearth.upstreams.stderr import RING_LINES, Stderr
+from hearth.write_batch import Gathered
 
 log = logging.getLogger(__name__)
 

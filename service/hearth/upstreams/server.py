@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hearth.config import Config, ServerSpec
 from hearth.errors import LoginRequired, UpstreamError
-from hearth.mcp import capabilities, eras, isolation
-from hearth.mcp.offering import TOOLS, Offering
-from hearth.upstreams import awaited_login, connecting, description, era_choice, figures
-from hearth.upstreams.audience import Audience
+from hearth.mcp import capabilities, isolation, versions
+from hearth.mcp.catalog import TOOLS, Offering
+from hearth.upstreams import awaited_login, connecting, era_choice, stats, status
 from hearth.upstreams.awaited_login import NEEDS_LOGIN, AwaitedLogin
+from hearth.upstreams.catalog_cache import Kept
+from hearth.upstreams.client_context import Tenant
 from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.era_choice import ServerEras
+from hearth.upstreams.era_probe import Scout
+from hearth.upstreams.idle_reaper import Unused
 from hearth.upstreams.instance import Instance
-from hearth.upstreams.kept import Kept
-from hearth.upstreams.learned import Learned
-from hearth.upstreams.offerings import Offerings
-from hearth.upstreams.pins import Pins
-from hearth.upstreams.scout import Scout
+from hearth.upstreams.instance_listener import Audience
+from hearth.upstreams.pin_store import Pins
+from hearth.upstreams.server_catalogs import Offerings
 from hearth.upstreams.supervision import FAILED, FAILING, GIVEN_UP, READY, STOPPED
-from hearth.upstreams.tenancy import Tenant
-from hearth.upstreams.unused import Unused
-from hearth.upstreams.vetting import Vetting
+from hearth.upstreams.tool_pinning import Vetting
+from hearth.upstreams.traits import Learned
 
 if TYPE_CHECKING:
-    from hearth.upstreams.http.oauth.invitation import Invitation
+    from hearth.upstreams.oauth.invitation import Invitation
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Server:
         self._retired = False
         self._login = AwaitedLogin(self.ensure)
         # Of instances that are no longer in use.
-        self._former = figures.Figures()
+        self._former = stats.Figures()
         self._former_restarts = 0
         self._unused = Unused(self._end)
         # Who shares an instance, as configured or as learned.
@@ -79,7 +79,7 @@ class Server:
 
     # --- sharing
 
-    def learn(self, event: isolation.Event, era: str = eras.LEGACY) -> None:
+    def learn(self, event: isolation.Event, era: str = versions.LEGACY) -> None:
         """An instance of that era does something that only fits a narrower way of sharing.
 
         A question that names no request first has the server tried in the modern era, where each question names one.
@@ -149,8 +149,8 @@ class Server:
 
     def _remember_failure(self, instance: Instance) -> None:
         """Keep the cause of a failure, which outlives the instance (dropped when unused) and the daemon."""
-        if description.state_of(instance) == FAILED and not self.needs_login:
-            self.offerings.failed(description.cause(self.name, instance.error) or "no reason is known")
+        if status.state_of(instance) == FAILED and not self.needs_login:
+            self.offerings.failed(status.cause(self.name, instance.error) or "no reason is known")
 
     def _end(self, instance: Instance) -> None:
         key = self._key_of(instance)
@@ -165,7 +165,7 @@ class Server:
 
         A modern one does so with each request, and is asked only what that request declared.
         """
-        is_known = self.mode == isolation.SESSION and tenant.era == eras.LEGACY
+        is_known = self.mode == isolation.SESSION and tenant.era == versions.LEGACY
         return tenant.capabilities if is_known else capabilities.FULL
 
     def offering(self, tenant: Tenant) -> Offering | None:
@@ -333,7 +333,7 @@ class Server:
         """Have the one that everybody shares run, if there is such a one. Raises UpstreamError."""
         if self.spec.start == "eager" and self.mode == isolation.SHARED:
             spoken = self._learned.get(self.spec).eras
-            await self.ensure(Tenant("", eras.LEGACY if spoken == {eras.LEGACY} else eras.MODERN))
+            await self.ensure(Tenant("", versions.LEGACY if spoken == {versions.LEGACY} else versions.MODERN))
 
     # --- ending
 
@@ -387,7 +387,7 @@ class Server:
         """The best that can be said of it."""
         if self.needs_login:
             return NEEDS_LOGIN
-        found = description.best_state(self.instances.values())
+        found = status.best_state(self.instances.values())
         return FAILED if found == STOPPED and self.offerings.failure else found
 
     @property
@@ -400,16 +400,16 @@ class Server:
     def error(self) -> str | None:
         """The last failure, in one line; also a former daemon's, as long as the server was not tried again."""
         found = next((instance.error for instance in self.instances.values() if instance.error), None)
-        return description.cause(self.name, found) or (self.offerings.failure if self.state == FAILED else None)
+        return status.cause(self.name, found) or (self.offerings.failure if self.state == FAILED else None)
 
     @property
     def pids(self) -> list[int]:
         """Every process of it."""
         return [pid for instance in self.instances.values() for pid in instance.pids]
 
-    def counted(self) -> figures.Figures:
+    def counted(self) -> stats.Figures:
         """The figures of all its instances, those that are no longer in use among them."""
-        found = figures.Figures()
+        found = stats.Figures()
         for part in (self._former, *(instance.figures for instance in self.instances.values())):
             found.absorb(part)
         return found
@@ -427,9 +427,9 @@ class Server:
             "tools": None if offering is None else len(next(iter(offering.lists.values()))),
             "error": self.error,
             "givenUp": any(instance.state == GIVEN_UP for instance in self.instances.values()),
-            "strayOutput": next(filter(None, map(description.stray_output, self.instances.values())), None),
+            "strayOutput": next(filter(None, map(status.stray_output, self.instances.values())), None),
             **self._vetting.describe(self.spec.pin),
             "restarts": self._former_restarts + sum(instance.restarts for instance in self.instances.values()),
-            **figures.total([self._former, *(instance.figures for instance in self.instances.values())]),
-            "instances": [description.of_instance(each, key.place) for key, each in self.instances.items()],
+            **stats.total([self._former, *(instance.figures for instance in self.instances.values())]),
+            "instances": [status.of_instance(each, key.place) for key, each in self.instances.items()],
         }

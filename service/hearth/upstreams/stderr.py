@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import cast
 
-from hearth import controls
+from hearth import control_chars
 from hearth.host.line_files import FILES
 
 log = logging.getLogger(__name__)
@@ -146,7 +146,7 @@ class Stderr(asyncio.Protocol):
             # A secret may have been cut in two; its beginning does not reach further back than this.
             text = text[: max(0, len(text) - MARGIN_BYTES)]
         cut = len(line) > _RAW_BYTES or len(text) > LINE_CHARACTERS
-        text = controls.UNSAFE.sub(" ", text[:LINE_CHARACTERS]).rstrip()
+        text = control_chars.UNSAFE.sub(" ", text[:LINE_CHARACTERS]).rstrip()
         return f"{text}…" if cut else text
 
     def connection_lost(self, exc: Exception | None) -> None:

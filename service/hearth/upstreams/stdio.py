@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from hearth.errors import HearthError, MessageError, UpstreamBusy, UpstreamError
-from hearth.mcp import answers
-from hearth.turns import TURN
+from hearth.mcp import messages
 from hearth.upstreams.connection import Connection, Owner, Waiter
-from hearth.upstreams.intake import Intake
+from hearth.upstreams.message_reader import Intake
 from hearth.upstreams.process import Process, describe_exit
 from hearth.wire import json
 from hearth.wire.lines import Item
 from hearth.wire.values import RawBytes
+from hearth.write_batch import TURN
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ class StdioConnection(Connection):
     def notify(self, method: str, params: RawBytes | None = None) -> None:
         """Tell. Cancellations come this way, so it bypasses the queue's limit."""
         try:
-            self._process.write(answers.notification(method, params) + b"\n")
+            self._process.write(messages.notification(method, params) + b"\n")
         except UpstreamError:
             pass
 

@@ -10,10 +10,11 @@ from typing import Protocol
 
 from hearth.config import ServerSpec
 from hearth.errors import HearthError, UpstreamError
-from hearth.mcp import eras, isolation
+from hearth.mcp import isolation, versions
 from hearth.upstreams import supervision
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.handshake import own_params
+from hearth.upstreams.resource_subscriptions import Quiet
 from hearth.upstreams.supervision import (
     GIVEN_UP,
     PAUSED,
@@ -27,7 +28,6 @@ from hearth.upstreams.supervision import (
     Terms,
     Wanted,
 )
-from hearth.upstreams.watching import Quiet
 from hearth.wire import json
 
 # Of `upstream_idle`, where it is not set. Half an hour: who comes back from lunch has the servers back with the first
@@ -98,7 +98,7 @@ class Supervisor:
 
     def check(self, connection: Connection, era: str) -> None:
         """Ask for something that costs a server nothing. Standing: it is no call."""
-        method = b'"ping"' if era == eras.LEGACY else b'"server/discover"'
+        method = b'"ping"' if era == versions.LEGACY else b'"server/discover"'
         try:
             connection.stand(method, own_params(era), _CheckReply(self, self.state.checks))
         except UpstreamError:

@@ -1,7 +1,7 @@
 """What an instance has done since somebody last looked, for whoever decides whether it goes on."""
 
 from hearth.upstreams.connection import Connection
-from hearth.upstreams.figures import Figures
+from hearth.upstreams.stats import Figures
 from hearth.upstreams.supervision import Load
 
 

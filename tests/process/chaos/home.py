@@ -96,7 +96,7 @@ class Home:
 
     def daemons(self) -> list[int]:
         """The daemons among the processes: each is the child of its watcher, which has the same command line."""
-        servers = {pid for pid, command in self.processes().items() if "hearth.server" in command}
+        servers = {pid for pid, command in self.processes().items() if "hearth.daemon" in command}
         return [pid for pid in servers if parent(pid) in servers]
 
     def upstreams(self) -> list[int]:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hearth.bridge import headers
+from hearth.bridge import jsonlite
 from hearth.bridge.options import USAGE, UsageError, parse
 from hearth.wire.frames import FrameDecoder
 
@@ -29,7 +29,7 @@ def test_flags_go_before_the_environment() -> None:
 def test_the_longest_values_fit_into_the_greeting() -> None:
     longest = "\U0001f525" * 1000
     values = parse(["--server", longest, "--role", longest, "--agent-id", longest], {}).greeting()
-    frame = headers.hello({**values, "cwd": "\udcff" * 4096}, 2**22, ("s" * 64, "x" * 64))
+    frame = jsonlite.hello({**values, "cwd": "\udcff" * 4096}, 2**22, ("s" * 64, "x" * 64))
     [(header, _)] = FrameDecoder().receive_data(frame)
     assert json.loads(header)["agentId"] == longest
 

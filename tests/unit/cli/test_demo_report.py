@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from hearth.cli.demo_report import is_good, report_lines
-from hearth.cli.table import width_of
 from hearth.demo.report import IdleExit, Kill, Report, Side, Times
+from hearth.output.table import width_of
 
 
 def side(pids: list[int], daemon: int, bridges: int) -> Side:

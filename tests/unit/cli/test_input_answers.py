@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from hearth.cli.answers import Answers
-from hearth.clients.kinds import Table
-from hearth.clients.placeholders import Unusable
-from hearth.clients.texts import Kept, Secret
+from hearth.clients.importer.placeholders import Unusable
+from hearth.clients.importer.templates import Kept, Secret
+from hearth.clients.table import Table
+from hearth.ops.input_answers import Answers
 
 INPUTS = """{"inputs": [
     {"type": "promptString", "id": "pw", "password": true},

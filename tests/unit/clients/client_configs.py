@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hearth.clients.kinds import Table
+from hearth.clients.table import Table
 
 Tree = dict[str, Any]
 

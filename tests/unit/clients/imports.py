@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hearth.clients import dialects, importing
-from hearth.clients.finding import Found
-from hearth.clients.kinds import KINDS, Table
-from hearth.clients.placeholders import Surroundings, Unusable
-from hearth.clients.texts import Kept, Secret
+from hearth.clients import formats
+from hearth.clients.discovery import Found
+from hearth.clients.importer import planner
+from hearth.clients.importer.placeholders import Surroundings, Unusable
+from hearth.clients.importer.templates import Kept, Secret
+from hearth.clients.table import KINDS, Table
 from hearth.config import ServerSpec
-from hearth.config.examination import Examination
+from hearth.config.layers import Examination
 
 FOLDER = "/home/me/shop"
 PROGRAMS = {"npx": "/usr/bin/npx", "uvx": "/usr/bin/uvx", "docker": "/usr/bin/docker", "node": "/usr/bin/node"}
@@ -24,7 +25,7 @@ def table(client: str, scope: str = "user", folder: str | None = None) -> Table:
 def found(name: str, raw: dict[str, Any], client: str = "claude-code", folder: str | None = None) -> Found:
     """An entry as it is found in the file of a client."""
     where = table(client, "project" if folder else "user", folder)
-    reading = dialects.read(KINDS[client].dialect, raw)
+    reading = formats.read(KINDS[client].dialect, raw)
     return Found(where, name, raw, *reading)
 
 
@@ -51,9 +52,9 @@ class Shell:
             return path if path in self.programs.values() else None
         return self.programs.get(command) if search_path is None else self.programs.get(f"{search_path}/{command}")
 
-    def plan(self, *entries: Found, with_disabled: bool = False) -> importing.Plan:
+    def plan(self, *entries: Found, with_disabled: bool = False) -> planner.Plan:
         """The plan; what it would put into the config is right."""
-        known = importing.Known(
+        known = planner.Known(
             self.servers,
             self.secrets.get,
             lambda each: self.imported.get(each.name),
@@ -62,26 +63,26 @@ class Shell:
             self._program,
         )
         around = Surroundings(self.environ, "/home/me", self.answer)
-        made = importing.plan(entries, around, known, with_disabled)
+        made = planner.plan(entries, around, known, with_disabled)
         read(made)
         return made
 
-    def adopt(self, made: importing.Plan) -> None:
+    def adopt(self, made: planner.Plan) -> None:
         """As if the plan had been carried out."""
         self.servers |= read(made)
         self.secrets |= {name: each.value for name, each in made.secrets.items()}
 
 
-def read(made: importing.Plan) -> dict[str, ServerSpec]:
+def read(made: planner.Plan) -> dict[str, ServerSpec]:
     """The plan's servers as the config's reader has them, from TOML."""
-    from hearth.config import edits
+    from hearth.config import editor
 
     data: bytes | None = None
     for server in made.servers:
         data = (
-            edits.first("config.toml", server.name, server.entry)
+            editor.first("config.toml", server.name, server.entry)
             if data is None
-            else edits.added("config.toml", data, server.name, server.entry)
+            else editor.added("config.toml", data, server.name, server.entry)
         )
     examination = Examination("config.toml")
     if data is not None:
@@ -92,12 +93,12 @@ def read(made: importing.Plan) -> dict[str, ServerSpec]:
     return dict(examination.config.servers)
 
 
-def plan(*entries: Found, **environ: str) -> importing.Plan:
+def plan(*entries: Found, **environ: str) -> planner.Plan:
     """The plan for these in an empty Hearth."""
     return Shell(**environ).plan(*entries)
 
 
-def entry(made: importing.Plan) -> dict[str, Any]:
+def entry(made: planner.Plan) -> dict[str, Any]:
     """What the only server of a plan has in the config."""
     assert made.left == []
     (server,) = made.servers

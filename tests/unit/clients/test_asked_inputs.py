@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hearth.clients.inputs import Input, read
+from hearth.clients.importer.vscode_inputs import Input, read
 
 
 def test_inputs_are_read_with_what_is_known_of_them(tmp_path: Path) -> None:

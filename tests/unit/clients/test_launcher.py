@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import hearth
-from hearth.cli.checkup import clients as checkup
 from hearth.clients import launcher
 from hearth.clients.commands import bridge_command, printed_command
+from hearth.doctor import clients as checkup
 from hearth.paths import Places
 
 PACKAGE = Path(hearth.__file__).parent

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hearth.clients import records
-from hearth.clients.kinds import Table
+from hearth.clients.table import Table
 
 
 def table(path: Path, *keys: str) -> Table:

@@ -140,7 +140,7 @@ def test_where_standard_input_tells_nothing_a_server_has_a_client() -> None:
 def test_processes_of_hearth_are_not_waste() -> None:
     found = look(
         (10, 1, "claude"), (11, 10, "/v/bin/python -I -S /v/hearth/bridge/main.py --server time"),
-        (20, 1, "/v/bin/python -I -m hearth.server --detach"), (21, 20, "/v/bin/python -I -m hearth.server --detach"),
+        (20, 1, "/v/bin/python -I -m hearth.daemon --detach"), (21, 20, "/v/bin/python -I -m hearth.daemon --detach"),
         (22, 21, "mcp-server-time"), (23, 22, "helper"),
     )  # fmt: skip
     assert found == Survey([], [20], [11], [22, 23], [11, 20, 21])

@@ -3,10 +3,10 @@
 from typing import Any
 
 from hearth.hub.calls import Call
-from hearth.hub.parked_calls import ParkedCall
-from hearth.hub.parking import Parking
 from hearth.hub.sessions import Session
-from hearth.mcp import eras
+from hearth.hub.suspended_call import ParkedCall
+from hearth.hub.suspended_calls import Parking
+from hearth.mcp import versions
 from hearth.wire import json
 from hearth.wire.json import Raw
 from unit.hub.outlets import Kept
@@ -36,7 +36,7 @@ class Stage:
         self.parking = Parking(lambda: patience, lambda: limit, self.attached.append)
         self.server = server()
         self.instance, self.connection = instance(self.server, offering(tools=["t"]))
-        self.member, self.outlet = client(eras.MODERN, declared=ALL)
+        self.member, self.outlet = client(versions.MODERN, declared=ALL)
         self.desk = Table()
         self.settled: list[str] = []
         self._count = 0
@@ -75,7 +75,7 @@ class Stage:
     ) -> Call:
         """The client calls again, with what it was given."""
         self._count += 1
-        call = opened(member or self.member, b"%d" % self._count, eras.MODERN, self.desk)
+        call = opened(member or self.member, b"%d" % self._count, versions.MODERN, self.desk)
         call.declared = declared
         call.progress_token = None if token is None else Raw(token)
         fields: dict[str, object] = {**(params or ASKED), "requestState": required["requestState"]}

@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from hearth.hub.calls import Call
-from hearth.hub.parking import Parking
-from hearth.hub.questions import Questions
-from hearth.hub.relay import Relay
+from hearth.hub.client_requests import Questions
+from hearth.hub.server_messages import Relay
 from hearth.hub.sessions import Session
+from hearth.hub.suspended_calls import Parking
 from hearth.hub.visits import Visits
-from hearth.mcp import eras
-from hearth.upstreams.learned import Learned
+from hearth.mcp import versions
+from hearth.upstreams.traits import Learned
 from hearth.wire import json
 from unit.conversations import until
 from unit.hub.outlets import Kept
@@ -33,7 +33,7 @@ class Stage:
         self._count = 0
 
     def client(
-        self, era: str = eras.LEGACY, declared: bytes = ALL, version: str = "2025-11-25"
+        self, era: str = versions.LEGACY, declared: bytes = ALL, version: str = "2025-11-25"
     ) -> tuple[Session, Kept]:
         """A client that uses the instance."""
         member, outlet = client(era, version, declared)

@@ -2,15 +2,15 @@
 
 from hearth.config import Config, ServerSpec
 from hearth.hub.calls import Call
+from hearth.hub.catalog import View
 from hearth.hub.sessions import Session
-from hearth.hub.views import View
-from hearth.mcp import capabilities, eras, isolation
-from hearth.mcp.offering import KINDS, Item, Kind, Offering
+from hearth.mcp import capabilities, isolation, versions
+from hearth.mcp.catalog import KINDS, Item, Kind, Offering
+from hearth.upstreams.client_context import Tenant
 from hearth.upstreams.instance import Instance
-from hearth.upstreams.learned import Learned
 from hearth.upstreams.server import Key, Server
 from hearth.upstreams.supervision import READY, State, Terms
-from hearth.upstreams.tenancy import Tenant
+from hearth.upstreams.traits import Learned
 from hearth.wire import json
 from hearth.wire.values import RawBytes
 from unit.conversations import Audience, Recorded
@@ -28,13 +28,13 @@ def server(name: str = "s", learned: Learned | None = None, **keys: object) -> S
 
 def offering(
     server_name: str = "s",
-    era: str = eras.LEGACY,
+    era: str = versions.LEGACY,
     declared: bytes = b'{"tools":{},"prompts":{},"resources":{"subscribe":true},"logging":{}}',
     instructions: str | None = None,
     **lists: list[object],
 ) -> Offering:
     """What a server offers; lists by their names in MCP, each item by its name, or as a whole definition."""
-    version = eras.NEWEST_LEGACY if era == eras.LEGACY else eras.NEWEST_MODERN
+    version = versions.NEWEST_LEGACY if era == versions.LEGACY else versions.NEWEST_MODERN
     found = Offering(era, version, json.split(declared), instructions)
     for kind in KINDS:
         found.take(kind, [item(kind, server_name, each) for each in lists.get(kind.member, [])])
@@ -84,23 +84,23 @@ class Desk:
 
 
 def client(
-    era: str = eras.LEGACY, version: str = "2025-11-25", declared: bytes = b"{}", id: str | None = None
+    era: str = versions.LEGACY, version: str = "2025-11-25", declared: bytes = b"{}", id: str | None = None
 ) -> tuple[Session, Kept]:
     """A session whose client has opened the conversation, and its outlet."""
     outlet = Kept()
     member = Session(outlet, "lines", id)
     member.era = era
-    member.version = version if era == eras.LEGACY else eras.NEWEST_MODERN
+    member.version = version if era == versions.LEGACY else versions.NEWEST_MODERN
     member.capabilities = json.split(declared)
     member.caller.capabilities = declared
-    member.initialized = era == eras.LEGACY
+    member.initialized = era == versions.LEGACY
     return member, outlet
 
 
 def opened(member: Session, id: bytes = b"1", era: str | None = None, desk: Desk | None = None, tag: int = 7) -> Call:
     """A request of that session's client that has arrived and was not sent yet."""
     call = Call(desk or Desk(), member, tag, id, json.id_key(id))
-    call.era = era or member.era or eras.LEGACY
+    call.era = era or member.era or versions.LEGACY
     member.open[call.key] = call
     return call
 

@@ -4,11 +4,11 @@ import pytest
 
 from hearth.hub.attribution import calls_of, causing_call, may_be_asked, sole_session
 from hearth.hub.calls import Call
-from hearth.hub.parking import Parking
 from hearth.hub.sessions import Session
-from hearth.mcp import eras
+from hearth.hub.suspended_calls import Parking
+from hearth.mcp import versions
 from hearth.upstreams.instance import Instance
-from hearth.upstreams.watching import Quiet
+from hearth.upstreams.resource_subscriptions import Quiet
 from hearth.wire import json
 from unit.hub.stage import client, instance, offering, sent, server
 
@@ -16,7 +16,7 @@ from unit.hub.stage import client, instance, offering, sent, server
 class Stage:
     """One instance, and calls of several clients on it."""
 
-    def __init__(self, era: str = eras.LEGACY) -> None:
+    def __init__(self, era: str = versions.LEGACY) -> None:
         self.server = server()
         self.instance, self.connection = instance(self.server, offering(era=era))
         self._count = 0
@@ -65,7 +65,7 @@ async def test_where_the_stream_tells_it_is_believed_whoever_else_waits() -> Non
     assert stage.cause(9) is None
 
 
-@pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
+@pytest.mark.parametrize("era", [versions.LEGACY, versions.MODERN])
 async def test_a_call_that_was_given_up_counts_as_long_as_the_server_may_be_at_it(era: str) -> None:
     stage = Stage(era)
     (one, _), (other, _) = client(era), client(era)
@@ -85,7 +85,7 @@ async def test_a_call_that_was_given_up_counts_as_long_as_the_server_may_be_at_i
     assert not call.is_open
 
 
-@pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
+@pytest.mark.parametrize("era", [versions.LEGACY, versions.MODERN])
 async def test_a_server_that_answers_what_came_after_a_cancellation_knows_of_it_and_a_legacy_one_may_go_on(
     era: str,
 ) -> None:
@@ -98,14 +98,14 @@ async def test_a_server_that_answers_what_came_after_a_cancellation_knows_of_it_
     waiting = stage.call(other)
     assert stage.cause() is None
     stage.connection.give(2, {})
-    assert stage.cause() is (waiting if era == eras.MODERN else None)
+    assert stage.cause() is (waiting if era == versions.MODERN else None)
     stage.connection.give(1, {})
     assert stage.cause() is waiting
 
 
 async def test_of_a_modern_call_that_named_no_level_nothing_can_be_heard_once_it_is_given_up() -> None:
-    stage = Stage(eras.MODERN)
-    (one, _), (other, _) = client(eras.MODERN), client(eras.MODERN)
+    stage = Stage(versions.MODERN)
+    (one, _), (other, _) = client(versions.MODERN), client(versions.MODERN)
     stage.call(one).cancel()
     call = stage.call(other)
     assert stage.cause() is call
@@ -119,7 +119,7 @@ async def test_a_session_s_calls_are_known_from_the_oldest_on() -> None:
 
 
 async def test_a_question_belongs_to_a_call_in_the_midst_of_which_a_client_can_be_asked() -> None:
-    stage, (member, _) = Stage(), client(eras.MODERN)
+    stage, (member, _) = Stage(), client(versions.MODERN)
     listing, calling = stage.call(member, "completion/complete"), stage.call(member)
     assert stage.cause() is listing
     assert stage.cause(asks=True) is calling
@@ -128,24 +128,24 @@ async def test_a_question_belongs_to_a_call_in_the_midst_of_which_a_client_can_b
 
 
 async def test_a_parked_call_is_its_session_s() -> None:
-    stage, (member, _) = Stage(), client(eras.MODERN)
+    stage, (member, _) = Stage(), client(versions.MODERN)
     call = stage.call(member)
     call.asked = json.split(b'{"name":"t"}')
     parked = Parking(lambda: 60.0, lambda: 5, lambda call: None).take(call)
     assert stage.cause() is parked
     assert may_be_asked(parked)
-    stage.call(client(eras.MODERN)[0])
+    stage.call(client(versions.MODERN)[0])
     assert stage.cause() is None
 
 
 @pytest.mark.parametrize(
     ("era", "method", "may"),
     [
-        (eras.LEGACY, "completion/complete", True),
-        (eras.MODERN, "completion/complete", False),
-        (eras.MODERN, "tools/call", True),
-        (eras.MODERN, "prompts/get", True),
-        (eras.MODERN, "resources/read", True),
+        (versions.LEGACY, "completion/complete", True),
+        (versions.MODERN, "completion/complete", False),
+        (versions.MODERN, "tools/call", True),
+        (versions.MODERN, "prompts/get", True),
+        (versions.MODERN, "resources/read", True),
     ],
 )
 async def test_modern_clients_can_be_asked_in_three_methods_only(era: str, method: str, may: bool) -> None:

@@ -8,7 +8,7 @@ from outlets import Kept, session
 
 from hearth.hub import batches
 from hearth.hub.sessions import Nobody, Replies, Session
-from hearth.mcp import eras
+from hearth.mcp import versions
 from hearth.wire import json
 
 CALL = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}'
@@ -53,7 +53,7 @@ class Desk:
         return [message.method for message, _, _ in self.taken]
 
 
-def opened(version: str | None = "2025-03-26", era: str | None = eras.LEGACY) -> tuple[Session, Answers]:
+def opened(version: str | None = "2025-03-26", era: str | None = versions.LEGACY) -> tuple[Session, Answers]:
     member, _ = session()
     outlet = Answers()
     member.outlet = outlet
@@ -132,7 +132,7 @@ def test_initialize_in_a_batch_is_refused_and_the_rest_is_not() -> None:
 
 def test_a_modern_request_in_a_batch_is_refused() -> None:
     member, outlet = opened()
-    meta = standard.dumps({"_meta": {eras.PROTOCOL_VERSION_KEY: "2026-07-28"}}).encode()
+    meta = standard.dumps({"_meta": {versions.PROTOCOL_VERSION_KEY: "2026-07-28"}}).encode()
     assert received(member, b'{"jsonrpc":"2.0","id":4,"method":"tools/list","params":%b}' % meta).taken == []
     (error,) = answered(outlet)
     assert (error["id"], error["error"]["code"]) == (4, -32600)
@@ -142,10 +142,10 @@ def test_a_modern_request_in_a_batch_is_refused() -> None:
     ("era", "version"),
     [
         (None, None),
-        (eras.LEGACY, "2024-11-05"),
-        (eras.LEGACY, "2025-06-18"),
-        (eras.LEGACY, "2025-11-25"),
-        (eras.MODERN, "2026-07-28"),
+        (versions.LEGACY, "2024-11-05"),
+        (versions.LEGACY, "2025-06-18"),
+        (versions.LEGACY, "2025-11-25"),
+        (versions.MODERN, "2026-07-28"),
     ],
 )
 def test_a_session_of_another_revision_gets_one_error_without_an_id(era: str | None, version: str | None) -> None:

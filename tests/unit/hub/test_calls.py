@@ -7,8 +7,8 @@ import pytest
 
 from hearth.errors import UpstreamError
 from hearth.hub.calls import Call, unrepeatable
-from hearth.hub.views import View
-from hearth.mcp import eras
+from hearth.hub.catalog import View
+from hearth.mcp import versions
 from hearth.wire import json
 from hearth.wire.json import Raw
 from unit.hub.outlets import Kept
@@ -20,8 +20,8 @@ class Stage:
 
     def __init__(
         self,
-        era: str = eras.LEGACY,
-        server_era: str = eras.LEGACY,
+        era: str = versions.LEGACY,
+        server_era: str = versions.LEGACY,
         id: bytes = b"1",
         desk: Desk | None = None,
         version: str = "2025-11-25",
@@ -102,7 +102,7 @@ async def test_an_error_of_the_server_is_relayed_with_the_client_s_id_byte_for_b
 
 
 async def test_a_result_that_cannot_be_translated_is_an_error() -> None:
-    stage = Stage(server_era=eras.MODERN)
+    stage = Stage(server_era=versions.MODERN)
     stage.connection.give(1, {"resultType": "task"})
     (answer,) = stage.answers()
     assert answer["error"]["code"] == -32603
@@ -114,7 +114,11 @@ async def test_a_result_that_cannot_be_translated_is_an_error() -> None:
 
 @pytest.mark.parametrize(
     ("era", "server_era", "is_taken"),
-    [(eras.LEGACY, eras.MODERN, True), (eras.MODERN, eras.MODERN, False), (eras.LEGACY, eras.LEGACY, False)],
+    [
+        (versions.LEGACY, versions.MODERN, True),
+        (versions.MODERN, versions.MODERN, False),
+        (versions.LEGACY, versions.LEGACY, False),
+    ],
 )
 async def test_required_input_is_a_legacy_client_s_call_going_on_and_a_modern_one_s_answer(
     era: str, server_era: str, is_taken: bool
@@ -127,7 +131,7 @@ async def test_required_input_is_a_legacy_client_s_call_going_on_and_a_modern_on
 
 @pytest.mark.parametrize("takes", [True, False])
 async def test_a_demand_for_urls_may_be_taken_care_of_and_is_an_error_otherwise(takes: bool) -> None:
-    stage = Stage(eras.MODERN, eras.LEGACY, desk=Desk(takes_urls=takes))
+    stage = Stage(versions.MODERN, versions.LEGACY, desk=Desk(takes_urls=takes))
     stage.connection.refuse(1, -32042, "visit", {"elicitations": []})
     assert len(stage.desk.demands) == 1
     assert stage.call.is_open is takes
@@ -148,11 +152,11 @@ async def test_a_demand_for_urls_between_two_of_one_era_is_noted_and_relayed_as_
 @pytest.mark.parametrize(
     ("era", "server_era", "version", "plain"),
     [
-        (eras.LEGACY, eras.LEGACY, "2025-06-18", True),
-        (eras.LEGACY, eras.LEGACY, "2025-03-26", False),
-        (eras.MODERN, eras.MODERN, "", True),
-        (eras.MODERN, eras.LEGACY, "", False),
-        (eras.LEGACY, eras.MODERN, "2025-11-25", False),
+        (versions.LEGACY, versions.LEGACY, "2025-06-18", True),
+        (versions.LEGACY, versions.LEGACY, "2025-03-26", False),
+        (versions.MODERN, versions.MODERN, "", True),
+        (versions.MODERN, versions.LEGACY, "", False),
+        (versions.LEGACY, versions.MODERN, "2025-11-25", False),
     ],
 )
 async def test_a_result_is_looked_at_only_where_something_in_it_may_have_to_change(
@@ -176,9 +180,9 @@ async def test_where_several_servers_have_resources_every_result_is_looked_at_fo
 async def test_the_revision_of_an_answer_is_the_session_s_or_the_modern_one() -> None:
     member, _ = client(version="2025-03-26")
     assert opened(member).version == "2025-03-26"
-    assert opened(member, b"2", eras.MODERN).version == eras.NEWEST_MODERN
+    assert opened(member, b"2", versions.MODERN).version == versions.NEWEST_MODERN
     member.version = None
-    assert opened(member, b"3").version == eras.NEWEST_LEGACY
+    assert opened(member, b"3").version == versions.NEWEST_LEGACY
 
 
 # --- progress

@@ -8,12 +8,12 @@ import pytest
 from hearth.hub import deadlines
 from hearth.hub.calls import Call
 from hearth.hub.deadlines import Deadlines
-from hearth.hub.parking import Parking
 from hearth.hub.sessions import Session
-from hearth.mcp import eras
+from hearth.hub.suspended_calls import Parking
+from hearth.mcp import versions
 from hearth.upstreams.instance import Instance
+from hearth.upstreams.resource_subscriptions import Quiet
 from hearth.upstreams.server import Server
-from hearth.upstreams.watching import Quiet
 from hearth.wire import json
 from unit.conversations import until
 from unit.hub.stage import client, instance, opened, sent, server
@@ -100,7 +100,7 @@ async def test_the_time_of_a_call_does_not_run_while_its_client_is_asked() -> No
 
 
 async def test_a_parked_call_has_time_while_it_waits_for_its_client_and_none_left_over_when_it_goes_on() -> None:
-    stage, (member, outlet) = Stage(), client(eras.MODERN)
+    stage, (member, outlet) = Stage(), client(versions.MODERN)
     call = stage.call(member)
     call.asked = json.split(b'{"name":"t"}')
     parked = Parking(lambda: 60.0, lambda: 5, lambda call: None).take(call)

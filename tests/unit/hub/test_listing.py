@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from hearth.errors import MessageError
-from hearth.hub.binding import Binding
+from hearth.hub.bindings import Binding
+from hearth.hub.catalog import Catalogue
+from hearth.hub.client_requests import Questions
 from hearth.hub.deadlines import Deadlines
-from hearth.hub.forwarding import Forwarding
-from hearth.hub.levels import Levels
+from hearth.hub.dispatcher import Forwarding
 from hearth.hub.listing import Listing
-from hearth.hub.questions import Questions
+from hearth.hub.log_levels import Levels
 from hearth.hub.sessions import Session
-from hearth.hub.views import Catalogue
-from hearth.mcp import eras
-from hearth.mcp.offering import KINDS, PROMPTS, TOOLS, Kind
+from hearth.mcp import versions
+from hearth.mcp.catalog import KINDS, PROMPTS, TOOLS, Kind
 from hearth.upstreams.instance import Instance
 from hearth.wire import json
 from unit.conversations import legacy_script, until
@@ -146,11 +146,11 @@ async def test_a_call_that_was_cancelled_meanwhile_gets_no_list(tmp_path: Path) 
 
 async def test_a_modern_list_is_modern(tmp_path: Path) -> None:
     stage = Stage(tmp_path, a=legacy_script())
-    member, outlet = client(eras.MODERN)
+    member, outlet = client(versions.MODERN)
     stage.ask(member)
     result = await listed(outlet)
     assert (result["resultType"], names(result)) == ("complete", ["a__t"])
-    assert result["_meta"] == {eras.SERVER_INFO_KEY: {"name": "hearth"}}
+    assert result["_meta"] == {versions.SERVER_INFO_KEY: {"name": "hearth"}}
 
 
 async def test_whatever_has_never_said_what_it_has_is_started_when_a_client_might_miss_it(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hearth.errors import LoginRequired, UpstreamError
 from hearth.hub.calls import Call
 from hearth.hub.logins import Logins
-from hearth.mcp import eras
+from hearth.mcp import versions
 from unit.hub.outlets import Kept
 from unit.hub.stage import client, opened
 
@@ -38,7 +38,7 @@ class Server:
 
 async def asked_again(outcome: bool, again: Callable[[], None]) -> tuple[Call, Kept]:
     """A modern client's call, made once more after its person was shown the page."""
-    member, outlet = client(eras.MODERN)
+    member, outlet = client(versions.MODERN)
     invited = Invited(outcome)
     logins = Logins(lambda name: None, lambda work, call=None: work.close(), b"{}")
     logins._told[invited] = {member.id}  # type: ignore[index]

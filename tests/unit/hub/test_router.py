@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.mcp import eras
+from hearth.mcp import versions
 from unit.conversations import until
 from unit.hub.whole_hub import ENVELOPE, PLENTY, Stage, answer
 
@@ -34,21 +34,21 @@ async def test_the_era_is_told_by_each_request_and_the_session_s_by_its_first(tm
     stage = Stage(tmp_path)
     member, outlet = stage.client(initialized=False)
     info = {"name": "c", "version": "1"}
-    meta = {**ENVELOPE, eras.CLIENT_CAPABILITIES_KEY: {"roots": {}}, eras.CLIENT_INFO_KEY: info}
+    meta = {**ENVELOPE, versions.CLIENT_CAPABILITIES_KEY: {"roots": {}}, versions.CLIENT_INFO_KEY: info}
     stage.ask(member, "tools/list", 1, _meta=meta)
     stage.ask(member, "tools/list", 2)
     stage.ask(member, "tools/list", 3, _meta=ENVELOPE)
     assert ["resultType" in message["result"] for message in outlet.messages("answer")] == [True, False, True]
-    assert (member.era, member.version, member.client) == (eras.MODERN, eras.NEWEST_MODERN, info)
+    assert (member.era, member.version, member.client) == (versions.MODERN, versions.NEWEST_MODERN, info)
     assert member.caller.capabilities == b'{"roots":{}}'
 
 
 @pytest.mark.parametrize(
     ("meta", "code"),
     [
-        ({eras.PROTOCOL_VERSION_KEY: eras.NEWEST_MODERN}, -32602),
-        ({**ENVELOPE, eras.PROTOCOL_VERSION_KEY: "2027-01-01"}, -32022),
-        ({**ENVELOPE, eras.LOG_LEVEL_KEY: "loud"}, -32602),
+        ({versions.PROTOCOL_VERSION_KEY: versions.NEWEST_MODERN}, -32602),
+        ({**ENVELOPE, versions.PROTOCOL_VERSION_KEY: "2027-01-01"}, -32022),
+        ({**ENVELOPE, versions.LOG_LEVEL_KEY: "loud"}, -32602),
     ],
 )
 async def test_a_bad_envelope_is_refused(tmp_path: Path, meta: dict[str, object], code: int) -> None:

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from hearth.mcp import eras
+from hearth.mcp import versions
 from unit.conversations import modern_script, until
 from unit.hub.outlets import Kept
 from unit.hub.whole_hub import ENVELOPE, PLENTY, Stage, answer
 
-RICH = {**ENVELOPE, eras.CLIENT_CAPABILITIES_KEY: {"elicitation": {"form": {}, "url": {}}}}
+RICH = {**ENVELOPE, versions.CLIENT_CAPABILITIES_KEY: {"elicitation": {"form": {}, "url": {}}}}
 FORM = {"message": "Really?", "requestedSchema": {"type": "object"}}
 URL = {"mode": "url", "message": "Go", "url": "https://x.example", "elicitationId": "e1"}
 

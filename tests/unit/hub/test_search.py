@@ -10,9 +10,10 @@ import pytest
 from hearth.config import Config
 from hearth.hub import search
 from hearth.hub.sessions import AUTO, FULL, SEARCH, Session
-from hearth.mcp import eras, search_tools
-from hearth.mcp.offering import TOOLS
-from hearth.mcp.tool_index import SearchUnavailable, ToolIndex
+from hearth.mcp import versions
+from hearth.mcp.catalog import TOOLS
+from hearth.mcp.search import search_tools
+from hearth.mcp.search.tool_index import SearchUnavailable, ToolIndex
 from hearth.wire import json
 from unit.conversations import until
 from unit.hub.outlets import Kept
@@ -39,7 +40,7 @@ NAMED_ALIKE = offering(tools=[{"name": name, "inputSchema": {"type": "object"}} 
 
 
 def params(era: str, **given: object) -> dict[str, object]:
-    return {**given, "_meta": ENVELOPE} if era == eras.MODERN else given
+    return {**given, "_meta": ENVELOPE} if era == versions.MODERN else given
 
 
 async def listed(stage: Stage, member: Session, outlet: Kept) -> list[str]:
@@ -146,7 +147,7 @@ async def test_the_instructions_of_who_searches_say_how(tmp_path: Path, mode: st
 # --- finding
 
 
-@pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
+@pytest.mark.parametrize("era", [versions.LEGACY, versions.MODERN])
 async def test_tools_of_all_servers_are_found(tmp_path: Path, era: str) -> None:
     stage = Stage(tmp_path, files=FILES, mail=MAIL)
     member, outlet = stage.client(mode=SEARCH)
@@ -154,7 +155,7 @@ async def test_tools_of_all_servers_are_found(tmp_path: Path, era: str) -> None:
     result = (await answer(outlet))["result"]
     assert "- mail__send_mail: Send a letter. (no required arguments; call_tool_destructive)" in text(result)
     assert "files__" not in text(result)
-    assert ("resultType" in result) == (era == eras.MODERN)
+    assert ("resultType" in result) == (era == versions.MODERN)
 
 
 async def test_an_empty_question_lists_the_servers(tmp_path: Path) -> None:
@@ -280,7 +281,7 @@ CALL = {"name": "files__write_file", "arguments": {"path": "/x"}}
 READ = {"name": "files__read_file", "arguments": {"path": "/x"}}
 
 
-@pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
+@pytest.mark.parametrize("era", [versions.LEGACY, versions.MODERN])
 async def test_a_call_through_call_tool_is_the_direct_one_to_its_server_and_back(tmp_path: Path, era: str) -> None:
     stage = Stage(tmp_path, files=FILES)
     member, outlet = stage.client(mode=SEARCH)
@@ -297,7 +298,7 @@ async def test_a_call_through_call_tool_is_the_direct_one_to_its_server_and_back
 
 
 @pytest.mark.parametrize("is_running", [False, True])
-@pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
+@pytest.mark.parametrize("era", [versions.LEGACY, versions.MODERN])
 async def test_a_tool_is_called_only_by_the_one_that_fits_its_annotations(
     tmp_path: Path, era: str, is_running: bool
 ) -> None:
@@ -357,7 +358,7 @@ async def test_progress_and_cancellation_are_those_of_the_direct_call(tmp_path: 
     assert outlet.heard("answer") == []
 
 
-@pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
+@pytest.mark.parametrize("era", [versions.LEGACY, versions.MODERN])
 async def test_a_name_that_nobody_has_is_a_result_with_the_nearest_names(tmp_path: Path, era: str) -> None:
     stage = Stage(tmp_path, files=FILES)
     member, outlet = stage.client(mode=SEARCH)
@@ -366,7 +367,7 @@ async def test_a_name_that_nobody_has_is_a_result_with_the_nearest_names(tmp_pat
     result = (await answer(outlet))["result"]
     assert result["isError"] is True
     assert "did you mean files__write_file" in text(result)
-    assert ("resultType" in result) == (era == eras.MODERN)
+    assert ("resultType" in result) == (era == versions.MODERN)
 
 
 async def test_a_tool_may_still_be_called_by_its_name(tmp_path: Path) -> None:

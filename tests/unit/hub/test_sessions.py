@@ -4,7 +4,7 @@ import pytest
 from outlets import Kept, session
 
 from hearth.hub.sessions import Session, Sessions
-from hearth.mcp import eras
+from hearth.mcp import versions
 from hearth.wire import json
 
 
@@ -103,11 +103,11 @@ def test_a_session_may_be_removed_while_all_are_looked_at() -> None:
 @pytest.mark.parametrize(
     ("era", "version", "capabilities", "can"),
     [
-        (eras.LEGACY, "2025-06-18", b'{"elicitation":{}}', True),
-        (eras.LEGACY, "2025-11-25", b'{"elicitation":{"form":{}}}', True),
-        (eras.LEGACY, "2025-03-26", b'{"elicitation":{}}', False),
-        (eras.LEGACY, "2025-11-25", b"{}", False),
-        (eras.MODERN, "2026-07-28", b'{"elicitation":{}}', False),
+        (versions.LEGACY, "2025-06-18", b'{"elicitation":{}}', True),
+        (versions.LEGACY, "2025-11-25", b'{"elicitation":{"form":{}}}', True),
+        (versions.LEGACY, "2025-03-26", b'{"elicitation":{}}', False),
+        (versions.LEGACY, "2025-11-25", b"{}", False),
+        (versions.MODERN, "2026-07-28", b'{"elicitation":{}}', False),
         (None, None, b"{}", False),
     ],
 )

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from hearth.errors import MessageError
-from hearth.hub.binding import Binding
+from hearth.hub.bindings import Binding
 from hearth.hub.calls import Call
-from hearth.hub.levels import Levels
-from hearth.hub.questions import Questions
+from hearth.hub.catalog import Catalogue
+from hearth.hub.client_requests import Questions
+from hearth.hub.log_levels import Levels
 from hearth.hub.sessions import SEARCH, Session
 from hearth.hub.subscriptions import Subscriptions
-from hearth.hub.views import Catalogue
-from hearth.mcp import capabilities, eras
-from hearth.mcp.offering import PROMPTS, RESOURCES, TEMPLATES, TOOLS
+from hearth.mcp import capabilities, versions
+from hearth.mcp.catalog import PROMPTS, RESOURCES, TEMPLATES, TOOLS
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
 from hearth.wire import json
@@ -27,7 +27,7 @@ from unit.hub.stage import client, instance, offering, opened, server
 class Stage:
     """Two servers that run, `a` and `b`, and what clients of theirs are told."""
 
-    def __init__(self, era: str = eras.LEGACY, **lists: dict[str, list[object]]) -> None:
+    def __init__(self, era: str = versions.LEGACY, **lists: dict[str, list[object]]) -> None:
         self.servers: list[Server] = []
         self.instances: dict[str, Instance] = {}
         self.connections: dict[str, Recorded] = {}
@@ -61,7 +61,7 @@ class Stage:
         self.subscriptions.updated(self.instances[name], of, json.split(json.dumps({"uri": uri})))
 
     def listen(self, member: Session, id: bytes = b"1", replayed: bool = False, **wanted: object) -> None:
-        call = opened(member, id, eras.MODERN)
+        call = opened(member, id, versions.MODERN)
         call.replayed = replayed
         self.subscriptions.listen(call, json.split(json.dumps({"notifications": wanted})))
 
@@ -144,7 +144,7 @@ async def test_lists_that_are_announced_together_are_announced_once() -> None:
 
 
 async def test_a_subscription_is_acknowledged_first_kept_and_told_of_changes() -> None:
-    stage, (member, outlet) = Stage(a={"tools": ["t"]}), client(eras.MODERN)
+    stage, (member, outlet) = Stage(a={"tools": ["t"]}), client(versions.MODERN)
     stage.listen(member, b'"s"', toolsListChanged=True)
     assert [item[0] for item in outlet.said] == ["finish", "tell"]
     assert (outlet.kept, len(member.listens), member.open) == (['listen:"s"'], 1, {})
@@ -155,7 +155,7 @@ async def test_a_subscription_is_acknowledged_first_kept_and_told_of_changes() -
 
 
 async def test_a_replayed_subscription_is_told_of_a_change_of_each_list_once_and_not_acknowledged() -> None:
-    stage, (member, outlet) = Stage(), client(eras.MODERN)
+    stage, (member, outlet) = Stage(), client(versions.MODERN)
     stage.listen(member, replayed=True, toolsListChanged=True, resourcesListChanged=True)
     assert outlet.heard("tell") == []
     assert sorted(told(outlet)) == ["resources/list_changed", "tools/list_changed"]
@@ -163,8 +163,8 @@ async def test_a_replayed_subscription_is_told_of_a_change_of_each_list_once_and
 
 @pytest.mark.parametrize("params", [{}, {"notifications": 7}, {"notifications": {"resourceSubscriptions": 7}}])
 async def test_a_subscription_without_a_wish_is_bad_params_and_still_open_as_a_call(params: dict[str, object]) -> None:
-    stage, (member, outlet) = Stage(), client(eras.MODERN)
-    call = opened(member, era=eras.MODERN)
+    stage, (member, outlet) = Stage(), client(versions.MODERN)
+    call = opened(member, era=versions.MODERN)
     with pytest.raises(MessageError):
         stage.subscriptions.listen(call, json.split(json.dumps(params)))
     assert call.is_open
@@ -173,7 +173,7 @@ async def test_a_subscription_without_a_wish_is_bad_params_and_still_open_as_a_c
 
 async def test_resources_of_several_servers_are_watched_for_one_subscription_until_it_ends() -> None:
     stage = Stage(a={"resources": ["r:1"]}, b={"resources": ["r:1"]})
-    member, outlet = client(eras.MODERN)
+    member, outlet = client(versions.MODERN)
     stage.listen(member, b"5", resourceSubscriptions=["r:1", "hearth:b:r:1", "nobody:1"])
     await stage.settle()
     assert [asked(stage.connections[name]) for name in ("a", "b")] == [[("subscribe", "r:1")]] * 2
@@ -181,7 +181,7 @@ async def test_resources_of_several_servers_are_watched_for_one_subscription_unt
         stage.update(name, "r:1")
     notices = outlet.messages("notify")
     assert [notice["params"]["uri"] for notice in notices] == ["r:1", "hearth:b:r:1"]
-    assert {notice["params"]["_meta"][eras.SUBSCRIPTION_ID_KEY] for notice in notices} == {5}
+    assert {notice["params"]["_meta"][versions.SUBSCRIPTION_ID_KEY] for notice in notices} == {5}
     listen = member.listens.popitem()[1]
     stage.subscriptions.unlisten(listen)
     assert [asked(stage.connections[name])[1:] for name in ("a", "b")] == [[("unsubscribe", "r:1")]] * 2
@@ -189,7 +189,7 @@ async def test_resources_of_several_servers_are_watched_for_one_subscription_unt
 
 async def test_a_subscription_that_was_cancelled_before_its_server_was_found_watches_nothing() -> None:
     stage = Stage(a={"resources": ["r:1"]})
-    member, _ = client(eras.MODERN)
+    member, _ = client(versions.MODERN)
     stage.listen(member, resourceSubscriptions=["r:1"])
     member.listens.clear()
     await stage.settle()
@@ -245,11 +245,11 @@ async def test_the_same_resource_of_another_server_stays_subscribed_to() -> None
     assert [notice["params"]["uri"] for notice in outlet.messages("notify")] == ["hearth:b:r:1"]
 
 
-@pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
+@pytest.mark.parametrize("era", [versions.LEGACY, versions.MODERN])
 async def test_who_waits_for_what_a_server_tells_follows_it_to_its_next_instance(era: str) -> None:
     stage = Stage(a={"resources": ["r:1"]}, b={"resources": ["r:2"]})
     member, _ = client(era)
-    if era == eras.LEGACY:
+    if era == versions.LEGACY:
         await stage.subscribe(member, "r:1")
     else:
         stage.listen(member, resourceSubscriptions=["r:1"])

@@ -6,13 +6,13 @@ from typing import Any
 from hearth.config import Config
 from hearth.hub.hub import Hub
 from hearth.hub.sessions import Session
-from hearth.mcp import eras
+from hearth.mcp import versions
 from hearth.wire import json
 from unit.conversations import Scripted, legacy_script, until
 from unit.hub.outlets import Kept
 from unit.staged_servers import StagedServer
 
-ENVELOPE = {eras.PROTOCOL_VERSION_KEY: eras.NEWEST_MODERN, eras.CLIENT_CAPABILITIES_KEY: {}}
+ENVELOPE = {versions.PROTOCOL_VERSION_KEY: versions.NEWEST_MODERN, versions.CLIENT_CAPABILITIES_KEY: {}}
 
 
 def offering(**lists: list[dict[str, object]]) -> dict[str, object]:

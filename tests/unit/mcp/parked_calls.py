@@ -1,8 +1,8 @@
 """Parked calls in each of their states."""
 
 from hearth.mcp.capabilities import ELICITATION, ROOTS, SAMPLING
-from hearth.mcp.parked import Instruction, Parked, State
-from hearth.mcp.questions import Question
+from hearth.mcp.client_requests import Question
+from hearth.mcp.suspended import Instruction, Parked, State
 from hearth.wire import json
 
 PATIENCE = 10.0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hearth.mcp import capabilities, eras
+from hearth.mcp import capabilities, versions
 from hearth.wire import json
 
 FORM = b'{"message":"?","requestedSchema":{"type":"object","properties":{}}}'
@@ -17,7 +17,7 @@ def problem(method: str, params: bytes, declared: bytes, version: str = "2025-11
     return capabilities.problem(method, json.split(params), json.split(declared), version)
 
 
-@pytest.mark.parametrize("version", [*eras.LEGACY_VERSIONS, *eras.MODERN_VERSIONS])
+@pytest.mark.parametrize("version", [*versions.LEGACY_VERSIONS, *versions.MODERN_VERSIONS])
 @pytest.mark.parametrize(
     ("method", "params", "declared", "since"),
     [
@@ -100,7 +100,7 @@ def mirrored(declared: bytes, era: str) -> object:
     return json.loads(json.join(capabilities.mirrored(json.split(declared), era)))
 
 
-@pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
+@pytest.mark.parametrize("era", [versions.LEGACY, versions.MODERN])
 @pytest.mark.parametrize(
     ("declared", "offered"),
     [
@@ -127,10 +127,10 @@ def test_one_server_s_capabilities_are_offered_as_far_as_hearth_carries_them(
 
 
 def test_what_the_modern_schema_does_not_have_is_offered_to_legacy_clients_only() -> None:
-    assert mirrored(b'{"vendor":{"a":1}}', eras.LEGACY) == {"vendor": {"a": 1}}
-    assert mirrored(b'{"vendor":{"a":1}}', eras.MODERN) == {}
+    assert mirrored(b'{"vendor":{"a":1}}', versions.LEGACY) == {"vendor": {"a": 1}}
+    assert mirrored(b'{"vendor":{"a":1}}', versions.MODERN) == {}
 
 
 def test_everything_is_mirrored_as_it_is() -> None:
-    for era in (eras.LEGACY, eras.MODERN):
+    for era in (versions.LEGACY, versions.MODERN):
         assert mirrored(json.dumps(capabilities.EVERYTHING), era) == capabilities.EVERYTHING

@@ -2,9 +2,9 @@
 
 import pytest
 
-from hearth import references
 from hearth.config.model import ServerSpec
 from hearth.mcp import isolation
+from hearth.secrets import references
 
 
 def initial(line: str, cwd: str | None = None, project_scope: bool = False) -> str:

@@ -3,9 +3,9 @@
 import pytest
 
 from hearth.errors import MessageError, Refused
-from hearth.mcp import eras, questions
+from hearth.mcp import client_requests, versions
 from hearth.mcp.capabilities import ELICITATION, ROOTS, SAMPLING
-from hearth.mcp.questions import Question
+from hearth.mcp.client_requests import Question
 from hearth.wire import json
 
 TEXT = {"type": "text", "text": "a"}
@@ -28,13 +28,13 @@ def question(method: str, params: object) -> Question:
 
 
 def modern(method: str, params: object) -> object:
-    found = questions.modern(question(method, params))
+    found = client_requests.modern(question(method, params))
     assert found.method == method
     return json.loads(found.params)
 
 
 def legacy(method: str, params: object, version: str, elicitation_id: str | None = None) -> object:
-    found = questions.legacy(question(method, params), version, elicitation_id)
+    found = client_requests.legacy(question(method, params), version, elicitation_id)
     assert found.method == method
     return json.loads(found.params)
 
@@ -55,8 +55,8 @@ def test_an_input_request_by_url_has_no_elicitation_id() -> None:
 
 def test_numbers_stay_as_they_were_written() -> None:
     params = b'{"messages":[],"maxTokens":1,"temperature":0.10000000000000000000001}'
-    assert questions.modern(Question(SAMPLING, params)).params == params
-    assert questions.legacy(Question(SAMPLING, params), "2025-11-25").params == params
+    assert client_requests.modern(Question(SAMPLING, params)).params == params
+    assert client_requests.legacy(Question(SAMPLING, params), "2025-11-25").params == params
 
 
 def test_a_url_gets_an_elicitation_id_only_where_it_has_none() -> None:
@@ -120,16 +120,16 @@ def test_audio_is_sampled_since_the_revision_that_has_it() -> None:
     assert legacy(SAMPLING, params, "2025-03-26") == params
 
 
-@pytest.mark.parametrize("version", eras.LEGACY_VERSIONS)
+@pytest.mark.parametrize("version", versions.LEGACY_VERSIONS)
 def test_roots_are_asked_for_alike_in_every_revision(version: str) -> None:
     assert legacy(ROOTS, {}, version) == {}
 
 
 def legacy_result(method: str, result: object, version: str) -> object:
-    return json.loads(questions.legacy_result(method, json.dumps(result), version))
+    return json.loads(client_requests.legacy_result(method, json.dumps(result), version))
 
 
-@pytest.mark.parametrize("version", eras.LEGACY_VERSIONS)
+@pytest.mark.parametrize("version", versions.LEGACY_VERSIONS)
 @pytest.mark.parametrize(
     ("method", "result"),
     [
@@ -142,7 +142,7 @@ def legacy_result(method: str, result: object, version: str) -> object:
 )
 def test_a_result_means_the_same_to_every_revision(method: str, result: dict[str, object], version: str) -> None:
     assert legacy_result(method, {**result, "resultType": "complete"}, version) == result
-    assert json.loads(questions.modern_result(method, json.dumps(result))) == result
+    assert json.loads(client_requests.modern_result(method, json.dumps(result))) == result
 
 
 def sampled(content: object) -> dict[str, object]:
@@ -186,7 +186,7 @@ def test_a_sampled_answer_that_a_revision_has_no_room_for_is_refused(content: ob
 )
 def test_what_is_no_result_of_the_question_is_refused_both_ways(method: str, result: bytes) -> None:
     with pytest.raises(MessageError, match=method) as caught:
-        questions.modern_result(method, result)
-    assert caught.value.rpc_code == eras.INVALID_PARAMS
+        client_requests.modern_result(method, result)
+    assert caught.value.rpc_code == versions.INVALID_PARAMS
     with pytest.raises(MessageError):
-        questions.legacy_result(method, result, "2025-11-25")
+        client_requests.legacy_result(method, result, "2025-11-25")

@@ -6,7 +6,7 @@ import string
 import pytest
 
 from hearth.errors import MessageError
-from hearth.mcp import eras, request_state
+from hearth.mcp import request_state, versions
 from hearth.mcp.request_state import Seal, StateRefused
 from hearth.wire import json
 
@@ -32,7 +32,7 @@ def refused(**changed: object) -> StateRefused:
     with pytest.raises(StateRefused) as caught:
         opened(**changed)  # type: ignore[arg-type]
     assert isinstance(caught.value, MessageError)
-    assert caught.value.rpc_code == eras.INVALID_PARAMS
+    assert caught.value.rpc_code == versions.INVALID_PARAMS
     return caught.value
 
 

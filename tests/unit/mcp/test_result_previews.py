@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hearth.mcp import eras, result_previews
+from hearth.mcp import result_previews, versions
 from hearth.mcp.result_previews import JSON, NOTICE_BYTES, SMALLEST_PREVIEW_BYTES, TEXT, Part
 
 URI = "hearth-result:///" + "0" * 32
@@ -23,7 +23,7 @@ def plan(limit: int = LIMIT, has_schema: bool = False, **result: object) -> resu
     return result_previews.plan(json.dumps(result).encode(), limit, lambda: has_schema)
 
 
-def shortened(limit: int = LIMIT, version: str = eras.NEWEST_LEGACY, **result: object) -> dict[str, Any]:
+def shortened(limit: int = LIMIT, version: str = versions.NEWEST_LEGACY, **result: object) -> dict[str, Any]:
     found = plan(limit, **result)  # type: ignore[arg-type]
     assert found is not None
     written: dict[str, Any] = json.loads(found.write(URI, version))
@@ -91,7 +91,7 @@ def test_the_parts_are_the_texts_as_the_server_wrote_them() -> None:
     found = result_previews.plan(b'{"content":[{"type":"text","text":' + raw + b"}]}", LIMIT, NO_SCHEMA)
     assert found is not None
     assert found.parts == (Part(TEXT, raw),)
-    json.loads(found.write(URI, eras.NEWEST_LEGACY))
+    json.loads(found.write(URI, versions.NEWEST_LEGACY))
     read = result_previews.read_result(URI, found.parts)
     assert raw in read
     [content] = json.loads(read)["contents"]
@@ -133,10 +133,10 @@ def test_large_structured_content_goes_to_the_resource_unless_a_schema_demands_i
     assert found is not None
     assert [part.mime_type for part in found.parts] == [TEXT, JSON]
     assert json.loads(json.loads(found.parts[1].text)) == structured
-    assert "structuredContent" not in json.loads(found.write(URI, eras.NEWEST_MODERN))
+    assert "structuredContent" not in json.loads(found.write(URI, versions.NEWEST_MODERN))
     kept = plan(has_schema=True, content=[text("x" * 9000)], structuredContent=structured)
     assert kept is not None
-    assert json.loads(kept.write(URI, eras.NEWEST_MODERN))["structuredContent"] == structured
+    assert json.loads(kept.write(URI, versions.NEWEST_MODERN))["structuredContent"] == structured
     assert plan(has_schema=True, content=[], structuredContent=structured) is None
 
 

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from hearth.errors import LoginRequired
-from hearth.mcp import eras
+from hearth.mcp import versions
 from hearth.paths import oauth_file
 from hearth.upstreams import awaited_login
 from hearth.upstreams.awaited_login import AwaitedLogin
+from hearth.upstreams.client_context import Tenant
 from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.supervision import READY
-from hearth.upstreams.tenancy import Tenant
 from unit.conversations import until
 from unit.staged_servers import StagedServer
 
-TENANT = Tenant("1", eras.LEGACY)
+TENANT = Tenant("1", versions.LEGACY)
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ class Guarded(StagedServer):
 
     def __init__(self, learned: Path) -> None:
         # Asked once: another era is not tried.
-        super().__init__(learned, era=eras.LEGACY)
+        super().__init__(learned, era=versions.LEGACY)
         self.attempts = 0
         self.gate = asyncio.Event()
 

@@ -4,8 +4,8 @@ import pytest
 
 from hearth.config import ServerSpec
 from hearth.mcp import isolation
-from hearth.upstreams import era_choice, learned
-from hearth.upstreams.learned import NOTHING, Knowledge
+from hearth.upstreams import era_choice, traits
+from hearth.upstreams.traits import NOTHING, Knowledge
 
 BOTH = Knowledge(eras=frozenset({"legacy", "modern"}))
 OLD = Knowledge(eras=frozenset({"legacy"}))
@@ -61,7 +61,7 @@ def test_each_client_gets_its_own_where_nothing_is_known_or_both_are_needed(
 def test_that_a_server_needs_both_is_forgotten_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     known = apart(monkeypatch)
     assert known.apart
-    monkeypatch.setattr("time.time", lambda: 1000.0 + learned.ONLY_SECONDS)
+    monkeypatch.setattr("time.time", lambda: 1000.0 + traits.ONLY_SECONDS)
     assert not known.apart
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from hearth.errors import MessageError, UpstreamError
-from hearth.mcp import eras
-from hearth.mcp.offering import KINDS, PROMPTS, RESOURCES, SLICE_ENTRIES, TEMPLATES, TOOLS, ListLimits, Offering
+from hearth.mcp import versions
+from hearth.mcp.catalog import KINDS, PROMPTS, RESOURCES, SLICE_ENTRIES, TEMPLATES, TOOLS, ListLimits, Offering
 from hearth.upstreams import handshake
 from hearth.upstreams.handshake import PAGES_LIMIT, Opening, greet, own_params, read_list, read_lists
 from hearth.wire import json
@@ -50,7 +50,7 @@ async def test_the_wanted_era_is_asked_for_first_and_the_server_decides(script: 
     assert sorted(connection.methods()) == ["initialize", "server/discover"]
     assert connection.methods()[0] == first
     assert found.era == era
-    assert connection.spoken == (era, "2025-11-25" if era == "legacy" else eras.NEWEST_MODERN)
+    assert connection.spoken == (era, "2025-11-25" if era == "legacy" else versions.NEWEST_MODERN)
     # The losing opening is of no interest, and does not count as a call in flight.
     assert connection.in_flight == 0
 
@@ -112,7 +112,7 @@ async def test_a_server_that_never_says_what_it_offers_is_not_waited_for_for_eve
 async def test_a_server_that_proves_its_era_by_an_error_has_said_nothing_of_itself() -> None:
     script: dict[str, object] = {"initialize": -32022, "server/discover": -32021}
     found = await greet(Scripted(None, script), Opening("legacy"), capabilities=b"{}")
-    assert (found.era, found.version, found.capabilities) == ("modern", eras.NEWEST_MODERN, {})
+    assert (found.era, found.version, found.capabilities) == ("modern", versions.NEWEST_MODERN, {})
 
 
 async def test_a_server_that_refuses_every_opening_is_none() -> None:
@@ -131,7 +131,7 @@ async def test_a_server_that_takes_nothing_any_more_says_why() -> None:
 async def test_a_server_that_ends_in_the_midst_fails_who_greets_or_asks_it() -> None:
     for asking in (
         lambda connection: greet(connection, Opening("modern"), capabilities=b"{}"),
-        lambda connection: read_list(connection, eras.LEGACY, TOOLS),
+        lambda connection: read_list(connection, versions.LEGACY, TOOLS),
     ):
         connection = Recorded()
         task = asyncio.create_task(asking(connection))
@@ -148,7 +148,7 @@ def page(kind: Any, *names: str, cursor: str | None = None) -> dict[str, object]
     return {kind.member: [{kind.key: name} for name in names]} | ({} if cursor is None else {"nextCursor": cursor})
 
 
-def offered(capabilities: bytes = b'{"tools":{},"resources":{}}', era: str = eras.LEGACY) -> Offering:
+def offered(capabilities: bytes = b'{"tools":{},"resources":{}}', era: str = versions.LEGACY) -> Offering:
     return Offering(era, "2025-11-25", json.split(capabilities), None)
 
 
@@ -202,7 +202,7 @@ async def test_a_server_that_declared_nothing_may_refuse_every_list() -> None:
 
 async def test_all_pages_are_read_with_the_cursor_as_it_came() -> None:
     connection = Recorded()
-    reading = asyncio.create_task(read_list(connection, eras.LEGACY, TOOLS))
+    reading = asyncio.create_task(read_list(connection, versions.LEGACY, TOOLS))
     for number, (names, cursor) in enumerate([(("a", "b"), ""), (("c",), None)], 1):
         await until(lambda number=number: len(connection.sent) == number, "a page is asked for")
         connection.give(number, page(TOOLS, *names, cursor=cursor))
@@ -216,10 +216,10 @@ async def test_a_circle_of_cursors_and_pages_without_end_are_cut_off() -> None:
             super()._reply(number, page(TOOLS, f"t{number}", cursor=f"c{number}"))
 
     circle = Scripted(None, {"tools/list": page(TOOLS, "t", cursor="c")})
-    await read_list(circle, eras.LEGACY, TOOLS)
+    await read_list(circle, versions.LEGACY, TOOLS)
     assert len(circle.sent) == 2
     endless = Endless(None, {"tools/list": None})
-    assert len(await read_list(endless, eras.LEGACY, TOOLS)) == PAGES_LIMIT
+    assert len(await read_list(endless, versions.LEGACY, TOOLS)) == PAGES_LIMIT
 
 
 async def test_a_list_over_its_limit_is_cut_and_the_log_names_the_server(caplog: pytest.LogCaptureFixture) -> None:
@@ -230,7 +230,7 @@ async def test_a_list_over_its_limit_is_cut_and_the_log_names_the_server(caplog:
             super()._reply(number, page(TOOLS, f"a{number}", f"b{number}", cursor=f"c{number}"))
 
     endless = Endless(None, {"tools/list": None}, "greedy")
-    assert [item.name for item in await read_list(endless, eras.LEGACY, TOOLS)] == ["a1", "b1", "a2", "b2", "a3"]
+    assert [item.name for item in await read_list(endless, versions.LEGACY, TOOLS)] == ["a1", "b1", "a2", "b2", "a3"]
     assert len(endless.sent) == 3
     assert caplog.messages == [
         "list cut: server 'greedy' has more tools than 5 entries (list_entries);"
@@ -241,7 +241,7 @@ async def test_a_list_over_its_limit_is_cut_and_the_log_names_the_server(caplog:
 async def test_a_list_that_ends_at_its_limit_is_not_complained_of(caplog: pytest.LogCaptureFixture) -> None:
     connection = Scripted(None, {"tools/list": page(TOOLS, "a", "b")})
     connection.list_limits = ListLimits(entries=2)
-    assert len(await read_list(connection, eras.LEGACY, TOOLS)) == 2
+    assert len(await read_list(connection, versions.LEGACY, TOOLS)) == 2
     assert caplog.messages == []
 
 
@@ -258,13 +258,13 @@ async def test_the_loop_goes_on_while_a_large_list_is_read() -> None:
 
 async def test_a_list_that_is_none_is_the_server_s_fault() -> None:
     with pytest.raises(UpstreamError, match="list of tools that is none") as caught:
-        await read_list(Scripted(None, {"tools/list": {"tools": 7}}), eras.LEGACY, TOOLS)
+        await read_list(Scripted(None, {"tools/list": {"tools": 7}}), versions.LEGACY, TOOLS)
     assert isinstance(caught.value.__cause__, MessageError)
 
 
 async def test_a_question_that_is_given_up_is_no_longer_in_flight() -> None:
     connection = Recorded()
-    asking = asyncio.create_task(handshake.ask(connection, eras.LEGACY, "tools/list"))
+    asking = asyncio.create_task(handshake.ask(connection, versions.LEGACY, "tools/list"))
     await until(lambda: connection.in_flight == 1, "it was asked")
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -273,8 +273,8 @@ async def test_a_question_that_is_given_up_is_no_longer_in_flight() -> None:
 
 
 def test_hearth_s_own_requests_have_the_envelope_where_the_era_wants_it() -> None:
-    assert own_params(eras.LEGACY, cursor=None) == b"{}"
-    meta = json.loads(own_params(eras.MODERN, cursor=b'"c"'))
+    assert own_params(versions.LEGACY, cursor=None) == b"{}"
+    meta = json.loads(own_params(versions.MODERN, cursor=b'"c"'))
     assert meta["cursor"] == "c"
-    assert meta["_meta"][eras.PROTOCOL_VERSION_KEY] == eras.NEWEST_MODERN
-    assert meta["_meta"][eras.CLIENT_CAPABILITIES_KEY] == {}
+    assert meta["_meta"][versions.PROTOCOL_VERSION_KEY] == versions.NEWEST_MODERN
+    assert meta["_meta"][versions.CLIENT_CAPABILITIES_KEY] == {}

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from hearth.errors import UpstreamError
-from hearth.mcp import eras
-from hearth.mcp.offering import TOOLS
+from hearth.mcp import versions
+from hearth.mcp.catalog import TOOLS
 from hearth.upstreams import instance as module
 from hearth.upstreams import supervision
 from hearth.upstreams.supervision import (
@@ -26,10 +26,10 @@ from unit.staged_instances import BROKEN, Mortal, Stage
 @pytest.mark.parametrize(
     ("script", "wanted", "era"),
     [
-        (legacy_script(), eras.MODERN, eras.LEGACY),
-        (modern_script(), eras.LEGACY, eras.MODERN),
-        (dual_script(), eras.LEGACY, eras.LEGACY),
-        (dual_script(), eras.MODERN, eras.MODERN),
+        (legacy_script(), versions.MODERN, versions.LEGACY),
+        (modern_script(), versions.LEGACY, versions.MODERN),
+        (dual_script(), versions.LEGACY, versions.LEGACY),
+        (dual_script(), versions.MODERN, versions.MODERN),
     ],
 )
 async def test_a_ready_instance_knows_its_era_and_what_it_offers(
@@ -62,16 +62,16 @@ async def test_one_caller_that_gives_up_does_not_take_the_start_from_the_others(
     assert stage.instance.state == READY
 
 
-@pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
+@pytest.mark.parametrize("era", [versions.LEGACY, versions.MODERN])
 async def test_an_era_that_the_config_names_is_the_only_one_asked_for(era: str) -> None:
     stage = Stage(dual_script(), era, era=era)
     connection = await stage.ready()
     openings = [method for method in connection.methods() if method in ("initialize", "server/discover")]
-    assert openings == ["initialize" if era == eras.LEGACY else "server/discover"]
+    assert openings == ["initialize" if era == versions.LEGACY else "server/discover"]
 
 
 async def test_a_legacy_server_is_told_the_instance_s_capabilities() -> None:
-    connection = await Stage(wanted=eras.LEGACY).ready()
+    connection = await Stage(wanted=versions.LEGACY).ready()
     assert connection.sent[0]["params"]["capabilities"] == {"roots": {}}
 
 
@@ -83,7 +83,7 @@ async def test_a_server_that_exits_when_it_is_probed_is_started_again_and_only_i
         ["server/discover", "initialize"],
         ["initialize", "tools/list"],
     ]
-    assert stage.instance.era == eras.LEGACY
+    assert stage.instance.era == versions.LEGACY
 
 
 async def test_a_server_that_exits_whatever_it_is_asked_has_failed() -> None:
@@ -194,7 +194,7 @@ async def test_a_start_after_a_failure_is_a_fresh_one() -> None:
 
 
 async def test_a_server_that_restarts_is_asked_only_for_the_era_that_it_spoke() -> None:
-    stage = Stage(dual_script(), eras.LEGACY)
+    stage = Stage(dual_script(), versions.LEGACY)
     (await stage.ready()).end("it fell over")
     connection = await stage.ready()
     assert connection.methods()[:2] == ["initialize", "tools/list"]

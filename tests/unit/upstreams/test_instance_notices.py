@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from hearth.mcp.offering import TOOLS
-from hearth.upstreams import freshness
+from hearth.mcp.catalog import TOOLS
+from hearth.upstreams import refresh
 from unit.conversations import legacy_script, modern_script, until
 from unit.staged_instances import CHANGED, Stage
 
@@ -26,7 +26,7 @@ async def test_a_modern_server_that_announces_nothing_is_not_asked_for_notices()
 async def test_a_stream_of_notices_that_the_server_ended_is_asked_for_again_and_so_are_the_lists(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(freshness, "RELISTEN_SECONDS", 0.0)
+    monkeypatch.setattr(refresh, "RELISTEN_SECONDS", 0.0)
     stage = Stage(modern_script())
     connection = await stage.ready()
     number = next(item["id"] for item in connection.sent if item["method"] == "subscriptions/listen")
@@ -48,7 +48,7 @@ async def test_a_changed_list_is_fetched_and_then_told() -> None:
 
 
 async def test_a_list_that_is_read_again_for_other_reasons_was_not_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(freshness, "RELISTEN_SECONDS", 0.0)
+    monkeypatch.setattr(refresh, "RELISTEN_SECONDS", 0.0)
     stage = Stage(modern_script())
     connection = await stage.ready()
     number = next(item["id"] for item in connection.sent if item["method"] == "subscriptions/listen")

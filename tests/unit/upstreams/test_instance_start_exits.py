@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hearth.errors import UpstreamError
-from hearth.mcp import eras
+from hearth.mcp import versions
 from hearth.upstreams.connection import Owner
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.supervision import FAILED, READY, STARTING
@@ -155,7 +155,7 @@ class Killed(Scripted):
             asyncio.get_running_loop().call_soon(self.end, "it ended by itself (signal 9)")
 
 
-@pytest.mark.parametrize(("is_known", "era"), [(True, eras.MODERN), (False, eras.LEGACY)])
+@pytest.mark.parametrize(("is_known", "era"), [(True, versions.MODERN), (False, versions.LEGACY)])
 async def test_a_server_of_both_eras_that_is_killed_once_while_it_opens_keeps_the_era_that_it_is_known_for(
     is_known: bool, era: str
 ) -> None:
@@ -163,14 +163,14 @@ async def test_a_server_of_both_eras_that_is_killed_once_while_it_opens_keeps_th
     stage.instance.is_known = is_known
     await stage.ready()
     # Nothing is learned about the era that it was not asked for.
-    assert (stage.instance.wanted, stage.instance.era, stage.instance.asked_era) == (eras.MODERN, era, era)
+    assert (stage.instance.wanted, stage.instance.era, stage.instance.asked_era) == (versions.MODERN, era, era)
 
 
 async def test_a_modern_server_that_is_killed_once_while_it_opens_is_opened_again_as_modern() -> None:
     for refusal in (-32022, -32601, -32600):
         stage = KilledOnce(modern_script(initialize=refusal))
         await stage.ready()
-        assert stage.instance.era == eras.MODERN
+        assert stage.instance.era == versions.MODERN
         assert stage.instance.offering
         assert stage.instance.offering.capabilities, "discover has told what it offers"
         assert stage.connections[1].methods()[:2] == ["initialize", "server/discover"]

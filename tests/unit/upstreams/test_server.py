@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from hearth.errors import UpstreamError
-from hearth.mcp import capabilities, eras, isolation
+from hearth.mcp import capabilities, isolation, versions
+from hearth.upstreams.client_context import Tenant
 from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.instance import Instance
-from hearth.upstreams.learned import ONLY_SECONDS
 from hearth.upstreams.supervision import READY
-from hearth.upstreams.tenancy import Tenant
+from hearth.upstreams.traits import ONLY_SECONDS
 from unit.conversations import dual_script, legacy_script, modern_script, until
 from unit.staged_instances import Mortal
 from unit.staged_servers import LEGACY, MODERN, StagedServer
@@ -34,7 +34,7 @@ async def test_a_server_that_speaks_both_eras_is_one_process_in_the_era_of_its_f
     server.mode = mode  # type: ignore[assignment]
     place = first._replace(cwd="/a")
     one = await server.ensure(place)
-    for era in (eras.LEGACY, eras.MODERN):
+    for era in (versions.LEGACY, versions.MODERN):
         assert await server.ensure(place._replace(session="3", era=era)) is one
     assert (one.era, len(server.connections)) == (first.era, 1)
     # The era is remembered.
@@ -44,16 +44,16 @@ async def test_a_server_that_speaks_both_eras_is_one_process_in_the_era_of_its_f
 
 async def test_clients_of_both_eras_that_come_together_share_one_process(learned: Path) -> None:
     server = StagedServer(learned, dual_script())
-    found = await asyncio.gather(*map(server.ensure, (LEGACY, MODERN, Tenant("3", eras.LEGACY))))
+    found = await asyncio.gather(*map(server.ensure, (LEGACY, MODERN, Tenant("3", versions.LEGACY))))
     assert (instances(*found), len(server.connections)) == (1, 1)
 
 
 async def test_a_server_that_is_known_to_speak_the_modern_era_runs_in_it_for_everybody(learned: Path) -> None:
     server = StagedServer(learned, dual_script())
-    server._learned.note_era(server.spec, eras.LEGACY, eras.LEGACY)
-    server._learned.note_era(server.spec, eras.MODERN, eras.MODERN)
+    server._learned.note_era(server.spec, versions.LEGACY, versions.LEGACY)
+    server._learned.note_era(server.spec, versions.MODERN, versions.MODERN)
     assert instances(await server.ensure(LEGACY), await server.ensure(MODERN)) == 1
-    assert [instance.era for instance in server.instances.values()] == [eras.MODERN]
+    assert [instance.era for instance in server.instances.values()] == [versions.MODERN]
 
 
 async def test_a_server_that_asks_is_tried_in_the_modern_era_before_its_isolation_rises(learned: Path) -> None:
@@ -63,14 +63,14 @@ async def test_a_server_that_asks_is_tried_in_the_modern_era_before_its_isolatio
     server.learn(isolation.QUESTION)
     assert former.obsolete
     one = await server.ensure(LEGACY)
-    assert (one.era, server.mode) == (eras.MODERN, "shared")
+    assert (one.era, server.mode) == (versions.MODERN, "shared")
     assert await server.ensure(MODERN) is one
     successor = server.again()
-    assert ((await successor.ensure(LEGACY)).era, successor.mode) == (eras.MODERN, "shared")
+    assert ((await successor.ensure(LEGACY)).era, successor.mode) == (versions.MODERN, "shared")
     # Questions of the legacy process in its last calls change nothing. A modern process must not ask like that.
-    server.learn(isolation.QUESTION, eras.LEGACY)
+    server.learn(isolation.QUESTION, versions.LEGACY)
     assert (server.mode, one.obsolete) == ("shared", False)
-    server.learn(isolation.QUESTION, eras.MODERN)
+    server.learn(isolation.QUESTION, versions.MODERN)
     assert server.mode == "session"
 
 
@@ -83,7 +83,7 @@ async def test_a_server_that_asks_and_speaks_no_modern_era_is_shared_more_narrow
     server.learn(isolation.QUESTION)
     assert server.mode == ("shared" if mode == "auto" else mode)
     one = await server.ensure(LEGACY)
-    assert (one.era, one.open) == (eras.LEGACY, True)
+    assert (one.era, one.open) == (versions.LEGACY, True)
     assert server.mode == one.mode == ("session" if mode == "auto" else mode)
 
 
@@ -91,18 +91,18 @@ async def test_a_server_that_cannot_be_started_in_the_modern_era_goes_on_in_the_
     class HangsInModern(StagedServer):
         async def _connect(self, owner: Owner, tenant: Tenant) -> Connection:
             assert isinstance(owner, Instance)
-            self.script = {} if owner.wanted == eras.MODERN else legacy_script()
+            self.script = {} if owner.wanted == versions.MODERN else legacy_script()
             return await super()._connect(owner, tenant)
 
     server = HangsInModern(learned, start_timeout=0.05)
     await server.ensure(LEGACY)
     server.learn(isolation.QUESTION)
-    found = await asyncio.gather(*(server.ensure(Tenant(name, eras.LEGACY)) for name in ("3", "4")))
-    assert [(one.era, one.mode, one.open) for one in found] == [(eras.LEGACY, "session", True)] * 2
+    found = await asyncio.gather(*(server.ensure(Tenant(name, versions.LEGACY)) for name in ("3", "4")))
+    assert [(one.era, one.mode, one.open) for one in found] == [(versions.LEGACY, "session", True)] * 2
     assert (server.again().mode, server.error) == ("session", None)
 
 
-@pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
+@pytest.mark.parametrize("era", [versions.LEGACY, versions.MODERN])
 async def test_a_start_that_a_question_has_ended_is_no_trial_of_the_modern_era(learned: Path, era: str) -> None:
     script = dual_script()
     tools = script.pop("tools/list")
@@ -114,7 +114,7 @@ async def test_a_start_that_a_question_has_ended_is_no_trial_of_the_modern_era(l
     script["tools/list"] = tools
     await first.retire()
     found = await waiting
-    assert (found.era, found.open, server.mode) == (eras.MODERN, True, "shared")
+    assert (found.era, found.open, server.mode) == (versions.MODERN, True, "shared")
     assert await server.ensure(Tenant("3", era)) is found
 
 
@@ -131,7 +131,7 @@ async def test_a_server_that_exits_when_it_is_tried_in_the_modern_era_is_tried_o
     await server.ensure(LEGACY)
     server.learn(isolation.QUESTION)
     one = await server.ensure(LEGACY)
-    assert one.era == eras.LEGACY
+    assert one.era == versions.LEGACY
     server.learn(isolation.QUESTION)
     assert (await server.ensure(LEGACY), one.obsolete) == (one, False)
 
@@ -140,13 +140,13 @@ async def test_a_server_that_needs_a_process_for_each_era_keeps_them_while_the_d
     learned: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = StagedServer(learned, dual_script())
-    server._learned.note_era(server.spec, eras.MODERN, eras.MODERN)
+    server._learned.note_era(server.spec, versions.MODERN, versions.MODERN)
     assert server.need_both()
     much_later = time.time() + ONLY_SECONDS + 1
     monkeypatch.setattr("time.time", lambda: much_later)
     assert server.need_both()
-    assert [(await server.ensure(each)).era for each in (LEGACY, MODERN)] == [eras.LEGACY, eras.MODERN]
-    assert (await server.again().ensure(LEGACY)).era == eras.MODERN, "another daemon finds it out again"
+    assert [(await server.ensure(each)).era for each in (LEGACY, MODERN)] == [versions.LEGACY, versions.MODERN]
+    assert (await server.again().ensure(LEGACY)).era == versions.MODERN, "another daemon finds it out again"
 
 
 async def test_a_server_that_offers_less_in_the_other_era_has_a_process_for_each(learned: Path) -> None:
@@ -157,11 +157,11 @@ async def test_a_server_that_offers_less_in_the_other_era_has_a_process_for_each
     await server.ensure(LEGACY)
     server.learn(isolation.QUESTION)
     script["tools/list"] = {"tools": [{"name": "other", "inputSchema": {"type": "object"}}]}
-    assert (await server.ensure(LEGACY)).era == eras.LEGACY
+    assert (await server.ensure(LEGACY)).era == versions.LEGACY
     assert len(server.connections) == 3, "legacy, the trial of the modern era, and legacy again"
     for again in (server, server.again()):
         old, new = await again.ensure(LEGACY), await again.ensure(MODERN)
-        assert (old.era, new.era) == (eras.LEGACY, eras.MODERN)
+        assert (old.era, new.era) == (versions.LEGACY, versions.MODERN)
         assert (again.offering(LEGACY), again.offering(MODERN)) == (old.offering, new.offering)
 
 
@@ -172,7 +172,7 @@ async def test_tools_of_two_folders_do_not_tell_what_an_era_lacks(learned: Path)
     await server.ensure(LEGACY._replace(cwd="/a"))
     server.learn(isolation.QUESTION)
     script["tools/list"] = {"tools": [{"name": "other", "inputSchema": {"type": "object"}}]}
-    assert (await server.ensure(LEGACY._replace(cwd="/b"))).era == eras.MODERN
+    assert (await server.ensure(LEGACY._replace(cwd="/b"))).era == versions.MODERN
     assert len(server.connections) == 2
 
 
@@ -193,13 +193,13 @@ def test_how_it_is_shared_by_hand_is_not_changed_by_what_an_era_lacks(learned: P
 async def test_with_the_era_of_the_client_each_era_has_a_process_of_its_own(learned: Path) -> None:
     server = StagedServer(learned, dual_script(), era="client")
     old, new = await server.ensure(LEGACY), await server.ensure(MODERN)
-    assert (old.era, new.era, len(server.connections)) == (eras.LEGACY, eras.MODERN, 2)
-    assert await server.ensure(Tenant("3", eras.LEGACY)) is old
-    assert await server.ensure(Tenant("4", eras.MODERN)) is new
+    assert (old.era, new.era, len(server.connections)) == (versions.LEGACY, versions.MODERN, 2)
+    assert await server.ensure(Tenant("3", versions.LEGACY)) is old
+    assert await server.ensure(Tenant("4", versions.MODERN)) is new
     assert len(server.connections) == 2
 
 
-@pytest.mark.parametrize(("script", "era"), [(legacy_script(), eras.LEGACY), (modern_script(), eras.MODERN)])
+@pytest.mark.parametrize(("script", "era"), [(legacy_script(), versions.LEGACY), (modern_script(), versions.MODERN)])
 @pytest.mark.parametrize("first", [LEGACY, MODERN])
 async def test_a_server_that_speaks_one_era_is_one_process_for_clients_of_both(
     learned: Path, script: dict[str, object], era: str, first: Tenant
@@ -222,7 +222,7 @@ async def test_a_server_that_was_found_to_speak_one_era_only_is_not_asked_again(
     assert len(server.connections) == 1
     successor = server.again()
     instance = await successor.ensure(MODERN)
-    assert (instance.wanted, len(successor.connections)) == (eras.LEGACY, 1)
+    assert (instance.wanted, len(successor.connections)) == (versions.LEGACY, 1)
 
 
 async def test_everybody_waits_for_the_one_who_finds_out_which_era_it_is(learned: Path) -> None:
@@ -241,7 +241,7 @@ async def test_a_scout_that_fails_leaves_the_way_free_for_the_others(learned: Pa
     assert (await server.ensure(LEGACY)).state == READY
 
 
-@pytest.mark.parametrize("era", [eras.LEGACY, eras.MODERN])
+@pytest.mark.parametrize("era", [versions.LEGACY, versions.MODERN])
 async def test_an_era_that_the_config_names_is_everybody_s(learned: Path, era: str) -> None:
     server = StagedServer(learned, dual_script(), era=era)
     assert instances(await server.ensure(LEGACY), await server.ensure(MODERN)) == 1
@@ -251,7 +251,8 @@ async def test_an_era_that_the_config_names_is_everybody_s(learned: Path, era: s
 
 
 @pytest.mark.parametrize(
-    ("script", "era"), [(dual_script(), eras.MODERN), (legacy_script(), eras.LEGACY), (modern_script(), eras.MODERN)]
+    ("script", "era"),
+    [(dual_script(), versions.MODERN), (legacy_script(), versions.LEGACY), (modern_script(), versions.MODERN)],
 )
 async def test_shared_by_hand_means_one_process_in_one_era_whoever_comes_first(
     learned: Path, script: dict[str, object], era: str
@@ -286,7 +287,7 @@ async def test_who_shares_an_instance_is_a_matter_of_the_mode(learned: Path, mod
 
 
 async def test_only_alone_on_an_instance_a_client_declares_its_capabilities_for_itself(learned: Path) -> None:
-    tenant = Tenant("1", eras.LEGACY, capabilities=b'{"roots":{}}')
+    tenant = Tenant("1", versions.LEGACY, capabilities=b'{"roots":{}}')
     for mode, declared in (("session", {"roots": {}}), ("workspace", None), ("shared", None)):
         server = StagedServer(learned, isolation=mode)
         instance = await server.ensure(tenant)
@@ -299,11 +300,11 @@ async def test_only_alone_on_an_instance_a_client_declares_its_capabilities_for_
 
 async def test_what_it_offers_is_known_for_those_who_declare_the_same(learned: Path) -> None:
     server = StagedServer(learned, isolation="session")
-    plain, rich = Tenant("1", eras.LEGACY), Tenant("2", eras.LEGACY, capabilities=b'{"roots":{}}')
+    plain, rich = Tenant("1", versions.LEGACY), Tenant("2", versions.LEGACY, capabilities=b'{"roots":{}}')
     assert server.offering(plain) is server.offerings.any is None
     instance = await server.ensure(plain)
     server.offered(instance)
-    assert server.offering(plain) is server.offering(Tenant("3", eras.LEGACY)) is instance.offering
+    assert server.offering(plain) is server.offering(Tenant("3", versions.LEGACY)) is instance.offering
     assert server.offering(rich) is server.offering(Tenant("4")) is None
     assert server.offerings.any is instance.offering
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from hearth.errors import ConfigError, UpstreamError
-from hearth.mcp import eras, isolation
+from hearth.mcp import isolation, versions
+from hearth.upstreams.client_context import Tenant
 from hearth.upstreams.server import Server
 from hearth.upstreams.stdio import StdioConnection
 from hearth.upstreams.supervision import FAILED, READY, STARTING, STOPPED
-from hearth.upstreams.tenancy import Tenant
 from unit.conversations import Hearer, dual_script, until
 from unit.staged_servers import LEGACY, MODERN, StagedServer
 
@@ -154,16 +154,16 @@ async def test_the_status_tells_the_best_that_can_be_said_and_every_instance(lea
     server = StagedServer(learned, isolation="session")
     assert (server.state, server.error, server.pids) == (STOPPED, None, [])
     assert server.describe()["tools"] is None
-    good = await server.ensure(Tenant("1", eras.LEGACY))
+    good = await server.ensure(Tenant("1", versions.LEGACY))
     server.offered(good)
     server.hold(good, "a", "a")
     server.script = {"initialize": -32600, "server/discover": -32601}
     with pytest.raises(UpstreamError):
-        await server.ensure(Tenant("2", eras.LEGACY))
+        await server.ensure(Tenant("2", versions.LEGACY))
     assert server.state == READY
     assert "refused every way" in (server.error or "")
     shown = server.describe()
-    assert (shown["era"], shown["isolation"], shown["tools"]) == (eras.LEGACY, "session", 1)
+    assert (shown["era"], shown["isolation"], shown["tools"]) == (versions.LEGACY, "session", 1)
     listed = shown["instances"]
     assert isinstance(listed, list)
     assert [(item["place"], item["state"], item["sessions"]) for item in listed] == [

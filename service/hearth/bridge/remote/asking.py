@@ -5,7 +5,7 @@ Whatever happens, each id that the client waits for is answered once: by the ser
 
 from time import time
 
-from hearth.bridge import stdio
+from hearth.bridge import client_io
 from hearth.bridge.remote import messages, refusals, streams
 from hearth.bridge.remote.headers import JSON, POSTING, STREAM
 from hearth.bridge.remote.messages import INITIALIZE, LISTEN, Key, Message
@@ -77,7 +77,7 @@ class Inquiry:
         except HearthError as exc:
             self.fail(str(exc))
         except Exception as exc:
-            stdio.remark(f"an error of the bridge itself: {type(exc).__name__}: {exc}")
+            client_io.remark(f"an error of the bridge itself: {type(exc).__name__}: {exc}")
             self.fail(f"the bridge failed ({type(exc).__name__}: {exc}); is Hearth's installation complete?")
         finally:
             self._carrier.done(self)
@@ -223,7 +223,7 @@ class Inquiry:
             self._settle_all(messages.written(message.fields["error"]))
             return False
         if key is None or not self._carrier.settle(self, key):
-            stdio.remark("the server sent an answer that nobody waits for")
+            client_io.remark("the server sent an answer that nobody waits for")
             return False
         if self.method == INITIALIZE and message.result is not None:
             self._carrier.begin(reply.head.headers.get("mcp-session-id"), message)
@@ -245,7 +245,7 @@ class Inquiry:
     def fail(self, sentence: str, code: int = refusals.INTERNAL_ERROR) -> None:
         """Answer who still waits with an error."""
         if self.owed:
-            stdio.remark(sentence)
+            client_io.remark(sentence)
             self._settle_all(f'{{"code":{code},"message":{messages.quoted(sentence)}}}')
 
     def _settle_all(self, error: str) -> None:

@@ -12,7 +12,7 @@ import os
 from _thread import allocate_lock, start_new_thread
 from time import monotonic, sleep
 
-from hearth.bridge import replies, stdio
+from hearth.bridge import client_io, replies
 from hearth.bridge.lines import LineSplitter
 from hearth.bridge.remote import messages, refusals
 from hearth.bridge.remote.aside import Aside
@@ -86,7 +86,7 @@ class Carrier:
         splitter = LineSplitter(MESSAGE_LIMIT_BYTES)
         ended = False
         while not ended:
-            data = stdio.read_input()
+            data = client_io.read_input()
             ended = not data
             for line in splitter.receive_eof() if ended else splitter.receive_data(data):
                 self._crew.do(lambda line=line: self.carry(line))  # type: ignore[misc]
@@ -241,11 +241,11 @@ class Carrier:
             # What comes twice says the same.
             reply = self.web.send("POST", {**POSTING, **headers}, line, call, may_repeat=True, seconds=TELL_SECONDS)
         except (HearthError, TimeoutError, GivenUp) as exc:
-            stdio.remark(f"a notification or an answer was not taken: {exc}")
+            client_io.remark(f"a notification or an answer was not taken: {exc}")
             return
         # A session that is gone is the next request's to renew.
         if not 200 <= reply.status < 300 and reply.status != 404:
-            stdio.remark(refusals.sentence(self.web.shown, reply.status, reply.head.reason))
+            client_io.remark(refusals.sentence(self.web.shown, reply.status, reply.head.reason))
         reply.close()
 
     # --- for whoever asks
@@ -305,7 +305,7 @@ class Carrier:
     def learn(self, answer: Message) -> None:
         """Note which arguments of the listed tools go into headers, too."""
         for problem in self.repeated.learn(answer):
-            stdio.remark(problem)
+            client_io.remark(problem)
 
     # --- sessions
 

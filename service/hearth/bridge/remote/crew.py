@@ -5,7 +5,7 @@ Knows nothing of what they do.
 
 from _thread import allocate_lock, start_new_thread
 
-from hearth.bridge import stdio
+from hearth.bridge import client_io
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Crew:
             work()
         except Exception as exc:
             # It must not die of it: its client would lose every tool.
-            stdio.remark(f"an error of the bridge itself, going on: {type(exc).__name__}: {exc}")
+            client_io.remark(f"an error of the bridge itself, going on: {type(exc).__name__}: {exc}")
 
     def is_idle(self) -> bool:
         """Whether everything is done."""

@@ -6,7 +6,7 @@ from _signal import SIG_DFL, SIGINT, SIGTERM, default_int_handler, getsignal, si
 from _thread import start_new_thread
 from time import sleep
 
-from hearth.bridge import stdio
+from hearth.bridge import client_io
 from hearth.bridge.options import UsageError
 from hearth.bridge.remote.carrying import Carrier
 from hearth.bridge.remote.target import BadTarget, Target
@@ -27,7 +27,7 @@ def run(options: "Options") -> None:
         target = Target(options.to or "", home_dir())
     except BadTarget as exc:
         raise UsageError(f"--to {exc}") from exc
-    stdio.make_whole()
+    client_io.make_whole()
     carrier = Carrier(options, target)
     _leave_on_signals(carrier)
     start_new_thread(_preload, ())
@@ -41,11 +41,11 @@ def _preload() -> None:
         from hearth.bridge import ready  # noqa: F401
 
         if sys.platform == "win32":
-            from hearth.bridge import child_windows  # noqa: F401
+            from hearth.bridge import spawn_windows  # noqa: F401
         else:
-            from hearth.bridge import child  # noqa: F401
+            from hearth.bridge import spawn_posix  # noqa: F401
     except Exception as exc:
-        stdio.remark(f"a part of the bridge cannot be loaded: {exc}")
+        client_io.remark(f"a part of the bridge cannot be loaded: {exc}")
 
 
 def _leave_on_signals(carrier: Carrier) -> None:

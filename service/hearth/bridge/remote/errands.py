@@ -9,7 +9,7 @@ import sys
 from _thread import allocate_lock
 from time import monotonic, time
 
-from hearth.bridge.headers import read
+from hearth.bridge.jsonlite import read
 from hearth.errors import HearthError, Unreachable
 from hearth.paths import oauth_file
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 # A keyring may ask a person to unlock it, and an authorization server may take its time.
 ERRAND_SECONDS = 60.0
-# More than the file of all logins has (upstreams/http/oauth/store.py).
+# More than the file of all logins has (upstreams/oauth/store.py).
 _LOGINS_LIMIT_BYTES = 4 * 1024 * 1024
 AUTHORIZATION = "authorization"
 UNAUTHORIZED, FORBIDDEN = 401, 403
 _MARK = b"errand "
-# What begins a reference (hearth.references), or stands for itself there: `$${`.
+# What begins a reference (hearth.secrets.references), or stands for itself there: `$${`.
 _REFERENCE = "${"
 # What the pipe of every system holds before anybody reads; more than any server takes as headers.
 _TEXTS_LIMIT_BYTES = 16 * 1024
@@ -193,9 +193,9 @@ def _digest(bearer: str) -> str:
 def run(words: list[str], told: bytes = b"") -> "dict[str, Any]":
     """Have an errand run; what it brings. `told`: what is nobody else's to see. Raises Unreachable with its reason."""
     if sys.platform == "win32":
-        from hearth.bridge.child_windows import Child
+        from hearth.bridge.spawn_windows import Child
     else:
-        from hearth.bridge.child import Child
+        from hearth.bridge.spawn_posix import Child
     command = [sys.executable, "-I", "-m", "hearth.upstreams.http.errand", *words]
     try:
         child = Child(command, dict(os.environ), numbered=True, told=told)

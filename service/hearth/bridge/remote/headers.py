@@ -7,7 +7,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from hearth.mcp.annotations import Index
+    from hearth.mcp.header_annotations import Index
 
 JSON, STREAM = "application/json", "text/event-stream"
 SESSION, VERSION, LAST_EVENT = "Mcp-Session-Id", "MCP-Protocol-Version", "Last-Event-ID"
@@ -54,7 +54,7 @@ class Repeated:
         """Take a page of tools; what is wrong with its annotations, in sentences."""
         if not self._indexes and b"x-mcp-header" not in answer.raw and b"\\u00" not in answer.raw:
             return []
-        from hearth.mcp import annotations
+        from hearth.mcp import header_annotations
 
         problems = []
         tools = (answer.result or {}).get("tools")
@@ -64,8 +64,8 @@ class Repeated:
                 continue
             self._indexes.pop(name, None)
             try:
-                index = annotations.find(tool.get("inputSchema"))
-            except annotations.InvalidAnnotation as exc:
+                index = header_annotations.find(tool.get("inputSchema"))
+            except header_annotations.InvalidAnnotation as exc:
                 problems.append(f"the tool {name!r} asks for headers in a way that has no meaning: {exc}")
                 continue
             if index and len(self._indexes) < _TOOLS_LIMIT:
@@ -75,7 +75,7 @@ class Repeated:
 
 def _values(index: "Index", arguments: "Any") -> dict[str, str]:
     """The `Mcp-Param-*` headers of a call; what is absent, null or no single value has none."""
-    from hearth.mcp import annotations
+    from hearth.mcp import header_annotations
 
     found = {}
     for path, header in index.items():
@@ -85,7 +85,7 @@ def _values(index: "Index", arguments: "Any") -> dict[str, str]:
         if isinstance(leaf, bool):
             found[header] = "true" if leaf else "false"
         elif isinstance(leaf, Literal):
-            found[header] = encode(annotations.written(str(leaf)))
+            found[header] = encode(header_annotations.written(str(leaf)))
         elif isinstance(leaf, str):
             found[header] = encode(leaf)
     return found

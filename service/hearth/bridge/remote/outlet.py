@@ -2,7 +2,7 @@
 
 from _thread import allocate_lock
 
-from hearth.bridge import stdio
+from hearth.bridge import client_io
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +22,6 @@ class Outlet:
             return
         try:
             with self._lock:
-                stdio.write_output(b"\n".join([*lines, b""]))
-        except stdio.ClientGone:
+                client_io.write_output(b"\n".join([*lines, b""]))
+        except client_io.ClientGone:
             self._gone()

@@ -112,7 +112,7 @@ def sentence(shown: str, status: int, reason: str) -> str:
 
 
 def _code(error: str) -> int | None:
-    from hearth.bridge.headers import read
+    from hearth.bridge.jsonlite import read
 
     code = read(error.encode()).get("code")
     return code if isinstance(code, int) else None

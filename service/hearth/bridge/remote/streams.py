@@ -8,7 +8,7 @@ taken by the client: a client that does not read stops the streams, not the memo
 import os
 from time import monotonic
 
-from hearth.bridge import stdio
+from hearth.bridge import client_io
 from hearth.bridge.remote import messages
 from hearth.bridge.remote.headers import LAST_EVENT, LISTENING, STREAM
 from hearth.bridge.remote.web import Broken, GivenUp
@@ -85,7 +85,7 @@ class Events:
                 for event in self._decoder.receive_data(piece):
                     if isinstance(event, TooLarge):
                         self.too_large = event
-                        stdio.remark(str(event))
+                        client_io.remark(str(event))
                     elif event.name == "message":
                         self._hand_over(event.data)
                 if self._is_answered():
@@ -98,7 +98,7 @@ class Events:
         try:
             found, is_array = messages.read(data)
         except messages.Unreadable as exc:
-            stdio.remark(f"the server sent an event that is no message: {exc}")
+            client_io.remark(f"the server sent an event that is no message: {exc}")
             return
         self._take(found, is_array)
 
@@ -146,9 +146,9 @@ class Listener:
         except GivenUp:
             pass
         except HearthError as exc:
-            stdio.remark(f"the server's own messages are not heard: {exc}")
+            client_io.remark(f"the server's own messages are not heard: {exc}")
         except Exception as exc:
-            stdio.remark(f"an error of the bridge itself: {type(exc).__name__}: {exc}")
+            client_io.remark(f"an error of the bridge itself: {type(exc).__name__}: {exc}")
 
     def _listen(self) -> None:
         failures = 0

@@ -173,12 +173,12 @@ def _connect_unix(path: str) -> socket:
 
 def _check_listener(sock: socket, path: str) -> None:
     """Raise Unreachable where the user who listens may have put the socket in the place of another's."""
-    from hearth import socket_trust
+    from hearth.host.posix import socket_trust
 
     uid = socket_trust.peer_uid(sock)
     if uid is None:
         return
-    from hearth.host import ownership
+    from hearth.host.posix import ownership
 
     flaw = ownership.objection_to_listener(path, uid)
     if flaw:

@@ -1,7 +1,7 @@
 """The messages in a body or in an event's data: one, or an array of them as revision 2025-03-26 has it. Pure."""
 
 from hearth.errors import MessageError
-from hearth.mcp import answers
+from hearth.mcp import messages
 from hearth.wire import json, values
 from hearth.wire.lines import Item
 
@@ -35,9 +35,9 @@ def answers_to(number: int, data: bytes) -> bool:
 
 def refusal(number: int, code: int, text: str) -> json.Message:
     """The answer that a server would have given, had it known how."""
-    return json.parse(answers.error(b"%d" % number, code, text))
+    return json.parse(messages.error(b"%d" % number, code, text))
 
 
 def relabelled(number: int, error: json.Raw) -> json.Message:
     """An error as the answer to that request."""
-    return json.parse(json.one_line(answers.raw_error(b"%d" % number, error)))
+    return json.parse(json.one_line(messages.raw_error(b"%d" % number, error)))

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from hearth.config import ServerSpec
 from hearth.errors import HearthError, UpstreamBusy, UpstreamError
-from hearth.mcp import answers
-from hearth.mcp.headers import Index
-from hearth.turns import TURN
+from hearth.mcp import messages
+from hearth.mcp.http_headers import Index
 from hearth.upstreams.connection import CANCELLED, Connection, Owner, Waiter, cancellation
-from hearth.upstreams.http.outgoing import INITIALIZE, Outgoing
+from hearth.upstreams.http.pending import INITIALIZE, Outgoing
 from hearth.upstreams.http.sse_carrier import SseCarrier
 from hearth.upstreams.http.streamable import StreamableCarrier
 from hearth.wire.lines import Item
 from hearth.wire.values import RawBytes
+from hearth.write_batch import TURN
 
 if TYPE_CHECKING:
     from hearth.upstreams.http.pool import Pool
@@ -122,7 +122,7 @@ class HttpConnection(Connection):
     def notify(self, method: str, params: RawBytes | None = None) -> None:
         """Tell; nothing comes back."""
         if self._carrier and not self._problem:
-            self._carrier.tell(method, answers.notification(method, params))
+            self._carrier.tell(method, messages.notification(method, params))
 
     def answer(self, payload: bytes, cause: int | None = None) -> None:
         """Answer a request of the server's; one that asks without ever taking answers is not answered for ever."""
@@ -157,7 +157,7 @@ class HttpConnection(Connection):
     def _withdraw(self, number: int, reason: RawBytes | None) -> None:
         if self._carrier is None:
             return
-        notice = answers.notification(CANCELLED, cancellation(number, reason))
+        notice = messages.notification(CANCELLED, cancellation(number, reason))
         self._carrier.withdraw(self._asked.get(number), notice)
 
     # --- for the carriers

@@ -12,7 +12,7 @@ from hearth.config import ServerSpec
 from hearth.paths import oauth_file
 
 if TYPE_CHECKING:
-    from hearth.upstreams.http.oauth.account import Account
+    from hearth.upstreams.oauth.account import Account
 
 REFUSALS = frozenset({401, 403})
 
@@ -57,6 +57,6 @@ class Credentials:
 
 
 def _open(spec: ServerSpec) -> "Account":
-    from hearth.upstreams.http.oauth.account import account_of
+    from hearth.upstreams.oauth.account import account_of
 
     return account_of(spec)

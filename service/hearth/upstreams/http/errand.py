@@ -17,11 +17,11 @@ import sys
 from typing import Any
 
 from hearth import config as configuration
-from hearth import references
 from hearth.config import ServerSpec
 from hearth.errors import ConfigError, HearthError, LoginRequired
-from hearth.host.background import take_descriptor
+from hearth.host.posix.background import take_descriptor
 from hearth.paths import Places
+from hearth.secrets import references
 
 MARK = "errand "
 _LOGIN, _FILL = "login", "fill"
@@ -51,7 +51,7 @@ def _run(words: list[str]) -> dict[str, Any]:
 
 
 async def _log_in(url: str, refusal: list[str]) -> dict[str, Any]:
-    from hearth.upstreams.http.oauth.account import account_of
+    from hearth.upstreams.oauth.account import account_of
 
     spec = _entry(url)
     account = account_of(spec)

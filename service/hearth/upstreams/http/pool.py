@@ -20,9 +20,9 @@ from hearth.addresses import UNIX, unix_parts
 from hearth.config import ServerSpec
 from hearth.errors import LoginRequired, UpstreamError
 from hearth.upstreams.http.credentials import REFUSALS, Credentials, credentials_of
-from hearth.upstreams.http.failures import Broken
+from hearth.upstreams.http.errors import Broken
 from hearth.upstreams.http.unix_sockets import SocketTransport
-from hearth.upstreams.intake import TURN_MESSAGES, pieces
+from hearth.upstreams.message_reader import TURN_MESSAGES, pieces
 
 CONNECT_SECONDS = 10.0
 # For one write to get into the kernel: a server that does not read for so long never will.

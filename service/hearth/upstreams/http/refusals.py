@@ -14,9 +14,9 @@ What could be mended is mended once; a modern error in the legacy era is a STRAN
 import enum
 from typing import NamedTuple
 
-from hearth.mcp import eras
-from hearth.upstreams.http import bodies, failures
-from hearth.upstreams.http.outgoing import DISCOVER, INITIALIZE, Outgoing
+from hearth.mcp import versions
+from hearth.upstreams.http import bodies, errors
+from hearth.upstreams.http.pending import DISCOVER, INITIALIZE, Outgoing
 from hearth.wire import json, values
 
 
@@ -51,24 +51,24 @@ class Refusal(NamedTuple):
 
 def judge(refusal: Refusal, era: str | None, has_session: bool, is_last: bool) -> Verdict:
     """What to do; nothing that asks again, if this was the last time."""
-    if not failures.is_about_the_message(refusal.status):
+    if not errors.is_about_the_message(refusal.status):
         return Verdict.ANSWER if era and refusal.is_answer else Verdict.FAIL
     if refusal.method == DISCOVER or (refusal.method == INITIALIZE and (refusal.is_answer or era)):
         return Verdict.ANSWER
     if refusal.method == INITIALIZE:
         return Verdict.FALL_BACK
-    return _judge_modern(refusal, is_last) if era == eras.MODERN else _judge_legacy(refusal, has_session, is_last)
+    return _judge_modern(refusal, is_last) if era == versions.MODERN else _judge_legacy(refusal, has_session, is_last)
 
 
 def _judge_modern(refusal: Refusal, is_last: bool) -> Verdict:
-    if refusal.code == eras.HEADER_MISMATCH and refusal.method == "tools/call" and not is_last:
+    if refusal.code == versions.HEADER_MISMATCH and refusal.method == "tools/call" and not is_last:
         return Verdict.LEARN
-    is_modern = refusal.is_answer or refusal.code in eras.MODERN_ONLY_ERRORS
+    is_modern = refusal.is_answer or refusal.code in versions.MODERN_ONLY_ERRORS
     return Verdict.ANSWER if is_modern else Verdict.STRANGER
 
 
 def _judge_legacy(refusal: Refusal, has_session: bool, is_last: bool) -> Verdict:
-    if refusal.code in eras.MODERN_ONLY_ERRORS:
+    if refusal.code in versions.MODERN_ONLY_ERRORS:
         return Verdict.STRANGER
     if not is_last and _is_expiry(refusal, has_session):
         return Verdict.RENEW
@@ -78,5 +78,5 @@ def _judge_legacy(refusal: Refusal, has_session: bool, is_last: bool) -> Verdict
 def _is_expiry(refusal: Refusal, has_session: bool) -> bool:
     """404 says it, as specified; some servers say 400, to whom the session is unknown or missing."""
     if refusal.status == 404 and has_session:
-        return refusal.code != eras.METHOD_NOT_FOUND or not refusal.is_answer
+        return refusal.code != versions.METHOD_NOT_FOUND or not refusal.is_answer
     return refusal.status in (400, 404) and not refusal.is_answer

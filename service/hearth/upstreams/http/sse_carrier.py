@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hearth.errors import TooLarge, UpstreamError
-from hearth.mcp import eras
-from hearth.mcp.headers import Index
-from hearth.upstreams.http import bodies, failures
-from hearth.upstreams.http.outgoing import DISCOVER, Outgoing
+from hearth.mcp import versions
+from hearth.mcp.http_headers import Index
+from hearth.upstreams.http import bodies, errors
+from hearth.upstreams.http.pending import DISCOVER, Outgoing
 from hearth.upstreams.http.streams import STREAM
 from hearth.wire.sse import Event, SseDecoder
 
@@ -91,7 +91,7 @@ class SseCarrier:
 
     def _refuse(self, request: Outgoing) -> None:
         self._connection.take(
-            [bodies.refusal(request.number, eras.METHOD_NOT_FOUND, "the transport is of 2024-11-05")], None
+            [bodies.refusal(request.number, versions.METHOD_NOT_FOUND, "the transport is of 2024-11-05")], None
         )
         self._connection.finished(request)
 
@@ -119,7 +119,7 @@ class SseCarrier:
                 await self._connection.pool.send("POST", _SENDING, payload, to=to, on_sent=on_sent) as taken,
             ):
                 if not 200 <= taken.status < 300:
-                    raise failures.refused(name, taken.status)
+                    raise errors.refused(name, taken.status)
         except TimeoutError:
             raise UpstreamError(f"server {name!r} did not take a message within {POST_SECONDS:g} s") from None
 
@@ -131,7 +131,7 @@ class SseCarrier:
         try:
             async with await connection.pool.send("GET", {"Accept": STREAM}) as response:
                 if response.status != 200:
-                    raise failures.refused(connection.name, response.status)
+                    raise errors.refused(connection.name, response.status)
                 if response.content_type != STREAM:
                     raise UpstreamError(
                         f"server {connection.name!r} opened no event stream: check the url of its entry"

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hearth.errors import MessageError, UpstreamError
-from hearth.mcp import eras, headers
+from hearth.mcp import http_headers, versions
 from hearth.upstreams.handshake import Reply
-from hearth.upstreams.http import bodies, failures
-from hearth.upstreams.http.openings import Openings
-from hearth.upstreams.http.outgoing import DISCOVER, INITIALIZE, LISTEN, Outgoing
+from hearth.upstreams.http import bodies, errors
+from hearth.upstreams.http.pending import DISCOVER, INITIALIZE, LISTEN, Outgoing
+from hearth.upstreams.http.probe_order import Openings
 from hearth.upstreams.http.refusals import Refusal, Verdict, judge
 from hearth.upstreams.http.session import SESSION_HEADER, VERSION_HEADER, Session
 from hearth.upstreams.http.streams import STREAM, Listener, RequestStream
@@ -51,7 +51,7 @@ class StreamableCarrier:
         self._connection = connection
         self._may_fall_back = may_fall_back
         self._era: str | None = None
-        self._version = eras.NEWEST_MODERN
+        self._version = versions.NEWEST_MODERN
         self.session = Session()
         self._listener = Listener(connection, self)
         self._places = asyncio.Semaphore(REQUESTS_AT_ONCE)
@@ -61,7 +61,7 @@ class StreamableCarrier:
         self._openings = Openings(min(OPENING_SECONDS, connection.spec.start_timeout / 2))
         self._lane = asyncio.Lock()
         self._renewing: asyncio.Task[None] | None = None
-        self._indexes: Mapping[str, headers.Index] = {}
+        self._indexes: Mapping[str, http_headers.Index] = {}
         self._learned = asyncio.Event()
 
     # --- as a carrier
@@ -82,7 +82,7 @@ class StreamableCarrier:
         if method == "notifications/initialized":
             self._ready.clear()
             self._connection.spawn(self._introduce(payload))
-        elif self._era != eras.MODERN:
+        elif self._era != versions.MODERN:
             self._connection.spawn(self._tell_in_order(payload))
 
     def answer(self, payload: bytes) -> "asyncio.Task[None]":
@@ -94,7 +94,7 @@ class StreamableCarrier:
         # Never told of what it did not get, nor of `initialize`, which is not cancelled.
         if request is None:
             return
-        if self._era == eras.LEGACY and request.sent and not request.is_opening:
+        if self._era == versions.LEGACY and request.sent and not request.is_opening:
             self._connection.spawn(self._cancel(request, payload))
         else:
             request.drop()
@@ -102,18 +102,18 @@ class StreamableCarrier:
     def greeted(self, era: str, version: str) -> None:
         """The handshake is done. A session that lost against the modern era is given back."""
         self._era = era
-        if era == eras.MODERN:
+        if era == versions.MODERN:
             self._version = version or self._version
             self._give_back(self.session.headers())
 
-    def learn_headers(self, indexes: Mapping[str, headers.Index]) -> None:
+    def learn_headers(self, indexes: Mapping[str, http_headers.Index]) -> None:
         """Which arguments of which tools go into headers, too."""
         self._indexes = indexes
         self._learned.set()
 
     async def say_goodbye(self) -> None:
         """End the session."""
-        if self.session.id and self._era != eras.MODERN:
+        if self.session.id and self._era != versions.MODERN:
             await self._delete(self.session.headers())
 
     # --- asking
@@ -170,7 +170,7 @@ class StreamableCarrier:
         return verdict
 
     def _headers(self, request: Outgoing) -> dict[str, str]:
-        if self._era == eras.MODERN or request.method == DISCOVER:
+        if self._era == versions.MODERN or request.method == DISCOVER:
             return {VERSION_HEADER: self._version, **self._repeated(request)}
         # A new session is asked for without the old one's id.
         return {} if request.method == INITIALIZE else self.session.headers()
@@ -178,13 +178,13 @@ class StreamableCarrier:
     def _repeated(self, request: Outgoing) -> dict[str, str]:
         """What the modern era wants to be said once more in headers."""
         try:
-            found = headers.standard(request.method, request.params)
+            found = http_headers.standard(request.method, request.params)
         except MessageError as exc:
             raise UpstreamError(str(exc)) from exc
         if self._indexes and request.method == "tools/call":
             params = values.members(request.params)
             index = self._indexes.get(values.text(params.get("name")) or "", {})
-            found.update(headers.values(index, params.get("arguments")))
+            found.update(http_headers.values(index, params.get("arguments")))
         return found
 
     # --- what comes back
@@ -211,7 +211,7 @@ class StreamableCarrier:
                 self._openings.answered(item)
                 if request.method == INITIALIZE and item.result is not None:
                     self.session.begin(response.header(SESSION_HEADER), item.result)
-                    if self._era == eras.MODERN:
+                    if self._era == versions.MODERN:
                         self._give_back(self.session.headers())
         self._connection.take(items, request.number)
 
@@ -219,13 +219,13 @@ class StreamableCarrier:
         connection = self._connection
         if verdict is Verdict.FALL_BACK and await self._falls_back(request, refusal.status):
             return
-        problem = failures.refused(connection.name, refusal.status)
+        problem = errors.refused(connection.name, refusal.status)
         if verdict is Verdict.STRANGER:
             connection.over(UpstreamError(f"{problem}; it is no longer the server that was greeted"))
         if refusal.error is not None and verdict is not Verdict.FAIL:
             self._take_answer(request, bodies.relabelled(request.number, refusal.error))
         elif verdict in (Verdict.ANSWER, Verdict.FALL_BACK):
-            self._take_answer(request, bodies.refusal(request.number, eras.METHOD_NOT_FOUND, str(problem)))
+            self._take_answer(request, bodies.refusal(request.number, versions.METHOD_NOT_FOUND, str(problem)))
         elif request.method == DISCOVER and refusal.status >= 500:
             raise UpstreamError(f'{problem}; one that breaks when it is asked for its era needs era = "legacy" there')
         else:
@@ -248,7 +248,7 @@ class StreamableCarrier:
             await connection.fall_back()
         except UpstreamError as exc:
             raise UpstreamError(
-                f"{failures.refused(connection.name, status)}; nor is it the old HTTP+SSE: {exc}"
+                f"{errors.refused(connection.name, status)}; nor is it the old HTTP+SSE: {exc}"
             ) from exc
         connection.ask_again(request)
         return True
@@ -291,7 +291,7 @@ class StreamableCarrier:
                     # A session that is gone is the next request's to renew.
                     is_expired = taken.status == 404 and self.session.id
                     if not 200 <= taken.status < 300 and not is_expired:
-                        connection.complain(failures.refused(connection.name, taken.status))
+                        connection.complain(errors.refused(connection.name, taken.status))
         except TimeoutError:
             connection.complain(UpstreamError(f"did not take a notification or an answer within {TELL_SECONDS:g} s"))
         except UpstreamError as exc:

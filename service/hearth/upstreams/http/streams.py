@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from hearth.errors import TooLarge, UpstreamError
 from hearth.upstreams.http import bodies
-from hearth.upstreams.http.failures import Broken
-from hearth.upstreams.http.outgoing import Outgoing
+from hearth.upstreams.http.errors import Broken
+from hearth.upstreams.http.pending import Outgoing
 from hearth.wire.lines import Item
 from hearth.wire.sse import SseDecoder
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from hearth.host import ownership, peers
+from hearth.host.posix import ownership, peers
 
 _CONNECTED = "connection.connect_unix_socket.complete"
 

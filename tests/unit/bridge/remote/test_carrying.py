@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.bridge import stdio
+from hearth.bridge import client_io
 from hearth.bridge.options import Options
 from hearth.bridge.remote import crew
 from hearth.bridge.remote.carrying import Carrier
@@ -20,7 +20,7 @@ def test_every_request_is_answered_without_threads(method: str, monkeypatch: pyt
 
     said: list[bytes] = []
     monkeypatch.setattr(crew, "start_new_thread", start)
-    monkeypatch.setattr(stdio, "write_output", said.append)
+    monkeypatch.setattr(client_io, "write_output", said.append)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     # Nobody listens there any more.

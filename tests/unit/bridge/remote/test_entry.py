@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hearth
-from hearth.bridge import child
+from hearth.bridge import spawn_posix
 
 SERVICE = Path(hearth.__file__).parents[1]
 # Each takes longer to load than all of the bridge.
@@ -60,6 +60,6 @@ def test_a_program_that_it_starts_hears_of_signals_itself() -> None:
     shown = "import signal; print([number.name for number in signal.pthread_sigmask(signal.SIG_BLOCK, ())])"
     former = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
     try:
-        assert child.run([sys.executable, "-c", shown], dict(os.environ), 20) == (0, "[]")
+        assert spawn_posix.run([sys.executable, "-c", shown], dict(os.environ), 20) == (0, "[]")
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, former)

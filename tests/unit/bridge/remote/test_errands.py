@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hearth.bridge import child
+from hearth.bridge import spawn_posix
 from hearth.bridge.remote import errands
 from hearth.bridge.remote.errands import Identity
 from hearth.bridge.remote.target import Target
@@ -89,12 +89,12 @@ def test_more_than_a_pipe_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
 def test_an_errand_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
 
-    class Noted(child.Child):
+    class Noted(spawn_posix.Child):
         def __init__(self, *words: Any, **more: Any) -> None:
             super().__init__(*words, **more)
             started.append(self)
 
-    monkeypatch.setattr(child, "Child", Noted)
+    monkeypatch.setattr(spawn_posix, "Child", Noted)
     monkeypatch.setattr(errands, "ERRAND_SECONDS", 0.1)
     program(tmp_path, monkeypatch, STUCK)
     with pytest.raises(Unreachable, match=r"within 0\.1 s"):

@@ -7,7 +7,7 @@ import pytest
 
 from hearth.bridge.remote.headers import Repeated, encode
 from hearth.bridge.remote.messages import Message, read
-from hearth.mcp import headers
+from hearth.mcp import http_headers
 
 VALUES = [
     "",
@@ -28,7 +28,7 @@ VALUES = [
 
 @pytest.mark.parametrize("value", VALUES)
 def test_values_are_written_as_the_daemon_writes_them(value: str) -> None:
-    assert encode(value) == headers.encode(value)
+    assert encode(value) == http_headers.encode(value)
 
 
 def message(method: str, **params: Any) -> Message:
@@ -50,7 +50,7 @@ def message(method: str, **params: Any) -> Message:
 def test_method_and_name_are_repeated_as_the_daemon_does(method: str, params: dict[str, Any]) -> None:
     found = Repeated().of(message(method, **params), "2026-07-28")
     assert found.pop("MCP-Protocol-Version") == "2026-07-28"
-    assert found == headers.standard(method, json.dumps(params).encode())
+    assert found == http_headers.standard(method, json.dumps(params).encode())
 
 
 SCHEMA = {
@@ -85,8 +85,8 @@ def test_annotated_arguments_are_repeated_as_the_daemon_does(arguments: dict[str
     repeated = Repeated()
     assert repeated.learn(listed({"name": "t", "inputSchema": SCHEMA})) == []
     found = repeated.of(message("tools/call", name="t", arguments=arguments), "2026-07-28")
-    index = headers.index(json.dumps(SCHEMA).encode())
-    wanted = headers.values(index, json.dumps(arguments).encode())
+    index = http_headers.index(json.dumps(SCHEMA).encode())
+    wanted = http_headers.values(index, json.dumps(arguments).encode())
     assert {name: value for name, value in found.items() if name.startswith("Mcp-Param-")} == wanted
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hearth.upstreams.http.outgoing import Outgoing
+from hearth.upstreams.http.pending import Outgoing
 from hearth.upstreams.http.refusals import Refusal, Verdict, judge
 
 ABOUT_THE_CALLER = [401, 403, 407, 408, 429, 500, 502, 503, 504]

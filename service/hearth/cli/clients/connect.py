@@ -1,0 +1,253 @@
+"""`hearth connect`."""
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from hearth import config
+from hearth.bridge.options import MODES
+from hearth.cli.clients import client_changes, client_list, client_names, import_lines
+from hearth.cli.target import with_places
+from hearth.cli.tools.diff import styled
+from hearth.clients import connector, discovery, planning, records
+from hearth.clients.commands import bridge_command
+from hearth.clients.connector import Outcome
+from hearth.clients.discovery import Found
+from hearth.clients.planning import Plan
+from hearth.clients.table import KINDS, PROJECT, SCOPES, Table
+from hearth.errors import ConfigError, Refused
+from hearth.ops import shutdown, smoke_test
+from hearth.ops.bridge_entry import client_config
+from hearth.ops.connect_clients import linked
+from hearth.ops.smoke_test import LeftAlone
+from hearth.output import documents, table
+from hearth.output.spinner import Spinner
+from hearth.paths import Places
+
+_FOR_PRINT = ("servers", "name", "mode", "role", "agent_id")
+
+
+@click.command(short_help="Connect MCP clients to Hearth.")
+@click.argument("clients", nargs=-1, metavar="[CLIENT]...", shell_complete=client_names.complete_client)
+@click.option("--all", "every", is_flag=True, help="Every client on this machine.")
+@click.option("--each", "way", flag_value="each", help="Replace entries that Hearth serves; add none.")
+@click.option("--one", "way", flag_value="one", help="Add one entry that offers every server; replace none.")
+@click.option("--scope", type=click.Choice(SCOPES), help="Only these files. Those of a project are touched only so.")
+@click.option("--no-try", is_flag=True, help="Replace entries without trying their servers through Hearth first.")
+@click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")
+@click.option("--yes", "-y", is_flag=True, help="Do it without asking.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON; asks nothing, so say --yes.")
+@click.option("--print", "print_only", is_flag=True, help="Print an entry to paste; change nothing.")
+@click.option("--server", "servers", multiple=True, metavar="NAME", help="With --print: offer only this server.")
+@click.option("--name", metavar="KEY", help="With --print: the entry's name in the client.  [default: hearth]")
+@click.option("--mode", type=click.Choice(MODES), help="With --print: how tools are offered.")
+@click.option("--role", metavar="ROLE", help="With --print: the role that the agent claims.")
+@click.option("--agent-id", metavar="ID", help="With --print: the id that the agent claims.")
+@with_places
+def connect(
+    places: Places,
+    clients: tuple[str, ...],
+    every: bool,
+    way: str | None,
+    scope: str | None,
+    no_try: bool,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+    print_only: bool,
+    **entry: Any,
+) -> int:
+    """Connect MCP clients to Hearth, in their own config files. Entries of servers that Hearth serves, too, give way to
+    a bridge to that server, under the same name, so that tools keep their names; a client that has none gets one
+    entry, `hearth`, that offers everything. Comments, order and every other byte stay; `hearth disconnect`
+    brings back what was there. What is about to change is shown first, without secrets. Each server is tried before its
+    entry is replaced; an entry whose server does not answer through Hearth stays as it is, with the reason.
+
+    Without a client it lists those that are on this machine. Files of a project (.mcp.json, .vscode/mcp.json and the
+    like) are shared with others and are touched only with --scope project.
+
+    With --print nothing is written: it prints the entry as most clients want it, as JSON. With --server that
+    offers one server under its tools' own names; with --mode search the agent is given five tools that find,
+    describe and call all others, with --mode auto only where there are many.
+
+    \b
+    Examples:
+      hearth connect
+      hearth connect claude-code cursor
+      hearth connect --all --dry-run
+      hearth connect codex --one --yes
+      hearth connect --print --server github --server time
+      hearth connect --print --mode search
+    """
+    if print_only:
+        _print(places, clients, every, entry)
+        return 0
+    for name in _FOR_PRINT:
+        if entry[name]:
+            option = "--server" if name == "servers" else f"--{name.replace('_', '-')}"
+            raise click.UsageError(f"{option} goes with --print.")
+    if clients and every:
+        raise click.UsageError("Name clients, or say --all: not both.")
+    if not clients and not every:
+        return client_list.show(as_json)
+    planned, found, problems = _plans(places, client_names.check(clients), scope, way)
+    code = ConfigError.exit_code if problems else 0
+    links = linked(planned, places, dry_run=True)
+    left: list[LeftAlone] = []
+    if not dry_run and links.changed:
+        if not as_json:
+            _show(links.outcomes)
+        _ask(yes, as_json)
+        if not no_try:
+            planned, left = _answering(places, planned, found)
+        links = linked(planned, places, dry_run=False)
+    problems += [problem for problem in links.problems if problem not in problems]
+    if as_json:
+        changes = [client_changes.document(outcome, "connected", dry_run) for outcome in links.outcomes]
+        stayed = [{**import_lines.place(each.found), "reason": each.reason} for each in left]
+        document = {"clients": changes, "left": stayed, "problems": problems}
+        documents.show(document)
+    else:
+        _say_left(left)
+        _report(links.outcomes, dry_run)
+        _complain(problems)
+    return code or links.exit_code
+
+
+# --- what is to be done
+
+
+def _plans(
+    places: Places, clients: list[str], scope: str | None, way: str | None
+) -> tuple[list[Plan], list[Found], list[str]]:
+    """Return the plans of all clients, their entries, and problems: a broken file keeps no other client back."""
+    servers = config.load(places).servers
+    planned: list[Plan] = []
+    entries: list[Found] = []
+    problems: list[str] = []
+    folder = discovery.here()
+    for client in clients or KINDS:
+        tables = [each for each in discovery.tables(folder, [client]) if _is_meant(each, scope)]
+        if not tables and clients:
+            problems.append(discovery.NOWHERE if scope == PROJECT and folder is None else _absent(client, scope))
+        found = {}
+        for each in tables:
+            try:
+                found[each] = discovery.read(each)
+            except ConfigError as exc:
+                problems += exc.problems
+        if found:
+            planned += planning.plans(found, servers, records.imported, way)
+            entries += [each for mine in found.values() for each in mine]
+    return planned, entries, problems
+
+
+def _answering(places: Places, planned: list[Plan], found: list[Found]) -> tuple[list[Plan], list[LeftAlone]]:
+    """Try the servers behind the entries to be replaced; return the plans and the entries to leave alone."""
+    servers = dict.fromkeys(server for _, server in smoke_test.newly_replaced(planned, found))
+    commands = {server: bridge_command(places, ["--server", server]) for server in servers}
+    with Spinner("trying the servers") as spinner:
+        return smoke_test.without_failed(planned, found, smoke_test.try_all(places, commands, spinner.tell))
+
+
+def _is_meant(where: Table, scope: str | None) -> bool:
+    return where.scope == scope if scope else where.scope != PROJECT
+
+
+def _absent(client: str, scope: str | None) -> str:
+    title = client_changes.title(client)
+    if scope == PROJECT:
+        return f"{title} has no file of its own in this project"
+    if scope:
+        return f"{title} has no servers of scope {scope}"
+    return f"{title} was not found on this machine: neither its command nor a folder of its settings"
+
+
+def _ask(yes: bool, as_json: bool) -> None:
+    if yes:
+        return
+    if as_json:
+        raise Refused("nothing was changed, as with --json nobody is asked: say --yes to do it, or --dry-run to look")
+    if not sys.stdin.isatty():
+        raise Refused(
+            "nothing was changed, as there is no terminal to ask at: say --yes to do it, or --dry-run to look"
+        )
+    if not shutdown.confirm("Change it?"):
+        raise Refused("nothing was changed")
+
+
+# --- what is said
+
+
+def _show(outcomes: list[Outcome]) -> None:
+    for outcome in outcomes:
+        for line in client_changes.shown(outcome):
+            click.echo(styled(line))
+
+
+def _say_left(left: list[LeftAlone]) -> None:
+    for each in left:
+        client = client_changes.title(each.found.table.client)
+        sentence = table.clean(f"{client}: {each.found.name} stays as it is: {each.reason}")
+        click.echo(f"{click.style('note:', fg='yellow')} {sentence}", err=True)
+    if left:
+        click.echo("Mend the servers and connect again; --no-try replaces their entries all the same.", err=True)
+
+
+def _report(outcomes: list[Outcome], dry_run: bool) -> None:
+    if dry_run:
+        _show(outcomes)
+    for outcome in outcomes:
+        title = client_changes.title(outcome.table.client)
+        for note in outcome.notes:
+            click.echo(f"{click.style('note:', fg='yellow')} {title}: {note}", err=True)
+        if outcome.table.scope == PROJECT and outcome.changes:
+            shared = "is shared with others, and has paths of this machine in it now"
+            click.echo(f"{click.style('note:', fg='yellow')} {outcome.table.path} {shared}", err=True)
+    changed = [outcome for outcome in outcomes if outcome.changes]
+    if dry_run:
+        click.echo(f"{len(changed)} of {len(outcomes)} would change." if changed else "Nothing would change.")
+        return
+    for outcome in changed:
+        names = client_changes.enumeration(change.name for change in outcome.changes)
+        where = f"{names} in {outcome.table.path}"
+        click.echo(f"{client_changes.title(outcome.table.client)} is connected: {where}.")
+    if changed:
+        clients = " ".join(dict.fromkeys(outcome.table.client for outcome in changed))
+        click.echo(f"Clients that run take it up when they are started anew. Undo: `hearth disconnect {clients}`.")
+    elif outcomes:
+        click.echo("Nothing had to be changed.")
+
+
+def _complain(problems: list[str]) -> None:
+    for problem in problems:
+        click.echo(f"{click.style('hearth:', fg='red')} {problem}", err=True)
+
+
+# --- printing
+
+
+def _print(places: Places, clients: tuple[str, ...], every: bool, entry: dict[str, Any]) -> None:
+    if clients or every:
+        raise click.UsageError("With --print nothing is written, so no client can be named.")
+    _note_unknown(places, entry["servers"])
+    options = (("--mode", entry["mode"]), ("--role", entry["role"]), ("--agent-id", entry["agent_id"]))
+    extra = [word for option, value in options if value for word in (option, value)]
+    found = client_config(places, entry["servers"], entry["name"] or connector.WHOLE, extra)
+    click.echo(json.dumps(found, indent=2))
+
+
+def _note_unknown(places: Places, servers: tuple[str, ...]) -> None:
+    """The entry is printed all the same: the server may be configured later."""
+    if not servers:
+        return
+    try:
+        known = config.load(places).servers
+    except ConfigError:
+        # Nothing is known of what it means to say; `hearth config check` tells.
+        return
+    for server in servers:
+        if server not in known:
+            click.echo(f"hearth: note: no server {server!r} is configured in {places.config_file()}.", err=True)

@@ -1,0 +1,1 @@
+"""`hearth config` and its verbs."""

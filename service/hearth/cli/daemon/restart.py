@@ -1,0 +1,106 @@
+"""`hearth restart`."""
+
+from typing import Any
+
+import click
+
+from hearth.cli.numbers import Number
+from hearth.cli.servers import server_names
+from hearth.cli.target import with_places
+from hearth.control_client import own_daemons, running_daemon
+from hearth.control_client.connection import Control
+from hearth.control_client.running_daemon import Lit
+from hearth.ops import shutdown
+from hearth.output import documents, status_lines, table
+from hearth.paths import Places
+
+
+@click.command(short_help="Replace the daemon, or one server.")
+@click.argument("server", required=False, shell_complete=server_names.complete_server)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask, whoever is attached.")
+@click.option("--when-quiet", is_flag=True, help="Go when no call is in flight, and do not wait for that.")
+@click.option("--all", "everyone", is_flag=True, help="Every daemon of yours that runs from this installation.")
+@click.option(
+    "--timeout",
+    type=Number(min=0),
+    default=60,
+    show_default=True,
+    help="Seconds to wait for the daemon's end.",
+)
+@documents.json_option("Print what was restarted as JSON; asks nothing, so say --yes.")
+@with_places
+def restart(
+    places: Places,
+    server: str | None,
+    yes: bool,
+    when_quiet: bool,
+    everyone: bool,
+    timeout: float,
+    as_json: bool,
+) -> None:
+    """Send the daemon away and have every attached bridge come back at once, which lights a new one.
+
+    For a new version of Hearth, say. Bridges repeat what was not answered; agents notice nothing. With
+    nobody attached it stays out until the next bridge, or, where a service manager holds the socket, the next
+    connection. A port that was asked for with `hearth serve` is gone until that is typed again.
+
+    With SERVER only that server's processes end, when their calls in flight are done; the next call starts it anew,
+    whatever it failed at before. For one that was given up, or that hangs.
+
+    \b
+    Examples:
+      hearth restart
+      hearth restart --yes
+      hearth restart --all --when-quiet
+      hearth restart github
+      hearth restart --yes --json | jq '.restarted[].pid'
+    """
+    if server is not None:
+        if everyone or when_quiet:
+            raise click.UsageError("--all and --when-quiet are about daemons: leave out the server.")
+        server_names.check([server], server_names.configured(places), places.config_file())
+    found = dict(own_daemons.running()) if everyone else _one(places)
+    if not found and not as_json:
+        click.echo(f"hearth is not running. {shutdown.what_lights(places)}")
+    restarted = []
+    for name, lit in found.items():
+        with Control(lit.endpoint, lit.pid, lit.token) as control:
+            if server is not None:
+                _ask_about_calls(control.status(), server, yes, as_json)
+                message = f"{control.restart(server)}."
+            elif when_quiet:
+                message = f"pid {lit.pid} ({name}): {shutdown.end_when_quiet(control)}."
+            else:
+                shutdown.ask_about_sessions(control, "restart", yes, as_json)
+                message = _replace(control, lit, Places(name) if everyone else places, timeout)
+        restarted.append({"profile": name, "pid": lit.pid, "server": server, "message": message})
+        if not as_json:
+            click.echo(table.clean(message))
+    if as_json:
+        documents.show({"restarted": restarted})
+
+
+def _replace(control: Control, lit: Lit, places: Places, timeout: float) -> str:
+    """End the daemon and wait for that; return what to tell the user."""
+    ports = shutdown.own_ports(control.status())
+    shutdown.end(control, lit, restart=True, seconds=timeout)
+    lights = shutdown.what_lights(places, ports)
+    return f"pid {lit.pid} has gone; bridges that are attached light a new one at once. {lights}"
+
+
+def _one(places: Places) -> dict[str, Lit]:
+    lit = running_daemon.find(places)
+    return {places.key: lit} if lit else {}
+
+
+def _ask_about_calls(document: dict[str, Any], server: str, yes: bool, as_json: bool) -> None:
+    """Let the person decide when somebody waits for an answer of it."""
+    instances = [
+        instance
+        for each in document.get("upstreams") or []
+        if each.get("name") == server
+        for instance in each.get("instances") or []
+    ]
+    waiting = sum(int(instance.get("inFlight") or 0) for instance in instances)
+    if waiting and not yes:
+        shutdown.ask(f"{status_lines.count(waiting, 'call')} to {server} in flight", "restart", as_json)

@@ -1,0 +1,1 @@
+"""Verbs about secrets, tokens and logins."""

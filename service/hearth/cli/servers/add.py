@@ -1,0 +1,107 @@
+"""`hearth add`."""
+
+import shlex
+from typing import Any
+
+import click
+
+from hearth.cli.config import change
+from hearth.cli.servers import server_entry
+from hearth.cli.target import with_places
+from hearth.config import editor
+from hearth.errors import Refused
+from hearth.ops import edit_config, literal_secrets, programs
+from hearth.output import documents
+from hearth.paths import Places
+
+
+class Adding(click.Command):
+    """A command line in which the options of a server's command are easily taken for Hearth's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; an unknown option is probably the server's own."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise click.UsageError(
+                f"{error.format_message()} If it is for the server, put `--` before the server's command.", ctx
+            ) from error
+
+
+@click.command(cls=Adding, short_help="Put an MCP server into the config.")
+@click.argument("name")
+@click.argument("command", nargs=-1, metavar="[-- COMMAND [ARG]...]", type=click.UNPROCESSED)
+@click.option("--url", metavar="URL", help="The address of a server that runs elsewhere, instead of a command.")
+@click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="A variable for the command.")
+@click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="An HTTP header for the URL.")
+@click.option("--cwd", metavar="PATH", help="The folder that the command runs in.")
+@click.option(
+    "--isolation",
+    type=click.Choice(["auto", "shared", "workspace", "session"]),
+    help="Who shares a process of it.",
+)
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any other key of a server's entry.")
+@click.option("--force", is_flag=True, help="Add it although its program is not there.")
+@click.option("--replace", is_flag=True, help="Put it in the place of the server that has this name.")
+@click.option("--dry-run", is_flag=True, help="Show the lines that would change; change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON, and ask nothing.")
+@with_places
+def add(
+    places: Places,
+    name: str,
+    force: bool,
+    replace: bool,
+    dry_run: bool,
+    as_json: bool,
+    settings: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Put an MCP server into the config. The file keeps its comments, its order and every other byte; one with mistakes
+    is refused and stays as it is. A running daemon takes it up at once. Nothing is started or tried; but a command that
+    is given by its path must be a program, unless --force is said.
+
+    Values may refer to secrets that are kept elsewhere: ${keyring:NAME}, ${file:PATH}, ${env:NAME}. Quote them,
+    or the shell takes them away.
+
+    \b
+    Examples:
+      hearth add time -- uvx mcp-server-time
+      hearth add github --env 'GITHUB_TOKEN=${keyring:github}' -- npx -y @modelcontextprotocol/server-github
+      hearth add search --url https://example.com/mcp --header 'Authorization: Bearer ${keyring:search}'
+      hearth add build --cwd ~/src --set call_timeout=60 --dry-run -- ./mcp-build
+    """
+    if not name.strip() or any(not character.isprintable() for character in name):
+        raise click.UsageError("The name must not be empty, or have control characters in it.")
+    entry = server_entry.entry(settings=settings, **options)
+    if not force and (problem := programs.problem(entry)):
+        raise Refused(f"{problem}, and nothing was added: correct the path, or say --force to add it all the same")
+    notes = literal_secrets.place_elsewhere(name, entry, ask=literal_secrets.can_ask() and not as_json and not dry_run)
+    replaced = False
+
+    def make(data: bytes | None) -> bytes:
+        nonlocal replaced
+        path = places.config_file()
+        replaced = name in edit_config.examined(path, data).config.servers
+        if replaced and not replace:
+            raise Refused(f"there is a server {name!r} in {path} already: say --replace, or choose another name")
+        return editor.first(path, name, entry) if data is None else editor.added(path, data, name, entry)
+
+    changed = edit_config.change(places, make, dry_run)
+    daemon = None if dry_run else edit_config.tell_daemon(places)
+    about = [each for each in changed.warnings if f"server {name!r}" in each]
+    changed = changed._replace(warnings=about)
+    action = "replaced" if replaced else "added"
+    if as_json:
+        document = change.document(action, name, changed, dry_run, notes, daemon)
+        documents.show(document)
+        return
+    for note in notes + about:
+        click.echo(f"{click.style('note:', fg='yellow')} {note}", err=True)
+    if dry_run:
+        click.echo("\n".join(change.diff(changed)))
+        return
+    click.echo(f"{name} is in {changed.path}. {daemon}")
+    words = shlex.join([name, *places.arguments()])
+    # What was replaced is gone: taking the new one away does not bring it back.
+    undo = "" if replaced else f" Undo: `hearth remove {words}`."
+    click.echo(f"Try it: `hearth call {words}`.{undo}")

@@ -1,0 +1,119 @@
+"""`hearth tools block` and `hearth tools unblock`."""
+
+from typing import NamedTuple
+
+import click
+from click.shell_completion import CompletionItem
+
+from hearth.cli.config import value_change
+from hearth.cli.servers import server_names
+from hearth.cli.target import with_places
+from hearth.config import ServerSpec, editor
+from hearth.config.schema import SERVERS
+from hearth.config.spelling import nearest
+from hearth.mcp import tool_names
+from hearth.ops import edit_config, tool_catalog
+from hearth.output import documents
+from hearth.paths import Places
+
+_KEY = "blocked_tools"
+
+
+class Tool(NamedTuple):
+    """A tool: its server, and its name there."""
+
+    server: str
+    name: str
+
+
+def _complete_known(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    places = server_names.places_of(ctx)
+    # Only what is kept: completion asks no daemon.
+    found = tool_catalog.document(places, "", None, 0)["tools"] if places else []
+    return [CompletionItem(each["name"]) for each in found if each["name"].startswith(incomplete)]
+
+
+def _complete_blocked(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    places = server_names.places_of(ctx)
+    found = _blocked(server_names.configured(places)) if places else {}
+    return [CompletionItem(name) for name in found if name.startswith(incomplete)]
+
+
+@click.command(short_help="Hide a tool from every client.")
+@click.argument("name", shell_complete=_complete_known)
+@click.option("--dry-run", is_flag=True, help="Show the lines that would change; change nothing.")
+@documents.json_option()
+@with_places
+def block(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
+    """Hide a tool from every client: it is in no list and in no search, and a call of it is refused. NAME is the name
+    that `hearth tools` shows. It is written into the server's entry in the config, as `blocked_tools`; a running
+    daemon takes it up at once and tells the clients.
+
+    Exits with 0 also if it is blocked already, with 2 if there is no such tool.
+
+    \b
+    Examples:
+      hearth tools block github__delete_repo
+      hearth tools block github__delete_repo --dry-run
+      hearth config get mcpServers.github.blocked_tools
+    """
+    tool = _blocked(server_names.configured(places)).get(name) or _known(places, name)
+    _change(places, name, tool, True, dry_run, as_json)
+
+
+@click.command(short_help="Offer a blocked tool again.")
+@click.argument("name", shell_complete=_complete_blocked)
+@click.option("--dry-run", is_flag=True, help="Show the lines that would change; change nothing.")
+@documents.json_option()
+@with_places
+def unblock(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
+    """Offer a tool again that `hearth tools block` has hidden. Exits with 2 if no tool of that name is blocked.
+
+    \b
+    Examples:
+      hearth tools unblock github__delete_repo
+    """
+    blocked = _blocked(server_names.configured(places))
+    if name not in blocked:
+        known = f" Blocked: {', '.join(blocked)}." if blocked else " No tool is blocked."
+        raise click.UsageError(f"Tool {name!r} is not blocked.{known}")
+    _change(places, name, blocked[name], False, dry_run, as_json)
+
+
+def _blocked(servers: dict[str, ServerSpec]) -> dict[str, Tool]:
+    """Return the blocked tools by the names that clients would see."""
+    tools = [Tool(spec.name, tool) for spec in servers.values() for tool in spec.blocked_tools]
+    return {tool_names.exposed(*tool): tool for tool in tools}
+
+
+def _known(places: Places, name: str) -> Tool:
+    """Return the tool of a name. Raises click.UsageError for one that no server is known to have."""
+    found = tool_catalog.current(places, "", None, 0)
+    tools = {each["name"]: Tool(each["server"], each["tool"]) for each in found["tools"]}
+    if name in tools:
+        return tools[name]
+    for server in found["unknown"]:
+        # Nothing is known of its tools yet: the name is taken as it is.
+        if name.startswith(tool_names.prefix(server)):
+            return Tool(server, name.removeprefix(tool_names.prefix(server)))
+    near = nearest(name, list(tools))
+    hint = f"Did you mean {near!r}?" if near else "`hearth tools` lists those that are known."
+    raise click.UsageError(f"There is no tool {name!r}. {hint}")
+
+
+def _change(places: Places, name: str, tool: Tool, blocks: bool, dry_run: bool, as_json: bool) -> None:
+    path = places.config_file()
+
+    def make(data: bytes | None) -> bytes:
+        servers = edit_config.examined(path, data).config.servers
+        server_names.check([tool.server], servers, path)
+        assert data is not None
+        former = servers[tool.server].blocked_tools
+        wanted = [*(each for each in former if each != tool.name), *([tool.name] if blocks else [])]
+        if sorted(wanted) == sorted(former):
+            return data
+        at = (SERVERS, tool.server, _KEY)
+        return editor.assigned(path, data, at, wanted) if wanted else editor.unassigned(path, data, at)
+
+    action = "blocked" if blocks else "unblocked"
+    value_change.apply(places, name, action, make, dry_run, as_json)

@@ -1,0 +1,235 @@
+"""`hearth call`."""
+
+import math
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from hearth import config
+from hearth.cli.numbers import Number
+from hearth.cli.servers import server_names
+from hearth.cli.target import with_places
+from hearth.cli.tools import call_arguments, questions, saved_content, tool_lines, tool_names
+from hearth.config.spelling import nearest
+from hearth.control_client import running_daemon
+from hearth.control_client.connection import Control
+from hearth.errors import ConfigError, HearthError, UpstreamError
+from hearth.host import signals
+from hearth.ops.tool_caller import Caller, CallError
+from hearth.output import documents, table, terminal
+from hearth.output.spinner import Spinner
+from hearth.paths import Places
+
+# A tool that says that it failed, as a command that failed.
+TOOL_FAILED = 1
+# How often a server that is starting is looked at, in case it fails; that it is ready is told by the daemon.
+LOOK_SECONDS = 1.0
+
+
+@click.command(short_help="Call a tool by hand.")
+@click.argument("server", shell_complete=server_names.complete_server)
+@click.argument("tool", required=False, shell_complete=tool_names.complete_tool)
+@click.argument("arguments", nargs=-1, metavar="[JSON | NAME=VALUE...]", shell_complete=tool_names.complete_argument)
+@click.option("--json", "as_json", is_flag=True, help="Print the result, or the list of tools, as it came.")
+@click.option(
+    "--output", metavar="FOLDER", type=click.Path(file_okay=False), help="Save images, sounds and files there."
+)
+@click.option("--timeout", type=Number(min=0.001), metavar="SECONDS", help="Give up, and cancel, after so long.")
+@with_places
+def call(
+    places: Places,
+    server: str,
+    tool: str | None,
+    arguments: tuple[str, ...],
+    as_json: bool,
+    output: str | None,
+    timeout: float | None,
+) -> int:
+    """Call a tool of a server through the daemon, as an agent would; without TOOL, list its tools with their arguments.
+
+    Arguments are NAME=VALUE, typed by the tool's schema (more than once for a list, NAME:=JSON for anything), or one
+    JSON object, @FILE, or - for standard input. Lights the daemon. What the server asks meanwhile is asked here, on
+    a terminal, else declined. Ctrl-C cancels the call. Exits with 1 when the tool says that it failed.
+
+    \b
+    Examples:
+      hearth call time
+      hearth call time get_current_time timezone=Europe/Berlin
+      hearth call time get_current_time '{"timezone": "UTC"}' --json
+      hearth call browser screenshot --output ~/Pictures
+    """
+    _check_server(places, server)
+    _take_every_end_as_ctrl_c()
+    window = _Window(f"calling {server}")
+    asking = questions.Questions(server, questions.can_ask() and "-" not in arguments, window.hidden)
+    with window, Caller(places, server, asking.answer, window.progressed) as caller:
+        if tool is None:
+            _forgive(places, server)
+        tools = _tools(places, server, caller, window, timeout)
+        if tool is None:
+            window.close()
+            _list(places, server, tools, as_json)
+            return 0
+        chosen = _find(places, server, tool, tools)
+        schema = chosen.get("inputSchema")
+        given = call_arguments.parse(arguments, schema if isinstance(schema, dict) else {})
+        try:
+            result = caller.call(tool, given, timeout)
+        except CallError as exc:
+            window.close()
+            return _report(exc, as_json)
+        window.close()
+    _show(result, tool, as_json, output)
+    return TOOL_FAILED if result.get("isError") is True else 0
+
+
+def _take_every_end_as_ctrl_c() -> None:
+    """Also a terminal that is closed, and `timeout hearth call …`: the call would go on with nobody waiting for it."""
+    for number in (*signals.END, signals.HANG_UP):
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
+
+
+def _check_server(places: Places, server: str) -> None:
+    found = config.examine(places)
+    known = found.config.servers
+    if server not in known and found.problems:
+        if any(each.get("name") == server for each in running_daemon.document(places).get("upstreams") or []):
+            # A daemon goes on with the config from before the mistake.
+            return
+        raise ConfigError(found.problems)
+    server_names.check([server], known, found.path)
+    if known[server].disabled:
+        raise click.UsageError(f"The server {server!r} is disabled in {found.path}.")
+
+
+def _forgive(places: Places, server: str) -> None:
+    """Have a failed server tried again: the user who asks for its tools may have repaired it."""
+    lit = running_daemon.find(places)
+    if lit and _upstream(places, server).get("state") == "failed":
+        with Control(lit.endpoint, lit.pid, lit.token) as control:
+            control.restart(server)
+
+
+def _tools(
+    places: Places, server: str, caller: Caller, window: "_Window", timeout: float | None
+) -> list[dict[str, Any]]:
+    """Return the server's tools. A server that is still starting is waited for, as long as its start may take."""
+    tools = caller.tools(timeout)
+    spec = config.examine(places).config.servers.get(server)
+    limit = min(spec.start_timeout if spec else config.ServerSpec.start_timeout, timeout or math.inf)
+    deadline = time.monotonic() + limit
+    while not tools and _upstream(places, server).get("state") == "starting" and time.monotonic() < deadline:
+        window.tell(f"waiting for {server} to start, at most {limit:g} s (start_timeout)")
+        caller.await_change(LOOK_SECONDS)
+        tools = caller.tools(timeout)
+    window.tell(f"calling {server}")
+    return tools
+
+
+def _find(places: Places, server: str, tool: str, tools: list[dict[str, Any]]) -> dict[str, Any]:
+    """The tool's definition; a bare one, where the call tells why there is none: the server has failed, or the tool is
+    withheld."""
+    names = [str(each.get("name")) for each in tools]
+    if tool in names:
+        return tools[names.index(tool)]
+    upstream = _upstream(places, server)
+    if not names or (upstream.get("pin") and tool in (upstream.get("changedTools") or [])):
+        return {}
+    near = nearest(tool, names)
+    hint = f"Did you mean {near!r}?" if near else f"`hearth call {server}` lists what it has."
+    raise click.UsageError(f"{server} has no tool {tool!r}. {hint}")
+
+
+def _upstream(places: Places, server: str) -> dict[str, Any]:
+    """What the status says of the server."""
+    upstreams = running_daemon.document(places).get("upstreams") or []
+    return next((each for each in upstreams if each.get("name") == server), {})
+
+
+def _list(places: Places, server: str, tools: list[dict[str, Any]], as_json: bool) -> None:
+    if not tools:
+        found = _upstream(places, server)
+        if found.get("error"):
+            raise UpstreamError(f"{server} offers no tools: {found['error']}")
+        if found.get("state") == "starting":
+            raise UpstreamError(f"{server} is still starting: its tools are not known yet; ask again in a while")
+    if as_json:
+        documents.show(tools)
+    else:
+        click.echo("\n".join(tool_lines.tool_lines(tools, terminal.width())) or f"{server} offers no tools.")
+
+
+def _report(failure: CallError, as_json: bool) -> int:
+    if as_json:
+        documents.show({"error": failure.error})
+    data = failure.error.get("data")
+    wanted = data.get("elicitations") if isinstance(data, dict) else None
+    urls = [str(each.get("url")) for each in wanted if isinstance(each, dict)] if isinstance(wanted, list) else []
+    sentence = table.harmless(str(failure))
+    click.echo(f"{click.style('hearth:', fg='red')} {sentence}", err=True)
+    for url in urls:
+        click.echo(f"  visit {table.harmless(url)}, then call again", err=True)
+    return HearthError.exit_code
+
+
+def _show(result: dict[str, Any], tool: str, as_json: bool, output: str | None) -> None:
+    if as_json:
+        documents.show(result)
+    for block in tool_lines.blocks_of(result):
+        path = saved_content.save(block, output, tool) if output else None
+        if path:
+            click.echo(f"saved {path}", err=as_json)
+        elif not as_json:
+            text = tool_lines.text_of(block)
+            said = tool_lines.description_of(block) if text is None else text
+            # What goes into a file or a pipe is left as it is.
+            click.echo(table.harmless(said) if sys.stdout.isatty() else said)
+
+
+class _Window:
+    """The line on the terminal that shows how a call goes on."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._spinner: Spinner | None = None
+
+    def __enter__(self) -> "_Window":
+        self._spinner = Spinner(self._text)
+        self._spinner.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Clear the line."""
+        if self._spinner:
+            self._spinner.__exit__(None, None, None)
+            self._spinner = None
+
+    def tell(self, text: str) -> None:
+        """Say what is waited for."""
+        self._text = text
+        if self._spinner:
+            self._spinner.tell(text)
+
+    def progressed(self, params: dict[str, Any]) -> None:
+        """The server says how far it is."""
+        text = tool_lines.progress_text(params)
+        if text and self._spinner:
+            self._spinner.tell(text)
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """While somebody types."""
+        self.close()
+        try:
+            yield
+        finally:
+            self.__enter__()

@@ -1,0 +1,94 @@
+"""Tools, and what they answer, as text. Pure: definitions and results in, lines out; nothing is trusted to be there."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeGuard
+
+from hearth.cli.tools import call_arguments
+from hearth.output.table import clean, fit
+
+Document = Mapping[str, Any]
+
+BAR_CELLS = 20
+
+
+def tool_lines(tools: Sequence[Document], width: int) -> list[str]:
+    """Each tool with its arguments, and below it the first line of what it is for."""
+    lines = []
+    for tool in tools:
+        schema = tool.get("inputSchema")
+        usage = call_arguments.usage(schema) if isinstance(schema, Mapping) else ""
+        lines.append(clean(f"{tool.get('name')} {usage}".rstrip()))
+        description = str(tool.get("description") or tool.get("title") or "").strip().splitlines()
+        if description:
+            lines.append(fit(f"    {clean(description[0])}", width).rstrip())
+    return lines
+
+
+def text_of(block: Document) -> str | None:
+    """What a content block says in words; None where it holds data that has to be described."""
+    if block.get("type") == "text":
+        return str(block.get("text") or "")
+    resource = block.get("resource")
+    if block.get("type") == "resource" and isinstance(resource, Mapping) and isinstance(resource.get("text"), str):
+        return f"[{resource.get('uri')}]\n{resource['text']}"
+    return None
+
+
+def description_of(block: Document) -> str:
+    """A content block that is no text, in brackets."""
+    kind = block.get("type")
+    if kind == "resource_link":
+        title = block.get("title") or block.get("name") or ""
+        return f"[link to {block.get('uri')}{f': {title}' if title else ''}]"
+    resource = block.get("resource")
+    inner = resource if isinstance(resource, Mapping) else block
+    data = data_of(block)
+    size = f", {_size(len(data) * 3 // 4)}" if data is not None else ""
+    where = f" {inner['uri']}" if inner.get("uri") else ""
+    return f"[{kind}{where}: {inner.get('mimeType') or 'of an unknown kind'}{size}]"
+
+
+def data_of(block: Document) -> str | None:
+    """The base64 of an image, a sound or a resource; None for anything else."""
+    resource = block.get("resource")
+    found = resource.get("blob") if isinstance(resource, Mapping) else block.get("data")
+    return found if isinstance(found, str) else None
+
+
+def mime_type(block: Document) -> str:
+    """What the data of a block are."""
+    resource = block.get("resource")
+    found = (resource if isinstance(resource, Mapping) else block).get("mimeType")
+    return found if isinstance(found, str) else ""
+
+
+def blocks_of(result: Document) -> list[Document]:
+    """The content of a result, and its structured content where there is no other."""
+    content = result.get("content")
+    found = [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
+    if not found and "structuredContent" in result:
+        text = json.dumps(result["structuredContent"], indent=2, ensure_ascii=False)
+        return [{"type": "text", "text": text}]
+    return found
+
+
+def progress_text(params: Document) -> str:
+    """A notice of progress in one line: a bar where the end is known."""
+    done, total, message = params.get("progress"), params.get("total"), params.get("message")
+    words = clean(str(message)) if message else ""
+    if not _is_number(done):
+        return words
+    if not _is_number(total) or total <= 0:
+        return f"{done:g} {words}".rstrip()
+    share = min(max(done / total, 0.0), 1.0)
+    bar = "#" * round(share * BAR_CELLS)
+    return f"[{bar:<{BAR_CELLS}}] {share:4.0%} {words}".rstrip()
+
+
+def _is_number(found: object) -> TypeGuard[float]:
+    return isinstance(found, int | float) and not isinstance(found, bool)
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} KB" if count >= 1e3 else f"{count} bytes"

@@ -1,0 +1,319 @@
+"""Clients led to Hearth, and back: entries of theirs replaced by bridges, or one added; and what was there returned.
+
+A file that is as we left it gets its former bytes again. In one that the client has saved since, our entries give way
+to what was there before, one by one, and the rest stays. Nothing is written over what somebody saves meanwhile.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from hearth.clients import backups, formats, launcher, restore
+from hearth.clients.backups import Splice, Trace
+from hearth.clients.commands import entry_command
+from hearth.clients.discovery import Found, found_in, servers_of
+from hearth.clients.table import KINDS, Table
+from hearth.config import editor
+from hearth.config.document import Document, parse
+from hearth.config.loader import FILE_LIMIT_BYTES, read_file
+from hearth.errors import ConfigError, Refused
+from hearth.host import edited_files
+from hearth.paths import Places
+
+# The entry that offers every server.
+WHOLE = "hearth"
+# How often an edit is begun anew when the client saves the file meanwhile.
+_ATTEMPTS = 3
+
+
+class Change(NamedTuple):
+    """One entry of a table: as it was and as it is now, in the file's characters and as values; None: not there."""
+
+    name: str
+    was: str | None
+    now: str | None
+    former: Any
+    new: Any
+
+
+class Outcome(NamedTuple):
+    """What was done to a file, or would be."""
+
+    table: Table
+    changes: list[Change]
+    notes: list[str]  # what was left as it is, in sentences
+    is_made: bool = False  # the file was not there
+    is_removed: bool = False
+    is_exact: bool = False  # every byte is as it was before
+
+
+class _Step(NamedTuple):
+    """The new bytes, None for no file, and what is known of it from then on, None for nothing."""
+
+    outcome: Outcome
+    data: bytes | None
+    trace: Trace | None
+    lost: Trace | None = None  # whose original is to be set aside, as it is nowhere else
+
+
+class _Bridges(NamedTuple):
+    """The bridges to put into entries: to which daemon, and the launcher's path where there is one."""
+
+    places: Places
+    launcher: str | None
+
+    def command(self, server: str) -> list[str]:
+        return entry_command(self.places, self.launcher, ["--server", server] if server else [])
+
+
+def connect(table: Table, replace: Mapping[str, str], whole: bool, places: Places, dry_run: bool = False) -> Outcome:
+    """Put bridges into a table: in the place of entries, by the name that each has in Hearth; or one for all servers.
+
+    Entries that are switched off, or lead to Hearth already, are left. Raises ConfigError, Refused, StartError; the
+    file is then as it was.
+    """
+    if os.path.realpath(table.path) == os.path.realpath(places.config_file()):
+        raise ConfigError(
+            [f"{table.path}: is the config that Hearth reads its servers from; bridges in it would go round"]
+        )
+    is_written = not dry_run and bool(replace or whole)
+    bridges = _Bridges(places, launcher.prepared(write=is_written))
+    return _change(table, dry_run, lambda data, trace: _connected(table, replace, whole, bridges, data, trace))
+
+
+def disconnect(table: Table, dry_run: bool = False) -> Outcome:
+    """Bring back what was in a table before. Raises ConfigError, Refused, StartError; the file is then as it was."""
+    return _change(table, dry_run, lambda data, trace: _disconnected(table, data, trace))
+
+
+def connected() -> list[Table]:
+    """Every table that was connected and not disconnected since, as far as that can be read."""
+    return list(dict.fromkeys(splice.table for trace in backups.every().traces for splice in trace.splices))
+
+
+def damaged() -> list[str]:
+    """Sentences on what was done to clients' files and cannot be read any more."""
+    return backups.every().problems
+
+
+def _change(table: Table, dry_run: bool, make: Callable[[bytes | None, Trace | None], _Step]) -> Outcome:
+    with edited_files.held(table.path):
+        former = backups.load(table.path)
+        for _ in range(_ATTEMPTS):
+            data = read_file(table.path, FILE_LIMIT_BYTES)
+            step = make(data, former)
+            if dry_run or _is_written(table.path, data, step, former):
+                return step.outcome
+    raise Refused(f"{table.path} is being changed by somebody else at the same time; nothing was done, try again")
+
+
+def _is_written(path: str, data: bytes | None, step: _Step, former: Trace | None) -> bool:
+    """Do it, unless the file is not as it was; before it, what is needed to undo it."""
+    if step.lost is not None:
+        backups.set_aside(step.lost)
+    if step.trace is not None and step.trace != former:
+        backups.save(step.trace)
+    try:
+        is_done = step.data == data or _replace(path, data, step.data)
+    except BaseException:
+        _restore(former, step.trace)
+        raise
+    if not is_done:
+        _restore(former, step.trace)
+    elif step.trace is None and former is not None:
+        backups.forget(former)
+    return is_done
+
+
+def _replace(path: str, former: bytes | None, data: bytes | None) -> bool:
+    def is_due() -> bool:
+        return read_file(path, FILE_LIMIT_BYTES) == former
+
+    if data is not None:
+        return edited_files.replace(path, data, is_due)
+    if not is_due():
+        return False
+    edited_files.remove(path)
+    return True
+
+
+def _restore(former: Trace | None, new: Trace | None) -> None:
+    if former is not None:
+        backups.save(former)
+    elif new is not None:
+        backups.forget(new)
+
+
+# --- there
+
+
+def _connected(
+    table: Table, replace: Mapping[str, str], whole: bool, bridges: _Bridges, data: bytes | None, trace: Trace | None
+) -> _Step:
+    document = parse(table.path, data or b"")
+    found = {each.name: each for each in found_in(table, document)}
+    ours = {splice.name: splice for splice in _of(trace, table)}
+    wanted, notes = _wanted(table, replace, whole, bridges, found, ours)
+    if not wanted:
+        return _Step(Outcome(table, [], notes), data, trace)
+    new = editor.put(table.path, data or b"", table.keys, wanted)
+    former = editor.written(table.path, data or b"", table.keys, [name for name in wanted if name in found])
+    now = editor.written(table.path, new, table.keys, wanted)
+    changes = [
+        Change(name, former.get(name), now[name], found[name].raw if name in found else None, entry)
+        for name, entry in wanted.items()
+    ]
+    splices = [
+        ours[name]._replace(entry=entry)
+        if name in ours
+        else _splice(table, name, entry, document, former.get(name), data)
+        for name, entry in wanted.items()
+    ]
+    outcome = Outcome(table, changes, notes, is_made=data is None)
+    made, is_lossy = _traced(table, data, new, trace, splices)
+    return _keeping(_Step(outcome, new, made), trace, is_lossy)
+
+
+def _keeping(step: _Step, trace: Trace | None, is_lossy: bool) -> _Step:
+    """The step that sets the original aside, and says so, if it would be gone with what is forgotten."""
+    if trace is None or not trace.original or not is_lossy:
+        return step
+    if step.trace is not None and step.trace.original == trace.original:
+        return step
+    notes = [note.replace(trace.copy, trace.aside) for note in step.outcome.notes]
+    advice = "take from it what you want, and remove it when you need it no longer"
+    notes.append(f"{trace.path} as it was before it was connected is kept in {trace.aside}: {advice}")
+    return step._replace(outcome=step.outcome._replace(notes=notes), lost=trace)
+
+
+def _of(trace: Trace | None, table: Table) -> list[Splice]:
+    """Of a file's entries those of one table; by whichever name and for whichever client."""
+    return [splice for splice in trace.splices if splice.table.keys == table.keys] if trace else []
+
+
+def _wanted(
+    table: Table,
+    replace: Mapping[str, str],
+    whole: bool,
+    bridges: _Bridges,
+    found: Mapping[str, Found],
+    ours: Mapping[str, Splice],
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """The entries to write, and what is to be said of those that are left."""
+    dialect = KINDS[table.client].dialect
+    wanted, notes = {}, []
+    for name, server in {**replace, **({WHOLE: ""} if whole else {})}.items():
+        former = found.get(name)
+        if former is None and server:
+            raise ConfigError([f"{table.path}: has no entry {name!r} in {'.'.join(table.keys)}"])
+        entry = formats.bridge(dialect, bridges.command(server), former.raw if former else None)
+        if former and (reason := _reason_to_leave(former, entry, server, ours.get(name))):
+            notes.append(f"{name}: {reason}")
+        else:
+            wanted[name] = entry
+    return wanted, notes
+
+
+def _reason_to_leave(former: Found, entry: dict[str, Any], server: str, ours: Splice | None) -> str | None:
+    if former.raw == entry:
+        return "leads to Hearth already"
+    if former.bridge_to is not None:
+        # One of ours from before Hearth was moved, say, is written anew; one that somebody wrote is theirs.
+        return (
+            None if ours and former.raw == ours.entry else "leads to Hearth already, and was written by somebody else"
+        )
+    if not server:
+        raise ConfigError(
+            [f"{former.table.path}: has an entry {former.name!r} that is another server; rename it first"]
+        )
+    return "is switched off in the client, and was left as it is" if former.disabled else None
+
+
+def _splice(
+    table: Table, name: str, entry: dict[str, Any], document: Document, former: str | None, data: bytes | None
+) -> Splice:
+    """What has to be known to undo one entry, by what was in its place before."""
+    if former is not None:
+        return Splice(table, name, entry, (*table.keys, name), former)
+    for size in range(1, len(table.keys) + 1):
+        at = table.keys[:size]
+        current = editor.value_at(document.tree, at)
+        if current or (current == {} and not document.is_json):
+            continue
+        # Nothing, null, or an object that is empty in its own way: made, or written otherwise.
+        is_there = at[-1] in (editor.value_at(document.tree, at[:-1]) or {})
+        was = editor.written(table.path, data or b"", at[:-1], at[-1:])[at[-1]] if is_there else None
+        return Splice(table, name, entry, at, was)
+    return Splice(table, name, entry, (*table.keys, name), None)
+
+
+def _traced(
+    table: Table, data: bytes | None, new: bytes, trace: Trace | None, splices: list[Splice]
+) -> tuple[Trace, bool]:
+    """What is known of the file then, and whether it lacks something that it had before it was first connected."""
+    if trace is None or data is None or data == trace.original:
+        # Never touched; or undone, or taken away, by somebody.
+        return Trace(table.path, backups.place(table.path), data, backups.digest(new), splices), data is None
+    names = {splice.keys for splice in splices}
+    kept = [splice for splice in trace.splices if splice.keys not in names]
+    original, is_lossy = trace.original, False
+    if backups.digest(data) != trace.left:
+        undone = restore.undone(trace, data, trace.splices)
+        original, is_lossy = undone.data, undone.is_lossy
+        kept = [splice for splice in kept if splice.keys not in undone.gone]
+    return trace._replace(original=original, left=backups.digest(new), splices=[*kept, *splices]), is_lossy
+
+
+# --- and back
+
+
+def _disconnected(table: Table, data: bytes | None, trace: Trace | None) -> _Step:
+    mine = _of(trace, table)
+    if trace is None or not mine:
+        return _Step(Outcome(table, [], []), data, trace)
+    rest = [splice for splice in trace.splices if splice not in mine]
+    if data is None:
+        # Who removed it may have meant to; a copy can be put back, a client that is there again is a surprise.
+        note = f"{table.path} is gone, and was not brought back"
+        step = _Step(Outcome(table, [], [note]), data, trace._replace(splices=rest) if rest else None)
+        return _keeping(step, trace, is_lossy=True)
+    if data == trace.original:
+        note = f"{table.path} is as it was before it was connected; somebody has brought it back"
+        return _Step(Outcome(table, [], [note]), data, None)
+    if not rest and backups.digest(data) == trace.left:
+        changes = _changes_back(table, mine, data, trace.original)
+        outcome = Outcome(table, changes, [], is_removed=trace.original is None, is_exact=True)
+        return _Step(outcome, trace.original, None)
+    undone = restore.undone(trace, data, mine)
+    changes = _changes_back(table, undone.splices, data, undone.data)
+    outcome = Outcome(table, changes, undone.notes, is_removed=undone.data is None)
+    left = [splice for splice in mine if splice not in undone.splices and splice.keys not in undone.gone]
+    whole = restore.undone(trace, data, trace.splices) if rest else undone
+    step = _Step(outcome, undone.data, _trace_of_rest(trace, data, undone.data, whole.data, rest, left))
+    return _keeping(step, trace, whole.is_lossy)
+
+
+def _trace_of_rest(
+    trace: Trace, data: bytes, new: bytes | None, without: bytes | None, rest: list[Splice], left: list[Splice]
+) -> Trace | None:
+    """What is still to be undone later. What somebody has changed is theirs, but the original is kept for them.
+
+    `without` is the file as it would be without any of ours.
+    """
+    if new is None or not (rest or left):
+        return None
+    is_as_left = backups.digest(data) == trace.left
+    original = trace.original if is_as_left or not rest else without
+    return trace._replace(original=original, left=backups.digest(new), splices=[*rest, *left])
+
+
+def _changes_back(table: Table, splices: list[Splice], data: bytes, new: bytes | None) -> list[Change]:
+    names = [splice.name for splice in splices]
+    was = editor.written(table.path, data, table.keys, names)
+    servers = {} if new is None else servers_of(parse(table.path, new), table.keys)
+    there = [name for name in names if name in servers]
+    now = editor.written(table.path, new or b"", table.keys, there)
+    return [
+        Change(splice.name, was[splice.name], now.get(splice.name), splice.entry, servers.get(splice.name))
+        for splice in splices
+    ]

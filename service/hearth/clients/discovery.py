@@ -1,0 +1,177 @@
+"""The clients on this machine and the servers in their files. Reads only.
+
+A client is there when one of its files, its folder or its command is.
+"""
+
+import fnmatch
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from hearth.clients import formats
+from hearth.clients.table import KINDS, LOCAL, PROJECT, USER, Kind, Machine, Place, Table, signs
+from hearth.config.document import Document, parse
+from hearth.config.loader import FILE_LIMIT_BYTES, read_file
+from hearth.errors import ConfigError
+from hearth.paths import home_dir
+
+# What is said where a project is asked for and `here` is nowhere.
+NOWHERE = "the current folder is gone, so nothing is known of its project; go to another folder and try again"
+
+
+class Found(NamedTuple):
+    """One entry of a table."""
+
+    table: Table
+    name: str  # its key in the client's file
+    raw: dict[str, Any]  # as written there
+    entry: dict[str, Any]  # in Hearth's words, references not touched
+    disabled: bool
+    bridge_to: str | None  # "" for the whole hub, NAME for `--server NAME`, None: not ours
+    notes: list[str]  # what was not understood, in phrases
+
+
+def this_machine() -> Machine:
+    """The machine that this runs on."""
+    return Machine(sys.platform, home_dir(), os.environ)
+
+
+def here() -> str | None:
+    """The folder whose project is meant; None if it was removed under this process."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
+
+
+def tables(folder: str | None, clients: Iterable[str] = tuple(KINDS), machine: Machine | None = None) -> list[Table]:
+    """The tables of the clients on this machine; of those by project, the ones around the folder, if there is one.
+
+    One for the user is there for every client that is installed, whether or not its file is. Raises nothing: a file
+    that is broken has its table, too, and `read` says what is wrong with it.
+    """
+    machine = machine or this_machine()
+    found: list[Table] = []
+    for name in clients:
+        kind = KINDS[name]
+        for place in _user_places(kind, machine):
+            found.append(Table(name, place.path, place.keys, USER, None))
+            if kind.has_local:
+                found += _local_tables(name, place)
+        found += _project_tables(kind, folder, machine) if folder is not None else []
+    return found
+
+
+def read(table: Table) -> list[Found]:
+    """What is in a table, in the file's order. Raises ConfigError for a file that cannot be read or is broken."""
+    document = opened(table.path)
+    return [] if document is None else found_in(table, document)
+
+
+def found_in(table: Table, document: Document) -> list[Found]:
+    """The same of a file that has been read. Raises ConfigError for a table that is something else."""
+    dialect = KINDS[table.client].dialect
+    found = []
+    for name, raw in servers_of(document, table.keys).items():
+        reading = formats.read(dialect, raw)
+        disabled = reading.disabled or formats.is_disabled_beside(dialect, document.tree, table.keys, name)
+        is_object = isinstance(raw, dict)
+        found.append(Found(table, name, raw if is_object else {}, reading.entry, disabled, *reading[2:]))
+    return found
+
+
+def opened(path: str) -> Document | None:
+    """The file, None if there is none. Raises ConfigError."""
+    data = read_file(path, FILE_LIMIT_BYTES)
+    return None if data is None else parse(path, data)
+
+
+def servers_of(document: Document, keys: tuple[str, ...]) -> dict[str, Any]:
+    """The table that the keys lead to; an empty one if it is not there. Raises ConfigError if it is something else."""
+    tree: Any = document.tree
+    for number, key in enumerate(keys):
+        tree = tree.get(key)
+        if tree is None:
+            return {}
+        if not isinstance(tree, dict):
+            path = ".".join(keys[: number + 1])
+            raise ConfigError([f"{document.at(keys[: number + 1])}: {path} must be an object with servers in it"])
+    servers: dict[str, Any] = tree
+    return servers
+
+
+def is_installed(kind: Kind, machine: Machine) -> bool:
+    """Whether the client is on this machine, by its command or its folders."""
+    path = machine.environ.get("PATH")
+    return any(map(os.path.isdir, signs(kind, machine))) or any(shutil.which(each, path=path) for each in kind.commands)
+
+
+def _user_places(kind: Kind, machine: Machine) -> list[Place]:
+    places = [each for place in kind.places(machine) for each in _expanded(place)]
+    there = [place for place in places if os.path.lexists(place.path)]
+    if kind.name == "claude-code" and len(there) > 1:
+        # It reads one of them: the one of former versions, if that is there.
+        return there[-1:]
+    taken = {os.path.dirname(place.path) for place in there}
+    to_make = [place for place in places if place.is_made and os.path.dirname(place.path) not in taken]
+    if kind.signs is None:
+        made = [place for place in to_make if os.path.isdir(os.path.dirname(place.path))]
+    else:
+        made = to_make[:1] if not there and is_installed(kind, machine) else []
+    if not there and not made and is_installed(kind, machine):
+        made = to_make[:1]
+    return [place for place in places if place in there or place in made]
+
+
+def _expanded(place: Place) -> Iterator[Place]:
+    """The places that one with `*` in its path stands for."""
+    base, star, _ = place.path.partition("*")
+    if not star:
+        yield place
+        return
+    folder = os.path.dirname(base)
+    rest = place.path[len(folder) + 1 :].split(os.sep)
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for name in names:
+        path = os.path.join(folder, name, *rest[1:])
+        if fnmatch.fnmatchcase(name, rest[0]) and os.path.lexists(path):
+            yield place._replace(path=path)
+
+
+def _local_tables(client: str, place: Place) -> list[Table]:
+    """Those that lie in the user's own file, by the project's folder, and are not empty."""
+    try:
+        document = opened(place.path)
+    except ConfigError:
+        return []
+    projects = document.tree.get("projects") if document else None
+    if not isinstance(projects, dict):
+        return []
+    return [
+        Table(client, place.path, ("projects", folder, *place.keys), LOCAL, folder)
+        for folder, project in projects.items()
+        if isinstance(project, dict) and project.get(place.keys[0])
+    ]
+
+
+def _project_tables(kind: Kind, folder: str, machine: Machine) -> list[Table]:
+    for above in _upwards(os.path.abspath(folder), machine.home):
+        paths = [os.path.join(above, *parts) for parts in kind.project]
+        found = [Table(kind.name, path, kind.project_keys, PROJECT, above) for path in paths if os.path.isfile(path)]
+        if found:
+            return found
+    return []
+
+
+def _upwards(folder: str, home: str) -> Iterator[str]:
+    """The folder and those above it, to the one that holds the repository; not the home, whose files are the user's."""
+    while folder not in (os.path.dirname(folder), os.path.abspath(home)):
+        yield folder
+        if os.path.lexists(os.path.join(folder, ".git")):
+            return
+        folder = os.path.dirname(folder)

@@ -1,0 +1,1 @@
+"""Servers in clients' files, turned into servers of Hearth's config."""

@@ -1,0 +1,252 @@
+"""One entry of a client as a server of Hearth's: references resolved, secrets apart, a project's tied to its folder.
+
+Pure but for what it is given to look with.
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from hearth import secret_patterns
+from hearth.clients.discovery import Found
+from hearth.clients.importer import secret_extraction
+from hearth.clients.importer.identity import Parts
+from hearth.clients.importer.placeholders import ANY, SYNTAXES, VARIABLES, Reader, Surroundings, Syntax, Unusable
+from hearth.clients.importer.templates import Kept, Text, plain, written
+from hearth.config.model import ServerSpec
+from hearth.mcp import isolation
+from hearth.mcp.packages import base
+
+# The variables in a file that an entry names, or a sentence on why there are none.
+EnvFile = Callable[[str], Mapping[str, str] | str]
+# The full path of a command, from its PATH and its folder where the entry sets them; None if there is no such program.
+Program = Callable[[str, str | None, str | None], str | None]
+
+# Which of a client's settings is which of Hearth's, and how many of them make a second.
+_TIMEOUTS: dict[str, dict[str, tuple[str, float]]] = {
+    "codex": {
+        "startup_timeout_sec": ("start_timeout", 1),
+        "startup_timeout_ms": ("start_timeout", 1000),
+        "tool_timeout_sec": ("call_timeout", 1),
+    },
+    "gemini": {"timeout": ("call_timeout", 1000)},
+    "claude-code": {"timeout": ("call_timeout", 1000)},
+    "cline": {"timeout": ("call_timeout", 1)},
+    "opencode": {"timeout": ("start_timeout", 1000)},
+}
+# By these a client makes what a server wants to see; without it the server would refuse.
+_ESSENTIAL = ("headersHelper", "authProviderType", "auth")
+# Programs that take a variable's name and hand its value on, and the options for it.
+_CONTAINERS = ("docker", "podman", "nerdctl")
+_HANDING_ON = ("-e", "--env")
+_ABSOLUTE = re.compile(r"[/~\\]|[A-Za-z]:[/\\]")
+
+
+class Draft(NamedTuple):
+    """An entry that was read."""
+
+    found: Found
+    parts: Parts
+    transport: str | None
+    timeouts: dict[str, float]
+    mode: isolation.Mode
+    reason: str
+    notes: list[str]
+
+    @property
+    def depends_on_folder(self) -> bool:
+        """Whether it would be another server in another folder, as far as can be told."""
+        return self.reason != isolation.OF_A_PROJECT and self.mode != isolation.SHARED
+
+
+def draft(found: Found, surroundings: Surroundings, env_file: EnvFile, program: Program) -> Draft:
+    """Read an entry. Raises Unusable if it has to stay where it is."""
+    return _Drafting(found, surroundings, env_file, program).draft()
+
+
+class _Drafting:
+    """Reads one entry."""
+
+    def __init__(self, found: Found, surroundings: Surroundings, env_file: EnvFile, program: Program) -> None:
+        self._found = found
+        self._env_file = env_file
+        self._program = program
+        self._reader = Reader(found.table, surroundings)
+        self._syntax = SYNTAXES.get(found.table.client, Syntax())
+        if found.table.client == "file":
+            self._syntax = ANY
+        self._notes = [note for note in found.notes if not note.startswith("'envFile'")]
+
+    def draft(self) -> Draft:
+        entry = self._found.entry
+        if not entry.get("command") and not entry.get("url"):
+            raise Unusable("; ".join(self._found.notes) or "has neither a command nor a url")
+        for key in _ESSENTIAL:
+            if self._found.raw.get(key):
+                raise Unusable(f"needs its {key!r}, which only the client knows how to use")
+        parts = self._of_command(entry) if entry.get("command") else self._of_url(entry)
+        mode, reason = _isolation(parts, self._found.table.folder is not None)
+        notes = [*self._notes, *self._reader.notes, *map(_unset, dict.fromkeys(self._reader.unset))]
+        # The isolation follows from the command as written: a relative one depends on its folder.
+        return Draft(self._found, self._resolved(parts), entry.get("transport"), self._timeouts(), mode, reason, notes)
+
+    def _resolved(self, parts: Parts) -> Parts:
+        """Return the parts with the command's full path, as the daemon may have another PATH than the client."""
+        command = plain(parts.command or ())
+        if not command:
+            return parts
+        search_path, folder = plain(parts.env.get("PATH", ())), plain(parts.cwd or ())
+        path = self._program(command, search_path or None, folder or None)
+        return parts if path is None else parts._replace(command=(path,))
+
+    def _of_command(self, entry: Mapping[str, Any]) -> Parts:
+        args = [self._text(value, f"args {number}") for number, value in enumerate(entry.get("args") or [])]
+        return Parts(
+            command=self._text(entry["command"], "command"),
+            args=secret_extraction.arguments(args),
+            env={name: secret_extraction.named(name, text) for name, text in self._variables(entry).items()},
+            cwd=self._cwd(entry.get("cwd")),
+        )
+
+    def _of_url(self, entry: Mapping[str, Any]) -> Parts:
+        headers = {
+            name: secret_extraction.header(name, self._text(value, f"headers.{name}", self._syntax_of_header(name)))
+            for name, value in (entry.get("headers") or {}).items()
+        }
+        url = secret_extraction.url(self._text(entry["url"], "url"))
+        oauth = {name: value for name, value in (entry.get("oauth") or {}).items() if name != "scopes"}
+        return Parts(
+            url=url,
+            headers=headers,
+            oauth={
+                name: secret_extraction.named(f"oauth-{name}", self._text(value, f"oauth.{name}"))
+                for name, value in oauth.items()
+            },
+            scopes=tuple((entry.get("oauth") or {}).get("scopes") or ()),
+        )
+
+    def _text(self, value: object, key: str, syntax: Syntax | None = None) -> Text:
+        if isinstance(value, bool | int | float):
+            value = json.dumps(value)
+        if not isinstance(value, str):
+            raise Unusable(f"{key} is not a text")
+        return self._reader.text(value, syntax or self._syntax)
+
+    # --- variables
+
+    def _variables(self, entry: Mapping[str, Any]) -> dict[str, Text]:
+        handed_on = _names(self._found.raw.get("env_vars")) if self._found.table.client == "codex" else set()
+        found = {**self._of_container(entry), **self._of_file()}
+        for name, value in (entry.get("env") or {}).items():
+            if value is None:
+                self._notes.append(f"the variable {name} has no value, and is left out")
+            elif name in handed_on:
+                self._hand_on(found, name)
+            else:
+                found[name] = self._text(value, f"env.{name}")
+        return found
+
+    def _of_container(self, entry: Mapping[str, Any]) -> dict[str, Text]:
+        """What `docker run -e NAME` takes from its environment: the client's own, which is that of a shell."""
+        if self._found.table.client == "codex" or base(str(entry["command"])) not in _CONTAINERS:
+            return {}
+        args = entry.get("args") or []
+        named = [word for option, word in itertools.pairwise(args) if option in _HANDING_ON and isinstance(word, str)]
+        found: dict[str, Text] = {}
+        for name in named:
+            if "=" not in name and name not in (entry.get("env") or {}):
+                self._hand_on(found, name)
+        return found
+
+    def _hand_on(self, found: dict[str, Text], name: str) -> None:
+        """A variable that the client passes on if it is set."""
+        unset = len(self._reader.unset)
+        text = self._text(f"${{{name}}}", f"env.{name}", VARIABLES)
+        if len(self._reader.unset) == unset:
+            found[name] = text
+        else:
+            self._reader.unset.pop()
+            self._notes.append(f"{name} is handed on by the client and is not set in this shell: it is left out")
+
+    def _of_file(self) -> dict[str, Text]:
+        written_path = self._found.raw.get("envFile")
+        if not isinstance(written_path, str):
+            return {}
+        path = plain(self._reader.text(written_path, self._syntax))
+        if path is None:
+            self._notes.append("its envFile depends on the folder of the client, and is not read")
+            return {}
+        folder = self._found.table.folder
+        read = self._env_file(path if _ABSOLUTE.match(path) or not folder else f"{folder}/{path}")
+        if isinstance(read, str):
+            self._notes.append(read)
+            return {}
+        return {name: (value,) for name, value in read.items()}
+
+    def _syntax_of_header(self, name: str) -> Syntax:
+        """Codex resolves nothing, but names variables whose values it sends; these were made references."""
+        raw = self._found.raw
+        if self._found.table.client != "codex":
+            return self._syntax
+        is_bearer = name == "Authorization" and "bearer_token_env_var" in raw
+        return VARIABLES if is_bearer or name in (raw.get("env_http_headers") or {}) else self._syntax
+
+    # --- the rest
+
+    def _cwd(self, value: object) -> Text | None:
+        folder = self._found.table.folder
+        if value is None or value == "":
+            return (folder,) if folder else None
+        text = self._text(value, "cwd")
+        path = plain(text)
+        if path is not None and folder and not _ABSOLUTE.match(path):
+            return (folder,) if path in (".", "./") else (f"{folder}/{path.removeprefix('./')}",)
+        return text
+
+    def _timeouts(self) -> dict[str, float]:
+        """Only what is longer than Hearth's own: a shorter one stays the client's, and others may be more patient."""
+        found: dict[str, float] = {}
+        for key, (name, per_second) in _TIMEOUTS.get(self._found.table.client, {}).items():
+            value = self._found.raw.get(key)
+            if not isinstance(value, int | float) or isinstance(value, bool):
+                continue
+            if value / per_second > getattr(ServerSpec, name):
+                found[name] = value / per_second
+        return found
+
+
+def _isolation(parts: Parts, of_a_project: bool) -> tuple[isolation.Mode, str]:
+    command, cwd, url = (_shape(text) if text else None for text in (parts.command, parts.cwd, parts.url))
+    mode, reason = isolation.explained(command, [_shape(text) for text in parts.args], cwd, url)
+    others = (*parts.env.values(), *parts.headers.values())
+    kept = [piece for text in others for piece in text if isinstance(piece, Kept)]
+    if mode == isolation.SHARED and any(map(_is_folder, kept)):
+        return isolation.WORKSPACE, isolation.RELATIVE
+    if mode == isolation.SHARED and of_a_project and command:
+        # Relative paths in it are now those of the project's folder.
+        args = [_shape(text) for text in parts.args]
+        return isolation.explained(command, args, None, None, project_scope=True)
+    return mode, reason
+
+
+def _is_folder(reference: Kept) -> bool:
+    return isolation.initial("x", [reference.written]) == isolation.WORKSPACE
+
+
+def _shape(text: Text) -> str:
+    """The text as the policy may see it."""
+    return written(text, lambda secret: "secret")
+
+
+def _names(value: object) -> set[str]:
+    items = value if isinstance(value, list) else []
+    return {str(item.get("name") if isinstance(item, dict) else item) for item in items}
+
+
+def _unset(name: str) -> str:
+    stays = f"{name} is not set in this shell: the reference stays, and the server starts only where the daemon has it"
+    if not secret_patterns.SECRET_NAME.search(name):
+        return stays
+    return f"{stays}; or type `hearth secret set {name}`, and write ${{keyring:{name}}} in its place"

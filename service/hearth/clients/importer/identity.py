@@ -1,0 +1,74 @@
+"""What makes two entries the same server, whatever they are called and wherever they stand. Pure.
+
+The order of variables and of headers does not count, nor does `npx` with or without `-y`, a slash at the end of an
+address, or whether a program is named by its whole path, if that is where it is found. Names, timeouts and everything
+else that no process of the server knows of do not count either.
+"""
+
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from hearth.clients.importer.templates import Text, revealed
+from hearth.mcp.packages import base
+
+_NPX_YES = frozenset({"-y", "--yes"})
+_AUTHORITY = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]*://)(?P<user>[^/?#@]*@)?(?P<host>[^/?#]*)")
+_NONE: Mapping[str, Text] = MappingProxyType({})
+
+
+class Parts(NamedTuple):
+    """The part of an entry that its server knows of."""
+
+    command: Text | None = None
+    args: Sequence[Text] = ()
+    env: Mapping[str, Text] = _NONE
+    cwd: Text | None = None
+    url: Text | None = None
+    headers: Mapping[str, Text] = _NONE
+    oauth: Mapping[str, Text] = _NONE
+    scopes: tuple[str, ...] = ()
+
+
+def key(parts: Parts, which: Callable[[str], str | None], with_folder: bool = True) -> Hashable:
+    """Equal for entries that mean the same; `which` finds a program on PATH.
+
+    It has secrets in it: compare, and forget.
+    """
+    command = revealed(parts.command) if parts.command else ""
+    args = [revealed(text) for text in parts.args]
+    name = base(command)
+    if re.search(r"[/\\]", command) and which(re.split(r"[/\\]", command)[-1]) == command:
+        command = re.split(r"[/\\]", command)[-1]
+    return (
+        command,
+        tuple(_without_yes(args) if name == "npx" else args),
+        _sorted(parts.env),
+        _folder(revealed(parts.cwd)) if parts.cwd and with_folder else "",
+        _address(revealed(parts.url)) if parts.url else "",
+        _sorted({header.lower(): text for header, text in parts.headers.items()}),
+        _sorted(parts.oauth),
+        parts.scopes,
+    )
+
+
+def _without_yes(args: list[str]) -> list[str]:
+    """The options before the package, without the one that answers npx's question."""
+    first = next((number for number, word in enumerate(args) if not word.startswith("-")), len(args))
+    return [word for word in args[:first] if word not in _NPX_YES] + args[first:]
+
+
+def _sorted(texts: Mapping[str, Text]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, revealed(text)) for name, text in texts.items()))
+
+
+def _folder(path: str) -> str:
+    return path.rstrip("/\\") or path
+
+
+def _address(url: str) -> str:
+    found = _AUTHORITY.match(url)
+    authority = found["scheme"].lower() + (found["user"] or "") + found["host"].lower() if found else ""
+    path, mark, query = url[found.end() if found else 0 :].partition("?")
+    return authority + path.rstrip("/") + mark + query

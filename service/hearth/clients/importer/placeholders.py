@@ -1,0 +1,171 @@
+"""References as each client writes them, resolved in the shell where a person types: the service does not see it. Pure.
+
+    ${NAME}  ${NAME:-default}          Claude Code, Gemini CLI
+    $NAME                              Gemini CLI
+    ${env:NAME}  ${input:id}  ${userHome}  ${workspaceFolder} …   VS Code, Cursor, and what is made like them
+    {env:NAME}  {file:PATH}            opencode
+
+A client that is in no row of the table resolves nothing: what looks like a reference there is plain text.
+"""
+
+import posixpath
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from hearth import secret_patterns
+from hearth.clients.importer.templates import Kept, Secret, Text
+from hearth.clients.table import Table
+from hearth.secrets.references import WORKSPACE_VARIABLES
+
+WORKSPACE = "${workspaceFolder}"
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_VARIABLE = re.compile(rf"({_NAME})(?::-(.*))?", re.DOTALL)
+_FORMS = {
+    "braces": r"\$\{(?P<braces>[^}]*)\}",
+    "dollar": rf"\$(?P<dollar>{_NAME})",
+    "curly": r"\{(?P<curly>(?:env|file):[^}]+)\}",
+}
+# What only the editor itself could tell.
+_OF_THE_EDITOR = {
+    "config": "is a setting of the editor",
+    "command": "runs a command of the editor",
+    "workspaceFolderBasename": "is the name of the folder that the editor has open",
+}
+
+
+class Unusable(Exception):
+    """An entry that has to stay where it is; a phrase that says why."""
+
+
+class Syntax(NamedTuple):
+    """What a client resolves."""
+
+    forms: tuple[str, ...] = ()
+    variables: bool = False  # ${NAME}, with a default or without
+    editor: bool = False  # ${env:NAME}, ${input:id} and so on
+
+
+_EDITOR = Syntax(("braces",), editor=True)
+SYNTAXES = {
+    "claude-code": Syntax(("braces",), variables=True),
+    "gemini": Syntax(("braces", "dollar"), variables=True),
+    "opencode": Syntax(("curly",)),
+    **dict.fromkeys(("vscode", "cursor", "windsurf", "cline", "jetbrains"), _EDITOR),
+}
+# A file that somebody names may be any client's.
+ANY = Syntax(("braces",), variables=True, editor=True)
+VARIABLES = Syntax(("braces",), variables=True)
+
+
+class Surroundings(NamedTuple):
+    """What references may lead to."""
+
+    environ: Mapping[str, str]
+    home: str
+    # What a person answers to an input of that table; raises Unusable if there is nobody to ask.
+    answer: Callable[[Table, str], str | Secret | Kept]
+    separator: str = "/"
+
+
+class Reader:
+    """Reads the values of one entry; what a person should know of them is noted."""
+
+    def __init__(self, table: Table, surroundings: Surroundings) -> None:
+        self._table = table
+        self._around = surroundings
+        self.notes: list[str] = []
+        self.unset: list[str] = []
+
+    def text(self, value: str, syntax: Syntax) -> Text:
+        """A value with its references resolved, as far as they can be. Raises Unusable."""
+        if not syntax.forms:
+            return (value,)
+        pieces: list[str | Secret | Kept] = []
+        at = 0
+        for match in re.finditer("|".join(_FORMS[form] for form in syntax.forms), value):
+            found = self._reference(match, syntax)
+            if found is not None:
+                pieces += [value[at : match.start()], found]
+                at = match.end()
+        return _joined([*pieces, value[at:]])
+
+    def _reference(self, match: re.Match[str], syntax: Syntax) -> str | Secret | Kept | None:
+        """What it stands for; None if it is no reference."""
+        form, inner = str(match.lastgroup), str(match[str(match.lastgroup)])
+        if form == "curly":
+            kind, _, name = inner.partition(":")
+            return self._variable(name, None) if kind == "env" else self._file(name)
+        if syntax.editor and (found := self._of_editor(inner)) is not None:
+            return found
+        if syntax.variables and (variable := _VARIABLE.fullmatch(inner)):
+            return self._variable(variable[1], variable[2])
+        return None
+
+    def _of_editor(self, inner: str) -> str | Secret | Kept | None:
+        kind, colon, name = inner.partition(":")
+        if kind in ("workspaceFolder", "workspaceRoot") and not name.startswith("-"):
+            return self._folder(name)
+        if inner == "workspaceFolderBasename" and self._table.folder:
+            return _basename(self._table.folder)
+        if kind in _OF_THE_EDITOR:
+            raise Unusable(f"${{{inner}}} {_OF_THE_EDITOR[kind]}, which Hearth cannot ask")
+        if inner in ("userHome", "pathSeparator", "/"):
+            return self._around.home if inner == "userHome" else self._around.separator
+        if not colon or not name:
+            return None
+        if kind == "env":
+            # Cursor and VS Code have no defaults; what is written like one is meant as one.
+            variable = _VARIABLE.fullmatch(name)
+            return self._variable(variable[1], variable[2]) if variable else None
+        if kind == "input":
+            return self._around.answer(self._table, name)
+        return self._file(name) if kind == "file" else None
+
+    def _folder(self, name: str) -> str | Kept:
+        folder = self._table.folder
+        if name and (not folder or _basename(folder) != name):
+            self.notes.append(f"${{workspaceFolder:{name}}} becomes the folder of whichever client asks")
+            return Kept(WORKSPACE)
+        return folder or Kept(WORKSPACE)
+
+    def _file(self, path: str) -> Kept:
+        if not path.startswith(("/", "~")) and path[1:2] != ":":
+            path = posixpath.normpath(posixpath.join(posixpath.dirname(self._table.path.replace("\\", "/")), path))
+        return Kept(f"${{file:{path}}}")
+
+    def _variable(self, name: str, default: str | None) -> str | Secret | Kept:
+        if name in WORKSPACE_VARIABLES:
+            return self._table.folder or Kept(f"${{{name}}}")
+        value = self._around.environ.get(name)
+        if value is None or (default is not None and not value):
+            return self._unset(name, default)
+        return (
+            Secret(value, name)
+            if secret_patterns.is_secret(name, value) or secret_patterns.has_secret(value)
+            else value
+        )
+
+    def _unset(self, name: str, default: str | None) -> str | Secret | Kept:
+        if default is None:
+            self.unset.append(name)
+            return Kept(f"${{{name}}}")
+        if secret_patterns.is_secret(name, default) or secret_patterns.has_secret(default):
+            return Secret(default, name)
+        return Kept(f"${{{name}:-{default}}}")
+
+
+def _joined(pieces: list[str | Secret | Kept]) -> Text:
+    """Neighbouring texts as one, empty ones left out."""
+    joined: list[str | Secret | Kept] = []
+    for piece in pieces:
+        if isinstance(piece, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += piece
+        elif piece != "":
+            joined.append(piece)
+    return tuple(joined)
+
+
+def _basename(folder: str) -> str:
+    return re.split(r"[/\\]", folder.rstrip("/\\"))[-1]

@@ -1,0 +1,298 @@
+"""From the entries of all clients to the servers of Hearth's config: a plan. Pure, but for what it is given to ask.
+
+    drafting      one entry: references resolved, secrets apart
+    meaning       which entries are the same server
+    names         what servers and secrets are called
+    importing     all entries: merged, named, and compared with what Hearth has already
+
+Nothing of a client is dropped in silence: an entry becomes a server, is one that is there already, is a bridge of
+Hearth's, or is left where it is for a reason that is said.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from hearth.clients.discovery import Found
+from hearth.clients.importer import identity, names
+from hearth.clients.importer.draft import Draft, EnvFile, Program, draft
+from hearth.clients.importer.identity import Parts
+from hearth.clients.importer.known import parts_of
+from hearth.clients.importer.placeholders import Surroundings, Unusable
+from hearth.clients.importer.templates import Kept, Secret, Text, plain, written
+from hearth.config import ServerSpec
+from hearth.config.schema import SERVER_KEYS
+from hearth.config.value_kinds import BadValue
+from hearth.mcp import isolation
+
+
+class Server(NamedTuple):
+    """A server to add. `entry` is what the config gets; `secrets` are the names of those in it."""
+
+    name: str
+    entry: dict[str, Any]
+    sources: list[Found]
+    mode: isolation.Mode
+    reason: str
+    secrets: list[str]
+    notes: list[str]
+
+
+class Match(NamedTuple):
+    """Entries that are a server which Hearth has already."""
+
+    name: str
+    sources: list[Found]
+    notes: list[str]
+
+
+class Left(NamedTuple):
+    """An entry that stays where it is, and why: a phrase."""
+
+    found: Found
+    reason: str
+
+
+class Stored(NamedTuple):
+    """A secret to be stored, for these servers."""
+
+    value: str
+    servers: list[str]
+    is_new: bool
+
+    def __repr__(self) -> str:
+        return f"Stored({self.servers!r})"
+
+
+class Plan(NamedTuple):
+    """What an import comes to."""
+
+    servers: list[Server]
+    matched: list[Match]
+    left: list[Left]
+    bridges: list[Found]
+    secrets: dict[str, Stored]
+
+    def links(self) -> list[tuple[Found, str]]:
+        """Which entry of a client goes to which server of Hearth's."""
+        added = [(found, server.name) for server in self.servers for found in server.sources]
+        return added + [(found, match.name) for match in self.matched for found in match.sources]
+
+
+# A stored secret by its name.
+SecretOf = Callable[[str], str | None]
+
+
+class Known(NamedTuple):
+    """What Hearth has already, and what may be asked about this machine."""
+
+    servers: Mapping[str, ServerSpec]
+    secret: SecretOf
+    # Under which name an entry was imported before.
+    imported: Callable[[Found], str | None]
+    # Where a program is on PATH.
+    which: Callable[[str], str | None]
+    env_file: EnvFile
+    program: Program
+
+
+def plan(found: Iterable[Found], surroundings: Surroundings, known: Known, with_disabled: bool = False) -> Plan:
+    """What is to be done for these entries."""
+    return _Planning(surroundings, known).plan(list(found), with_disabled)
+
+
+class _Planning:
+    """The making of one plan."""
+
+    def __init__(self, surroundings: Surroundings, known: Known) -> None:
+        self._around = surroundings
+        self._known = known
+        self._left: list[Left] = []
+        self._names: set[str] = set()
+        self._secrets = _Secrets(known.secret)
+
+    def plan(self, found: Sequence[Found], with_disabled: bool) -> Plan:
+        bridges = [each for each in found if each.bridge_to is not None]
+        drafts = [
+            made for each in found if each.bridge_to is None and (made := self._draft(each, with_disabled)) is not None
+        ]
+        matched, new = self._matched(drafts)
+        servers = [server for group in self._merged(new) if (server := self._server(group)) is not None]
+        return Plan(servers, matched, self._left, bridges, self._secrets.stored)
+
+    def _draft(self, found: Found, with_disabled: bool) -> Draft | None:
+        if found.disabled and not with_disabled:
+            self._left.append(Left(found, "is disabled there; --disabled takes it all the same"))
+            return None
+        try:
+            return draft(found, self._around, self._known.env_file, self._known.program)
+        except Unusable as exc:
+            self._left.append(Left(found, str(exc)))
+            return None
+
+    # --- what is there already
+
+    def _matched(self, drafts: list[Draft]) -> tuple[list[Match], list[Draft]]:
+        """What Hearth has, by its meaning or because it was imported before; and the rest."""
+        there = {name: parts_of(spec, self._known.secret) for name, spec in self._known.servers.items()}
+        by_meaning = {self._key(parts): name for name, parts in reversed(there.items())}
+        matches: dict[str, Match] = {}
+        new: list[Draft] = []
+        for each in drafts:
+            name, differs = by_meaning.get(self._key(each.parts)), False
+            if name is None and not each.depends_on_folder:
+                name = by_meaning.get(self._key(each.parts._replace(cwd=None)))
+            if name is None and (name := self._known.imported(each.found)) is not None:
+                name, differs = (name, True) if name in there else (None, False)
+            if name is None:
+                new.append(each)
+                continue
+            match = matches.setdefault(name, Match(name, [], []))
+            match.sources.append(each.found)
+            _extend(match.notes, self._notes_on_match(name, differs))
+        return list(matches.values()), new
+
+    def _notes_on_match(self, name: str, differs: bool) -> list[str]:
+        notes = []
+        if differs:
+            notes.append(
+                f"was imported before and is not the same any more; what Hearth has stays (`hearth remove {name}` first"
+                " takes what the client has)"
+            )
+        if self._known.servers[name].disabled:
+            notes.append("is disabled in Hearth's config")
+        return notes
+
+    # --- what is to be added
+
+    def _merged(self, drafts: list[Draft]) -> list[list[Draft]]:
+        """Those together that are one server, in the order of the first of each."""
+        groups: dict[Hashable, list[Draft]] = {}
+        # Those of no project first: one of a project that does not depend on its folder is the same server.
+        for each in sorted(drafts, key=lambda each: each.found.table.folder is not None):
+            key = self._key(each.parts)
+            anywhere = self._key(each.parts._replace(cwd=None))
+            if key not in groups and anywhere in groups and not each.depends_on_folder:
+                key = anywhere
+            groups.setdefault(key, []).append(each)
+        order = {id(each): number for number, each in enumerate(drafts)}
+        return sorted(groups.values(), key=lambda group: order[id(group[0])])
+
+    def _key(self, parts: Parts) -> Hashable:
+        return identity.key(parts, self._known.which)
+
+    def _server(self, group: list[Draft]) -> Server | None:
+        first = group[0]
+        taken = {*self._known.servers, *self._names}
+        name = names.of_server(first.found.name, first.found.table, lambda each: each not in taken)
+        placed: list[str] = []
+        entry = self._entry(name, group, placed)
+        if fault := _fault(entry):
+            self._left += [Left(each.found, fault) for each in group]
+            self._secrets.forget(name)
+            return None
+        self._names.add(name)
+        notes: list[str] = []
+        for each in group:
+            _extend(notes, each.notes)
+        _extend(notes, self._notes_on_program(first.parts))
+        sources = [each.found for each in group]
+        return Server(name, entry, sources, first.mode, first.reason, list(dict.fromkeys(placed)), notes)
+
+    def _entry(self, name: str, group: list[Draft], placed: list[str]) -> dict[str, Any]:
+        def text(value: Text) -> str:
+            return written(value, place)
+
+        def place(secret: Secret) -> str:
+            placed.append(self._secrets.place(name, secret))
+            return placed[-1]
+
+        parts = group[0].parts
+        oauth: dict[str, Any] = {key: text(value) for key, value in parts.oauth.items()}
+        if parts.scopes:
+            oauth["scopes"] = list(parts.scopes)
+        transports = {each.transport for each in group}
+        entry = {
+            "command": text(parts.command) if parts.command else None,
+            "args": [text(value) for value in parts.args],
+            "env": {key: text(value) for key, value in parts.env.items()},
+            "cwd": text(parts.cwd) if parts.cwd else None,
+            "url": text(parts.url) if parts.url else None,
+            "headers": {key: text(value) for key, value in parts.headers.items()},
+            "oauth": oauth,
+            "transport": transports.pop() if len(transports) == 1 else None,
+            **_isolation(group[0]),
+            **_longest(group),
+        }
+        return {key: value for key, value in entry.items() if value not in (None, [], {})}
+
+    def _notes_on_program(self, parts: Parts) -> list[str]:
+        command = plain(parts.command or ())
+        if not command or self._known.which(command) or command.startswith(("./", "../", ".\\")):
+            return []
+        if any(isinstance(piece, Kept) for piece in parts.command or ()):
+            return []
+        return [f"{command.split()[0]} is not a program on this shell's PATH: an alias or a function is no program"]
+
+
+class _Secrets:
+    """The secrets of a plan: equal values have one name, and no name is that of another value."""
+
+    def __init__(self, known: SecretOf) -> None:
+        self._known = known
+        self.stored: dict[str, Stored] = {}
+
+    def place(self, server: str, secret: Secret) -> str:
+        """The name of a secret."""
+        name = next((name for name, each in self.stored.items() if each.value == secret.value), None)
+        if name is None:
+            name = names.of_secret(server, secret.hint, lambda each: self._is_free(each, secret.value))
+            self.stored[name] = Stored(secret.value, [], self._known(name) is None)
+        if server not in self.stored[name].servers:
+            self.stored[name].servers.append(server)
+        return name
+
+    def forget(self, server: str) -> None:
+        """A server that comes to nothing needs none."""
+        for name, each in list(self.stored.items()):
+            if server in each.servers:
+                each.servers.remove(server)
+            if not each.servers:
+                del self.stored[name]
+
+    def _is_free(self, name: str, value: str) -> bool:
+        return name not in self.stored and self._known(name) in (None, value)
+
+
+def _isolation(first: Draft) -> dict[str, str]:
+    """Said in the entry only where Hearth would not come to it by itself: what it finds out later counts, too."""
+    parts = first.parts
+
+    def shape(text: Text | None) -> str | None:
+        return written(text, lambda secret: "secret") if text else None
+
+    args = [shape(value) or "" for value in parts.args]
+    own = isolation.initial(shape(parts.command), args, shape(parts.cwd), shape(parts.url))
+    return {} if own == first.mode else {"isolation": first.mode}
+
+
+def _longest(group: list[Draft]) -> dict[str, float]:
+    longest: dict[str, float] = {}
+    for each in group:
+        for key, value in each.timeouts.items():
+            longest[key] = max(value, longest.get(key, 0.0))
+    return longest
+
+
+def _fault(entry: Mapping[str, Any]) -> str | None:
+    """What Hearth's config would refuse."""
+    for key, value in entry.items():
+        try:
+            SERVER_KEYS[key].check(value)
+        except BadValue as exc:
+            inside = "".join(f".{part}" for part in exc.at)
+            return f"its {key}{inside} {exc}"
+    return None
+
+
+def _extend(notes: list[str], more: Iterable[str]) -> None:
+    notes += [note for note in more if note not in notes]

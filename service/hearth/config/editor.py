@@ -1,0 +1,319 @@
+"""Servers put into a file's bytes, or taken out of them, everything else left as it is, byte for byte. No I/O.
+
+    toml_edits, json_edits   where in the text which characters change
+    edits                    bytes to text and back; what came out is read again and compared with what was meant
+
+The file is Hearth's own config, or any other that has a table of servers at the end of a path of keys. Not a library
+that writes whole documents: the ones at hand take the comment above the next table away with the table before it
+(tomlkit does). An edit is a few characters at a place; if the file does not then mean exactly what it should, nothing
+is done.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hearth.config.document import Document, parse
+from hearth.config.schema import SERVERS, SERVERS_IN_VSCODE
+from hearth.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hearth.config.json_editor import Text
+
+Entry = Mapping[str, Any]
+Keys = tuple[str, ...]
+
+_ODD = "is written in a way that cannot be changed without changing something else"
+
+
+class Edit(NamedTuple):
+    """Characters `start` to `end` of a text give way to others, with the file's line ends unless they are exact."""
+
+    start: int
+    end: int
+    text: str
+    is_exact: bool = False
+
+
+class CannotEdit(Exception):
+    """The file is right, and written in a way that cannot be changed safely; a phrase to follow its name."""
+
+
+# --- Hearth's own config
+
+
+def added(path: str, data: bytes, name: str, entry: Entry) -> bytes:
+    """The config with that server in it, in the place of one of that name. Raises ConfigError."""
+    file = _File(path, data)
+    if file.document.is_json and not file.text.strip():
+        return first(path, name, entry)
+    try:
+        return file.put(file.own_keys(), {name: entry})
+    except CannotEdit as exc:
+        raise ConfigError([f"{path}: {exc}; put the server {name!r} into it by hand"]) from None
+
+
+def removed(path: str, data: bytes, name: str) -> bytes:
+    """The config without that server, which is in it. Raises ConfigError."""
+    file = _File(path, data)
+    try:
+        return file.take((*file.own_keys(), name))
+    except CannotEdit as exc:
+        raise ConfigError([f"{path}: {exc}; take the server {name!r} out of it by hand"]) from None
+
+
+def first(path: str, name: str, entry: Entry) -> bytes:
+    """A new config with that server in it."""
+    if path.lower().endswith((".json", ".jsonc")):
+        return added(path, b'{\n  "mcpServers": {}\n}\n', name, entry)
+    return added(path, HEADER.encode(), name, entry)
+
+
+def assigned(path: str, data: bytes | None, at: Keys, value: object) -> bytes:
+    """Return the config with a value at the end of these keys, every other byte as it is. Raises ConfigError.
+
+    The keys begin with the name of a setting or of its table, or with a server's name below `SERVERS`.
+    """
+    file = _File(path, data or blank(path))
+    *keys, name = file.own_path(at)
+    try:
+        return file.put(tuple(keys), {name: value})
+    except CannotEdit as exc:
+        raise ConfigError([f"{path}: {exc}; write {'.'.join(at)} into it by hand"]) from None
+
+
+def unassigned(path: str, data: bytes, at: Keys) -> bytes:
+    """Return the config without the value at the end of these keys, if there is one. Raises ConfigError."""
+    file = _File(path, data)
+    where = file.own_path(at)
+    if value_at(file.document.tree, where) is None:
+        return data
+    try:
+        return file.take(where)
+    except CannotEdit as exc:
+        raise ConfigError([f"{path}: {exc}; take {'.'.join(at)} out of it by hand"]) from None
+
+
+def blank(path: str) -> bytes:
+    """Return the text of a new config without anything in it."""
+    return b"{}\n" if path.lower().endswith((".json", ".jsonc")) else HEADER.encode()
+
+
+HEADER = """\
+# What Hearth serves. `hearth add` and `hearth remove` edit this file and keep what else is in it;
+# `hearth config check` finds mistakes, `hearth config show` says what holds.
+"""
+
+
+# --- any file
+
+
+def put(path: str, data: bytes, keys: Keys, entries: Mapping[str, Entry]) -> bytes:
+    """The file with these entries in the table that the keys lead to, each in the place of one of its name.
+
+    What is missing of the tables on the way is made. Raises ConfigError.
+    """
+    file = _File(path, data)
+    if file.document.is_json and not file.text.strip():
+        encoding, mark = _encoding(data)
+        file = _File(path, mark + "{}\n".encode(encoding))
+    try:
+        file.refuse_repeated(keys, entries)
+        return file.put(keys, entries)
+    except CannotEdit as exc:
+        raise ConfigError([f"{path}: {exc}; nothing was changed"]) from None
+
+
+def taken(path: str, data: bytes, at: Keys) -> bytes:
+    """The file without the entry that the keys lead to, or without a whole table. Raises ConfigError."""
+    file = _File(path, data)
+    try:
+        file.refuse_repeated(at[:-1], at[-1:])
+        return file.take(at)
+    except CannotEdit as exc:
+        raise ConfigError([f"{path}: {exc}; nothing was changed"]) from None
+
+
+def written(path: str, data: bytes, keys: Keys, names: Iterable[str]) -> dict[str, str]:
+    """The characters of entries of a table, as the file has them. Raises ConfigError."""
+    file = _File(path, data)
+    try:
+        return {name: file.written((*keys, name)) for name in names}
+    except CannotEdit as exc:
+        raise ConfigError([f"{path}: {exc}; nothing was changed"]) from None
+
+
+def rewritten(path: str, data: bytes, keys: Keys, texts: Mapping[str, str], meant: Entry) -> bytes:
+    """The file with entries of a table in these characters, which mean that. Raises ConfigError."""
+    file = _File(path, data)
+    try:
+        file.refuse_repeated(keys, texts)
+        return file.rewrite(keys, texts, meant)
+    except CannotEdit as exc:
+        raise ConfigError([f"{path}: {exc}; nothing was changed"]) from None
+
+
+def value_at(tree: object, at: Iterable[str]) -> Any:
+    """What the keys lead to in a tree; None if there is nothing."""
+    for key in at:
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree
+
+
+class _File:
+    """A file's bytes: what they say, and their text with plain line ends and with all comments."""
+
+    def __init__(self, path: str, data: bytes) -> None:
+        self.document: Document = parse(path, data)
+        encoding, mark = _encoding(data)
+        self.text = data[len(mark) :].decode(encoding).replace("\r\n", "\n")
+        self._path = path
+        self._data = data
+
+    def own_keys(self) -> Keys:
+        """Under which key Hearth's own config has its servers."""
+        tree = self.document.tree
+        is_vscode = self.document.is_json and SERVERS not in tree and SERVERS_IN_VSCODE in tree
+        return (SERVERS_IN_VSCODE if is_vscode else SERVERS,)
+
+    def own_path(self, at: Keys) -> Keys:
+        """Return where these keys of Hearth's own config stand in this file."""
+        return (*self.own_keys(), *at[1:]) if at[0] == SERVERS else at
+
+    def refuse_repeated(self, keys: Keys, names: Iterable[str]) -> None:
+        """Which of several the client takes is not for us to guess."""
+        for size in range(len(keys) + 1):
+            wanted = keys[size : size + 1] if size < len(keys) else tuple(names)
+            for key in self.document.repeated_keys(keys[:size]):
+                if key in wanted:
+                    raise CannotEdit(f"has {'.'.join([*keys[:size], str(key)])!r} more than once")
+
+    def put(self, keys: Keys, entries: Mapping[str, Any]) -> bytes:
+        former = value_at(self.document.tree, keys)
+        table = former if isinstance(former, dict) else {}
+        # In the file's order, the new ones last.
+        known = {name: entries[name] for name in table if name in entries}
+        new = {name: entry for name, entry in entries.items() if name not in table}
+        meant = _with(self.document.tree, keys, {**table, **known, **new})
+        if self.document.is_json:
+            from hearth.config import json_editor
+
+            edits = json_editor.put(self._json, keys, known, new)
+        else:
+            from hearth.config import toml_editor
+
+            edits = toml_editor.put(self.text, keys, known, new)
+        return self._checked(edits, meant, keys)
+
+    def take(self, at: Keys) -> bytes:
+        keys, name = at[:-1], at[-1]
+        table = {other: entry for other, entry in value_at(self.document.tree, keys).items() if other != name}
+        meant = _with(self.document.tree, keys, table)
+        if self.document.is_json:
+            from hearth.config import json_editor
+
+            edits = json_editor.remove(self._json, keys, name)
+        else:
+            from hearth.config import toml_editor
+
+            edits = toml_editor.remove(self.text, at)
+        return self._checked(edits, meant, keys)
+
+    def written(self, at: Keys) -> str:
+        raw, offset = _raw(self._data)
+        spans = self._spans(at)
+        line_end = "\r\n" if "\r\n" in raw else "\n"
+        # What is written in several places is put together again in one.
+        return (2 * line_end).join(raw[offset(start) : offset(end)] for start, end in spans)
+
+    def rewrite(self, keys: Keys, texts: Mapping[str, str], meant: Entry) -> bytes:
+        edits = []
+        for name, text in texts.items():
+            (start, end), *others = self._spans((*keys, name))
+            edits += [Edit(start, end, text, is_exact=True), *(Edit(*span, "") for span in others)]
+        table = {**value_at(self.document.tree, keys), **meant}
+        return self._checked(edits, _with(self.document.tree, keys, table), keys)
+
+    def _spans(self, at: Keys) -> list[tuple[int, int]]:
+        if self.document.is_json:
+            return [self._json.span(at)]
+        from hearth.config import toml_editor
+
+        return toml_editor.spans(self.text, at)
+
+    @cached_property
+    def _json(self) -> "Text":
+        from hearth.config.json_editor import Text
+
+        return Text(self.text, self.document.text)
+
+    def _checked(self, edits: list[Edit], meant: dict[str, Any], keys: Keys) -> bytes:
+        changed = apply(self._data, edits)
+        try:
+            tree = parse(self._path, changed).tree
+        except ConfigError:
+            raise CannotEdit(_ODD) from None
+        if not _are_same(_pruned(tree, keys), _pruned(meant, keys)):
+            raise CannotEdit(_ODD)
+        return changed
+
+
+def _with(tree: Mapping[str, Any], keys: Keys, table: dict[str, Any]) -> dict[str, Any]:
+    """The tree with another table at the end of the keys."""
+    if not keys:
+        return table
+    inner = tree.get(keys[0])
+    return {**tree, keys[0]: _with(inner if isinstance(inner, dict) else {}, keys[1:], table)}
+
+
+def _pruned(tree: Mapping[str, Any], keys: Keys) -> dict[str, Any]:
+    """Without the tables on the way that are empty: they may be written, or not."""
+    if not keys or not isinstance(tree.get(keys[0]) or {}, dict):
+        return dict(tree)
+    inner = _pruned(tree.get(keys[0]) or {}, keys[1:])
+    return {key: value for key, value in {**tree, keys[0]: inner}.items() if key != keys[0] or value}
+
+
+def _are_same(one: object, other: object) -> bool:
+    if one == other:
+        return True
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_are_same(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_are_same, one, other))
+    # What is no number is not even equal to itself.
+    return one != one and other != other
+
+
+def apply(data: bytes, edits: list[Edit]) -> bytes:
+    """Make the edits, which are about the text as the parser has it: decoded, and with plain line ends."""
+    encoding, mark = _encoding(data)
+    raw, offset = _raw(data)
+    line_end = "\r\n" if raw.count("\r\n") * 2 > raw.count("\n") else "\n"
+    # From the end, so that offsets stay right.
+    for edit in sorted(edits, reverse=True):
+        text = edit.text if edit.is_exact else edit.text.replace("\n", line_end)
+        raw = raw[: offset(edit.start)] + text + raw[offset(edit.end) :]
+    return mark + raw.encode(encoding)
+
+
+def _raw(data: bytes) -> tuple[str, Callable[[int], int]]:
+    """The text as it is, and where in it an offset of the text with plain line ends lies."""
+    encoding, mark = _encoding(data)
+    raw = data[len(mark) :].decode(encoding)
+    # Where in the plain text a line end stands for two characters.
+    wide: list[int] = []
+    at = -1
+    for piece in raw.split("\r\n")[:-1]:
+        at += len(piece) + 1
+        wide.append(at)
+    return raw, lambda offset: offset + bisect_left(wide, offset)
+
+
+def _encoding(data: bytes) -> tuple[str, bytes]:
+    """How a file is encoded, and the mark at its beginning."""
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return ("utf-16-le" if data[:2] == b"\xff\xfe" else "utf-16-be"), data[:2]
+    mark = b"\xef\xbb\xbf" if data.startswith(b"\xef\xbb\xbf") else b""
+    return "utf-8", mark

@@ -1,0 +1,184 @@
+"""One reading of a configuration: a file's bytes, then HEARTH_* variables, then flags, each over the last.
+
+Takes what it is given and does no I/O. Not loaded when there is nothing to read: the daemon's cold start.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from hearth.config.model import Config, KeyPath, OwnerPolicy
+from hearth.config.schema import (
+    CLIENT_SETTINGS,
+    SERVERS,
+    SERVERS_IN_VSCODE,
+    SETTINGS,
+    SHARED_SETTINGS,
+    TABLES,
+    flag_of,
+    path_of,
+    variable_of,
+)
+from hearth.config.value_kinds import BadValue, described
+
+if TYPE_CHECKING:
+    from hearth.config.document import Document
+
+# Variables of Hearth that are not settings.
+OTHER_VARIABLES = frozenset({"HEARTH_CONFIG", "HEARTH_PROFILE", "HEARTH_SOCKET", "HEARTH_FAULTS"})
+
+
+class Examination:
+    """One reading of a configuration: the config as far as it is usable, what is wrong, and the origins."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.problems: list[str] = []
+        self.warnings: list[str] = []
+        self.document: Document | None = None
+        self.config = Config(path=path)
+        self._servers_key = SERVERS
+        self._values: dict[str, object] = {"path": path}
+        self._settings: dict[str, object] = {}
+        self._origins: dict[str, str] = {}
+
+    @property
+    def is_json(self) -> bool:
+        """Whether the file may be another client's, with keys that are not meant for Hearth."""
+        return self.document is not None and self.document.is_json
+
+    def origin(self, setting: str) -> str:
+        """Where the value of a setting came from: `default`, `FILE:LINE`, a variable or a flag."""
+        origin = self._origins.get(setting, "default")
+        return self._place(path_of(setting)) if origin == "file" else origin
+
+    def server_origin(self, name: str) -> str:
+        """`FILE:LINE` of a server's entry."""
+        return self._place((self._servers_key, name))
+
+    def problem(self, key: KeyPath, sentence: str) -> None:
+        """Note what makes the file unusable."""
+        self.problems.append(f"{self._place(key)}: {sentence}")
+
+    def warn(self, key: KeyPath, sentence: str) -> None:
+        """Note what a person should know about the file."""
+        self.warnings.append(f"{self._place(key)}: {sentence}")
+
+    def _place(self, key: KeyPath) -> str:
+        return self.document.at(key) if self.document else self.path
+
+    def read_file(self, data: bytes) -> None:
+        """Take the file's values; ConfigError if it cannot be parsed at all."""
+        # Not hashlib: it loads OpenSSL, 4 MB that the daemon would carry for one hash.
+        from _blake2 import blake2s
+
+        from hearth.config.document import parse
+
+        self._values["hash"] = blake2s(data).hexdigest()
+        self.document = parse(self.path, data)
+        tree = self.document.tree
+        if self.is_json and SERVERS not in tree:
+            if SERVERS_IN_VSCODE in tree:
+                self._servers_key = SERVERS_IN_VSCODE
+            else:
+                self.warn((), f"there is no {SERVERS} in this file, hence no server")
+        for key, value in tree.items():
+            if key == self._servers_key:
+                self._take_servers(key, value)
+            elif key in TABLES:
+                self._take_table(key, value)
+            else:
+                self._take_setting((key,), value)
+
+    def warn_of_repeated_keys(self) -> None:
+        """Of equal keys in JSON all but the last are lost; looking for them is for people, not for each start."""
+        if self.document is None:
+            return
+        entries = [(self._servers_key, name) for name in self.config.servers]
+        for path in ((), (self._servers_key,), *entries):
+            for key in self.document.repeated_keys(path):
+                self.warn((*path, key), f"key {key!r} is written more than once; only the last one counts")
+
+    def _take_servers(self, key: str, value: object) -> None:
+        from hearth.config.server_entries import read_servers
+
+        self._values["servers"] = MappingProxyType(read_servers(self, key, value))
+
+    def _take_table(self, key: str, table: object) -> None:
+        if not isinstance(table, dict):
+            self.problem((key,), f"{key} must be a table, not {described(table)}")
+            return
+        for inner, value in table.items():
+            self._take_setting((key, inner), value)
+
+    def _take_setting(self, path: KeyPath, value: object) -> None:
+        name = ".".join(map(str, path))
+        if name not in SETTINGS or path != path_of(name):
+            self._refuse_unknown(path)
+            return
+        try:
+            self._keep(name, SETTINGS[name].check(value), "file")
+        except BadValue as exc:
+            if self.is_json and name in SHARED_SETTINGS and not isinstance(value, str):
+                return
+            self.problem((*path, *exc.at), f"{name} {exc}")
+
+    def _refuse_unknown(self, path: KeyPath) -> None:
+        from hearth.config.spelling import SLIP_RATIO, SUGGESTION_RATIO, nearest, unknown
+
+        name = ".".join(map(str, path))
+        if name in SETTINGS:  # a dot inside the key itself
+            table, inner = path_of(name)
+            self.problem(path, f"key {name!r} is not known; write {inner!r} inside the table {table!r}")
+            return
+        known = [SERVERS, *TABLES, *SETTINGS]
+        suggestion = nearest(name, known, SLIP_RATIO if self.is_json else SUGGESTION_RATIO)
+        if not self.is_json or (suggestion and name not in CLIENT_SETTINGS):
+            self.problem(path, unknown(name, suggestion))
+
+    def read_environment(self, environ: Mapping[str, str]) -> None:
+        """Take the HEARTH_* variables; an empty one counts as not set."""
+        names = {variable_of(setting): setting for setting in SETTINGS}
+        for variable in environ:
+            if not variable.startswith("HEARTH_") or variable in OTHER_VARIABLES or not environ[variable]:
+                continue
+            if variable in names:
+                self._take_text(names[variable], environ[variable], variable)
+            else:
+                self._warn_of_variable(variable, names)
+
+    def _warn_of_variable(self, variable: str, known: Mapping[str, str]) -> None:
+        from hearth.config.spelling import SLIP_RATIO, nearest
+
+        if suggestion := nearest(variable, known, SLIP_RATIO):
+            self.warnings.append(f"the variable {variable} is not known; did you mean {suggestion}?")
+
+    def read_flags(self, flags: Mapping[str, object]) -> None:
+        """Take what a command line gave, by the settings' names; None means not given."""
+        for setting, value in flags.items():
+            if value is not None and setting not in SETTINGS:
+                self.problems.append(f"{flag_of(setting)} is not a setting")
+            elif isinstance(value, str):
+                self._take_text(setting, value, flag_of(setting))
+            elif value is not None:
+                self._take_value(setting, value, flag_of(setting))
+
+    def _take_text(self, setting: str, text: str, origin: str) -> None:
+        self._take_value(setting, SETTINGS[setting].from_text(text), origin)
+
+    def _take_value(self, setting: str, value: object, origin: str) -> None:
+        try:
+            self._keep(setting, SETTINGS[setting].check(value), origin)
+        except BadValue as exc:
+            self.problems.append(f"{origin} {exc}")
+
+    def _keep(self, setting: str, value: object, origin: str) -> None:
+        self._settings[setting] = value
+        self._origins[setting] = origin
+
+    def finish(self) -> None:
+        """Put the config together."""
+        values = {**self._values, **self._settings, "warnings": tuple(self.warnings)}
+        approve = values.pop("owner.approve", OwnerPolicy.approve)
+        values["owner"] = OwnerPolicy(approve=approve)  # type: ignore[arg-type]  # was checked
+        self.config = Config(**values)  # type: ignore[arg-type]  # each was checked

@@ -1,0 +1,141 @@
+"""Every key that a configuration may have, and the kind of its value. The defaults are in the model."""
+
+from hearth.config import value_kinds
+from hearth.config.model import MIB, KeyPath, OAuthSpec
+from hearth.config.value_kinds import Kind
+
+# A limit below one ordinary message would refuse all work; one above 2 GiB would be none.
+_SMALLEST_LIMIT_BYTES = 4096
+_LARGEST_LIMIT_BYTES = 2**31
+# A frame has less than 2^28 bytes, its header included (docs/protocol.md).
+_LARGEST_MESSAGE_BYTES = 255 * 1024 * 1024
+# More calls at once than a machine has memory for; such a number means that no limit was meant.
+_MOST_AT_ONCE = 65536
+# More messages than the daemon reads in a second; who wants no limit says 0.
+_MOST_A_SECOND = 1_000_000
+# More tools than any client takes; whoever wants no search says `mode = "full"`.
+_MOST_TOOLS = 1_000_000
+# No interpreter starts in less than a few MiB; a number without its unit is refused rather than ending every server.
+_SMALLEST_MEMORY_BYTES = 4 * MIB
+_LARGEST_MEMORY_BYTES = 2**50
+# The kernel's own bound of cpu.weight, whose default is 100.
+_LARGEST_CPU_WEIGHT = 10_000
+# Zero would spin.
+_SHORTEST_INTERVAL_SECONDS = 0.01
+
+SERVERS = "mcpServers"
+# VS Code's name for it, in its mcp.json.
+SERVERS_IN_VSCODE = "servers"
+# The settings that lie in a table of their own have its name and a dot before theirs.
+TABLES = ("owner",)
+
+TRANSPORTS = ("auto", "http", "sse")
+
+SETTINGS: dict[str, Kind] = {
+    "idle_timeout": value_kinds.seconds(),
+    "drain_timeout": value_kinds.seconds(),
+    "list_timeout": value_kinds.seconds(),
+    "eof_timeout": value_kinds.seconds(),
+    "question_timeout": value_kinds.seconds(_SHORTEST_INTERVAL_SECONDS),
+    "parked_timeout": value_kinds.seconds(_SHORTEST_INTERVAL_SECONDS),
+    "parked_limit": value_kinds.count(1, _MOST_AT_ONCE),
+    "heartbeat_interval": value_kinds.seconds(_SHORTEST_INTERVAL_SECONDS),
+    "message_limit": value_kinds.size(_SMALLEST_LIMIT_BYTES, _LARGEST_MESSAGE_BYTES),
+    "outbound_limit": value_kinds.size(_SMALLEST_LIMIT_BYTES, _LARGEST_LIMIT_BYTES),
+    "upstream_queue_limit": value_kinds.size(_SMALLEST_LIMIT_BYTES, _LARGEST_LIMIT_BYTES),
+    "list_limit": value_kinds.size(_SMALLEST_LIMIT_BYTES, _LARGEST_LIMIT_BYTES),
+    "list_entries": value_kinds.count(1, _MOST_TOOLS),
+    "max_connections": value_kinds.count(1, MIB),
+    "rate_limit": value_kinds.rate(_MOST_A_SECOND),
+    "in_flight_limit": value_kinds.count(0, _MOST_AT_ONCE),
+    "port_rate_limit": value_kinds.rate(_MOST_A_SECOND),
+    "port_in_flight_limit": value_kinds.count(0, _MOST_AT_ONCE),
+    "rate_burst": value_kinds.seconds(),
+    "http_request_timeout": value_kinds.seconds(),
+    "http_hosts": value_kinds.host_names(),
+    "http_origins": value_kinds.origins(),
+    "listen": value_kinds.endpoint(),
+    "socket_mode": value_kinds.choice("0600", "0660"),
+    "allowed_uids": value_kinds.ids(),
+    "allowed_gids": value_kinds.ids(),
+    "mode": value_kinds.choice("full", "search", "auto"),
+    "search_threshold": value_kinds.count(0, _MOST_TOOLS),
+    "log_level": value_kinds.choice("debug", "info", "warning", "error"),
+    "owner.approve": value_kinds.choice("always", "never"),
+}
+
+# Settings that a running daemon keeps as they were when it started.
+AT_START = frozenset({"listen", "socket_mode"})
+
+OAUTH_KEYS: dict[str, Kind] = {
+    "client_id": value_kinds.text(),
+    "client_secret": value_kinds.text(),
+    "client_metadata_url": value_kinds.web_address("https", "a path"),
+    "issuer": value_kinds.web_address("https"),
+    "scopes": value_kinds.texts(),
+    "redirect_uri": value_kinds.web_address("http", "a path"),
+}
+
+SERVER_KEYS: dict[str, Kind] = {
+    "command": value_kinds.text(),
+    "args": value_kinds.texts(),
+    "env": value_kinds.text_map("a variable", "="),
+    "cwd": value_kinds.text(),
+    "url": value_kinds.url(),
+    "headers": value_kinds.text_map("a header", ":\r\n "),
+    "oauth": value_kinds.table(OAUTH_KEYS, OAuthSpec),
+    "transport": value_kinds.choice(*TRANSPORTS),
+    "disabled": value_kinds.flag(),
+    "era": value_kinds.choice("auto", "legacy", "modern", "client"),
+    "isolation": value_kinds.choice("auto", "shared", "workspace", "session"),
+    "max_concurrency": value_kinds.count(1, _MOST_AT_ONCE),
+    "start": value_kinds.choice("lazy", "eager"),
+    "start_timeout": value_kinds.seconds(_SHORTEST_INTERVAL_SECONDS),
+    "call_timeout": value_kinds.seconds(),
+    "call_ceiling": value_kinds.seconds(),
+    "instance_idle": value_kinds.seconds(),
+    "upstream_idle": value_kinds.seconds(),
+    "pin": value_kinds.flag(),
+    "memory_max": value_kinds.size(_SMALLEST_MEMORY_BYTES, _LARGEST_MEMORY_BYTES),
+    "cpu_weight": value_kinds.count(1, _LARGEST_CPU_WEIGHT),
+    "blocked_tools": value_kinds.texts(),
+    "result_limit": value_kinds.size_or_off(_SMALLEST_LIMIT_BYTES, _LARGEST_LIMIT_BYTES),
+}
+
+# Other clients' names for `url`, in JSON only: Gemini's, Windsurf's.
+URL_ALIASES = ("httpUrl", "serverUrl")
+# Other clients' names inside `oauth`, in JSON only: Claude Code's, Gemini's.
+OAUTH_ALIASES = {"clientId": "client_id", "clientSecret": "client_secret", "redirectUri": "redirect_uri"}
+# Other clients' keys that ask for nothing which Hearth does not do: not worth a warning.
+SILENT_CLIENT_KEYS = frozenset({"name", "description", "icon", "gallery"})
+# Other clients' settings that look like a slip of the pen in one of Hearth's: `mode`.
+CLIENT_SETTINGS = frozenset({"model"})
+# Settings that other clients have under the same name, with tables in them: opencode's `mode`.
+SHARED_SETTINGS = frozenset({"mode"})
+# Where other clients' JSON names the transport, besides Hearth's own key.
+TRANSPORT_ALIASES = ("type", "transportType")
+# What their words come to, without case, `-` and `_`. Those that say nothing beyond "command" or "url" are `auto`, and
+# so is `http`: to VS Code it means SSE as well, where Streamable HTTP is not spoken.
+CLIENT_TRANSPORTS = {
+    "sse": "sse",
+    "streamablehttp": "http",
+    "http": "auto",
+    "stdio": "auto",
+    "local": "auto",
+    "remote": "auto",
+}
+
+
+def path_of(setting: str) -> KeyPath:
+    """Where a setting stands in a file."""
+    return tuple(setting.split("."))
+
+
+def variable_of(setting: str) -> str:
+    """The environment variable of a setting."""
+    return "HEARTH_" + setting.upper().replace(".", "_")
+
+
+def flag_of(setting: str) -> str:
+    """The flag of a setting on a command line."""
+    return "--" + setting.replace("_", "-").replace(".", "-")

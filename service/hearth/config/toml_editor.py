@@ -1,0 +1,244 @@
+"""Servers in a TOML text: where they are written, and what to write. Text in, edits out.
+
+A new one is appended as a table of its own, after an empty line; which, and no more, goes with it when it is removed.
+Comments above a table stay; those between its lines go with it. The comment behind a table's header
+stays when the table is replaced.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any
+
+from hearth.config.editor import CannotEdit, Edit, Entry, Keys
+from hearth.config.model import KeyPath
+from hearth.config.toml_positions import Scanner, Statement
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_ODD = "its servers are written in an odd way"
+
+
+def put(text: str, keys: Keys, known: Mapping[str, Any], new: Mapping[str, Any]) -> list[Edit]:
+    """Put entries there: known ones in their former places, new ones behind everything, and new values that are no
+    tables behind those of their table. Raises CannotEdit."""
+    scanner = _scanned(text)
+    edits = [edit for name, entry in known.items() for edit in _replace(scanner, keys, name, entry)]
+    table = _inline_on_the_way(scanner, keys)
+    if new and table is not None:
+        edits.append(_add_inline(scanner, table, keys, new))
+        return edits
+    tables = {name: entry for name, entry in new.items() if isinstance(entry, Mapping)}
+    values = {name: entry for name, entry in new.items() if name not in tables}
+    if values:
+        edits.append(_add_values(scanner, keys, values))
+    if tables:
+        edits.append(_append(text, "\n".join(_block(scanner, keys, name, entry) for name, entry in tables.items())))
+    return edits
+
+
+def remove(text: str, at: Keys) -> list[Edit]:
+    """Take the entry away. Raises CannotEdit."""
+    scanner = _scanned(text)
+    if (table := _inline_on_the_way(scanner, at[:-1])) is not None:
+        return [_cut_inline(scanner, table, at)]
+    return _cuts(text, _runs(scanner, at))
+
+
+def spans(text: str, at: Keys) -> list[tuple[int, int]]:
+    """Where the entry is written: the place to write it anew, and whatever else belongs to it. Raises CannotEdit."""
+    scanner = _scanned(text)
+    if (table := _inline_on_the_way(scanner, at[:-1])) is not None:
+        member = scanner.inline[table][_number(scanner, table, at)]
+        return [(member.start, member.end)]
+    first, *others = _runs(scanner, at)
+    return [_place(text, first), *(_region(text, run) for run in others)]
+
+
+def _inline_on_the_way(scanner: Scanner, keys: Keys) -> KeyPath | None:
+    """The innermost inline table among those that the keys lead through."""
+    return next((keys[:size] for size in range(len(keys), 0, -1) if keys[:size] in scanner.inline), None)
+
+
+def _replace(scanner: Scanner, keys: Keys, name: str, entry: Any) -> list[Edit]:
+    text, at = scanner.text, (*keys, name)
+    (start, end), *others = spans(text, at)
+    cuts = [Edit(*other, "") for other in others]
+    if (table := _inline_on_the_way(scanner, keys)) is not None:
+        return [Edit(start, end, _assignment(at[len(table) :], entry))]
+    first = _runs(scanner, at)[0][0]
+    if first.is_header:
+        header, end_of_line, lines = _block(scanner, keys, name, entry)[:-1].partition("\n")
+        # The header of a table inside the entry, with its comment, goes.
+        comment = text[first.end : _line_end(text, first.end)] if first.path == at else ""
+        return [Edit(start, end, header + comment + end_of_line + lines), *cuts]
+    before = [each.path for each in scanner.statements if each.is_header and each.start < start]
+    return [Edit(start, end, _assignment(at[len(before[-1]) if before else 0 :], entry)), *cuts]
+
+
+def _scanned(text: str) -> Scanner:
+    scanner = Scanner(text)
+    try:
+        scanner.document()
+    except (IndexError, RecursionError):
+        raise CannotEdit(_ODD) from None
+    return scanner
+
+
+# --- what is to go
+
+
+def _runs(scanner: Scanner, at: Keys) -> list[list[Statement]]:
+    """The statements that are about the entry, those together that follow each other. Raises CannotEdit."""
+    about = groupby(scanner.statements, lambda statement: statement.path[: len(at)] == at)
+    runs = [list(run) for is_about, run in about if is_about]
+    if not runs:
+        raise CannotEdit(_ODD)
+    return runs
+
+
+def _place(text: str, run: list[Statement]) -> tuple[int, int]:
+    """Of a table the whole lines; of anything else what is written, and not what is beside it."""
+    if run[0].is_header:
+        return _line_start(text, run[0].start), _line_end(text, run[-1].end)
+    return run[0].start, run[-1].end
+
+
+def _cuts(text: str, runs: list[list[Statement]]) -> list[Edit]:
+    return [Edit(*_region(text, run), "") for run in runs]
+
+
+def _region(text: str, run: list[Statement]) -> tuple[int, int]:
+    """The whole lines of a run, and one empty line before it, or after it where it is the first."""
+    start, end = _line_start(text, run[0].start), _line_end(text, run[-1].end)
+    end += text.startswith("\n", end)
+    if run[0].is_header:
+        if text[:start].endswith("\n\n"):
+            start -= 1
+        elif start == 0 and text.startswith("\n", end):
+            end += 1
+    if end == len(text) and not text.endswith("\n"):
+        # A file without a line end behind its last line stays one.
+        start = max(0, start - 1)
+    return start, end
+
+
+def _line_start(text: str, offset: int) -> int:
+    return text.rfind("\n", 0, offset) + 1
+
+
+def _line_end(text: str, offset: int) -> int:
+    end = text.find("\n", offset)
+    return len(text) if end < 0 else end
+
+
+def _cut_inline(scanner: Scanner, table: KeyPath, at: Keys) -> Edit:
+    members = scanner.inline[table]
+    number = _number(scanner, table, at)
+    if number:
+        return Edit(members[number - 1].end, members[number].end, "")
+    following = members[1].start if len(members) > 1 else members[0].end
+    return Edit(members[0].start, following, "")
+
+
+def _number(scanner: Scanner, table: KeyPath, at: Keys) -> int:
+    """Which member of the inline table the entry is."""
+    about = [number for number, each in enumerate(scanner.inline[table]) if each.path[: len(at)] == at]
+    if len(about) != 1:
+        raise CannotEdit(_ODD)
+    return about[0]
+
+
+# --- what is to come
+
+
+def _append(text: str, block: str) -> Edit:
+    if not text:
+        return Edit(0, 0, block)
+    if text.endswith("\n"):
+        return Edit(len(text), len(text), f"\n{block}")
+    return Edit(len(text), len(text), f"\n\n{block[:-1]}")
+
+
+def _add_values(scanner: Scanner, keys: Keys, values: Mapping[str, object]) -> Edit:
+    """Write values behind the last one of their table, or below its header; append a table that is not there yet."""
+    text = scanner.text
+    header: KeyPath = ()
+    found: tuple[Statement, KeyPath] | None = None
+    for statement in scanner.statements:
+        if statement.is_header:
+            header = statement.path
+        is_inside = header == keys[: len(header)] and statement.path[: len(keys)] == keys
+        if is_inside and (not statement.is_header or header == keys):
+            found = statement, header
+    if found is None:
+        return _begin_table(scanner, keys, values)
+    last, above = found
+    indentation, end = _indentation(text, last.start), _line_end(text, last.end)
+    lines = (f"\n{indentation}{_assignment((*keys[len(above) :], name), item)}" for name, item in values.items())
+    return Edit(end, end, "".join(lines))
+
+
+def _begin_table(scanner: Scanner, keys: Keys, values: Mapping[str, object]) -> Edit:
+    """Write the first values of a table; those of the whole file stand before its first header."""
+    text = scanner.text
+    if keys:
+        return _append(text, _block(scanner, keys[:-1], keys[-1], values))
+    lines = "".join(f"{_assignment((name,), item)}\n" for name, item in values.items())
+    first = next((each.start for each in scanner.statements if each.is_header), None)
+    if first is None:
+        return Edit(len(text), len(text), lines if not text or text.endswith("\n") else f"\n{lines}")
+    start = _line_start(text, first)
+    # Comments right above a header are about its table.
+    while start and text[_line_start(text, start - 1) : start].lstrip().startswith("#"):
+        start = _line_start(text, start - 1)
+    return Edit(start, start, f"{lines}\n")
+
+
+def _add_inline(scanner: Scanner, table: KeyPath, keys: Keys, entries: Mapping[str, Entry]) -> Edit:
+    inner = keys[len(table) :]
+    written = ", ".join(_assignment((*inner, name), entry) for name, entry in entries.items())
+    members = scanner.inline[table]
+    if members:
+        return Edit(members[-1].end, members[-1].end, f", {written}")
+    every = [*scanner.statements, *(each for inside in scanner.inline.values() for each in inside)]
+    whole = next(statement for statement in every if statement.path == table and not statement.is_header)
+    return Edit(whole.end - 1, whole.end - 1, written)
+
+
+def _assignment(keys: KeyPath, entry: object) -> str:
+    return f"{'.'.join(_key(str(key)) for key in keys)} = {value(entry)}"
+
+
+def _block(scanner: Scanner, keys: Keys, name: str, entry: Entry) -> str:
+    """The server as a table, indented as the last one is."""
+    size = len(keys)
+    headers = [each for each in scanner.statements if each.is_header and each.path[:-1] == keys]
+    before = inside = ""
+    if headers:
+        before = _indentation(scanner.text, headers[-1].start)
+        own = [each for each in scanner.statements if not each.is_header and each.path[: size + 1] == headers[-1].path]
+        inside = _indentation(scanner.text, own[0].start) if own else before
+    lines = [f"{before}[{'.'.join(map(_key, (*keys, name)))}]"]
+    lines += [f"{inside}{_key(inner)} = {value(item)}" for inner, item in entry.items()]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _indentation(text: str, offset: int) -> str:
+    indentation = text[_line_start(text, offset) : offset]
+    return indentation if not indentation.strip() else ""
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else value(name)
+
+
+def value(item: object) -> str:
+    """A value as TOML, on one line."""
+    if isinstance(item, Mapping):
+        inside = ", ".join(f"{_key(str(key))} = {value(each)}" for key, each in item.items())
+        return f"{{ {inside} }}" if inside else "{}"
+    if isinstance(item, list | tuple):
+        return f"[{', '.join(map(value, item))}]"
+    # A string of JSON is one of TOML, but for the one control character that JSON takes as it is.
+    return json.dumps(item, ensure_ascii=False).replace("\x7f", "\\u007f")

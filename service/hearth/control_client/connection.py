@@ -1,0 +1,228 @@
+"""A control connection: ask a running daemon for its status, for a reload, for its end. Blocking, frames
+over a socket.
+
+Never lights a daemon: whoever opens one has looked at the registry first (see `liveness`). A control
+connection is no session; the daemon neither counts it nor waits for it.
+"""
+
+import json
+import sys
+import time
+from types import TracebackType
+from typing import Any
+
+from hearth.errors import FrameError, Refused, TurnedAway, Unreachable, WireError
+from hearth.wire.frames import FrameDecoder, encode
+
+if sys.platform == "win32":
+    from hearth.host.windows.pipe_streams import PipeStream as Stream
+    from hearth.host.windows.pipe_streams import connect as _open
+else:
+    import socket
+
+    from hearth.host.posix import socket_trust
+    from hearth.paths import short_dir
+
+    Stream = socket.socket
+
+    def _open(endpoint: str) -> socket.socket:
+        if endpoint.startswith(TCP):
+            host, _, port = endpoint.removeprefix(TCP).rpartition(":")
+            return socket.create_connection((host, int(port)), ANSWER_SECONDS)
+        socket_trust.check_place(endpoint, short_dir())
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(ANSWER_SECONDS)
+        try:
+            connection.connect(endpoint)
+            socket_trust.check_peer(connection, endpoint)
+        except OSError:
+            connection.close()
+            raise
+        return connection
+
+
+# A daemon whose loop turns accepts and answers at once; five seconds are a loaded machine.
+ANSWER_SECONDS = 5.0
+# A reload reads the file and may look for programs on slow disks before it answers.
+RELOAD_SECONDS = 30.0
+# Thousands of tools are read from the kept catalogue, indexed and sent.
+TOOLS_SECONDS = 30.0
+CHUNK_BYTES = 64 * 1024
+QUEUE_POLL_SECONDS = 0.02
+
+# How an endpoint on TCP begins.
+TCP = "tcp:"
+
+Header = dict[str, Any]
+
+
+class Control:
+    """One control connection to a daemon that is known to run."""
+
+    def __init__(self, endpoint: str, pid: int, token: str = "") -> None:
+        self.endpoint = endpoint
+        self.pid = pid
+        # Shown with every request, where there is one.
+        self._shown = {"token": token} if token else {}
+        self._decoder = FrameDecoder()
+        self._frames: list[tuple[bytes, bytes]] = []
+        self._seq = 0
+        self._socket = _connect(endpoint, pid)
+
+    def __enter__(self) -> "Control":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._socket.close()
+
+    def status(self) -> dict[str, Any]:
+        """The status document. Raises Unreachable."""
+        return self._document("status", self._ask("status", ANSWER_SECONDS)[1])
+
+    def tools(self, query: str, server: str | None, limit: int) -> dict[str, Any]:
+        """The tools that the daemon knows, or those that fit a query. Raises Unreachable and Refused."""
+        header, payload = self._ask("tools", TOOLS_SECONDS, query=query, server=server, limit=limit)
+        if not header.get("ok"):
+            raise Refused(f"the daemon lists no tools: {header.get('message')}")
+        return self._document("tools", payload)
+
+    def approved(self) -> None:
+        """Have the daemon look at what was approved of tools. Raises Unreachable."""
+        self._ask("approved", ANSWER_SECONDS)
+
+    def reload(self) -> tuple[bool, str]:
+        """Have the configuration read again: whether it was taken, and what is said. Raises Unreachable."""
+        header, _ = self._ask("reload", RELOAD_SECONDS)
+        return bool(header.get("ok")), str(header.get("message") or "")
+
+    def restart(self, server: str) -> str:
+        """Have the processes of a server end, so that the next call starts it anew. Raises Unreachable and Refused."""
+        header, _ = self._ask("restart", ANSWER_SECONDS, server=server)
+        if not header.get("ok"):
+            raise Refused(str(header.get("message") or f"the daemon did not restart {server}"))
+        return str(header.get("message") or "")
+
+    def shutdown(self, restart: bool, when_quiet: bool = False) -> tuple[bool, str]:
+        """Have the daemon go; `wait_for_end` tells when it has. Raises Unreachable."""
+        header, _ = self._ask("shutdown", ANSWER_SECONDS, restart=restart, whenQuiet=when_quiet)
+        return bool(header.get("ok")), str(header.get("message") or "")
+
+    def wait_for_end(self, seconds: float) -> bool:
+        """Whether the daemon closed this connection within the time, as it does when it has gone."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            self._socket.settimeout(left)
+            try:
+                if not self._socket.recv(CHUNK_BYTES):
+                    return True
+            except TimeoutError:
+                return False
+            except OSError:
+                return True
+        return False
+
+    def _ask(self, kind: str, seconds: float, **keys: object) -> tuple[Header, bytes]:
+        self._seq += 1
+        request = {"type": kind, "seq": self._seq, **self._shown, **keys}
+        deadline = time.monotonic() + seconds
+        try:
+            self._send(encode(json.dumps(request).encode()))
+            while True:
+                header, payload = self._receive(deadline)
+                if header.get("type") == "error":
+                    raise Unreachable(f"the daemon at {self.endpoint} refused {kind}: {header.get('message')}")
+                if header.get("re") == self._seq:
+                    return header, payload
+        except TimeoutError as exc:
+            raise Unreachable(
+                f"the daemon at {self.endpoint} did not answer {kind} within {seconds:g} s: it hangs or is"
+                f" stopped; {last_resort(self.pid)}; `hearth logs` may say why"
+            ) from exc
+        except OSError as exc:
+            raise Unreachable(f"the daemon at {self.endpoint} closed the connection: {exc.strerror}") from exc
+        except (WireError, ValueError) as exc:
+            raise self._garbled(exc) from exc
+
+    def _send(self, request: bytes) -> None:
+        try:
+            self._socket.sendall(request)
+        except OSError:
+            # Who is turned away is so before it has said anything; the reason can be read all the same.
+            self._look_for_refusal(self._last_words())
+            raise
+
+    def _last_words(self) -> bytes:
+        try:
+            return self._socket.recv(CHUNK_BYTES)
+        except OSError:
+            return b""
+
+    def _look_for_refusal(self, data: bytes) -> None:
+        from hearth.bridge.replies import refusal_in  # seldom needed
+
+        reason = refusal_in(data)
+        if reason:
+            raise TurnedAway(f"the daemon at {self.endpoint} runs and takes no connection more: {reason}")
+
+    def _document(self, kind: str, payload: bytes) -> dict[str, Any]:
+        try:
+            document = json.loads(payload)
+        except ValueError as exc:
+            raise self._garbled(exc) from exc
+        if not isinstance(document, dict):
+            raise self._garbled(f"its answer to {kind} is not an object")
+        return document
+
+    def _receive(self, deadline: float) -> tuple[Header, bytes]:
+        while not self._frames:
+            self._socket.settimeout(max(0.001, deadline - time.monotonic()))
+            data = self._socket.recv(CHUNK_BYTES)
+            if not data:
+                raise Unreachable(f"the daemon at {self.endpoint} went away before it answered; ask again")
+            try:
+                self._frames = self._decoder.receive_data(data)
+            except WireError:
+                self._look_for_refusal(data)
+                raise
+        raw, payload = self._frames.pop(0)
+        header = json.loads(raw)
+        if not isinstance(header, dict):
+            raise FrameError("a header is not an object")
+        return header, payload
+
+    def _garbled(self, reason: object) -> Unreachable:
+        return Unreachable(
+            f"the daemon at {self.endpoint} answers in a way that this version does not understand"
+            f" ({reason}); `hearth restart` brings both to one version"
+        )
+
+
+def last_resort(pid: int) -> str:
+    """What to do about a daemon that does not go, as a phrase."""
+    command = f"taskkill /f /pid {pid}" if sys.platform == "win32" else f"kill -9 {pid}"
+    return f"`{command}` ends it (bridges survive that)"
+
+
+def _connect(endpoint: str, pid: int) -> Stream:
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while True:
+        try:
+            return _open(endpoint)
+        except BlockingIOError as exc:
+            # The accept queue is full. A Unix socket with a timeout does not wait for room in it.
+            if time.monotonic() >= deadline:
+                raise _no_connection(endpoint, pid, exc) from exc
+            time.sleep(QUEUE_POLL_SECONDS)
+        except OSError as exc:
+            raise _no_connection(endpoint, pid, exc) from exc
+
+
+def _no_connection(endpoint: str, pid: int, exc: OSError) -> Unreachable:
+    if isinstance(exc, PermissionError) and exc.filename:
+        return Unreachable(f"{exc.filename} {exc.strerror}; `hearth doctor` looks for the cause")
+    return Unreachable(
+        f"the daemon at {endpoint} takes no connection ({exc.strerror or exc}); `hearth doctor` looks for the"
+        f" cause, {last_resort(pid)}"
+    )

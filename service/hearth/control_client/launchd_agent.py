@@ -1,0 +1,104 @@
+"""What the user's launchd says about Hearth's agent. Looks only; `install` is what changes it. See `holder`."""
+
+import os
+import plistlib
+from functools import partial
+from xml.parsers.expat import ExpatError
+
+from hearth import paths
+from hearth.control_client import start_hint
+from hearth.control_client.start_hint import AGAIN
+from hearth.control_client.systemd_unit import Unit
+from hearth.errors import HearthError
+from hearth.findings import Finding, Mend
+from hearth.host import commands
+from hearth.host.macos import agent
+
+# launchd answers from memory; one that takes longer is not worth waiting for.
+LAUNCHCTL_SECONDS = 5.0
+ADVICE_ON_VARIABLES = (
+    "Do as it says. launchd hands on none of your shell's variables but PATH: write the value into the server's env, or"
+    " store it with `hearth secret set`."
+)
+ADVICE_ON_PATH = "Install it, or write its whole path; `hearth install` gives launchd the PATH of its shell."
+
+
+def look(places: paths.Places, kind: str) -> Unit | None:
+    """The agent as a unit of this kind, socket or service; None for a daemon that has none, or without launchctl."""
+    if not agent.serves(places):
+        return None
+    try:
+        asked = commands.ask(["launchctl", "print", agent.job()], LAUNCHCTL_SECONDS)
+    except HearthError:
+        return None
+    return parse(kind, asked.stdout if asked.returncode == 0 else None, os.path.lexists(agent.file()))
+
+
+def parse(kind: str, text: str | None, written: bool) -> Unit:
+    """What `launchctl print` printed, or None, as a Unit; `written`: whether the property list is there. Pure."""
+    if text is None:
+        return Unit(agent.LABEL, written, "inactive", "", 0, "")
+    # The job's own lines stand one tab deep; below them are those of its sockets and its environment.
+    rows = (line[1:].partition(" = ")[::2] for line in text.splitlines() if line[:1] == "\t" and line[1:2] != "\t")
+    known: dict[str, str] = {}
+    for key, value in rows:
+        known.setdefault(key, value)
+    pid = int(known["pid"]) if known.get("pid", "").isdigit() else 0
+    active = "active" if kind == "socket" or pid else "inactive"
+    return Unit(agent.LABEL, True, active, known.get("last exit code", ""), pid, known.get("path", ""))
+
+
+def lights(held: Unit | None) -> str:
+    """What would start the daemon, in a sentence."""
+    return start_hint.lights(held, _lights)
+
+
+def _lights(held: Unit) -> str:
+    if held.active == "active":
+        return f"launchd holds the socket ({held.name}): the first connection lights it."
+    return f"{held.name} is installed but not loaded: `{AGAIN}` loads it, and so does the next bridge or login."
+
+
+def check(places: paths.Places) -> list[Finding]:
+    """The agent, its socket and its interpreter."""
+    found = look(places, "socket")
+    nothing = "launchd has no agent for this daemon"
+    return [start_hint.check(found, nothing, lambda _: missing_interpreter(agent.file()), partial(_state, places))]
+
+
+def _state(places: paths.Places, found: Unit) -> Finding:
+    name = found.name
+    if found.active != "active":
+        return Finding("units.stopped", "note", f"{name} is installed, and not loaded", AGAIN, name, Mend("install"))
+    if not os.path.lexists(places.socket):
+        message = f"{name} is loaded, but {places.socket} is gone, so nobody can connect"
+        return Finding("socket.gone", "broken", message, AGAIN, name)
+    if found.result and found.result[0].isdigit() and not found.result.startswith("0"):
+        fix = f"{os.path.dirname(places.log)} has what it said."
+        message = f"{name} is loaded; it ended last with exit code {found.result}"
+        return Finding("units.failed", "note", message, fix, name)
+    return Finding("units.state", "ok", f"{name} is installed and loaded", "", name)
+
+
+def missing_interpreter(path: str) -> str | None:
+    """The interpreter that the property list names, if it is not there: an upgrade may have moved it."""
+    words = _read(path).get("ProgramArguments")
+    python = words[0] if isinstance(words, list) and words else None
+    return python if isinstance(python, str) and not os.access(python, os.X_OK) else None
+
+
+def search_path(places: paths.Places) -> str | None:
+    """The PATH that launchd gives the daemon; None where it has no agent."""
+    variables = _read(agent.file()).get("EnvironmentVariables") if agent.serves(places) else None
+    path = variables.get("PATH") if isinstance(variables, dict) else None
+    return path if isinstance(path, str) else None
+
+
+def _read(path: str) -> dict[str, object]:
+    """The property list; empty when it is not to be read, as launchd says itself when it loads it."""
+    try:
+        with open(path, "rb") as file:
+            found = plistlib.load(file)
+    except (OSError, ValueError, ExpatError, plistlib.InvalidFileException):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,94 @@
+"""Whether the daemon is lit, found out without waking it.
+
+Order: the registry and its process; then, where a service manager runs, what it says of the service (a degraded daemon
+may have been unable to write the registry). Only then is there somebody to connect to: a connection to an
+unlit socket would light the daemon.
+"""
+
+import sys
+from typing import Any, NamedTuple
+
+from hearth import __version__, profile_lock, registry
+from hearth.control_client import service_state
+from hearth.control_client.connection import TCP, Control
+from hearth.host import listening, processes, reachability
+from hearth.host.server_memory import with_memory
+from hearth.paths import Places
+
+
+class Lit(NamedTuple):
+    """A daemon that runs: where it listens and which process it is."""
+
+    endpoint: str
+    pid: int
+    start_time: int
+    # The token that it requires over TCP; empty otherwise.
+    token: str = ""
+
+
+def find(places: Places) -> Lit | None:
+    """The daemon of these places, if it runs; else one of the same profile that runs with another runtime folder."""
+    return _find_here(places) or _find_elsewhere(places)
+
+
+def _find_elsewhere(places: Places) -> Lit | None:
+    if sys.platform == "win32" or places.named:
+        return None
+    for named in profile_lock.held(places.key):
+        lit = _find_here(Places(places.profile, places.config, named=named))
+        if lit is not None and reachability.answers(lit.endpoint):
+            return lit
+    return None
+
+
+def _find_here(places: Places) -> Lit | None:
+    entry = registry.read(places)
+    if entry and registry.is_alive(entry):
+        return Lit(endpoint_of(entry, places), entry.pid, entry.start_time, entry.token)
+    if entry:
+        registry.sweep(places)
+    service = service_state.look(places, "service")
+    if service and service.active in {"active", "activating", "reloading"} and service.pid:
+        start_time = processes.start_time(service.pid)
+        return Lit(places.socket, service.pid, start_time or processes.UNKNOWN_START_TIME)
+    return None
+
+
+def endpoint_of(entry: registry.Entry, places: Places) -> str:
+    """Return where a daemon is reached: where its entry says, or at the usual place if there is nothing."""
+    is_there = entry.endpoint.startswith(TCP) or listening.is_there(entry.endpoint)
+    return entry.endpoint if is_there else places.socket
+
+
+def document(places: Places) -> dict[str, Any]:
+    """The status document, the daemon's own when it runs. Raises Unreachable when that one is silent."""
+    lit = find(places)
+    if lit is None:
+        return absent(places)
+    with Control(lit.endpoint, lit.pid, lit.token) as control:
+        return with_memory(control.status())
+
+
+def absent(places: Places) -> dict[str, Any]:
+    """The status document when nothing runs; `lights` says what would start the daemon."""
+    held = service_state.look(places, "socket")
+    return {
+        "running": False,
+        "pid": None,
+        "endpoint": places.socket,
+        "version": __version__,
+        "executable": None,
+        "uptimeSeconds": None,
+        "owner": None,
+        "daemonId": None,
+        "profile": places.key,
+        "configPath": places.config_file(),
+        "configHash": None,
+        "configError": None,
+        "activation": None,
+        "containment": None,
+        "degraded": None,
+        "sessions": [],
+        "upstreams": [],
+        "lights": service_state.lights(held),
+    }

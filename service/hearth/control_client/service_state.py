@@ -1,0 +1,30 @@
+"""Who holds the socket while no daemon runs: systemd, launchd or Windows, each in a module with these words.
+
+`check` is doctor's look at it; at systemd it looks in `checkup.units`.
+"""
+
+import sys
+
+from hearth.findings import Finding
+from hearth.paths import Places
+
+if sys.platform == "darwin":
+    from hearth.control_client.launchd_agent import (
+        ADVICE_ON_PATH,
+        ADVICE_ON_VARIABLES,
+        check,
+        lights,
+        look,
+        search_path,
+    )
+elif sys.platform == "win32":
+    from hearth.control_client.windows_task import ADVICE_ON_PATH, ADVICE_ON_VARIABLES, check, lights, look, search_path
+else:
+    from hearth.control_client.systemd_unit import ADVICE_ON_PATH, ADVICE_ON_VARIABLES, lights, look, search_path
+
+    def check(places: Places) -> list[Finding]:
+        """Nothing: there is no service manager that is known."""
+        return []
+
+
+__all__ = ["ADVICE_ON_PATH", "ADVICE_ON_VARIABLES", "check", "lights", "look", "search_path"]

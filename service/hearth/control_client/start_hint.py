@@ -1,0 +1,34 @@
+"""What launchd's agent and the task of Windows have in common: what is said where it is not there, or starts nothing.
+
+Pure; systemd's units are looked at in `checkup.units`.
+"""
+
+from collections.abc import Callable
+
+from hearth.control_client.systemd_unit import BY_BRIDGE, Unit
+from hearth.findings import Finding, Mend
+
+AGAIN = "hearth install"
+
+
+def lights(held: Unit | None, sentence: Callable[[Unit], str]) -> str:
+    """What would start the daemon: the first bridge, or what the sentence says of what is installed."""
+    return sentence(held) if held and held.installed else BY_BRIDGE
+
+
+def check(
+    held: Unit | None, nothing: str, missing: Callable[[Unit], str | None], state: Callable[[Unit], Finding]
+) -> Finding:
+    """Why it would not start the daemon, or its state.
+
+    `nothing` is said of a daemon that has none; `missing` finds the interpreter that it names and that is not there.
+    """
+    if held is None:
+        return Finding("units.manager", "ok", f"{nothing}: the first bridge starts it")
+    if not held.installed:
+        message = f"{held.name} is not installed: the first bridge starts the daemon"
+        return Finding("units.missing", "note", message, AGAIN, held.name)
+    if interpreter := missing(held):
+        message = f"{held.name} starts {interpreter}, which is not there"
+        return Finding("units.interpreter", "broken", message, AGAIN, held.name, Mend("install"))
+    return state(held)

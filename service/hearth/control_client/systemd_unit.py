@@ -1,0 +1,143 @@
+"""What systemd says about Hearth's units: the user's own, or the system's. Looks only; `install` is what changes them.
+
+See `holder`. Asks only a manager that is there: the user's has its private socket in the runtime folder, so that a
+scratch one has none.
+"""
+
+import json
+import os
+import shlex
+from typing import NamedTuple
+
+from hearth import paths
+from hearth.errors import HearthError
+from hearth.host import commands
+from hearth.host.linux import units
+from hearth.host.posix import peers
+
+# The manager answers from memory; one that takes longer is not worth waiting for.
+SYSTEMCTL_SECONDS = 5.0
+ADVICE_ON_VARIABLES = "Do as it says; variables are set where the daemon starts: for systemd, in environment.d(5)."
+ADVICE_ON_PATH = (
+    "Install it, or write its whole path; `hearth install`, typed in a shell that finds it, gives systemd"
+    " that shell's PATH."
+)
+# What is said of a daemon that no service manager starts.
+BY_BRIDGE = "The first bridge starts it: `hearth connect` leads your clients to it."
+_PROPERTIES = ("Id", "LoadState", "ActiveState", "Result", "MainPID", "FragmentPath")
+
+
+class Unit(NamedTuple):
+    """One unit as the manager sees it. `active` is its ActiveState; an unknown unit is not `installed`."""
+
+    name: str
+    installed: bool
+    active: str
+    result: str
+    pid: int
+    path: str
+
+    @property
+    def systemctl(self) -> str:
+        """What to type to reach the systemd that has it."""
+        return "systemctl" if self.name.startswith("mcp-user@") else "systemctl --user"
+
+
+def units_of(places: paths.Places) -> units.Units | None:
+    """The units of this daemon; None for one that is named by a config's path, which has none."""
+    if places.config:
+        return None
+    return units.of_user(peers.own_uid()) if places.system_wide else units.of_profile(places.profile)
+
+
+def unit_name(places: paths.Places, kind: str) -> str | None:
+    """The unit of this daemon, by its name."""
+    found = units_of(places)
+    return found and (found.socket if kind == "socket" else found.service)
+
+
+def user_manager_runs() -> bool:
+    """Whether a systemd user manager serves this runtime folder."""
+    return os.path.exists(os.path.join(paths.runtime_dir(), "systemd", "private"))
+
+
+def _manager_runs(places: paths.Places) -> bool:
+    return places.system_wide or user_manager_runs()
+
+
+def look(places: paths.Places, kind: str) -> Unit | None:
+    """The daemon's unit of this kind; None when there is no manager to ask, or it has no name there."""
+    name = unit_name(places, kind)
+    said = _ask(places, "show", f"--property={','.join(_PROPERTIES)}", "--", name) if name else None
+    return parse(name, said) if name and said is not None else None
+
+
+def _ask(places: paths.Places, *arguments: str) -> str | None:
+    """What the daemon's systemd says; None when there is none, or it does not answer."""
+    found = units_of(places)
+    if found is None or not _manager_runs(places):
+        return None
+    environment = {**os.environ, "XDG_RUNTIME_DIR": paths.runtime_dir()}
+    try:
+        asked = commands.ask(["systemctl", *found.scope, *arguments], SYSTEMCTL_SECONDS, environment)
+    except HearthError:
+        return None
+    return asked.stdout if asked.returncode == 0 else None
+
+
+def parse(name: str, text: str) -> Unit:
+    """What `systemctl show` printed, as a Unit."""
+    known = dict(line.partition("=")[::2] for line in text.splitlines())
+    return Unit(
+        name=name,
+        installed=known.get("LoadState", "not-found") not in {"not-found", ""},
+        active=known.get("ActiveState", ""),
+        result=known.get("Result", ""),
+        pid=int(known.get("MainPID") or 0),
+        path=known.get("FragmentPath", ""),
+    )
+
+
+def search_path(places: paths.Places) -> str | None:
+    """The PATH that systemd gives the daemon at its next start; None: systemd does not start it, or does not tell."""
+    name = unit_name(places, "service")
+    said = _ask(places, "show", "--property=LoadState,Environment", "--", name) if name else None
+    if said is None:
+        return None
+    known = dict(line.partition("=")[::2] for line in said.splitlines())
+    if known.get("LoadState") != "loaded":
+        return None
+    return path_in(known.get("Environment", "")) or _manager_path(places)
+
+
+def path_in(environment: str) -> str | None:
+    """The PATH among the settings of a unit as `systemctl show` prints them: quoted as for a shell. Pure."""
+    try:
+        words = shlex.split(environment)
+    except ValueError:
+        return None
+    # Within quotes shlex leaves the backslash of what only a shell would take for more than itself.
+    set_here = [word[5:].replace("\\$", "$").replace("\\`", "`") for word in words if word.startswith("PATH=")]
+    return set_here[-1] if set_here else None
+
+
+def _manager_path(places: paths.Places) -> str | None:
+    try:
+        path = json.loads(_ask(places, "show-environment", "--output=json") or "").get("PATH")
+    except (ValueError, AttributeError):
+        return None
+    return path if isinstance(path, str) else None
+
+
+def lights(held: Unit | None) -> str:
+    """What would start the daemon, in a sentence."""
+    if held is None or not held.installed:
+        return BY_BRIDGE
+    if held.active == "active":
+        return f"systemd holds the socket ({held.name}): the first connection lights it."
+    if held.active == "failed":
+        return (
+            f"{held.name} has failed ({held.result}), so nothing will:"
+            f" `{held.systemctl} reset-failed {held.name}`, then `{held.systemctl} start {held.name}`."
+        )
+    return f"{held.name} is installed but not started: `{held.systemctl} enable --now {held.name}`."

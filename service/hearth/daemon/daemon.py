@@ -1,0 +1,410 @@
+"""The daemon's life: serve, drain, go out.
+
+`serve` reads as a sentence; each step is a method. Signal handlers only enqueue: what they ask for happens in the loop.
+Its ways in are a socket that others find by the registry, ports for HTTP, and the pipes of one client: any of them, or
+all.
+"""
+
+import asyncio
+import functools
+import logging
+import os
+import socket
+import sys
+import time
+from typing import Any
+
+import hearth
+from hearth import __version__, config
+from hearth.config import Config
+from hearth.daemon import last_good_config
+from hearth.daemon.acceptor import Reception
+from hearth.daemon.config_watch import ConfigFile
+from hearth.daemon.counters import TALLY
+from hearth.daemon.daemon_lock import Claim
+from hearth.daemon.main import Start
+from hearth.daemon.services import Wire
+from hearth.daemon.status_line import StatusLine
+from hearth.errors import ConfigError, StartError, UpstreamError
+from hearth.host import children, signals
+from hearth.host.listening import Listener
+from hearth.hub.hub import SERVERS_STOP_SECONDS, Hub
+
+log = logging.getLogger(__name__)
+
+# Three missed heartbeats: one may be late, two may be a busy machine.
+MISSED_HEARTBEATS = 3
+# How long flushed connections may take to close once everything is answered.
+CLOSE_SECONDS = 2.0
+# What the shutdown may take beyond the drain: flushing, and the sequence that ends the servers.
+STOP_SECONDS = CLOSE_SECONDS + SERVERS_STOP_SECONDS + 5.0
+# Between two looks at whether anybody waits for an answer, while a new version waits for a moment when nobody does.
+QUIET_LOOK_SECONDS = 0.2
+# A terminal sends Ctrl-C to the whole group and the watcher forwards it: twice at once is once.
+SIGNAL_ECHO_SECONDS = 0.5
+
+
+class Daemon:
+    """One daemon, from READY to STOPPING. It is the steward of its connections."""
+
+    def __init__(
+        self,
+        start: Start,
+        settings: Config,
+        claim: Claim | None,
+        listener: Listener | None,
+        ports: list[socket.socket],
+    ) -> None:
+        self._start = start
+        self._ports = ports
+        self._places = start.places
+        self._notifier = start.notifier
+        self._claim = claim
+        self._listener = listener
+        self._settings = settings
+        self._config_error = start.config_error
+        self._begun = time.monotonic()
+        self._quiet_since: float | None = None
+        self._ending: tuple[str, bool] | None = None
+        self._told_to_end = 0.0
+        self._waiting_for_quiet = False
+        self._ticking: asyncio.TimerHandle | None = None
+        self._hurry = asyncio.Event()
+        # The client at standard input and output, where that is the way in.
+        self._stdio: Wire | None = None
+        self.exit_code = 0
+
+    @property
+    def config(self) -> Config:
+        """The config in force."""
+        return self._settings
+
+    @property
+    def kept_sessions(self) -> str:
+        """The folder for sessions that outlive it."""
+        return self._places.sessions
+
+    def now(self) -> float:
+        """The loop's clock."""
+        return self._loop.time()
+
+    def check_room(self) -> None:
+        """Raise NoRoom if one session more would be too many."""
+        self._reception.check_room()
+
+    async def serve(self) -> None:
+        """Serve until something ends it, then shut down."""
+        self._loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
+        places = self._places
+        self.hub = Hub(self._settings, places.learned, catalogue=places.catalogue, pins=places.pins)
+        self._status_line = StatusLine(self._notifier, self._summary)
+        self.hub.news = self._status_line.news
+        self._reception = Reception(self, self._listener)
+        self._config_file = ConfigFile(self._settings.path, self._start.config_seen, self._reload_by_itself)
+        # Before the registry says that it runs: whoever reads that may send a signal at once.
+        self._watch_signals()
+        self._register()
+        self._reception.serve_ports(self._ports)
+        self._reception.open()
+        self._announce()
+        self._meet_client()
+        self.hub.light()
+        self._tick()
+        self._pat_watchdog()
+        try:
+            await self._ended.wait()
+            await self._shut_down()
+        finally:
+            self._config_file.close()
+            if self._listener:
+                self._listener.retire()
+
+    def _register(self) -> None:
+        if self._claim and self._listener:
+            listener = self._listener
+            self._claim.register(self.hub.daemon_id, self._settings.hash, listener.path, listener.token)
+
+    def _announce(self) -> None:
+        ways = [*([self._listener.path] if self._listener else []), *(["stdio"] if self._start.streams else [])]
+        where = ", ".join([*ways, *self._reception.ports()])
+        log.info("serving on %s as pid %d, activated by %s", where, os.getpid(), self._start.activation)
+        for warning in self._settings.warnings:
+            log.warning("%s", warning)
+        self._status_line.ready()
+        self._start.report("ok")
+
+    def _meet_client(self) -> None:
+        if self._start.streams:
+            from hearth.daemon import stdio_connection
+
+            self._stdio = stdio_connection.attend(self, self._start.streams)
+            self.welcome(self._stdio)
+
+    # --- signals
+
+    def _watch_signals(self) -> None:
+        watch, end = signals.watch, self._asked_to_end
+        for number in signals.END:
+            watch(number, functools.partial(end, number.name, False))
+        if self._start.streams and signals.HANG_UP is not None:
+            if not signals.outlives_terminal():
+                # It belongs to its client, and goes with it.
+                watch(signals.HANG_UP, functools.partial(end, "the client's terminal was closed", False))
+            return
+        if signals.HAND_OVER is not None:
+            watch(signals.HAND_OVER, functools.partial(end, "another daemon takes over", True))
+        if signals.HANG_UP is not None and sys.stdin is not None and sys.stdin.isatty():
+            if not signals.outlives_terminal():
+                watch(signals.HANG_UP, functools.partial(end, "the terminal was closed", False))
+        elif signals.HANG_UP is not None:
+            watch(signals.HANG_UP, self._reload_by_signal)
+        self._start.serving(self._ask_to_end)
+
+    def _ask_to_end(self, reason: str) -> None:
+        """The same for whoever runs the daemon in a thread, such as a service of Windows; from any thread."""
+        try:
+            self._loop.call_soon_threadsafe(self._asked_to_end, reason, False)
+        except RuntimeError:
+            # The loop is closed: it has ended.
+            pass
+
+    def _asked_to_end(self, reason: str, reconnect: bool) -> None:
+        if self._start.streams:
+            # Whoever sends it a signal has given it its time by closing its input.
+            self._hurry.set()
+        now = self.now()
+        if self._ending and now - self._told_to_end > SIGNAL_ECHO_SECONDS:
+            log.warning("told to end a second time: not waiting any longer")
+            self._hurry.set()
+        elif not self._ending:
+            self._told_to_end = now
+        self.go_out(reason, reconnect)
+
+    def _reload_by_signal(self) -> None:
+        try:
+            log.info("%s", self.reload())
+        except ConfigError:
+            # Said in the log and in the status; the old one stays.
+            pass
+
+    # --- the steward of the connections
+
+    def status(self) -> dict[str, Any]:
+        """The status document."""
+        return {
+            "running": True,
+            "pid": os.getpid(),
+            "endpoint": self._listener.path if self._listener else None,
+            "version": __version__,
+            "executable": sys.executable,
+            "package": os.path.dirname(hearth.__file__),
+            "uptimeSeconds": round(time.monotonic() - self._begun, 3),
+            "daemonId": self.hub.daemon_id,
+            "profile": self._places.key,
+            "configPath": self._settings.path,
+            "configHash": self._settings.hash,
+            "configError": self._config_error,
+            "activation": self._start.activation,
+            "containment": children.containment(),
+            "http": self._reception.ports(),
+            "httpLost": self._reception.lost_ports(),
+            "degraded": None,
+            **self.hub.describe(),
+        }
+
+    def connections(self) -> dict[str, int]:
+        """How many connections there are, by what they speak."""
+        return self._reception.count()
+
+    def reload(self) -> str:
+        """Read the config again. Raises ConfigError, and the old one stays."""
+        self._notifier.reloading()
+        try:
+            return self._reload()
+        finally:
+            self._status_line.ready()
+
+    def _reload(self) -> str:
+        self._config_file.about_to_be_read()
+        TALLY.reloads += 1
+        try:
+            settings = config.load(self._places)
+        except ConfigError as exc:
+            TALLY.reloads_failed += 1
+            self._config_error = str(exc)
+            log.error("the config was not reloaded, the old one stays: %s", exc)
+            raise
+        self._config_error = None
+        self._take_up(settings)
+        return f"{settings.path} is in force"
+
+    def _take_up(self, settings: Config) -> None:
+        if settings.replace(hash=self._settings.hash) != self._settings:
+            last_good_config.keep(self._places, settings)
+        self._settings = settings
+        logging.getLogger().setLevel(settings.log_level.upper())
+        self.hub.apply(settings)
+        self._reception.adapt(settings)
+        # The next tick was due at the former pace.
+        self._tick()
+        try:
+            self._register()
+        except StartError as exc:
+            # The entry is a hint; the config is in force.
+            log.warning("%s", exc)
+
+    def _reload_by_itself(self) -> None:
+        """The file is another than the one in force."""
+        if self._ending:
+            return
+        former = self._settings
+        try:
+            sentence = self.reload()
+        except ConfigError:
+            # Said in the log and in the status; the old one stays.
+            return
+        # A client's own file is written all the time, and seldom for Hearth's sake.
+        is_news = former.replace(hash=self._settings.hash) != self._settings
+        log.log(logging.INFO if is_news else logging.DEBUG, "%s", sentence)
+
+    def look_at_config(self) -> None:
+        """Reload if the file is another than the one in force."""
+        self._config_file.look_at_once()
+
+    def go_out(self, reason: str, reconnect: bool) -> None:
+        """Begin the shutdown; `reconnect` tells the bridges to come back at once."""
+        if self._ending is None:
+            self._ending = (reason, reconnect)
+            self._ended.set()
+
+    def go_out_when_quiet(self, reason: str) -> None:
+        """Begin the shutdown, after which bridges come back at once, when nobody waits for an answer any longer."""
+        if not self._waiting_for_quiet:
+            self._waiting_for_quiet = True
+            log.info("%s: going out as soon as no call is in flight", reason)
+            self._look_for_quiet(reason)
+
+    def _look_for_quiet(self, reason: str) -> None:
+        if self.hub.in_flight and not self._ending:
+            self._loop.call_later(QUIET_LOOK_SECONDS, self._look_for_quiet, reason)
+        else:
+            self.go_out(reason, reconnect=True)
+
+    def welcome(self, wire: Wire) -> None:
+        """A connection that was nobody's is somebody's now."""
+        self._reception.decided(None, wire)
+
+    def forget(self, wire: Wire) -> None:
+        """A connection has ended."""
+        self._reception.wires.discard(wire)
+        if wire is self._stdio:
+            self._client_left()
+
+    def _client_left(self) -> None:
+        failure = self._start.streams and self._start.streams.failure
+        if failure:
+            log.error("what was to be said could not be written to standard output: %s", failure)
+            self.exit_code = 1
+        if self._reception.ports() and not self._ending:
+            log.info("the client at stdio has left; HTTP is served until a signal ends it")
+        else:
+            self.go_out("the client has left", reconnect=False)
+
+    def http_failed(self, reason: str) -> None:
+        """End with exit code 1 where a person asked for the port; other daemons serve on without. The log has it."""
+        if self._start.http is None:
+            return
+        self.exit_code = 1
+        if self._start.streams:
+            self._hurry.set()
+        self.go_out(reason, reconnect=self._start.streams is None)
+
+    # --- time
+
+    def _tick(self) -> None:
+        if self._ticking:
+            self._ticking.cancel()
+        self._config_file.look()
+        self._notice_silence()
+        self._notice_replacement()
+        self._consider_idleness()
+        self._status_line.news()
+        if self._start.orphans:
+            self._start.orphans.reap()
+        period = self._settings.heartbeat_interval
+        if self._settings.idle_timeout:
+            period = min(period, max(self._settings.idle_timeout / 4, 0.05))
+        self._ticking = self._loop.call_later(period, self._tick)
+
+    def _summary(self) -> str:
+        trouble = f"; the config was not reloaded: {self._config_error}" if self._config_error else ""
+        return f"{self.hub.summary()}{trouble}"
+
+    def _pat_watchdog(self) -> None:
+        if self._notifier.watchdog_seconds:
+            self._notifier.watchdog()
+            self._loop.call_later(self._notifier.watchdog_seconds, self._pat_watchdog)
+
+    def _notice_silence(self) -> None:
+        for wire in list(self._reception.wires):
+            patience = MISSED_HEARTBEATS * wire.heartbeat_interval
+            silent = wire.last_seen is not None and self.now() - wire.last_seen > patience
+            if wire.session and wire.session.active and silent:
+                log.info("no heartbeat: it holds nothing any longer", extra={"session": wire.session.id})
+                self.hub.sessions.fell_silent(wire.session)
+
+    def _notice_replacement(self) -> None:
+        if self._listener and self._listener.replaced():
+            self.go_out("another socket has taken the place of this daemon's", reconnect=True)
+
+    def _consider_idleness(self) -> None:
+        if self.hub.busy() or self._reception.undecided:
+            self._quiet_since = None
+            return
+        if self._quiet_since is None:
+            self._quiet_since = self.now()
+        # A port that was asked for by a person would be gone with the daemon.
+        idle = 0.0 if self._start.stays else self._settings.idle_timeout
+        if not idle or self.now() - self._quiet_since < idle or self._ending:
+            return
+        # Stop polling, look once more, go: whoever comes later waits in the kernel's queue for the next start.
+        self._reception.close()
+        if self._reception.look_once():
+            self._quiet_since = None
+            self._reception.open()
+        else:
+            self.go_out(f"nobody was there for {idle:g} s", reconnect=True)
+
+    # --- the end
+
+    async def _shut_down(self) -> None:
+        assert self._ending is not None
+        reason, reconnect = self._ending
+        log.info("going out: %s", reason)
+        self._status_line.close()
+        self._notifier.stopping(f"going out: {reason}", self._settings.drain_timeout + STOP_SECONDS)
+        self._reception.drain(reconnect, reason)
+        await self._drain()
+        await self._close_connections()
+        await self.hub.stop()
+        log.info("gone out")
+
+    async def _drain(self) -> None:
+        """Let calls finish, bounded; what is still open then is answered with the reason."""
+        deadline = self.now() + self._settings.drain_timeout
+        while self.hub.in_flight and self.now() < deadline and not self._hurry.is_set():
+            await asyncio.sleep(0.02)
+        for session in self.hub.sessions:
+            for call in list(session.open.values()):
+                call.failed(UpstreamError("Hearth went out before the server answered; it may or may not have run"))
+
+    async def _close_connections(self) -> None:
+        """Close all but control connections: their end tells that the daemon has gone, which only its exit does."""
+        for wire in self._reception.session_wires():
+            wire.close()
+        for newcomer in list(self._reception.undecided):
+            newcomer.close()  # type: ignore[attr-defined]  # all that come here have it
+        deadline = self.now() + CLOSE_SECONDS
+        while (self._reception.session_wires() or self._reception.undecided) and self.now() < deadline:
+            await asyncio.sleep(0.01)

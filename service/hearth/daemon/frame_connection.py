@@ -1,0 +1,389 @@
+"""The frames wire: bridges, and the command line's control requests. docs/protocol.md is its specification."""
+
+import asyncio
+import logging
+from typing import Any
+
+from msgspec import Raw
+
+from hearth import __version__
+from hearth.config import Config
+from hearth.daemon import rate_limit
+from hearth.daemon.counters import TALLY
+from hearth.daemon.outbox import Outbox
+from hearth.daemon.rate_limit import Gate
+from hearth.daemon.services import Steward
+from hearth.errors import FrameError, HearthError, NoRoom, OverLimit, Refused, WireError
+from hearth.faults import SEAMS
+from hearth.hub.sessions import AUTO, FULL, SEARCH, Session
+from hearth.mcp import messages
+from hearth.wire import json
+from hearth.wire.frames import (
+    OLDEST_PROTOCOL_VERSION,
+    PROTOCOL_VERSION,
+    FrameDecoder,
+    encode,
+)
+from hearth.wire.lines import Assembler, Item
+from hearth.write_batch import TURN
+
+log = logging.getLogger(__name__)
+
+_MCP = b'{"type":"mcp","seq":'
+_MCP_BYTES = len(_MCP)
+# A number that needs more is no line's: it would take longer than a machine lasts to count so far.
+_USUAL_BYTES = _MCP_BYTES + 20
+# A header has at most 64 KiB: a message that was spread over twenty thousand lines is finished in several steps.
+DONE_LIMIT = 2000
+SENTENCE_LIMIT = 8000
+# What the format itself allows (docs/protocol.md). A line over message_limit is answered; it does not end the stream.
+FORMAT_LIMIT_BYTES = (1 << 28) - (1 << 17)
+_CONTROL = frozenset({"approved", "status", "tools", "reload", "restart", "shutdown"})
+
+
+class FramedWire(asyncio.Protocol):
+    """One connection that speaks frames. It is its session's outlet; a tag is the `seq` of a line."""
+
+    is_shared = False
+    hears_of_owner = True
+
+    def __init__(self, steward: Steward, transport: asyncio.Transport, pid: int | None) -> None:
+        config = steward.config
+        self._steward = steward
+        self._outbox = Outbox(transport, config.outbound_limit, f"the bridge with pid {pid}")
+        self._decoder = FrameDecoder(FORMAT_LIMIT_BYTES)
+        self._assembler = Assembler(config.message_limit, flatten=False)
+        self._pieces: list[int] = []
+        self._pid = pid
+        self._taken = 0
+        self._ack: dict[str, Any] = {}
+        self._receiving = False
+        self._farewell: dict[str, Any] | None = None
+        self._leaving = False
+        self._deadline: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.session: Session | None = None
+        self.last_seen: float | None = steward.now()
+        # What it is told at its hello holds for this connection, whatever is configured meanwhile.
+        self.heartbeat_interval = config.heartbeat_interval
+        self._message_limit = config.message_limit
+        self._gate: Gate | None = None
+        self.adapt(config)
+
+    def adapt(self, config: Config) -> None:
+        """What it may send is limited as this config has it."""
+        self._gate = rate_limit.gate(rate_limit.near(config), self._gate, self._steward.now, self._tell_of_limit)
+
+    def _tell_of_limit(self, sentence: str) -> None:
+        log.warning("the bridge with pid %s: %s", self._pid, sentence)
+
+    # --- bytes in
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes; every complete frame is handled before the next read."""
+        self.last_seen = self._steward.now()
+        if self.session and not self.session.active:
+            self._steward.hub.sessions.came_back(self.session)
+        self._receiving = True
+        TURN.begin()
+        try:
+            for header, payload in self._decoder.receive_data(data):
+                if header.startswith(_MCP) and header[_MCP_BYTES:-1].isdigit() and len(header) < _USUAL_BYTES:
+                    self._receive_line(int(header[_MCP_BYTES:-1]), payload, False, False)
+                else:
+                    self._receive_frame(json.loads(header), payload)
+            self._flush_ack()
+        except (WireError, Refused) as exc:
+            self._refuse(exc)
+        finally:
+            self._receiving = False
+            TURN.end()
+
+    def _receive_frame(self, header: Any, payload: bytes) -> None:
+        kind = header.get("type") if isinstance(header, dict) else None
+        if kind == "mcp":
+            self._receive_line(
+                _integer(header, "seq"), payload, header.get("resent") is True, header.get("replay") is True
+            )
+        elif kind == "hello":
+            self._receive_hello(header)
+        elif isinstance(kind, str) and kind in _CONTROL:
+            self._receive_control(kind, header)
+        elif kind == "goodbye":
+            self._leave()
+        elif kind != "heartbeat":
+            raise FrameError(f"unknown frame type {kind!r}")
+
+    def _receive_hello(self, header: dict[str, Any]) -> None:
+        if self.session:
+            raise FrameError("a second hello on one connection")
+        protocol = _integer(header, "protocol")
+        if not OLDEST_PROTOCOL_VERSION <= protocol <= PROTOCOL_VERSION:
+            raise Refused(
+                f"the bridge speaks frame protocol {protocol}, this daemon (Hearth {__version__}) speaks "
+                f"{OLDEST_PROTOCOL_VERSION} to {PROTOCOL_VERSION}; restart the older of the two"
+            )
+        if header.get("mode") not in (None, FULL, SEARCH, AUTO):
+            raise Refused(f"this version of Hearth does not offer --mode {header['mode']}")
+        self._steward.check_room()
+        self._open_session(header)
+        self._steward.look_at_config()
+
+    def _open_session(self, header: dict[str, Any]) -> None:
+        resume = header.get("resume")
+        former = (str(resume.get("sessionId")), str(resume.get("secret"))) if isinstance(resume, dict) else None
+        hub = self._steward.hub
+        session = self.session = hub.open_session(
+            self, "frames", _string(header, "server"), former, _string(header, "mode")
+        )
+        session.pid = self._pid
+        session.client_id = _string(header, "clientId")
+        session.role = _string(header, "role")
+        session.agent_id = _string(header, "agentId")
+        session.cwd = _string(header, "cwd")
+        greeting = {
+            "type": "helloAck",
+            "protocol": PROTOCOL_VERSION,
+            "version": __version__,
+            "sessionId": session.id,
+            "secret": session.secret,
+            "daemonId": hub.daemon_id,
+            "isOwner": hub.sessions.owner is session,
+            "heartbeatSeconds": self.heartbeat_interval,
+        }
+        # In the kernel before any line is looked at: a bridge that never saw it knows that nothing has run.
+        self._outbox.write_now(encode(json.dumps(greeting)))
+        if self._farewell:
+            self._say_goodbye(self._farewell)
+
+    def _receive_line(self, seq: int, payload: bytes, resent: bool, replay: bool) -> None:
+        if self.session is None:
+            raise FrameError("a line before hello")
+        if self._farewell:
+            return
+        self._taken = seq
+        if len(payload) > self._message_limit:
+            items: list[Item | json.Batch] = [self._assembler.receive_oversize()]
+        else:
+            items = self._assembler.receive_line(payload)
+        if self._pieces or not items:
+            items = self._settle_pieces(seq, items)
+        # What another daemon has taken was let in by it.
+        gate = self._gate if not (resent or replay) else None
+        for item in items:
+            if gate is not None:
+                item = gate.admitted(item, len(self.session.open))
+            if isinstance(item, json.Message):
+                self._steward.hub.receive(self.session, seq, item, resent, replay)
+            elif isinstance(item, json.Batch):
+                self._steward.hub.receive_batch(self.session, seq, item, resent, replay)
+            elif isinstance(item, OverLimit) and item.id is None:
+                self.finish(seq)
+            else:
+                self.answer(seq, _failure(item))
+
+    def _settle_pieces(self, seq: int, items: list[Item | json.Batch]) -> list[Item | json.Batch]:
+        """Finish the lines of a message that was spread over several; return the items that belong to line `seq`.
+
+        An error that comes with a message, or with the beginning of another, is about the lines before this one.
+        """
+        goes_on = self._assembler.pending
+        if items:
+            pieces, self._pieces = self._pieces, []
+            if isinstance(items[0], WireError) and (len(items) > 1 or goes_on):
+                self.answer(pieces.pop(0), _failure(items[0]))
+                items = items[1:]
+            for piece in pieces:
+                self.finish(piece)
+        elif not goes_on:
+            # A blank line.
+            self.finish(seq)
+        if goes_on:
+            self._pieces.append(seq)
+        return items
+
+    # --- control
+
+    def _receive_control(self, kind: str, header: dict[str, Any]) -> None:
+        task = asyncio.get_running_loop().create_task(self._control(kind, _integer(header, "seq"), header))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _control(self, kind: str, seq: int, header: dict[str, Any]) -> None:
+        if kind == "status":
+            self._send({"type": "status", "re": seq}, json.dumps(self._steward.status()))
+            return
+        try:
+            if kind == "tools":
+                wanted = _string(header, "query") or "", _string(header, "server"), header.get("limit")
+                document = await self._steward.hub.tools(*wanted)
+                self._send({"type": kind, "re": seq, "ok": True}, document)
+                return
+            # Whoever says so: what was approved is read from where only a person's own commands write it.
+            if self.session and kind != "approved":
+                await self._steward.hub.consent(self.session, kind)
+            message = self._act(kind, header)
+        except HearthError as exc:
+            self._send({"type": kind, "re": seq, "ok": False, "message": str(exc)[:SENTENCE_LIMIT]})
+        else:
+            self._send({"type": kind, "re": seq, "ok": True, "message": message})
+
+    def _act(self, kind: str, header: dict[str, Any]) -> str:
+        if kind == "reload":
+            return self._steward.reload()
+        if kind == "approved":
+            return self._steward.hub.approved()
+        if kind == "restart":
+            return self._steward.hub.restart(_string(header, "server") or "")
+        restart = header.get("restart") is True
+        # Soon, not now: the yes has to be written first.
+        if restart and header.get("whenQuiet") is True:
+            asyncio.get_running_loop().call_soon(self._steward.go_out_when_quiet, "it was asked to restart when quiet")
+            return "going out as soon as no call is in flight"
+        asyncio.get_running_loop().call_soon(self._steward.go_out, "it was asked to", restart)
+        return "going out"
+
+    # --- the session's outlet
+
+    def answer(self, tag: int, payload: bytes, keep: str | None = None, drop: str | None = None) -> None:
+        if keep is None:
+            self._outbox.write(encode(b'{"type":"mcp","re":%d}' % tag, payload))
+        else:
+            self._forget_drop(keep)
+            self._send({"type": "mcp", "re": tag, "keep": keep}, payload)
+        if drop is not None:
+            self.drop_line(drop)
+        if self._leaving:
+            self._close_when_done()
+
+    def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None:
+        self._ack.setdefault("done", []).append(tag)
+        if keep is not None:
+            self._forget_drop(keep)
+            self._ack.setdefault("keep", {})[keep] = tag
+        if drop is not None:
+            self._ack.setdefault("drop", []).append(drop)
+        if not self._receiving:
+            self._flush_ack()
+
+    def _flush_ack(self) -> None:
+        if not self._ack:
+            return
+        if SEAMS:
+            SEAMS.hit("before-ack")
+        ack, self._ack = self._ack, {}
+        done = ack.get("done", [])
+        while len(done) > DONE_LIMIT:
+            self._send({"type": "ack", "seq": self._taken, "done": done[:DONE_LIMIT]})
+            done = ack["done"] = done[DONE_LIMIT:]
+        self._send({"type": "ack", "seq": self._taken, **ack})
+        if SEAMS:
+            asyncio.get_running_loop().call_later(0, SEAMS.hit, "after-ack")
+
+    def notify(self, payload: bytes, topic: str | None = None, about: int | None = None) -> None:
+        self._outbox.write_notice(encode(b'{"type":"mcp"}', payload), topic)
+
+    def tell(self, payload: bytes, about: int | None = None) -> None:
+        self._outbox.write(encode(b'{"type":"mcp"}', payload))
+
+    def ask(self, question: str, payload: bytes, about: int | None = None) -> None:
+        self._send({"type": "mcp", "ask": question}, payload)
+
+    def settled(self, question: str) -> None:
+        self._ack.setdefault("answered", []).append(question)
+        self._flush_ack()
+
+    def keep_line(self, tag: int, key: str, line: bytes) -> None:
+        self._forget_drop(key)
+        self._send({"type": "keep", "seq": tag, "key": key}, line)
+
+    def attend(self, tag: int, keep: str) -> None:
+        self.finish(tag, keep)
+
+    def drop_line(self, key: str) -> None:
+        # An answer has no room for it; the next acknowledgement has.
+        self._ack.setdefault("drop", []).append(key)
+        if not self._receiving:
+            self._flush_ack()
+
+    def _forget_drop(self, key: str) -> None:
+        """What is kept anew is not dropped behind it: the bridge takes `drop` last, and an acknowledgement may wait."""
+        if key in self._ack.get("drop", ()):
+            self._ack["drop"].remove(key)
+
+    def owner_changed(self, owner: str, is_owner: bool) -> None:
+        self._send({"type": "ownerChanged", "sessionId": owner, "isOwner": is_owner})
+
+    def owes(self) -> bool:
+        return self._outbox.owes()
+
+    def _send(self, header: dict[str, Any], payload: bytes | Raw = b"") -> None:
+        self._outbox.write(encode(json.dumps(header), bytes(payload)))
+
+    # --- the end
+
+    def drain(self, reconnect: bool, reason: str) -> None:
+        """Look at no further line; what was taken is still answered."""
+        self._farewell = {"reconnect": reconnect, "reason": reason}
+        if self.session:
+            self._say_goodbye(self._farewell)
+
+    def _say_goodbye(self, farewell: dict[str, Any]) -> None:
+        self._send({"type": "goodbye", "taken": self._taken, **farewell})
+
+    def close(self) -> None:
+        """Close after everything queued has been taken."""
+        self._outbox.close()
+
+    def _leave(self) -> None:
+        self._leaving = True
+        self._deadline = asyncio.get_running_loop().call_later(self._steward.config.eof_timeout, self._outbox.abort)
+        self._close_when_done()
+
+    def _close_when_done(self) -> None:
+        if self.session is None or not self.session.open:
+            self._flush_ack()
+            self.close()
+
+    def _refuse(self, exc: HearthError) -> None:
+        if not isinstance(exc, NoRoom):
+            # Of that one, who looked for room has told.
+            log.info("a connection is refused: %s", exc)
+            TALLY.connections_refused += 1
+        self._send({"type": "error", "message": str(exc)[:SENTENCE_LIMIT]})
+        self.close()
+
+    def eof_received(self) -> bool:
+        """A bridge that ends says goodbye first: a bare EOF means that it is dead."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._deadline:
+            self._deadline.cancel()
+        for task in self._tasks:
+            task.cancel()
+        if self.session:
+            self._steward.hub.close_session(self.session)
+        self._steward.forget(self)
+
+    def pause_writing(self) -> None:
+        self._outbox.paused()
+
+    def resume_writing(self) -> None:
+        self._outbox.resumed()
+
+
+def _failure(problem: WireError) -> bytes:
+    return messages.failure(getattr(problem, "id", None), problem)
+
+
+def _integer(header: dict[str, Any], name: str) -> int:
+    value = header.get(name)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise FrameError(f"a {header.get('type')} frame without a whole number as {name!r}")
+    return value
+
+
+def _string(header: dict[str, Any], name: str) -> str | None:
+    value = header.get(name)
+    return value if isinstance(value, str) else None

@@ -1,0 +1,300 @@
+"""What all HTTP connections of a daemon share: the sessions, the routes, and who may use them."""
+
+import asyncio
+import hmac
+import importlib
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from starlette.routing import Route, Router
+from uvicorn.server import ServerState
+
+from hearth.daemon.counters import TALLY
+from hearth.daemon.http import legacy_sse, mcp, rate_limits, request_checks, responses, uvicorn_settings
+from hearth.daemon.http.authenticated import Guests
+from hearth.daemon.http.client_identity import Who
+from hearth.daemon.http.connection import HttpConnection
+from hearth.daemon.http.rate_limits import Gates
+from hearth.daemon.http.session_store import KeptSessions
+from hearth.daemon.http.sessions import SWEEP_SECONDS, TTL_SECONDS, HttpSessions
+from hearth.daemon.http_ports import STRANGERS_LIMIT
+from hearth.daemon.services import Steward
+from hearth.errors import NoRoom, OverLimit
+from hearth.host import server_memory
+from hearth.host.posix.peers import Peer, own_uid
+from hearth.wire import json
+
+log = logging.getLogger(__name__)
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Handler = Callable[["Request"], Awaitable[None]]
+
+
+class Request:
+    """One HTTP request that was let in."""
+
+    def __init__(self, front: "Front", scope: Scope, receive: Receive, send: responses.Send) -> None:
+        self.front = front
+        self.method: str = scope["method"]
+        self.headers = request_checks.headers_of(scope["headers"])
+        self.connection: HttpConnection = scope["state"]["connection"]
+        self.receive = receive
+        self.send = send
+        query: bytes = scope["query_string"]
+        self.query = parse_qs(query.decode("latin-1")) if query else {}
+        self.server = _server_in(scope["raw_path"]) if scope.get("path_params") else None
+        # The connection reads no other before this one is answered.
+        self.target_host = request_checks.target_host(self.connection.url)
+
+    @property
+    def who(self) -> Who:
+        """Who sends it."""
+        uid = self.connection.peer.uid
+        return Who(uid, self._claim("role"), self._claim("agent"), self.server, self._first("mode"))
+
+    def _claim(self, name: str) -> str | None:
+        return self.headers.get(f"x-hearth-{name}") or self._first(name)
+
+    def _first(self, name: str) -> str | None:
+        return next(iter(self.query.get(name, ())), None)
+
+    async def answer(
+        self,
+        status: int,
+        body: bytes = b"",
+        headers: responses.Headers = [],  # noqa: B006  # never changed
+        kind: bytes = b"application/json",
+    ) -> None:
+        """Answer it as a whole; `kind` is what its body is, if it has any."""
+        fields = [(b"content-length", b"%d" % len(body)), *headers]
+        if body:
+            fields.append((b"content-type", kind))
+        await self.begin(status, fields, body, more=False)
+
+    async def begin(self, status: int, headers: responses.Headers, body: bytes, more: bool) -> None:
+        """Send the head of the answer and its body, or the first of it if there is `more`."""
+        with self.connection.one_write():
+            await self.send({"type": "http.response.start", "status": status, "headers": headers})
+            await self.send({"type": "http.response.body", "body": body, "more_body": more})
+
+    async def refuse(self, status: int, reason: str, headers: responses.Headers = []) -> None:  # noqa: B006
+        """Say what is wrong with it."""
+        await self.answer(status, responses.reason(reason), headers)
+
+
+def _server_in(raw_path: bytes) -> str:
+    """The server's name in `/mcp/SERVER`, with or without a slash behind it; one of its own may come as %2F."""
+    return unquote(raw_path.split(b"/", 2)[2].decode("latin-1").removesuffix("/"))
+
+
+class Front:
+    """Made with the first HTTP connection."""
+
+    def __init__(self, steward: Steward) -> None:
+        self.steward = steward
+        self.hub = steward.hub
+        self.sessions = HttpSessions(
+            steward.hub,
+            lambda: (steward.config.max_connections, steward.config.outbound_limit),
+            steward.now,
+            KeptSessions(steward.kept_sessions, TTL_SECONDS),
+        )
+        self.gates = Gates(steward)
+        # Connections over TCP that have shown no token yet, the oldest first.
+        self.strangers: dict[HttpConnection, None] = {}
+        self.guests = Guests()
+        # Why no further request is taken.
+        self.farewell: str | None = None
+        self._state = ServerState()
+        self._state.default_headers = responses.VARY
+        # Without the layers of a whole Starlette application: each would cost every request something. Whoever may not
+        # come in is told so at any address.
+        router = Router(self._routes(), redirect_slashes=False, default=_Door(self, _nothing))
+        self._settings = uvicorn_settings.load(router)
+        self._sweep()
+
+    def _routes(self) -> list[Route]:
+        served: list[tuple[str, Handler]] = [
+            ("/mcp", mcp.serve),
+            # As people write it too; a browser follows no redirection of what it asks first.
+            ("/mcp/", mcp.serve),
+            # A name may have slashes in it.
+            ("/mcp/{server:path}", mcp.serve),
+            ("/sse", legacy_sse.serve_stream),
+            ("/messages", legacy_sse.serve_message),
+            ("/healthz", _read_only(_health)),
+            ("/status", _read_only(_limited(_status))),
+            ("/metrics", _read_only(_limited(_metrics))),
+        ]
+        return [Route(path, _Door(self, handler)) for path, handler in served]
+
+    def connect(self, peer: Peer) -> HttpConnection:
+        """The protocol for one connection more."""
+        return HttpConnection(self, self._settings, self._state, peer)
+
+    def connect_port(self, token: str = "") -> HttpConnection:
+        """Serve a connection over TCP: a client with the token of the endpoint counts as this user."""
+        if len(self.strangers) >= STRANGERS_LIMIT:
+            TALLY.connections_refused += 1
+            # One connection gives way, so that others cannot hold every place against a client with the token.
+            self.drop_stranger()
+        stranger = HttpConnection(self, self._settings, self._state, Peer(None, own_uid(), -1), needs_token=True)
+        stranger.token = token
+        self.strangers[stranger] = None
+        return stranger
+
+    def drop_stranger(self) -> None:
+        """Drop the one that is owed least, of those the oldest."""
+        dropped = min(self.strangers, key=lambda each: each.claim)
+        del self.strangers[dropped]
+        dropped.drop()
+
+    def introduced(self, connection: HttpConnection) -> None:
+        """A connection over TCP has shown the token: from now on it is as good as any other. Raises NoRoom."""
+        if connection.is_stranger:
+            self.steward.check_room()
+            connection.is_stranger = False
+            self.strangers.pop(connection, None)
+            self.steward.welcome(connection)
+
+    def lost(self, connection: HttpConnection) -> None:
+        """A connection has ended."""
+        self.strangers.pop(connection, None)
+        self.guests.discard(connection)
+        self.steward.forget(connection)
+
+    def drain(self, reason: str) -> None:
+        """Take no further request; streams that would go on for ever end."""
+        if self.farewell is None:
+            self.farewell = reason
+            self.sessions.remember()
+            for each in self.sessions:
+                for listen in list(each.session.listens.values()):
+                    listen.complete()
+                each.outlet.end_standing()
+
+    def _sweep(self) -> None:
+        # First: what goes wrong this time may go well the next.
+        asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
+        self.sessions.sweep()
+
+
+class _Door:
+    """Lets requests in, or says why not. What is behind it need not look at addresses."""
+
+    def __init__(self, front: Front, handler: Handler) -> None:
+        self._front = front
+        self._handler = handler
+
+    async def __call__(self, scope: Scope, receive: Receive, send: responses.Send) -> None:
+        request = Request(self._front, scope, receive, send)
+        config = self._front.steward.config
+        origin = request.headers.get("origin")
+        own = request.connection.own_address
+        fault = request_checks.faulty_host(request.headers, scope["http_version"])
+        if (host := request.target_host) is not None:
+            request.headers["host"] = host
+        refusal = request_checks.refused_address(request.headers, config.http_hosts, config.http_origins, own)
+        if fault or refusal:
+            self._dismiss_stranger(request)
+            await request.refuse(400 if fault else 403, fault or refusal or "")
+            return
+        if scope["http_version"] in _WITHOUT_CHUNKS:
+            request.send = responses.ended_by_close(send, request.connection.cycle)
+        if origin is not None:
+            request.send = responses.with_headers(request.send, request_checks.shared_with(origin))
+        if request.method == "OPTIONS":
+            self._dismiss_stranger(request)
+            await request.answer(204, b"", request_checks.preflight(request.headers))
+        elif request.connection.needs_token and not self._has_token(request):
+            request.connection.dismiss()
+            where = "the daemon's registry entry has it" if request.connection.token else "`hearth token show`"
+            await request.refuse(401, f"the token is missing or wrong: {where}", _WANTS_TOKEN)
+        elif self._front.farewell is not None:
+            request.connection.dismiss()
+            await request.refuse(503, "the daemon is going out; ask again", responses.RETRY_SOON)
+        else:
+            await self._let_in(request)
+
+    async def _let_in(self, request: Request) -> None:
+        try:
+            self._front.introduced(request.connection)
+        except NoRoom as exc:
+            request.connection.dismiss()
+            await request.refuse(503, str(exc), responses.RETRY_SOON)
+        else:
+            await self._handler(request)
+
+    def _dismiss_stranger(self, request: Request) -> None:
+        """Who shows no token keeps no connection, whatever it asks."""
+        if request.connection.is_stranger:
+            request.connection.dismiss()
+
+    def _has_token(self, request: Request) -> bool:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        token = request.connection.token or self._front.guests.token()
+        if token is None or not hmac.compare_digest(given.strip().encode(), token.encode()):
+            return False
+        if scheme.lower() != "bearer":
+            return False
+        if not request.connection.token:
+            self._front.guests.add(request.connection, token)
+        return True
+
+
+_WITHOUT_CHUNKS = ("0.9", "1.0")
+_WANTS_TOKEN: responses.Headers = [(b"www-authenticate", b'Bearer realm="hearth"')]
+
+
+async def _nothing(request: Request) -> None:
+    await request.refuse(404, "there is nothing at this address; MCP is at /mcp")
+
+
+async def _health(request: Request) -> None:
+    await request.answer(200, b'{"status":"ok"}')
+
+
+def _read_only(handler: Handler) -> Handler:
+    """The same, for who only asks."""
+
+    async def serve(request: Request) -> None:
+        if request.method in ("GET", "HEAD"):
+            await handler(request)
+        else:
+            await request.refuse(405, f"{request.method} means nothing here", [(b"allow", b"GET, HEAD")])
+
+    return serve
+
+
+def _limited(handler: Handler) -> Handler:
+    """The same, as often as it may be asked: it takes the loop's time to say how everything is."""
+
+    async def serve(request: Request) -> None:
+        try:
+            request.front.gates.check_look(request.connection.needs_token)
+        except OverLimit as exc:
+            await request.refuse(429, str(exc), rate_limits.retry_after(exc))
+        else:
+            await handler(request)
+
+    return serve
+
+
+async def _status(request: Request) -> None:
+    # Not in the loop: the kernel takes milliseconds to count a large process.
+    found = await asyncio.to_thread(server_memory.with_memory, request.front.steward.status())
+    await request.answer(200, json.dumps(found))
+
+
+async def _metrics(request: Request) -> None:
+    try:
+        # It takes a moment, the first time; the others are served meanwhile.
+        module = await asyncio.to_thread(importlib.import_module, "hearth.daemon.http.metrics")
+    except ImportError:
+        log.exception("metrics cannot be served")
+        await request.refuse(500, "metrics cannot be served; `hearth logs` has why")
+        return
+    await module.serve(request)

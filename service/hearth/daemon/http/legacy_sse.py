@@ -1,0 +1,81 @@
+"""HTTP+SSE of revision 2024-11-05: `GET /sse` opens the one stream, whose first event says where to post."""
+
+from typing import TYPE_CHECKING
+
+from hearth.daemon.http import mcp, responses
+from hearth.daemon.http.exchange import pump
+from hearth.daemon.http.sessions import HttpSession
+from hearth.errors import Refused
+from hearth.wire import json
+
+if TYPE_CHECKING:
+    from hearth.daemon.http.app import Request
+
+
+async def serve_stream(request: "Request") -> None:
+    """A session, for as long as its stream."""
+    if request.method != "GET":
+        await request.refuse(405, f"{request.method} means nothing here", [(b"allow", b"GET")])
+        return
+    try:
+        mcp.check_mode(request)
+        mcp.check_opening(request, None)
+        id, found = request.front.sessions.open_legacy(request.who, is_kept=False)
+    except mcp.Rejected as exc:
+        await mcp.reject(request, exc)
+        return
+    except Refused as exc:
+        await request.refuse(503, str(exc))
+        return
+    found.outlet.is_single = True
+    stream = found.outlet.general
+    reader = object()
+    stream.attach(reader)
+    found.begin()
+    stream.on_overflow = lambda: request.connection.abort("does not read (outbound_limit)")
+    # Nobody resumes it: a connection that is lost is the end.
+    request.connection.on_lost.append(lambda: request.front.sessions.end(id, request.who))
+    try:
+        endpoint = b"event: endpoint\ndata: /messages?session=%b\n\n" % id.encode()
+        await request.begin(200, responses.EVENT_STREAM, endpoint, more=True)
+        await pump(request, stream, reader, None)
+    finally:
+        found.done()
+        request.front.sessions.end(id, request.who)
+
+
+async def serve_message(request: "Request") -> None:
+    """A message of a session; what becomes of it is said on its stream."""
+    if request.method != "POST":
+        await request.refuse(405, f"{request.method} means nothing here", [(b"allow", b"POST")])
+        return
+    try:
+        _session(request)
+        mcp.check_body(request)
+        body = await mcp.read_body(request)
+        if body is None:
+            return
+        # It may have ended meanwhile.
+        found = _session(request)
+        message = mcp.parse(body)
+    except mcp.Rejected as exc:
+        await request.refuse(exc.status, str(exc))
+        return
+    if isinstance(message, json.Batch):
+        await request.refuse(400, "batches are not part of this revision")
+        return
+    try:
+        mcp.admit(request, found, message)
+    except mcp.Rejected as exc:
+        await mcp.reject(request, exc)
+        return
+    request.front.hub.receive(found.session, found.outlet.begin(), message, resent=False, replay=False)
+    await request.answer(202)
+
+
+def _session(request: "Request") -> HttpSession:
+    """The one that a message names. Raises Rejected."""
+    found = request.front.sessions.find(request.query.get("session", [""])[0], request.who)
+    if found is None or not found.outlet.is_single:
+        raise mcp.Rejected(404, Refused("there is no such session: open /sse first"))
+    return found

@@ -1,0 +1,369 @@
+"""`/mcp` and `/mcp/SERVER`: Streamable HTTP of every revision that has it.
+
+A request of the modern era is whole in itself: its headers must say again what its body says, and closing its stream
+cancels it. A legacy one belongs to a session, and its stream may be resumed.
+"""
+
+import re
+from typing import TYPE_CHECKING
+
+from hearth.daemon.http import event_ids, rate_limits, request_checks, responses
+from hearth.daemon.http.exchange import Exchange
+from hearth.daemon.http.sessions import HttpSession
+from hearth.errors import HearthError, MessageError, OverLimit, Refused, TooLarge, UpstreamError
+from hearth.hub import batches
+from hearth.hub.sessions import AUTO, FULL, SEARCH
+from hearth.mcp import http_headers, messages, versions
+from hearth.wire import json, values
+
+if TYPE_CHECKING:
+    from hearth.daemon.http.app import Request
+
+SESSION = "mcp-session-id"
+VERSION = "mcp-protocol-version"
+_MODES = (FULL, SEARCH, AUTO)
+_METHODS = b"GET, POST, DELETE, OPTIONS"
+_REVISION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+# What begins a session is no use of it yet.
+_OPENING = frozenset({"initialize", "notifications/initialized"})
+
+Posted = json.Message | json.Batch
+
+
+class Rejected(Exception):
+    """A request gets no further. `problem` is in the body of the answer, for the request of that raw `id`."""
+
+    def __init__(self, status: int, problem: HearthError, id: bytes | None = None) -> None:
+        super().__init__(str(problem))
+        self.status = status
+        self.problem = problem
+        self.id = id
+
+
+async def serve(request: "Request") -> None:
+    """One request, whatever its method."""
+    try:
+        if request.server is not None and request.server not in request.front.hub.servers:
+            raise Rejected(404, Refused(f"there is no server {request.server!r}"))
+        check_mode(request)
+        if request.method == "POST":
+            await _post(request)
+        elif _names_modern(request.headers.get(VERSION)):
+            await request.refuse(405, f"{request.method} means nothing in this revision", [(b"allow", b"POST")])
+        elif request.method not in ("GET", "DELETE"):
+            await request.refuse(405, f"{request.method} means nothing here", [(b"allow", _METHODS)])
+        elif request.method == "GET":
+            await _get(request)
+        else:
+            await _delete(request)
+    except Rejected as exc:
+        await reject(request, exc)
+
+
+async def reject(request: "Request", rejected: Rejected) -> None:
+    """Say why a request gets no further."""
+    problem = rejected.problem
+    if isinstance(problem, versions.UnsupportedVersion):
+        request.front.hub.unknowns.version(request.who, problem.requested)
+    if not isinstance(problem, OverLimit):
+        await request.answer(rejected.status, messages.failure(rejected.id, problem))
+    elif rejected.id is None:
+        await request.refuse(rejected.status, str(problem), rate_limits.retry_after(problem))
+    else:
+        await request.answer(rejected.status, messages.failure(rejected.id, problem), rate_limits.retry_after(problem))
+
+
+def check_mode(request: "Request") -> None:
+    """Raise Rejected for a way to offer tools that there is not."""
+    for mode in request.query.get("mode", ()):
+        if mode not in _MODES:
+            raise Rejected(400, MessageError(f"?mode= is full, search or auto, not {mode!r}"))
+
+
+# --- POST
+
+
+async def _post(request: "Request") -> None:
+    check_body(request)
+    if not request_checks.accepts(request.headers.get("accept"), request_checks.JSON, request_checks.EVENTS):
+        raise Rejected(406, MessageError("Accept must name application/json and text/event-stream"))
+    body = await read_body(request)
+    if body is None:
+        return
+    message = parse(body)
+    if isinstance(message, json.Batch):
+        await _post_batch(request, message)
+    elif _is_modern(message, request.headers):
+        await _post_modern(request, message)
+    elif message.method == "initialize" and message.id is not None:
+        await _initialize(request, message)
+    else:
+        await _exchange(request, _session(request, None if message.method is None else message.id), message)
+
+
+def check_body(request: "Request") -> None:
+    """Raise Rejected unless the body is one that can be read."""
+    if problem := request_checks.refused_type(request.headers.get("content-type", "")):
+        raise Rejected(415, MessageError(problem))
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise Rejected(415, MessageError("the body must not be compressed"))
+
+
+async def read_body(request: "Request") -> bytes | None:
+    """The whole body; None when its client has gone. Raises Rejected for one over the limit."""
+    limit = request.front.steward.config.message_limit
+    declared = request.headers.get("content-length", "")
+    too_large = TooLarge(f"the body is over the limit of {limit} bytes (message_limit)")
+    if declared.isdigit() and int(declared) > limit:
+        request.connection.refuse(413, str(too_large), headers=request.headers)
+        return None
+    pieces, size = [], 0
+    while True:
+        part = await request.receive()
+        if part["type"] == "http.disconnect":
+            return None
+        pieces.append(part["body"])
+        size += len(part["body"])
+        if size > limit:
+            request.connection.refuse(413, str(too_large), headers=request.headers)
+            return None
+        if not part["more_body"]:
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def parse(body: bytes) -> Posted:
+    """What was posted. Raises Rejected."""
+    # Between tokens it may have line ends, and it goes to servers as a line.
+    line = json.one_line(body) if b"\n" in body or b"\r" in body else body
+    try:
+        return json.parse_batch(line) if line.lstrip()[:1] == b"[" else json.parse(line)
+    except MessageError as exc:
+        raise Rejected(400, exc, exc.id) from exc
+
+
+async def _exchange(
+    request: "Request",
+    found: HttpSession,
+    message: Posted,
+    sent: responses.Headers = [],  # noqa: B006
+) -> None:
+    admitted = admit(request, found, message)
+    exchange = Exchange(request, found, sent)
+    await exchange.run(lambda tag: _receive(request, found, tag, admitted))
+
+
+def admit(request: "Request", found: HttpSession, message: Posted) -> Posted:
+    """The message, or as much of it as its client may send. Raises Rejected."""
+    try:
+        return request.front.gates.admitted(found, request.connection.needs_token, message)
+    except OverLimit as exc:
+        raise Rejected(429, exc, exc.id) from exc
+
+
+def check_opening(request: "Request", id: bytes | None) -> None:
+    """Raise Rejected if a session more, for the request of that id, would be too much for now."""
+    try:
+        request.front.gates.check_opening(request.connection.needs_token, id)
+    except OverLimit as exc:
+        raise Rejected(429, exc, id) from exc
+
+
+def _check_stream(request: "Request", found: HttpSession) -> None:
+    """Raise Rejected if its client opens streams too fast."""
+    try:
+        request.front.gates.check_stream(found, request.connection.needs_token)
+    except OverLimit as exc:
+        raise Rejected(429, exc) from exc
+
+
+def _receive(request: "Request", found: HttpSession, tag: int, message: Posted) -> None:
+    hub = request.front.hub
+    if isinstance(message, json.Batch) or message.method not in _OPENING:
+        found.use()
+    if isinstance(message, json.Batch):
+        found.outlet.carry_batch(tag, message)
+        hub.receive_batch(found.session, tag, message, resent=False, replay=False)
+    else:
+        found.outlet.carry(tag, message)
+        hub.receive(found.session, tag, message, resent=False, replay=False)
+
+
+# --- the modern era
+
+
+def _names_modern(version: str | None) -> bool:
+    """Whether a header names a revision without sessions, known or not. What is no revision's name does not."""
+    return version is not None and version > versions.NEWEST_LEGACY and _REVISION.fullmatch(version) is not None
+
+
+def _is_modern(message: json.Message, given: dict[str, str]) -> bool:
+    return _names_modern(given.get(VERSION)) or versions.PROTOCOL_VERSION_KEY in _meta(message)
+
+
+def _meta(message: json.Message) -> json.Fields:
+    return values.members(values.members(message.fields.get("params")).get("_meta"))
+
+
+async def _post_modern(request: "Request", message: json.Message) -> None:
+    try:
+        if message.method is None:
+            raise MessageError("a response may not be posted in this revision")
+        if message.id is None:
+            versions.check_version(request.headers.get(VERSION, ""))
+            request.front.hub.unknowns.notification(request.who, message.method)
+            # None of them means anything here: a request is cancelled by closing its stream.
+            await request.answer(202)
+            return
+        _check_modern(message, request.headers)
+        if message.method == "initialize":
+            # On other wires it begins a legacy conversation, whatever it carries.
+            raise Rejected(
+                404, MessageError("initialize is not part of this revision", versions.METHOD_NOT_FOUND), message.id
+            )
+        found = _modern_session(request, message.id)
+        _check_params(request, found, message)
+    except MessageError as exc:
+        raise Rejected(400, exc, message.id) from exc
+    await _exchange(request, found, message)
+
+
+def _check_modern(message: json.Message, given: dict[str, str]) -> None:
+    """Raise MessageError, in the order that the specification has."""
+    assert message.method is not None
+    meta, named = _meta(message), given.get(VERSION)
+    if named is not None and versions.PROTOCOL_VERSION_KEY not in meta:
+        # Of a revision that is not known nobody knows what its body must have.
+        versions.check_version(named.strip())
+    version = versions.named_version(meta)
+    if named is None:
+        raise MessageError("header MCP-Protocol-Version is missing", versions.HEADER_MISMATCH)
+    if named.strip() != version:
+        raise MessageError("header MCP-Protocol-Version is not the version in the body", versions.HEADER_MISMATCH)
+    http_headers.check_standard(message.method, message.fields.get("params"), given)
+    versions.check_version(version)
+
+
+def _check_params(request: "Request", found: HttpSession, message: json.Message) -> None:
+    """Raise MessageError unless the arguments that a tool wants as headers, too, are there."""
+    if message.method == "tools/call":
+        params = values.members(message.fields.get("params"))
+        schema = request.front.hub.input_schema(found.session, values.text(params.get("name")) or "")
+        if schema is not None:
+            try:
+                index = http_headers.index(schema)
+            except http_headers.InvalidAnnotation:
+                # Nobody is offered such a tool over HTTP with headers to send.
+                return
+            http_headers.check(index, params.get("arguments"), request.headers)
+
+
+def _modern_session(request: "Request", id: bytes) -> HttpSession:
+    who = request.who
+    if not request.front.sessions.knows(who):
+        check_opening(request, id)
+    try:
+        return request.front.sessions.modern(who)
+    except Refused as exc:
+        raise Rejected(503, exc, id) from exc
+
+
+# --- legacy sessions
+
+
+async def _initialize(request: "Request", message: json.Message) -> None:
+    check_opening(request, message.id)
+    try:
+        id, found = request.front.sessions.open_legacy(request.who)
+    except Refused as exc:
+        raise Rejected(503, exc, message.id) from exc
+    await _exchange(request, found, message, [(SESSION.encode(), id.encode())])
+    if found.session.era is None:
+        # It was refused.
+        request.front.sessions.end(id, request.who)
+
+
+async def _post_batch(request: "Request", batch: json.Batch) -> None:
+    if _names_modern(request.headers.get(VERSION)):
+        raise Rejected(400, batches.refusal())
+    found = _session(request)
+    if found.session.version != batches.REVISION:
+        raise Rejected(400, batches.refusal())
+    await _exchange(request, found, batch)
+
+
+def _session(request: "Request", id: bytes | None = None) -> HttpSession:
+    """The session that a request, of that raw id, names; it may have begun in a former daemon. Raises Rejected."""
+    try:
+        found = request.front.sessions.resume(_session_id(request), request.who)
+    except Refused as exc:
+        raise Rejected(503, exc, id) from exc
+    # What is asked in a session of the oldest revision is answered on its one stream, and not here.
+    if found is None or found.outlet.is_single:
+        raise _no_session()
+    return found
+
+
+def _session_id(request: "Request") -> str:
+    id, version = request.headers.get(SESSION), request.headers.get(VERSION)
+    if id is None:
+        raise Rejected(400, MessageError("header Mcp-Session-Id is missing: begin with `initialize`"))
+    if version is not None and version not in versions.LEGACY_VERSIONS:
+        request.front.hub.unknowns.version(request.who, version)
+        raise Rejected(400, MessageError(f"header MCP-Protocol-Version names no known revision: {version!r}"))
+    return id
+
+
+def _no_session() -> Rejected:
+    return Rejected(404, MessageError("there is no such session, or no longer: begin with `initialize`"))
+
+
+async def _get(request: "Request") -> None:
+    if not request_checks.accepts(request.headers.get("accept"), request_checks.EVENTS):
+        raise Rejected(406, MessageError("Accept must name text/event-stream"))
+    found = _session(request)
+    _check_stream(request, found)
+    last = request.headers.get("last-event-id")
+    found.use()
+    exchange = Exchange(request, found, [])
+    if last is None:
+        await exchange.listen(found.outlet.general)
+        return
+    place = event_ids.parse(last)
+    if place is not None and not found.outlet.knows(place):
+        # Another session's: whoever asks never asked what that one did.
+        raise _not_kept()
+    if place is not None and not found.outlet.is_own(place):
+        await _get_former(exchange, found, place)
+        return
+    stream = found.outlet.stream(place.stream) if place else None
+    # Of a stream that has ended nothing may be left to send: one without an answer would have clients come back again.
+    if place is None or stream is None or not stream.has(place.number) or stream.is_through(place.number):
+        raise _not_kept()
+    await exchange.listen(stream, place.number, is_primed=False)
+
+
+async def _get_former(exchange: Exchange, found: HttpSession, place: event_ids.Place) -> None:
+    """Resume a stream of a life that the session had in a former daemon. Raises Rejected."""
+    outlet = found.outlet
+    if not place.stream:
+        # Whoever comes from there has seen nothing of what is here.
+        await exchange.listen(outlet.general, outlet.general.oldest)
+    elif place.request is None:
+        raise _not_kept()
+    else:
+        # Some clients would wait for it until they lose patience if the stream were refused.
+        await exchange.listen(outlet.answered(place.request, messages.failure(place.request, _lost())))
+
+
+def _lost() -> HearthError:
+    return UpstreamError("the daemon was lost while it was answering this request; it may or may not have run")
+
+
+def _not_kept() -> Rejected:
+    return Rejected(400, MessageError("what came after this Last-Event-ID is not kept, or never was"))
+
+
+async def _delete(request: "Request") -> None:
+    if not request.front.sessions.end(_session_id(request), request.who):
+        raise _no_session()
+    await request.answer(204)

@@ -1,0 +1,97 @@
+"""What clients may send over HTTP. A client opens connections as it likes, so what is limited is a session of it: a
+legacy one by its id, a modern one by who it says it is. Beginning sessions counts for all that come by the same door:
+otherwise every message could begin one. So does looking at the daemon itself, by a count of its own: whoever does so
+too often keeps nobody from beginning.
+"""
+
+import functools
+import logging
+
+from hearth.config import Config
+from hearth.daemon import rate_limit
+from hearth.daemon.http.responses import Headers
+from hearth.daemon.http.sessions import HttpSession
+from hearth.daemon.rate_limit import Gate, Limits
+from hearth.daemon.services import Steward
+from hearth.errors import OverLimit
+from hearth.wire import json
+
+log = logging.getLogger(__name__)
+
+
+class Gates:
+    """`is_far` tells the doors apart: a port, or the daemon's own socket."""
+
+    def __init__(self, steward: Steward) -> None:
+        self._steward = steward
+        self._doors: dict[bool, Gate] = {}
+        self._looks: dict[bool, Gate] = {}
+        self._read(steward.config)
+
+    def _read(self, config: Config) -> None:
+        self._config = config
+        self._limits = {False: rate_limit.near(config), True: rate_limit.far(config)}
+
+    def _wanted(self, is_far: bool) -> Limits | None:
+        if self._steward.config is not self._config:
+            self._read(self._steward.config)
+        return self._limits[is_far]
+
+    def _gate(self, gates: dict[bool, Gate], is_far: bool, wanted: Limits, name: str) -> Gate:
+        found = gates.get(is_far)
+        if found is None:
+            found = gates[is_far] = Gate(wanted, self._steward.now, functools.partial(log.warning, "%s: %s", name))
+        elif found.limits is not wanted:
+            found.settle(wanted)
+        return found
+
+    def admitted(
+        self, found: HttpSession, is_far: bool, message: json.Message | json.Batch
+    ) -> json.Message | json.Batch:
+        """The message, or as much of it as may pass. Raises OverLimit."""
+        wanted = self._wanted(is_far)
+        if wanted is None:
+            return message
+        admitted = self._of_session(found, is_far, wanted).admitted(message, len(found.session.open))
+        if isinstance(admitted, json.Batch):
+            refused = [each for each in admitted.items if isinstance(each, OverLimit)]
+            if refused and len(refused) == len(admitted.items):
+                # As a whole: it has no id of its own.
+                raise OverLimit(str(refused[0]), refused[0].reason, None, refused[0].retry_after)
+        elif not isinstance(admitted, json.Message):
+            raise admitted
+        return admitted
+
+    def _of_session(self, found: HttpSession, is_far: bool, wanted: Limits) -> Gate:
+        return self._gate(found.gates, is_far, wanted, f"the client of session {found.session.id} over HTTP")
+
+    def check_stream(self, found: HttpSession, is_far: bool) -> None:
+        """Raise OverLimit if a session may not open a stream for now, which counts as a message of it."""
+        wanted = self._wanted(is_far)
+        refusal = wanted and self._of_session(found, is_far, wanted).asking("message")
+        if refusal:
+            raise refusal
+
+    def check_look(self, is_far: bool) -> None:
+        """Raise OverLimit if it was asked too often how the daemon is."""
+        wanted = self._wanted(is_far)
+        name = f"/status and /metrics {_door(is_far)}"
+        refusal = wanted and self._gate(self._looks, is_far, wanted, name).asking("request")
+        if refusal:
+            raise refusal
+
+    def check_opening(self, is_far: bool, id: bytes | None = None) -> None:
+        """Raise OverLimit if a session more would be too much, for the request of that id, for now."""
+        wanted = self._wanted(is_far)
+        refusal = wanted and self._gate(self._doors, is_far, wanted, f"clients {_door(is_far)}").opening(id)
+        if refusal:
+            raise refusal
+
+
+def _door(is_far: bool) -> str:
+    return "at a port" if is_far else "on the socket, over HTTP"
+
+
+def retry_after(problem: OverLimit) -> Headers:
+    """When to come back, in whole seconds, as RFC 9110 (10.2.3) has it."""
+    return [(b"retry-after", b"%d" % problem.retry_after)]

@@ -1,0 +1,68 @@
+"""The last usable config: kept for a start at which the config file is broken.
+
+One file for each profile, readable by its owner only, because a config may hold secrets.
+"""
+
+import logging
+import os
+import time
+
+from hearth import config
+from hearth.config import Config
+from hearth.config.loader import FILE_LIMIT_BYTES, interpret, read_file
+from hearth.errors import ConfigError, StartError
+from hearth.host import folders, private_files
+from hearth.paths import Places
+
+log = logging.getLogger(__name__)
+
+
+def load(places: Places) -> tuple[Config, str | None]:
+    """Load the config, or the kept one with a sentence about it where the config is broken.
+
+    Raises ConfigError where there is no usable kept one either.
+    """
+    try:
+        return config.load(places), None
+    except ConfigError as exc:
+        kept = _kept(places)
+        if kept is None:
+            raise
+        settings, since = kept
+        return settings, f"{exc}; in force is the last good config, of {since}"
+
+
+def _kept(places: Places) -> tuple[Config, str] | None:
+    """Read the kept config and the time at which it was kept."""
+    try:
+        data = private_files.read(places.last_config, FILE_LIMIT_BYTES)
+        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(os.stat(places.last_config).st_mtime))
+        return (interpret(places, data), since) if data else None
+    except (OSError, ValueError, ConfigError):
+        # Not there, not this user's, damaged, or of a version with other keys: the broken config is the one to mend.
+        return None
+
+
+def keep(places: Places, settings: Config) -> None:
+    """Keep the config file that `settings` were read from. A failure is a warning in the log."""
+    try:
+        _keep(places, settings)
+    except (OSError, ValueError, ConfigError, StartError) as exc:
+        log.warning("the config cannot be kept for a start with a broken one: %s", exc)
+
+
+def _keep(places: Places, settings: Config) -> None:
+    if not settings.hash:
+        # There is no config file. Servers that were removed with it must not come back.
+        private_files.remove(places.last_config)
+        return
+    # Not hashlib: see config.examination.
+    from _blake2 import blake2s
+
+    data = read_file(settings.path, FILE_LIMIT_BYTES)
+    if data is None or blake2s(data).hexdigest() != settings.hash:
+        # Written in the meantime: the reload that follows keeps it, if it can be used.
+        return
+    if private_files.read(places.last_config, FILE_LIMIT_BYTES) != data:
+        folders.make_private(os.path.dirname(places.last_config))
+        private_files.write(places.last_config, data)

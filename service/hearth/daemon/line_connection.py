@@ -1,0 +1,185 @@
+"""The raw-lines wire: `socat - UNIX-CONNECT:…` is a working client. One JSON-RPC message per line, both ways."""
+
+import asyncio
+import logging
+
+from hearth.config import Config
+from hearth.daemon import rate_limit
+from hearth.daemon.outbox import Outbox
+from hearth.daemon.rate_limit import Gate
+from hearth.daemon.services import Steward
+from hearth.errors import MessageError, OverLimit, UpstreamError
+from hearth.hub.sessions import Session
+from hearth.mcp import messages, versions
+from hearth.wire import json
+from hearth.wire.lines import Item, LineDecoder
+from hearth.write_batch import TURN
+
+log = logging.getLogger(__name__)
+
+# How soon the calls of a client are withdrawn that was gone, and not only done with writing, when its input ended.
+READER_CHECK_SECONDS = 1.0
+# How long a client that has waited in vain may take to read that it did.
+LAST_WORDS_SECONDS = 2.0
+
+
+class LinedWire(asyncio.Protocol):
+    """One connection that speaks lines. It is its session's outlet; tags mean nothing here."""
+
+    is_shared = False
+    hears_of_owner = False
+
+    def __init__(self, steward: Steward, transport: asyncio.Transport, pid: int | None, name: str = "lines") -> None:
+        config = steward.config
+        self._steward = steward
+        self._outbox = Outbox(transport, config.outbound_limit, f"the client with pid {pid}")
+        self._decoder = LineDecoder(config.message_limit, flatten=False)
+        self._ended = False
+        self._draining = False
+        self._end_by = 0.0
+        self._check: asyncio.TimerHandle | None = None
+        self.session: Session | None = steward.hub.open_session(self, name)
+        self.session.pid = pid
+        self.last_seen: float | None = None
+        self.heartbeat_interval = 0.0
+        self._gate: Gate | None = None
+        self.adapt(config)
+
+    def adapt(self, config: Config) -> None:
+        """What it may send is limited as this config has it."""
+        self._gate = rate_limit.gate(rate_limit.near(config), self._gate, self._steward.now, self._tell_of_limit)
+
+    def _tell_of_limit(self, sentence: str) -> None:
+        assert self.session is not None
+        log.warning("the client with pid %s: %s", self.session.pid, sentence)
+
+    def data_received(self, data: bytes) -> None:
+        TURN.begin()
+        try:
+            self._receive(self._decoder.receive_data(data))
+        finally:
+            TURN.end()
+
+    def _receive(self, items: list[Item | json.Batch]) -> None:
+        assert self.session is not None
+        gate = self._gate
+        for item in map(_without_requests, items) if self._draining else items:
+            if gate is not None:
+                item = gate.admitted(item, len(self.session.open))
+            if isinstance(item, json.Message):
+                self._steward.hub.receive(self.session, 0, item, resent=False, replay=False)
+            elif isinstance(item, json.Batch):
+                self._steward.hub.receive_batch(self.session, 0, item, resent=False, replay=False)
+            elif not isinstance(item, OverLimit) or item.id is not None:
+                self.answer(0, messages.failure(getattr(item, "id", None), item))
+
+    def eof_received(self) -> bool:
+        """The client has said everything; it still gets every pending answer, bounded."""
+        self._receive(self._decoder.receive_eof())
+        self._ended = True
+        self._end_by = self._steward.now() + self._steward.config.eof_timeout
+        self._close_when_done()
+        self._look_for_reader()
+        return True
+
+    def _look_for_reader(self) -> None:
+        assert self.session is not None
+        if self.session.open and self._end_by <= self._steward.now() and not self._outbox.reader_left():
+            self._end_by = self._steward.now() + LAST_WORDS_SECONDS
+            self._answer_in_vain()
+        left = self._end_by - self._steward.now()
+        if left <= 0 or (self.session.open and self._outbox.reader_left()):
+            # Not `close`, which waits for a reader: nobody has read for too long, or ever will.
+            self._outbox.abort()
+        else:
+            pause = min(left, READER_CHECK_SECONDS)
+            self._check = asyncio.get_running_loop().call_later(pause, self._look_for_reader)
+
+    def _answer_in_vain(self) -> None:
+        assert self.session is not None
+        problem = UpstreamError(
+            f"the input ended, and the server has not answered for {self._steward.config.eof_timeout:g} s after it"
+            " (eof_timeout); it may or may not have run"
+        )
+        for call in list(self.session.open.values()):
+            call.give_up(b'"nobody waits for it any longer"')
+            call.failed(problem)
+
+    def _close_when_done(self) -> None:
+        if self._ended and self.session and not self.session.open:
+            self.close()
+
+    # --- the session's outlet
+
+    def answer(self, tag: int, payload: bytes, keep: str | None = None, drop: str | None = None) -> None:
+        self._outbox.write(payload + b"\n")
+        self._close_when_done()
+
+    def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None:
+        self._close_when_done()
+
+    def notify(self, payload: bytes, topic: str | None = None, about: int | None = None) -> None:
+        self._outbox.write_notice(payload + b"\n", topic)
+
+    def tell(self, payload: bytes, about: int | None = None) -> None:
+        self._outbox.write(payload + b"\n")
+
+    def ask(self, question: str, payload: bytes, about: int | None = None) -> None:
+        self._outbox.write(payload + b"\n")
+
+    def settled(self, question: str) -> None:
+        pass
+
+    def keep_line(self, tag: int, key: str, line: bytes) -> None:
+        pass
+
+    def attend(self, tag: int, keep: str) -> None:
+        self.finish(tag, keep)
+
+    def drop_line(self, key: str) -> None:
+        pass
+
+    def owner_changed(self, owner: str, is_owner: bool) -> None:
+        pass
+
+    def owes(self) -> bool:
+        return self._outbox.owes()
+
+    # --- the end
+
+    def drain(self, reconnect: bool, reason: str) -> None:
+        """Take no further request; subscriptions are completed, since nobody will carry them over."""
+        self._draining = True
+        if self.session:
+            for listen in self.session.listens.values():
+                listen.complete()
+
+    def close(self) -> None:
+        """Close after everything queued has been taken."""
+        self._outbox.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._check:
+            self._check.cancel()
+        if self.session:
+            self._steward.hub.close_session(self.session)
+        self._steward.forget(self)
+
+    def pause_writing(self) -> None:
+        self._outbox.paused()
+
+    def resume_writing(self) -> None:
+        self._outbox.resumed()
+
+
+def _without_requests(item: Item | json.Batch) -> Item | json.Batch:
+    """The item with errors in the place of what would have to be carried out."""
+    if isinstance(item, json.Batch):
+        return json.Batch([_refused(member) if isinstance(member, json.Message) else member for member in item.items])
+    return _refused(item) if isinstance(item, json.Message) else item
+
+
+def _refused(message: json.Message) -> json.Message | MessageError:
+    if message.kind is not json.Kind.REQUEST:
+        return message
+    return MessageError("Hearth is going out; call again", versions.INTERNAL_ERROR, message.id)

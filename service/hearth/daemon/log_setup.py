@@ -1,0 +1,248 @@
+"""Where the daemon's log goes: to the journal with fields under systemd, to a rotating file otherwise.
+
+At the default level no record carries a payload, and at none a secret that a server was given. The first lines of a
+server's stdout that are not MCP are no payload: they are logged, cut and masked.
+"""
+
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from hearth import control_chars
+from hearth.host.linux.journal import Journal, is_behind_stderr
+from hearth.masking import everywhere
+
+if TYPE_CHECKING:
+    from io import TextIOWrapper
+
+ROTATE_BYTES = 2 * 1024 * 1024
+ROTATE_COUNT = 3
+STDERR = 2
+# What waits for a client that reads its server's stderr late, or never …
+UNHEEDED_RECORDS = 1000
+# … and for how long at the end.
+UNHEEDED_CLOSE_SECONDS = 0.5
+# Fields that records may carry besides the message: each becomes key=value in a text, and this in the journal.
+JOURNAL_FIELDS = {"upstream": "HEARTH_SERVER", "session": "HEARTH_SESSION", "era": "HEARTH_ERA"}
+# The journal's numbers are syslog's.
+_PRIORITIES = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
+_DEBUG = 7
+
+
+class _Fields(logging.Formatter):
+    """The message, then its fields as key=value; whatever it is about, without any server's secrets."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = " ".join(f"{name}={getattr(record, name)}" for name in JOURNAL_FIELDS if hasattr(record, name))
+        text = super().format(record)
+        # A name or a line of a server may have characters that would steer the terminal of who reads the log.
+        return control_chars.escaped(everywhere(f"{text} [{fields}]" if fields else text))
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the base class's name
+        # By itself first: where a text was cut, a secret may be cut as well, and is known at the end only.
+        record.message = everywhere(record.message)
+        return super().formatMessage(record)
+
+
+class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]
+    """For whoever reads stderr in the journal's stead: sd-daemon(3) has the level in a prefix."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"<{_priority(record)}>" + super().format(record).replace("\n", " ⏎ ")
+
+
+def _priority(record: logging.LogRecord) -> int:
+    """syslog(3)'s number for a level."""
+    return next((number for level, number in _PRIORITIES if record.levelno >= level), _DEBUG)
+
+
+class _Journal(logging.Handler):
+    """The journal, with fields. What it does not take goes to stderr."""
+
+    def __init__(self, journal: Journal, profile: str) -> None:
+        super().__init__()
+        self._journal = journal
+        self._constant = {"SYSLOG_IDENTIFIER": "hearth", "HEARTH_PROFILE": profile}
+        self._stderr = _stderr()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            taken = self._journal.send(self._fields(record))
+        except Exception:
+            self.handleError(record)
+        else:
+            if not taken:
+                self._stderr.handle(record)
+
+    def _fields(self, record: logging.LogRecord) -> dict[str, str]:
+        named = {key: getattr(record, name) for name, key in JOURNAL_FIELDS.items() if hasattr(record, name)}
+        return {
+            "MESSAGE": self.format(record),
+            "PRIORITY": str(_priority(record)),
+            **self._constant,
+            **{key: everywhere(str(value)) for key, value in named.items()},
+            "LOGGER": record.name,
+            "CODE_FILE": record.pathname,
+            "CODE_LINE": str(record.lineno),
+            "CODE_FUNC": record.funcName or "",
+        }
+
+    def close(self) -> None:
+        self._journal.close()
+        super().close()
+
+
+def _journal(profile: str) -> logging.Handler:
+    if not is_behind_stderr():
+        return _stderr()
+    handler = _Journal(Journal(), profile)
+    # The rest is in fields of their own; what a record is about is in its text as well, for people.
+    handler.setFormatter(_Fields("%(message)s"))
+    return handler
+
+
+def _stderr() -> logging.Handler:
+    handler = _Stderr()
+    handler.setFormatter(_Fields("%(name)s: %(message)s"))
+    return handler
+
+
+def _file(path: str, spare: logging.Handler | None = None) -> logging.Handler:
+    """The log file; what it does not take (a full disk) goes to the spare handler, if there is one."""
+    from logging.handlers import RotatingFileHandler
+
+    class PrivateFile(RotatingFileHandler):
+        """Each file of the rotation is for this user alone, whatever the mask. One that was deleted is begun anew."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            try:
+                if not os.path.exists(self.baseFilename):
+                    self._begin_anew()
+                super().emit(record)
+            except OSError:
+                self.handleError(record)
+
+        def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the base class's name
+            if spare:
+                spare.handle(record)
+
+        def close(self) -> None:
+            try:
+                super().close()
+            finally:
+                if spare:
+                    spare.close()
+
+        def _begin_anew(self) -> None:
+            # The next record opens it.
+            former, self.stream = self.stream, None
+            if former:
+                former.close()
+            os.makedirs(os.path.dirname(self.baseFilename), mode=0o700, exist_ok=True)
+
+        def rotate(self, source: str, dest: str) -> None:
+            try:
+                super().rotate(source, dest)
+            except PermissionError:
+                # On Windows, somebody has it open in a way that keeps it where it is: it grows, and loses nothing.
+                pass
+
+        def _open(self) -> "TextIOWrapper":
+            file = super()._open()
+            os.chmod(self.baseFilename, 0o600)
+            return file
+
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        handler: logging.Handler = PrivateFile(
+            path, maxBytes=ROTATE_BYTES, backupCount=ROTATE_COUNT, encoding="utf-8", errors="backslashreplace"
+        )
+    except OSError:
+        # A log that cannot be written is no reason not to serve.
+        return spare or logging.NullHandler()
+    handler.setFormatter(_Fields("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    return handler
+
+
+def _unheeded() -> logging.Handler:
+    """Standard error of a client that may never read it: a pipe that is full costs records, not the loop's time."""
+    import queue
+    import threading
+    from logging.handlers import QueueHandler
+
+    class Unheeded(QueueHandler):
+        """Written by a thread, which is left behind when it waits for a reader at the end."""
+
+        def __init__(self) -> None:
+            self.waiting: queue.Queue[str | None] = queue.Queue(UNHEEDED_RECORDS)
+            super().__init__(self.waiting)
+            self._thread = threading.Thread(target=self._write_all, name="stderr", daemon=True)
+
+        def enqueue(self, record: object) -> None:
+            if self._thread.ident is None:
+                # Not before there is something to write: most handlers are there for the worst only.
+                self._thread.start()
+            self.waiting.put_nowait(str(record))
+
+        def prepare(self, record: logging.LogRecord) -> str:
+            return self.format(record) + "\n"
+
+        def _write_all(self) -> None:
+            while (text := self.waiting.get()) is not None:
+                try:
+                    os.write(STDERR, text.encode("utf-8", "backslashreplace"))
+                except OSError:
+                    # Nobody will ever read it.
+                    pass
+
+        def close(self) -> None:
+            try:
+                self.waiting.put_nowait(None)
+                if self._thread.ident is not None:
+                    self._thread.join(UNHEEDED_CLOSE_SECONDS)
+            except queue.Full:
+                pass
+            super().close()
+
+    handler = Unheeded()
+    handler.setFormatter(_Fields("%(levelname)s %(name)s: %(message)s"))
+    return handler
+
+
+def set_up_beside_client(level: str) -> None:
+    """Send the log to standard error, as clients expect it of a server that they started."""
+    _replace_handlers(level, _unheeded())
+
+
+def _replace_handlers(level: str, *handlers: logging.Handler) -> None:
+    logging.raiseExceptions = False  # a full disk must not fill stderr, which may be the same disk
+    root = logging.getLogger()
+    root.setLevel(level.upper())
+    for former in list(root.handlers):
+        root.removeHandler(former)
+        former.close()
+    for handler in handlers:
+        root.addHandler(handler)
+
+
+def set_up(path: str, level: str, journal: bool, profile: str, aloud: bool = False) -> None:
+    """Send the daemon's log to its place. On a terminal, or if `aloud`, it is on standard error as well.
+
+    Standard error gets what cannot be written to the file, too: once, and not if it is that file itself.
+    """
+    if journal:
+        _replace_handlers(level, _journal(profile))
+    elif sys.stderr is None or _is_stderr(path):
+        _replace_handlers(level, _file(path))
+    elif aloud or sys.stderr.isatty():
+        _replace_handlers(level, _file(path), _unheeded())
+    else:
+        _replace_handlers(level, _file(path, spare=_unheeded()))
+
+
+def _is_stderr(path: str) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(STDERR))
+    except OSError:
+        return False

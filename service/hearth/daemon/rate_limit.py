@@ -1,0 +1,188 @@
+"""How much one client may send: messages per second, and requests at a time. Pure: the time is told by who made it.
+
+The limits stop a program that has run wild, not an enemy: whoever gets this far is this user. On the socket they are
+off unless somebody sets them; over TCP they are on, far above what an agent does. What would do harm if it were lost
+passes always: answers to questions, without which a call never ends, a cancellation, and the word that a client is
+initialized. It counts all the same.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, overload
+
+from hearth.config import Config
+from hearth.daemon.counters import TALLY
+from hearth.errors import MessageError, OverLimit
+from hearth.wire.json import Batch, Kind, Message
+from hearth.wire.lines import Item
+
+# Between two words in the log about the same client.
+SILENCE_SECONDS = 60.0
+# For a request of which there are too many at a time: when one of the others ends is anybody's guess.
+IN_FLIGHT_RETRY_SECONDS = 1
+
+_ALWAYS_PASS = frozenset({"notifications/cancelled", "notifications/initialized"})
+# Answered at once, and asked by clients that doubt whether anybody is there.
+_NEVER_IN_FLIGHT = "ping"
+
+
+class Limits(NamedTuple):
+    """Those of one door. What is 0 is no limit. The names are of the settings, for who meets them."""
+
+    rate: float
+    burst_seconds: float
+    in_flight: int
+    rate_name: str = "rate_limit"
+    in_flight_name: str = "in_flight_limit"
+
+
+def near(config: Config) -> Limits | None:
+    """For clients on the socket and on stdin; None: there are no limits."""
+    found = Limits(config.rate_limit, config.rate_burst, config.in_flight_limit)
+    return found if found.rate or found.in_flight else None
+
+
+def far(config: Config) -> Limits | None:
+    """For clients at a port."""
+    rate, in_flight = config.port_rate_limit, config.port_in_flight_limit
+    found = Limits(rate, config.rate_burst, in_flight, "port_rate_limit", "port_in_flight_limit")
+    return found if rate or in_flight else None
+
+
+class TokenBucket:
+    """Fills at a steady rate up to its size. It begins full."""
+
+    __slots__ = ("_at", "_rate", "_size", "_tokens")
+
+    def __init__(self, rate: float, size: float, now: float) -> None:
+        self._rate = rate
+        self._size = max(1.0, size)
+        self._tokens = self._size
+        self._at = now
+
+    def take(self, now: float) -> float:
+        """Take one, and return 0; or, where there is none, the seconds until there is."""
+        # A clock that went back gives nothing, and takes nothing away.
+        self._tokens = min(self._size, self._tokens + max(0.0, now - self._at) * self._rate)
+        self._at = max(now, self._at)
+        if self._tokens >= 1.0:
+            self._tokens -= 1.0
+            return 0.0
+        return (1.0 - self._tokens) / self._rate
+
+    def resize(self, rate: float, size: float) -> None:
+        """Go on at another rate; what is there and still fits stays."""
+        self._rate = rate
+        self._size = max(1.0, size)
+        self._tokens = min(self._tokens, self._size)
+
+
+class Gate:
+    """What one client may send. `tell` gets a sentence for the log, at most once in a minute."""
+
+    __slots__ = ("_bucket", "_now", "_silent_until", "_tell", "limits")
+
+    def __init__(self, limits: Limits, now: Callable[[], float], tell: Callable[[str], None]) -> None:
+        self.limits = limits
+        self._now = now
+        self._tell = tell
+        self._silent_until = float("-inf")
+        self._bucket = self._new_bucket() if limits.rate else None
+
+    def _new_bucket(self) -> TokenBucket:
+        return TokenBucket(self.limits.rate, self.limits.rate * self.limits.burst_seconds, self._now())
+
+    def settle(self, limits: Limits) -> None:
+        """Go on under other limits."""
+        self.limits = limits
+        if not limits.rate:
+            self._bucket = None
+        elif self._bucket is None:
+            self._bucket = self._new_bucket()
+        else:
+            self._bucket.resize(limits.rate, limits.rate * limits.burst_seconds)
+
+    @overload
+    def admitted(self, item: Message, in_flight: int) -> Message | OverLimit: ...
+    @overload
+    def admitted(self, item: Item | Batch, in_flight: int) -> Item | Batch: ...
+    def admitted(self, item: Item | Batch, in_flight: int) -> Item | Batch:
+        """The item, or what stands in its place: an error, which has no id where there is nobody to answer.
+
+        `in_flight` is how many requests of this client wait for their answers.
+        """
+        if isinstance(item, Message):
+            return self._refusal(item, in_flight) or item
+        return self._admitted_members(item, in_flight) if isinstance(item, Batch) else item
+
+    def _admitted_members(self, batch: Batch, in_flight: int) -> Batch | OverLimit:
+        """Each of them counts."""
+        found: list[Message | MessageError] = []
+        dropped: OverLimit | None = None
+        for item in batch.items:
+            if isinstance(item, Message):
+                admitted = self.admitted(item, in_flight)
+                if isinstance(admitted, OverLimit) and admitted.id is None:
+                    dropped = admitted
+                    continue
+                in_flight += isinstance(admitted, Message) and item.kind is Kind.REQUEST
+                item = admitted
+            found.append(item)
+        return dropped if dropped and not found else Batch(found)
+
+    def opening(self, id: bytes | None = None) -> OverLimit | None:
+        """Why no session more may begin here for now, if that is so; this gate is of all who come by one door."""
+        return self._counted("session begun", "sessions begun", id)
+
+    def asking(self, what: str) -> OverLimit | None:
+        """Why something that is no message, and counts as much as one, is too much for now, if that is so."""
+        return self._counted(what, f"{what}s")
+
+    def _counted(self, what: str, many: str, id: bytes | None = None) -> OverLimit | None:
+        wait = self._bucket.take(self._now()) if self._bucket else 0.0
+        return self._too_fast(what, many, wait, id, Kind.REQUEST) if wait else None
+
+    def _refusal(self, message: Message, in_flight: int) -> OverLimit | None:
+        kind = message.kind
+        wait = self._bucket.take(self._now()) if self._bucket else 0.0
+        if kind is Kind.RESPONSE or message.method in _ALWAYS_PASS:
+            return None
+        if wait:
+            return self._too_fast("message", "messages", wait, message.id, kind)
+        limit = self.limits.in_flight
+        if limit and in_flight >= limit and kind is Kind.REQUEST and message.method != _NEVER_IN_FLIGHT:
+            return self._too_many(limit, message.id)
+        return None
+
+    def _too_fast(self, what: str, many: str, wait: float, id: bytes | None, kind: Kind) -> OverLimit:
+        name, rate = self.limits.rate_name, self.limits.rate
+        TALLY.messages_refused["rate", kind.value] += 1
+        excess = f"more than {rate:g} {what if rate == 1 else many} a second ({name})"
+        self._say(f"{excess}; what is beyond is refused")
+        # Whole, as HTTP has it, so that all say the same; and up, not down: who comes back then is let in.
+        seconds = math.ceil(wait)
+        return OverLimit(f"this is {excess}; send it again in {seconds} s", "rate_limit", id, seconds)
+
+    def _too_many(self, limit: int, id: bytes | None) -> OverLimit:
+        name = self.limits.in_flight_name
+        TALLY.messages_refused["in_flight", Kind.REQUEST.value] += 1
+        requests, are = ("request", "is") if limit == 1 else ("requests", "are")
+        self._say(f"more than {limit} {requests} at a time ({name}); what is beyond is refused")
+        sentence = f"{limit} {requests} {are} in flight already ({name}); send it again when one is answered"
+        return OverLimit(sentence, "in_flight_limit", id, IN_FLIGHT_RETRY_SECONDS)
+
+    def _say(self, sentence: str) -> None:
+        now = self._now()
+        if now >= self._silent_until:
+            self._silent_until = now + SILENCE_SECONDS
+            self._tell(sentence)
+
+
+def gate(
+    limits: Limits | None, former: Gate | None, now: Callable[[], float], tell: Callable[[str], None]
+) -> Gate | None:
+    """The gate of a client under these limits, which may have had one under others; None: nothing need be looked at."""
+    if limits is None or former is None:
+        return limits and Gate(limits, now, tell)
+    former.settle(limits)
+    return former

@@ -1,0 +1,83 @@
+"""From a command line to a loop that serves: claim, read the config, begin the log, listen."""
+
+import asyncio
+import gc
+import logging
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from hearth.daemon import last_good_config, log_setup
+from hearth.daemon.daemon import Daemon
+from hearth.daemon.daemon_lock import Claim
+from hearth.daemon.main import Start
+from hearth.host import signals
+from hearth.host.access import Access
+from hearth.host.line_files import FILES
+
+log = logging.getLogger(__name__)
+
+
+def run(start: Start) -> int:
+    """Be the daemon until it is time to go. Raises AlreadyRunning, StartError, ConfigError before it serves."""
+    if start.streams is not None:
+        # Nobody is to find it: it may run beside a daemon, and as often as there are clients who want one.
+        return _serve(start, None)
+    claim = Claim(start.places)
+    claim.take(start.adopted)
+    try:
+        return _serve(start, claim)
+    finally:
+        claim.release()
+
+
+def _serve(start: Start, claim: Claim | None) -> int:
+    try:
+        _calm_collector()
+        settings, start.config_error = last_good_config.load(start.places)
+        _begin_log(start, settings.log_level)
+        if start.config_error:
+            log.error("the config file is not used: %s", start.config_error)
+        else:
+            last_good_config.keep(start.places, settings)
+        if start.nursery:
+            start.nursery.put_to_use()
+        FILES.keep_in(start.places.server_log)
+        # First what may be refused: a socket that was made would have to be taken away again.
+        ports = start.ports()
+        access = Access(int(settings.socket_mode, 8), settings.allowed_gids)
+        listener = start.listen(settings.listen, access) if claim else None
+        daemon = Daemon(start, settings, claim, listener, ports)
+        _loop_run()(_serve_to_the_end(daemon))
+    finally:
+        FILES.close()
+    return daemon.exit_code
+
+
+async def _serve_to_the_end(daemon: Daemon) -> None:
+    await daemon.serve()
+    # Not after a failure: the degraded daemon that takes over has to hear of signals.
+    signals.hold_back()
+
+
+def _begin_log(start: Start, level: str) -> None:
+    if start.streams is not None:
+        # The log file is the daemon's.
+        log_setup.set_up_beside_client(level)
+    else:
+        journal = start.activation == "systemd"
+        log_setup.set_up(start.places.log, level, journal=journal, profile=start.places.key, aloud=start.aloud)
+
+
+def _calm_collector() -> None:
+    """Everything loaded so far stays; a call in flight is a handful of objects, and they are no garbage."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
+def _loop_run() -> Callable[[Coroutine[Any, Any, None]], None]:
+    if sys.platform == "win32":
+        return asyncio.run
+    import uvloop
+
+    return uvloop.run

@@ -1,0 +1,177 @@
+"""MCP on standard input and output: the lines of one client, with the daemon's core behind them and no daemon.
+
+A transport like the loop's own, made of two threads. Neither holds the process's end: one that waits in a read or a
+write is left behind.
+"""
+
+import asyncio
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from hearth.daemon.line_connection import LinedWire
+from hearth.daemon.services import Steward
+from hearth.host.stdio import CHUNK_BYTES, Streams
+
+# Pieces that were read and not handled yet: more would only wait in memory instead of in the client's pipe.
+UNHANDLED_PIECES = 4
+
+
+def attend(steward: Steward, streams: Streams) -> LinedWire:
+    """Serve the client at the other end, who works in the folder that it started us in."""
+    transport = StdioTransport(streams)
+    wire = LinedWire(steward, transport, streams.client, "stdio")
+    assert wire.session is not None
+    wire.session.cwd = _folder()
+    transport.begin(wire)
+    return wire
+
+
+def _folder() -> str | None:
+    try:
+        return os.getcwd()
+    except OSError:
+        # It is gone.
+        return None
+
+
+class StdioTransport(asyncio.Transport):
+    """Made inside the loop; everything but the two threads' own functions is called there."""
+
+    def __init__(self, streams: Streams) -> None:
+        super().__init__()
+        self._streams = streams
+        self._loop = asyncio.get_running_loop()
+        self._protocol: asyncio.Protocol | None = None
+        self._room = threading.Semaphore(UNHANDLED_PIECES)
+        self._change = threading.Condition()
+        # What waits to be written, all of it together; the rest is guarded by the condition, too.
+        self._waiting: deque[bytes] = deque()
+        self._size = 0
+        self._high = CHUNK_BYTES
+        self._congested = False
+        self._closing = False
+        self._aborted = False
+        self._lost = False
+
+    def begin(self, protocol: asyncio.Protocol) -> None:
+        """Read for that protocol, and write what it says."""
+        self._protocol = protocol
+        for work in (self._read_all, self._write_all):
+            threading.Thread(target=work, name=f"stdio{work.__name__}", daemon=True).start()
+
+    # --- what a protocol asks of its transport
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._streams if name == "socket" else default
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._high = CHUNK_BYTES if high is None else high
+
+    def get_write_buffer_size(self) -> int:
+        return self._size
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def write(self, data: "bytes | bytearray | memoryview[Any]") -> None:
+        if self._closing:
+            return
+        with self._change:
+            self._waiting.append(bytes(data))
+            self._size += len(data)
+            self._change.notify()
+            is_news = self._size > self._high and not self._congested
+            self._congested = self._congested or is_news
+        if is_news and self._protocol:
+            self._protocol.pause_writing()
+
+    def close(self) -> None:
+        """Once everything is written."""
+        with self._change:
+            self._closing = True
+            self._change.notify()
+
+    def abort(self) -> None:
+        with self._change:
+            self._closing = self._aborted = True
+            self._waiting.clear()
+            self._change.notify()
+        # Not by the thread, which may wait for a reader for ever.
+        self._loop.call_soon(self._lose, None)
+
+    # --- in the loop, called by the threads
+
+    def _tell(self, what: Callable[..., None], *arguments: object) -> bool:
+        """False when there is no loop any more to be told."""
+        try:
+            self._loop.call_soon_threadsafe(what, *arguments)
+        except RuntimeError:
+            return False
+        return True
+
+    def _receive(self, data: bytes) -> None:
+        try:
+            if self._protocol is None or self._lost:
+                return
+            if data:
+                self._protocol.data_received(data)
+            elif not self._protocol.eof_received():
+                self.close()
+        finally:
+            self._room.release()
+
+    def _resume(self) -> None:
+        if self._protocol and not self._lost:
+            self._protocol.resume_writing()
+
+    def _lose(self, problem: Exception | None) -> None:
+        self._closing = True
+        if self._protocol and not self._lost:
+            self._lost = True
+            self._protocol.connection_lost(problem)
+
+    # --- in the threads
+
+    def _read_all(self) -> None:
+        data = b"some"
+        while data:
+            self._room.acquire()
+            data = self._streams.read()
+            if not self._tell(self._receive, data):
+                break
+        self._streams.close_input()
+
+    def _write_all(self) -> None:
+        problem = None
+        try:
+            while data := self._next():
+                for begin in range(0, len(data), CHUNK_BYTES):
+                    if self._aborted:
+                        break
+                    piece = data[begin : begin + CHUNK_BYTES]
+                    self._streams.write(piece)
+                    self._written(len(piece))
+        except OSError as exc:
+            problem = exc
+        self._streams.close_output()
+        self._tell(self._lose, problem)
+
+    def _next(self) -> memoryview:
+        """What waits, as soon as something does; nothing when it is over."""
+        with self._change:
+            while not self._waiting and not self._closing:
+                self._change.wait()
+            data = b"".join(self._waiting)
+            self._waiting.clear()
+            return memoryview(data)
+
+    def _written(self, size: int) -> None:
+        with self._change:
+            self._size -= size
+            is_news = self._congested and self._size <= self._high // 4
+            self._congested = self._congested and not is_news
+        if is_news:
+            self._tell(self._resume)

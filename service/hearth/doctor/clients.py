@@ -1,0 +1,196 @@
+"""Doctor's look at the files of MCP clients: whether their bridges are still there, and lead where there is something.
+
+Reads only; the files are the clients'. Entries that are not Hearth's are compared, and never shown: they have secrets.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from hearth import config
+from hearth.clients import backups, discovery, launcher, planning, records
+from hearth.clients.discovery import Found
+from hearth.clients.table import KINDS
+from hearth.doctor import bridge_entries
+from hearth.doctor.context import Patient
+from hearth.errors import ConfigError
+from hearth.findings import Finding, Mend
+from hearth.paths import Places
+
+
+class Entry(NamedTuple):
+    """One entry of a client. `gone`: a file that its bridge needs; `shared`: the server of Hearth's that it is."""
+
+    client: str
+    path: str
+    name: str
+    scope: str
+    bridge_to: str | None
+    # Whether it leads to the daemon that is looked at.
+    for_this: bool
+    gone: str = ""
+    shared: str = ""
+    # What `--fix` needs to write it anew; empty where somebody else wrote it.
+    ours: str = ""
+
+
+class Facts(NamedTuple):
+    """What was seen: entries that are switched on, what cannot be read, and records of what is no longer so."""
+
+    entries: Sequence[Entry]
+    unreadable: Sequence[tuple[str, str]]
+    servers: Sequence[str]
+    # Client and what is left over of it, in words.
+    leftovers: Sequence[tuple[str, str]]
+    damage: str = ""
+
+
+def look(patient: Patient) -> Facts:
+    """Every client on this machine; of projects, the one around the current folder."""
+    specs = patient.examined().config.servers
+    entries: list[Entry] = []
+    unreadable: list[tuple[str, str]] = []
+    for table in discovery.tables(discovery.here()):
+        try:
+            found = [each for each in discovery.read(table) if not each.disabled]
+        except ConfigError as error:
+            unreadable.append((table.client, str(error)))
+            continue
+        entries += [_look_at(each, specs, patient.places) for each in found]
+    leftovers, damage = _records()
+    # A file that has several tables is broken once.
+    return Facts(entries, list(dict.fromkeys(unreadable)), list(specs), leftovers, damage)
+
+
+def _look_at(found: Found, specs: Mapping[str, config.ServerSpec], places: Places) -> Entry:
+    table = found.table
+    entry = Entry(table.client, table.path, found.name, table.scope, found.bridge_to, False)
+    if found.bridge_to is None:
+        return entry._replace(shared=planning.server_for(found, specs, records.imported) or "")
+    words = bridge_entries.words(found.entry)
+    return entry._replace(
+        for_this=bridge_entries.leads_to(words, places),
+        gone=next((path for path in bridge_entries.needed(words) if not _is_there(path)), "") or _missing(words),
+        ours=bridge_entries.packed(table, found.name, found.bridge_to) if _is_ours(found) else "",
+    )
+
+
+def _is_there(path: str) -> bool:
+    return os.path.exists(path) if os.path.isabs(path) else shutil.which(path) is not None
+
+
+def _missing(words: Sequence[str]) -> str:
+    """Return what the launcher among the words needs and has no more; an empty text without one."""
+    return launcher.missing(words[0]) if os.path.basename(words[0]) == launcher.NAME else ""
+
+
+def _is_ours(found: Found) -> bool:
+    try:
+        trace = backups.load(found.table.path)
+    except ConfigError:
+        return False
+    mine = [splice for splice in trace.splices if splice.table.keys == found.table.keys] if trace else []
+    return any(splice.name == found.name and splice.entry == found.raw for splice in mine)
+
+
+def _records() -> tuple[list[tuple[str, str]], str]:
+    """Files and entries that were connected and are there no longer, and what keeps the records from being read."""
+    known = backups.every()
+    return [left for trace in known.traces for left in _left_over(trace)], "; ".join(known.problems)
+
+
+def _left_over(trace: backups.Trace) -> Iterator[tuple[str, str]]:
+    clients = dict.fromkeys(splice.table.client for splice in trace.splices)
+    if not os.path.exists(trace.path):
+        yield from ((client, f"{trace.path} was connected, and is gone") for client in clients)
+        return
+    tables = dict.fromkeys(splice.table for splice in trace.splices)
+    try:
+        there = {(table, each.name) for table in tables for each in discovery.read(table) if each.bridge_to is not None}
+    except ConfigError:
+        return  # said already
+    for splice in trace.splices:
+        if (splice.table, splice.name) not in there:
+            yield splice.table.client, f"{trace.path}: {splice.name} led to Hearth, and does so no longer"
+
+
+def judge(facts: Facts) -> list[Finding]:
+    """What to say of them."""
+    found = [*_unreadable(facts), *_bridges(facts), *_repetitions(facts), *_twice(facts), *_leftovers(facts)]
+    return found or [Finding("clients.bridges", "ok", _summary(facts.entries))]
+
+
+def _summary(entries: Sequence[Entry]) -> str:
+    clients = dict.fromkeys(entry.client for entry in entries)
+    bridges = [entry.client for entry in entries if entry.bridge_to is not None]
+    told = (f"{KINDS[client].title} {bridges.count(client)}" for client in clients)
+    return f"entries that lead to Hearth: {', '.join(told)}" if clients else "no client has MCP servers of its own"
+
+
+def _unreadable(facts: Facts) -> Iterator[Finding]:
+    for client, problem in facts.unreadable:
+        message = f"{KINDS[client].title}: {problem}"
+        yield Finding("clients.broken", "broken", message, "Mend the file: its client cannot read it either.", client)
+    if facts.damage:
+        fix = (
+            "Look at it, and remove it if it is of no use: `hearth disconnect` then leaves that client's file as it is."
+        )
+        yield Finding("clients.record", "broken", facts.damage, fix)
+
+
+def _bridges(facts: Facts) -> Iterator[Finding]:
+    for entry in facts.entries:
+        where = f"{KINDS[entry.client].title}: {entry.name} in {entry.path}"
+        if entry.bridge_to is None:
+            continue
+        if entry.gone:
+            fix = (
+                f"hearth connect {entry.client}"
+                if entry.ours
+                else "`hearth connect --print` shows what to write there."
+            )
+            mend = Mend("repoint", entry.ours) if entry.ours and entry.for_this else None
+            message = f"{where} starts a bridge that needs {entry.gone}, which is not there"
+            yield Finding("clients.bridge", "broken", message, fix, entry.client, mend)
+        elif entry.for_this and entry.bridge_to and entry.bridge_to not in facts.servers:
+            message = f"{where} leads to {entry.bridge_to!r}, and Hearth has no server of that name"
+            fix = f"`hearth add {entry.bridge_to} -- COMMAND`, or `hearth disconnect {entry.client}`."
+            yield Finding("clients.server", "broken", message, fix, entry.client)
+
+
+def _repetitions(facts: Facts) -> Iterator[Finding]:
+    for entry in facts.entries:
+        if entry.shared:
+            message = (
+                f"{KINDS[entry.client].title}: {entry.name} in {entry.path} runs a process of its own, although Hearth"
+                f" has the same server as {entry.shared!r}"
+            )
+            yield Finding("clients.own", "note", message, f"hearth connect {entry.client}", entry.client)
+
+
+def _twice(facts: Facts) -> Iterator[Finding]:
+    """Within one file: a server that is offered by two entries offers its tools twice."""
+    files: dict[tuple[str, str, str], list[Entry]] = {}
+    for entry in facts.entries:
+        if entry.bridge_to is not None and entry.for_this:
+            files.setdefault((entry.client, entry.path, entry.scope), []).append(entry)
+    for (client, path, _), entries in files.items():
+        if pair := _pair(entries):
+            message = f"{KINDS[client].title}: {pair[0].name} and {pair[1].name} in {path} offer the same tools twice"
+            fix = f"Remove one of the two: `hearth disconnect {client}`, then `hearth connect {client}`."
+            yield Finding("clients.twice", "note", message, fix, client)
+
+
+def _pair(entries: Sequence[Entry]) -> tuple[Entry, Entry] | None:
+    """Two entries that lead to the same server; the one without a name leads to all of them."""
+    for number, one in enumerate(entries):
+        for other in entries[number + 1 :]:
+            if one.bridge_to == other.bridge_to or "" in (one.bridge_to, other.bridge_to):
+                return one, other
+    return None
+
+
+def _leftovers(facts: Facts) -> Iterator[Finding]:
+    for client, what in facts.leftovers:
+        yield Finding("clients.leftover", "note", what, f"hearth disconnect {client}", client)

@@ -1,0 +1,207 @@
+"""Doctor's look at the daemon: its registry, its process, its version, its own word, and what it says of its servers.
+
+Connects only to a daemon whose process lives; any other connection could light one.
+"""
+
+import os
+from collections.abc import Container, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import hearth
+from hearth import profile_lock, registry
+from hearth.control_client.connection import last_resort
+from hearth.doctor import causes
+from hearth.doctor.context import Patient, environment_of
+from hearth.findings import Finding, Mend
+from hearth.host import processes, reachability
+from hearth.ops import server_states
+from hearth.output.table import clean
+from hearth.paths import Places
+
+_STATE = "daemon.state"
+# As daemons of this version and of earlier ones call what does not work.
+_FAILING = {"failed", "given up", "backing off"}
+
+
+class Facts(NamedTuple):
+    """What was seen. `lives`: by pid and start time; `reused`: somebody else has that pid now."""
+
+    path: str
+    has_file: bool
+    entry: registry.Entry | None
+    lives: bool
+    reused: bool
+    status: Mapping[str, Any]
+    silence: str
+    # PATH as the daemon was started with, and as its next start will be; both empty where it is not known.
+    search_paths: tuple[str, str] = ("", "")
+    # The servers that have a log.
+    logged: frozenset[str] = frozenset()
+    # Why it takes no connection more.
+    refusal: str = ""
+    # The interpreter or the package that the daemon runs from, where it is gone.
+    missing: str = ""
+    # Other daemons of this profile, by their sockets, and whether each can be reached.
+    others: Mapping[str, bool] = MappingProxyType({})
+
+
+def look(patient: Patient) -> Facts:
+    """The registry's file, the process that it names, and that one's word."""
+    entry, living, word = patient.entry(), patient.living(), patient.word()
+    surroundings = patient.surroundings()
+    mine = environment_of(living.pid).get("PATH", "") if living and surroundings.whose == "the service" else ""
+    return Facts(
+        path=patient.places.registry,
+        has_file=os.path.lexists(patient.places.registry),
+        entry=entry,
+        lives=living is not None,
+        reused=bool(entry) and not living and _has_somebody(entry.pid if entry else 0),
+        status=word.status if living else server_states.complete(patient.places, {}),
+        silence=word.silence,
+        search_paths=(mine, surroundings.values.get("PATH", "")) if mine else ("", ""),
+        logged=frozenset(
+            spec.name for spec in patient.servers() if os.path.exists(patient.places.server_log(spec.name))
+        ),
+        refusal=word.refusal,
+        missing=_missing(word.status),
+        others=_others(patient.places),
+    )
+
+
+def _others(places: Places) -> dict[str, bool]:
+    """Return the sockets of other daemons of the profile on this machine, and whether each answers from here."""
+    paths = (path for path in profile_lock.held(places.key) if path != (places.named or places.folder + ".sock"))
+    others = {path: Places(places.profile, places.config, named=path) for path in paths}
+    return {path: reachability.answers(registry.endpoint(other)) for path, other in others.items()}
+
+
+def _missing(status: Mapping[str, Any]) -> str:
+    paths = (str(status.get(key) or "") for key in ("executable", "package"))
+    return next((path for path in paths if path and not os.path.exists(path)), "")
+
+
+def _has_somebody(pid: int) -> bool:
+    return processes.is_alive(pid, processes.UNKNOWN_START_TIME)
+
+
+def judge(facts: Facts) -> list[Finding]:
+    """What to say of it."""
+    return [*_judge_own(facts), *(_second(path, answers) for path, answers in facts.others.items())]
+
+
+def _second(path: str, answers: bool) -> Finding:
+    message = f"another daemon of this profile runs, at {path}"
+    if answers:
+        fix = f"Stop it: HEARTH_SOCKET={path} hearth stop. `hearth connect` writes the right socket into the clients."
+    else:
+        fix = "It cannot be reached from here: a container that shares this home has one of its own."
+    return Finding("daemon.second", "note", message, fix, path)
+
+
+def _judge_own(facts: Facts) -> list[Finding]:
+    if facts.entry is None or not facts.lives:
+        state = _stale(facts, facts.entry) if facts.entry else _unknown(facts)
+        return [state, *failures(facts.status.get("upstreams") or [], facts.logged, "hearth call")]
+    if facts.silence:
+        return [_silent(facts.entry.pid, facts.silence)]
+    if facts.refusal:
+        return [_full(facts.entry.pid, facts.refusal)]
+    findings = [_described(facts.entry, facts.status)]
+    if facts.status.get("degraded"):
+        findings = [_degraded(facts.entry.pid, str(facts.status["degraded"]))]
+    if facts.status.get("configError"):
+        findings.append(_old_config(str(facts.status["configError"])))
+    if facts.entry.version != hearth.__version__:
+        findings.append(_other_version(facts.entry))
+    if facts.missing:
+        findings.append(_moved(facts.entry, facts.missing))
+    ran, will = facts.search_paths
+    if ran != will:
+        message = "the daemon was started with another PATH than its next start will have"
+        findings.append(Finding("daemon.path", "note", message, "`hearth restart` gives it the new one."))
+    return findings + failures(facts.status.get("upstreams") or [], facts.logged)
+
+
+def _unknown(facts: Facts) -> Finding:
+    if not facts.has_file:
+        return Finding(_STATE, "ok", "not running")
+    message = f"{facts.path} is damaged, or not a file of yours"
+    fix = f"rm {facts.path}; the next start writes it anew."
+    return Finding("daemon.registry", "note", message, fix, mend=Mend("forget", facts.path))
+
+
+def _stale(facts: Facts, entry: registry.Entry) -> Finding:
+    fix = "Nothing to do: doctor has removed the file, under the daemon's lock."
+    if facts.reused:
+        message = f"{facts.path} names pid {entry.pid}, which is another program by now: the daemon was killed"
+        return Finding("daemon.reused", "note", message, fix)
+    message = f"{facts.path} names pid {entry.pid}, which is gone: it was killed"
+    return Finding("daemon.stale", "note", message, fix)
+
+
+def _silent(pid: int, reason: str) -> Finding:
+    fix = f"{last_resort(pid)}, and the next call lights a new one. `hearth logs` may say why."
+    return Finding("daemon.silent", "broken", f"pid {pid} runs and does not answer: {reason}", fix)
+
+
+def _full(pid: int, reason: str) -> Finding:
+    fix = "End clients that are not needed, or raise the limit; nothing is wrong with the daemon."
+    return Finding("daemon.full", "broken", f"pid {pid}: {clean(reason)}", fix)
+
+
+def _degraded(pid: int, reason: str) -> Finding:
+    fix = "Mend that: the daemon tries again by itself."
+    return Finding("daemon.degraded", "broken", f"pid {pid} cannot serve: {clean(reason)}", fix)
+
+
+def _old_config(reason: str) -> Finding:
+    message = f"the daemon goes on with the former config, because the new one was refused: {clean(reason)}"
+    return Finding("daemon.config", "broken", message, "Mend the file; `hearth reload` has it read again.")
+
+
+def _other_version(entry: registry.Entry) -> Finding:
+    message = f"pid {entry.pid} is version {clean(entry.version)}, and {hearth.__version__} is installed"
+    fix = f"`hearth restart` brings it to {hearth.__version__}."
+    return Finding("daemon.version", "note", message, fix, mend=Mend("renew"))
+
+
+def _moved(entry: registry.Entry, path: str) -> Finding:
+    message = f"pid {entry.pid} runs from {clean(path)}, which is gone: parts that it has not loaded yet will fail"
+    return Finding("daemon.moved", "broken", message, "`hearth restart` starts this one.", mend=Mend("renew"))
+
+
+def _described(entry: registry.Entry, status: Mapping[str, Any]) -> Finding:
+    message = f"running as pid {entry.pid}, version {clean(entry.version)}"
+    if status.get("containment"):
+        message += f"; what a server leaves running is ended by {clean(str(status['containment']))}"
+    return Finding(_STATE, "ok", message)
+
+
+def failures(
+    upstreams: Sequence[Mapping[str, Any]], logged: Container[str], retry: str = "hearth restart"
+) -> list[Finding]:
+    """Report the servers that do not work, by the daemon's word; a server that was never called is not tried.
+
+    `retry` is the command that has a server tried again.
+    """
+    findings = []
+    for each in upstreams:
+        name, state = clean(str(each.get("name"))), each.get("state")
+        if state in _FAILING:
+            findings.append(_failure(name, each, each.get("name") in logged, retry))
+        elif stray := each.get("strayOutput"):
+            message = f"{name} prints to stdout, which is for MCP only: {clean(str(stray.get('first')))}"
+            findings.append(Finding("servers.stdout", "note", message, causes.STDOUT_FIX, name))
+    return findings
+
+
+def _failure(name: str, upstream: Mapping[str, Any], has_log: bool, retry: str) -> Finding:
+    error = clean(str(upstream.get("error") or "no reason is known"))
+    is_given_up = upstream.get("givenUp") or upstream.get("state") == "given up"
+    words = "was given up after failing too often" if is_given_up else "failed"
+    kind = causes.find(error)
+    said = f"`hearth logs {name}` has what it said; then " if has_log else ""
+    fix = f"{kind.fix} Then `{retry} {name}`." if kind else f"{said}`{retry} {name}`."
+    check = kind.check if kind else "servers.given_up" if is_given_up else "servers.failed"
+    return Finding(check, "broken", f"{name} {words}: {error}", fix, name)

@@ -1,0 +1,216 @@
+"""Doctor's look at what is around Hearth: variables, the login's folder, the clock, limits, Windows' Linux."""
+
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import hearth
+from hearth.doctor.context import Patient, me, owner
+from hearth.findings import Finding
+from hearth.paths import home_dir, runtime_dir, state_dir
+
+# A daemon with twenty servers and fifty bridges has about two hundred files open.
+LEAST_OPEN_FILES = 256
+# Time zones that were mistaken make up to a day.
+CLOCK_SLACK_SECONDS = 86400.0
+# Which config, which state, which daemon: a difference here makes shell and service work on different files.
+_DECIDING = ("HEARTH_CONFIG", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
+_DEFAULTS = {"XDG_CONFIG_HOME": ".config", "XDG_STATE_HOME": os.path.join(".local", "state")}
+# They say what is looked at, or change a setting of whoever is started from this shell, and of nobody else.
+_UNREMARKABLE = frozenset({"HEARTH_COMPLETE"})
+
+
+class Facts(NamedTuple):
+    """What was seen."""
+
+    shell: Mapping[str, str]
+    service: Mapping[str, str]
+    whose: str
+    service_known: bool
+    # The owner of XDG_RUNTIME_DIR's folder, if it is set and there; whether it can be written to; whether it is used.
+    runtime_owner: int | None
+    runtime_writable: bool
+    runtime_used: bool
+    # Where the socket lies because there is no login's folder; empty otherwise.
+    stand_in: str
+    me: int
+    home_owner: int | None
+    now: float
+    newest: tuple[float, str]
+    open_files: int
+    open_files_whose: str
+    is_wsl: bool
+    has_systemd: bool
+
+
+def look(patient: Patient) -> Facts:
+    """Variables, owners, times and limits."""
+    surroundings, living = patient.surroundings(), patient.living()
+    named = patient.environ.get("XDG_RUNTIME_DIR", "")
+    limit, whose = _open_files(living.pid if living else 0, patient.manager().service.get("LimitNOFILESoft", ""))
+    unset = sys.platform == "linux" and not named.startswith("/")
+    return Facts(
+        shell=patient.environ,
+        service=surroundings.values,
+        whose=surroundings.whose,
+        service_known=surroundings.known,
+        runtime_owner=owner(named) if named else None,
+        runtime_writable=os.access(named, os.W_OK | os.X_OK),
+        runtime_used=bool(named) and patient.places.folder.startswith(named),
+        stand_in=runtime_dir() if unset and not runtime_dir().startswith("/run/user/") else "",
+        me=me(),
+        home_owner=owner(home_dir()),
+        now=time.time(),
+        newest=_newest([os.path.abspath(hearth.__file__), patient.places.config_file(), *_state_files()]),
+        open_files=limit,
+        open_files_whose=whose,
+        is_wsl=_is_wsl(),
+        has_systemd=os.path.isdir("/run/systemd/system"),
+    )
+
+
+def _state_files() -> list[str]:
+    try:
+        return [entry.path for entry in os.scandir(state_dir())]
+    except OSError:
+        return []
+
+
+def _newest(files: Sequence[str]) -> tuple[float, str]:
+    found = [(0.0, "")]
+    for path in files:
+        try:
+            found.append((os.stat(path).st_mtime, path))
+        except OSError:
+            continue
+    return max(found)
+
+
+def _open_files(pid: int, of_unit: str) -> tuple[int, str]:
+    """How many files the daemon may have open: the one that runs, the unit's next, or else this shell's."""
+    if sys.platform == "win32":
+        return sys.maxsize, "this shell"
+    try:
+        with open(f"/proc/{pid}/limits", encoding="ascii") as file:
+            row = next(line for line in file if line.startswith("Max open files"))
+        return int(row.split()[3]), f"the daemon (pid {pid})"
+    except (OSError, StopIteration, ValueError):
+        pass
+    if of_unit.isdigit():
+        return int(of_unit), "the service"
+    import resource
+
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return (sys.maxsize if soft == resource.RLIM_INFINITY else soft), "this shell"
+
+
+def _is_wsl() -> bool:
+    try:
+        with open("/proc/sys/kernel/osrelease", encoding="utf-8") as file:
+            return "microsoft" in file.read().lower()
+    except OSError:
+        return False
+
+
+def judge(facts: Facts) -> list[Finding]:
+    """What to say of it."""
+    found = (*_variables(facts), *_differences(facts), _runtime(facts), _home(facts), _clock(facts), *_limits(facts))
+    findings = [finding for finding in found if finding]
+    return findings or [Finding("environment.well", "ok", "variables, clock and limits are as they should be")]
+
+
+def _variables(facts: Facts) -> list[Finding]:
+    names = sorted(name for name, value in facts.shell.items() if name.startswith("HEARTH_") and value)
+    return [
+        Finding(
+            "environment.variable",
+            "note",
+            f"{name} is set in this shell" + _effect(name, facts.shell[name]),
+            f"unset {name}, unless it is meant.",
+            name,
+        )
+        for name in names
+        if name not in _UNREMARKABLE
+    ]
+
+
+def _effect(name: str, value: str) -> str:
+    if name == "HEARTH_CONFIG":
+        return f": every command here is about the daemon of {value}, and your clients' bridges are not"
+    return ": it holds for what is started from here, and not for a daemon that systemd or a client starts"
+
+
+def _differences(facts: Facts) -> list[Finding]:
+    """Variables by which shell and service would work on different files."""
+    if not facts.service_known:
+        return []
+    findings = []
+    for name in _DECIDING:
+        shell, service = (_meant(name, values, facts.shell) for values in (facts.shell, facts.service))
+        if shell == service or (name == "HEARTH_CONFIG" and not service):
+            continue
+        here, there = shell or "not set", service or "not set"
+        message = f"{name} is {here} in this shell and {there} for {facts.whose}: they work on different files"
+        fix = f"Write {name}={shell} into ~/.config/environment.d/hearth.conf and log in anew, or unset it here."
+        findings.append(Finding("environment.differs", "broken", message, fix, name))
+    return findings
+
+
+def _meant(name: str, values: Mapping[str, str], shell: Mapping[str, str]) -> str:
+    default = os.path.join(shell.get("HOME", ""), _DEFAULTS[name]) if name in _DEFAULTS else ""
+    return (values.get(name) or default).rstrip("/")
+
+
+def _runtime(facts: Facts) -> Finding | None:
+    """XDG_RUNTIME_DIR may be left from another login, as after `su`, or be missing, as after `sudo`."""
+    if facts.stand_in:
+        message = f"there is no folder of a login (XDG_RUNTIME_DIR is not set), so the socket lies in {facts.stand_in}"
+        fix = "Log in by `su -`, ssh or `machinectl shell` instead; where that is how you work, there is nothing to do."
+        return Finding("environment.no_login", "note", message, fix)
+    if not facts.runtime_used or facts.runtime_owner in (None, facts.me):
+        return None
+    return foreign_variable(facts.shell["XDG_RUNTIME_DIR"], facts.runtime_owner or 0, facts.me, facts.runtime_writable)
+
+
+def foreign_variable(named: str, whose: int, user: int, writable: bool) -> Finding:
+    """What to say of an XDG_RUNTIME_DIR whose folder is somebody else's."""
+    message = f"XDG_RUNTIME_DIR points to somebody else's folder: {named} belongs to user {whose}, and you are {user}"
+    fix = f"Set it to /run/user/{user}, or unset it; `su -` or `machinectl shell` sets it right."
+    return Finding("environment.runtime", "note" if writable else "broken", message, fix)
+
+
+def _home(facts: Facts) -> Finding | None:
+    if sys.platform == "win32" or facts.home_owner in (None, facts.me):
+        return None
+    message = f"HOME is {home_dir()}, which belongs to user {facts.home_owner}, and you are {facts.me}, as after `sudo`"
+    fix = "Run hearth as yourself, without sudo."
+    return Finding("environment.home", "note", message, fix)
+
+
+def _clock(facts: Facts) -> Finding | None:
+    at, path = facts.newest
+    ahead = at - facts.now
+    if ahead < CLOCK_SLACK_SECONDS:
+        return None
+    today = time.strftime("%Y-%m-%d", time.gmtime(facts.now))
+    message = (
+        f"the clock says {today}, and {path} was written {ahead / 86400:.0f} days later:"
+        " logins and certificates will be refused"
+    )
+    fix = f"Set the clock: `timedatectl set-ntp true`. If it is right, the file's time is wrong: touch {path}"
+    return Finding("environment.clock", "broken", message, fix, path)
+
+
+def _limits(facts: Facts) -> list[Finding]:
+    findings = []
+    if facts.open_files < LEAST_OPEN_FILES:
+        message = f"{facts.open_files_whose} may have {facts.open_files} files open at once, too few for many clients"
+        fix = f"`ulimit -n {4 * LEAST_OPEN_FILES}` in a shell, LimitNOFILE= for a service; then hearth restart"
+        findings.append(Finding("environment.open_files", "note", message, fix))
+    if facts.is_wsl and not facts.has_systemd:
+        message = "this is WSL without systemd, so each first bridge starts the daemon"
+        fix = "Write [boot] and systemd=true into /etc/wsl.conf, then `wsl --shutdown` in Windows."
+        findings.append(Finding("environment.wsl", "note", message, fix))
+    return findings

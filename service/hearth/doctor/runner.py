@@ -1,0 +1,100 @@
+"""Doctor's rounds: every group of checks in its order, each within a time, whatever hangs below it."""
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from hearth.control_client import service_state
+from hearth.doctor import (
+    clients,
+    configuration,
+    daemon,
+    environment,
+    folders,
+    http_port,
+    installation,
+    network,
+    secrets,
+    servers,
+    socket_file,
+)
+from hearth.doctor.context import Patient
+from hearth.findings import Finding, without_consequences
+from hearth.paths import Places
+
+# Above every bound inside a group (systemctl 10 s, a keyring 18 s): it is for what cannot be bounded, such as a file
+# system on the network that stands still.
+GROUP_SECONDS = 25.0
+
+
+class Group(NamedTuple):
+    """Checks that look at the same thing."""
+
+    name: str
+    findings: Callable[[Patient], list[Finding]]
+
+
+def _group(name: str, look: Callable[[Patient], Any], judge: Callable[[Any], list[Finding]]) -> Group:
+    return Group(name, lambda patient: judge(look(patient)))
+
+
+if sys.platform == "linux":
+    from hearth.doctor import units
+
+    _UNITS = _group("units", units.look, units.judge)
+else:
+    _UNITS = Group("units", lambda patient: service_state.check(patient.places))
+
+GROUPS = (
+    _group("installation", installation.look, installation.judge),
+    _group("environment", environment.look, environment.judge),
+    _group("config", configuration.look, configuration.judge),
+    _group("servers", servers.look, servers.judge),
+    _group("secrets", secrets.look, secrets.judge),
+    _group("network", network.look, network.judge),
+    _group("folders", folders.look, folders.judge),
+    _UNITS,
+    Group("socket", lambda patient: [] if patient.is_locked_out() else socket_file.judge(socket_file.look(patient))),
+    _group("port", http_port.look, http_port.judge),
+    _group("daemon", daemon.look, daemon.judge),
+    _group("clients", clients.look, clients.judge),
+)
+
+
+def examine(places: Places, tell: Callable[[str], None] = lambda name: None) -> list[Finding]:
+    """Everything, in the order in which it is told; `tell` hears what is being looked at."""
+    return without_consequences(list(_findings(Patient(places, os.environ), tell)))
+
+
+def _findings(patient: Patient, tell: Callable[[str], None]) -> Iterator[Finding]:
+    for group in GROUPS:
+        tell(group.name)
+        yield from within(group, patient, GROUP_SECONDS)
+
+
+def within(group: Group, patient: Patient, seconds: float) -> list[Finding]:
+    """The findings of a group, or the one that it did not come to an end."""
+    found: list[list[Finding]] = []
+    failed: list[BaseException] = []
+
+    def go() -> None:
+        try:
+            found.append(group.findings(patient))
+        except Exception as error:
+            failed.append(error)
+
+    # A daemon thread: one that hangs in the kernel must not keep the process from its end.
+    thread = threading.Thread(target=go, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if failed:
+        raise failed[0]
+    return found[0] if found else [_unfinished(group.name, seconds)]
+
+
+def _unfinished(name: str, seconds: float) -> Finding:
+    message = f"the look at {name} did not end within {seconds:g} s: a disk, a home on the network or a program hangs"
+    fix = "`df` and `mount` show a file system that stands still; `hearth doctor` looks again."
+    return Finding("doctor.unfinished", "broken", message, fix, name)

@@ -1,0 +1,175 @@
+"""Doctor's look at each configured server: whether its references lead somewhere and its program is found, with the
+variables and on the PATH that the *service* has. Starts none of them.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from hearth import config
+from hearth.control_client import service_state
+from hearth.doctor import shims
+from hearth.doctor.context import Patient
+from hearth.errors import ConfigError
+from hearth.findings import Finding, Mend
+from hearth.host.install import systemd_user
+from hearth.host.linux import unit_files, units
+from hearth.host.posix import shell_path
+from hearth.paths import Places, home_dir
+from hearth.secret_patterns import masked_url
+from hearth.secrets import references
+
+if TYPE_CHECKING:
+    from hearth.upstreams.oauth.registration_refusals import Refusal
+
+# Programs that are started with a file of theirs as the first argument.
+_RUNNERS = frozenset({"node", "bun", "deno", "tsx", "python", "python3", "ruby", "php", "java", "bash", "sh"})
+_WHERE_FROM = {
+    "npx": "Install Node.js (https://nodejs.org).",
+    "node": "Install Node.js (https://nodejs.org).",
+    "uvx": "Install uv (https://docs.astral.sh/uv).",
+    "uv": "Install uv (https://docs.astral.sh/uv).",
+    "docker": "Install Docker, and let your user use it.",
+    "bunx": "Install Bun (https://bun.sh).",
+    "deno": "Install Deno (https://deno.com).",
+}
+
+
+class Server(NamedTuple):
+    """One server as it would be started."""
+
+    name: str
+    # As it was written: what its references stand for may be secret.
+    written: str
+    url: str
+    problem: str = ""
+    # Where the service finds its program, and where this shell does.
+    found: str = ""
+    found_here: str = ""
+    # Whether `hearth install` would have the service find it there: not in a folder that is gone tomorrow.
+    findable: bool = False
+    # A folder, and a file among its arguments, that are not there.
+    missing_folder: str = ""
+    missing_file: str = ""
+    # Of one by url: who did not register Hearth as a client at the last login.
+    refusal: "Refusal | None" = None
+
+
+class Facts(NamedTuple):
+    """What was seen."""
+
+    servers: list[Server]
+    whose: str
+    has_service: bool
+    service: Mapping[str, str]
+    shell: Mapping[str, str]
+
+
+def look(patient: Patient) -> Facts:
+    """Every server that is not switched off."""
+    surroundings = patient.surroundings()
+    has_service = surroundings.whose == "the service"
+    return Facts(
+        [_look_at(spec, surroundings.values, patient) for spec in patient.servers()],
+        surroundings.whose,
+        has_service,
+        surroundings.values,
+        patient.environ,
+    )
+
+
+def _look_at(spec: config.ServerSpec, service: Mapping[str, str], patient: Patient) -> Server:
+    shell, places = patient.environ, patient.places
+    url = masked_url(spec.url or "")
+    server = Server(spec.name, spec.command or "", url)
+    try:
+        resolved = references.glance(spec, service, None if spec.isolation == "shared" else home_dir())
+    except ConfigError as error:
+        return server._replace(problem=str(error))
+    if resolved.command is None:
+        from hearth.upstreams.oauth import registration_refusals
+
+        return server._replace(refusal=registration_refusals.of(resolved))
+    path = references.child_environment(resolved, service)["PATH"]
+    here = references.child_environment(resolved, shell)["PATH"]
+    kept = shell_path.of_shell(here).path
+    folder = resolved.cwd if resolved.cwd and not os.path.isdir(resolved.cwd) else ""
+    return server._replace(
+        found=shutil.which(resolved.command, path=path) or "",
+        found_here=shutil.which(resolved.command, path=here) or "",
+        findable=shutil.which(resolved.command, path=kept) is not None and not _is_kept_by_hand(places),
+        missing_folder=folder and _as_written(str(spec.cwd), folder),
+        missing_file=(script := missing_file(resolved)) and _as_written(spec.args[0], script),
+    )
+
+
+def _as_written(value: str, resolved: str) -> str:
+    """A path to show: what a reference stands for may be a secret."""
+    return value if "${" in value else resolved
+
+
+def _is_kept_by_hand(places: Places) -> bool:
+    """Whether somebody has changed the PATH that `hearth install` keeps: then it is left as it is."""
+    if sys.platform != "linux" or places.config:
+        return False
+    drop_in = units.of_profile(places.profile).path_drop_in
+    return unit_files.read_paths(systemd_user.units_folder(), [drop_in]).get(drop_in) == ""
+
+
+def missing_file(spec: config.ServerSpec) -> str:
+    """The file that an interpreter is told to run, if it is not there."""
+    program = os.path.basename(spec.command or "")
+    script = next((word for word in spec.args if not word.startswith("-")), "")
+    if program not in _RUNNERS or not os.path.isabs(script) or script != spec.args[0] or os.path.exists(script):
+        return ""
+    return script
+
+
+def judge(facts: Facts) -> list[Finding]:
+    """What to say of them."""
+    return [_judge(server, facts) for server in facts.servers]
+
+
+def _judge(server: Server, facts: Facts) -> Finding:
+    name = server.name
+    if server.problem:
+        return Finding("servers.reference", "broken", server.problem, service_state.ADVICE_ON_VARIABLES, name)
+    if server.refusal:
+        message = f"{name}: {server.refusal.issuer} does not register clients, so a login is not possible"
+        return Finding("servers.registration", "note", message, server.refusal.advice, name)
+    if server.url:
+        return Finding("servers.program", "ok", f"{name}: {server.url}, which is not tried from here", "", name)
+    if not server.found:
+        return _unfound(server, facts)
+    if server.missing_folder:
+        message = f"{name}: its folder (cwd) {server.missing_folder} is not there"
+        return Finding("servers.folder", "broken", message, "Make it, or mend cwd in the config.", name)
+    if server.missing_file:
+        message = f"{name}: {server.written} is told to run {server.missing_file}, which is not there"
+        return Finding("servers.file", "broken", message, "Mend its args in the config, or put the file there.", name)
+    if trouble := shims.trouble(server.found, facts.service, facts.shell if facts.has_service else {}):
+        return Finding("servers.shim", "note", f"{name}: {trouble.message}", trouble.fix, name)
+    return Finding("servers.program", "ok", f"{name}: {_shown(server)}", "", name)
+
+
+def _shown(server: Server) -> str:
+    return server.found if server.found.endswith(server.written) else server.written
+
+
+def _unfound(server: Server, facts: Facts) -> Finding:
+    name, written = server.name, server.written
+    if server.found_here and facts.has_service:
+        folder = os.path.dirname(server.found_here)
+        message = f"{name}: {written} is found by this shell, in {folder}, and not by the service: its PATH lacks that"
+        fix = "`hearth install` gives the service the PATH of this shell; or write the program's whole path."
+        if not server.findable:
+            fix = f"Write the program's whole path into the config: {folder} is not kept by `hearth install`."
+        return Finding("servers.path", "broken", message, fix, name, Mend("install") if server.findable else None)
+    if os.path.sep in written:
+        fix = "Install it, or correct the path of its command in the config."
+        return Finding("servers.program", "broken", f"{name}: {written} is not there, or no program", fix, name)
+    where = f"the PATH of {facts.whose}" if facts.whose != "this shell" else "PATH"
+    fix = " ".join(filter(None, [_WHERE_FROM.get(written, ""), service_state.ADVICE_ON_PATH]))
+    return Finding("servers.program", "broken", f"{name}: {written} is not on {where}", fix, name)

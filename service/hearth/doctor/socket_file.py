@@ -1,0 +1,177 @@
+"""Doctor's look at the socket's file: whether it is one, whose it is, and whether anybody listens behind it.
+
+Never connects: the kernel is asked who listens.
+"""
+
+import os
+import stat
+import sys
+from typing import NamedTuple
+
+from hearth import paths
+from hearth.control_client import running_daemon
+from hearth.control_client.connection import TCP, last_resort
+from hearth.doctor.context import Patient, me
+from hearth.findings import Finding, Mend
+from hearth.host import listening
+
+_FILE = "socket.file"
+
+
+class Facts(NamedTuple):
+    """What was seen. `pid` is of the daemon that lives, `service_pid` of systemd's; 0: none."""
+
+    path: str
+    # What was wanted, if the kernel would refuse its length; else empty.
+    too_long: str
+    found: os.stat_result | None
+    error: str
+    # None where the kernel does not tell.
+    listened_to: bool | None
+    pid: int
+    service_pid: int
+    # ActiveState of an installed socket unit; empty where none is installed.
+    unit: str
+    unit_name: str
+    systemctl: str
+    me: int
+    # On Windows: whether there is a pipe of that name, which is no file. None elsewhere.
+    pipe: bool | None = None
+    # Bits of the mode that are there by `socket_mode`.
+    allowed: int = 0
+
+
+def look(patient: Patient) -> Facts:
+    """The file, the kernel's table and who would have made it."""
+    places, living, seen = patient.places, patient.living(), patient.manager()
+    path = running_daemon.endpoint_of(living, places) if living else places.socket
+    pipe = listening.is_there(path) if sys.platform == "win32" else None
+    found, error = _lstat(path) if pipe is None and not path.startswith(TCP) else (None, "")
+    name = f"{places.key}.sock"
+    fits = os.path.basename(places.socket) == name or places.named
+    installed = seen.socket.get("LoadState") == "loaded"
+    return Facts(
+        path=path,
+        too_long="" if places.system_wide or fits else os.path.join(paths.runtime_dir(), "mcp", name),
+        found=found,
+        error=error,
+        listened_to=is_listened_to(path),
+        pid=living.pid if living else 0,
+        service_pid=int(seen.service.get("MainPID") or 0),
+        unit=seen.socket.get("ActiveState", "") if installed else "",
+        unit_name=seen.socket.get("Id", ""),
+        systemctl=seen.systemctl,
+        me=me(),
+        pipe=pipe,
+        allowed=int(patient.examined().config.socket_mode, 8),
+    )
+
+
+def _lstat(path: str) -> tuple[os.stat_result | None, str]:
+    try:
+        return os.lstat(path), ""
+    except (FileNotFoundError, NotADirectoryError):
+        return None, ""
+    except OSError as exc:
+        return None, exc.strerror or str(exc)
+
+
+def judge(facts: Facts) -> list[Finding]:
+    """What to say of it."""
+    if facts.pipe is not None:
+        return [_pipe(facts, facts.pipe)]
+    if facts.path.startswith(TCP):
+        return [Finding(_FILE, "ok", f"{facts.path}: the daemon listens on TCP, for who has the token of its entry")]
+    findings = [finding for finding in (_length(facts), _beside(facts)) if finding]
+    return [*findings, _file(facts)]
+
+
+def _pipe(facts: Facts, is_there: bool) -> Finding:
+    if is_there and not facts.pid:
+        message = f"{facts.path} was made by a program that is not known as Hearth's daemon"
+        return Finding("socket.owner", "broken", message, "Find out which, and end it: bridges trust only your own.")
+    if facts.pid and not is_there:
+        message = f"{facts.path} is gone, so nobody reaches the daemon that runs as pid {facts.pid}"
+        return Finding(
+            "socket.gone", "broken", message, f"{last_resort(facts.pid)}, and the next call lights a new one."
+        )
+    return Finding(_FILE, "ok", facts.path if is_there else f"{facts.path} is not there: the first bridge makes it")
+
+
+def _file(facts: Facts) -> Finding:
+    path = facts.path
+    if facts.error:
+        return Finding(_FILE, "broken", f"{path}: {facts.error}", "Make its folder yours, with mode 0700.")
+    if facts.found is None:
+        return _absence(facts)
+    mode = facts.found.st_mode
+    if not stat.S_ISSOCK(mode):
+        return Finding("socket.kind", "broken", f"{path} is not a socket", f"Move it away: mv {path} {path}.old")
+    if facts.found.st_uid != facts.me:
+        message = f"{path} belongs to user {facts.found.st_uid}, not to you"
+        return Finding("socket.owner", "broken", message, f"Have it removed: sudo rm {path}")
+    # The kernel knows a daemon's own socket by the name under which it was bound, before it was moved into place.
+    if not facts.pid and facts.listened_to is False:
+        return _dead(facts)
+    if stat.S_IMODE(mode) & 0o077 & ~facts.allowed:
+        message = f"{path} is open to others (mode {stat.S_IMODE(mode):04o})"
+        return Finding("socket.open", "broken", message, f"chmod 600 {path}", mend=Mend("close", path))
+    return Finding(_FILE, "ok", path)
+
+
+def _dead(facts: Facts) -> Finding:
+    message = f"{facts.path} is left over: nobody listens"
+    if facts.unit == "active":
+        # systemd believes that it listens, on a socket whose file was replaced.
+        fix = f"{facts.systemctl} restart {facts.unit_name}"
+        return Finding("socket.dead", "broken", message, fix)
+    return Finding("socket.dead", "note", message, "The next start replaces it.", mend=Mend("sweep", facts.path))
+
+
+def _absence(facts: Facts) -> Finding:
+    if facts.pid:
+        message = f"{facts.path} is gone, so nobody reaches the daemon that runs as pid {facts.pid}"
+        fix = (
+            f"kill {facts.pid} ends it, and the next bridge starts a new one;"
+            " where systemd holds the socket: systemctl --user restart mcp.socket; where launchd does: hearth install"
+        )
+        return Finding("socket.gone", "broken", message, fix)
+    if facts.unit == "active":
+        message = f"{facts.unit_name} is on, but {facts.path} is gone, so nobody can connect"
+        return Finding("socket.gone", "broken", message, f"{facts.systemctl} restart {facts.unit_name}")
+    return Finding(_FILE, "ok", f"{facts.path} is not there: the first bridge, or the service manager, makes it")
+
+
+def _length(facts: Facts) -> Finding | None:
+    """A path that the kernel would refuse has a stand-in, which a unit does not know."""
+    if not facts.too_long or sys.platform == "win32":
+        return None
+    message = (
+        f"{facts.too_long} is longer than the {paths.SOCKET_PATH_LIMIT_BYTES} bytes that a socket's path may have;"
+        f" {facts.path} is used in its place"
+    )
+    fix = "Point XDG_RUNTIME_DIR to a folder with a shorter name."
+    return Finding("socket.path", "broken" if facts.unit else "note", message, fix)
+
+
+def _beside(facts: Facts) -> Finding | None:
+    """A daemon that somebody else started, although there is a unit for it."""
+    if not facts.unit or not facts.pid or facts.pid == facts.service_pid:
+        return None
+    message = f"pid {facts.pid} was not started by systemd, although {facts.unit_name} is installed ({facts.unit})"
+    if facts.unit == "active":
+        return Finding("socket.beside", "note", message, "It hands over at the next connection, or: hearth stop")
+    fix = f"{facts.systemctl} start {facts.unit_name}: it takes the socket over, and bridges follow"
+    mend = Mend("start", facts.unit_name) if facts.systemctl != "systemctl" else None
+    return Finding("socket.beside", "note", message, fix, mend=mend)
+
+
+def is_listened_to(path: str) -> bool | None:
+    """Whether a process listens there, asked of the kernel, not by connecting; None where it is silent."""
+    try:
+        with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:
+            rows = [line.rstrip("\n").split(None, 7) for line in file][1:]
+    except OSError:
+        return None
+    # Columns: Num RefCount Protocol Flags Type St Inode Path; flag 0x10000 is SO_ACCEPTCON.
+    return any(len(row) == 8 and row[7] == path and int(row[3], 16) & 0x10000 for row in rows)

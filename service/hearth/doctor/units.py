@@ -1,0 +1,199 @@
+"""Doctor's look at systemd: whether the user's manager answers, and what is the matter with Hearth's units."""
+
+import os
+from typing import NamedTuple
+
+from hearth.doctor import systemd_manager, unit_files
+from hearth.doctor.context import Patient
+from hearth.doctor.systemd_manager import Properties, Sight
+from hearth.doctor.unit_files import UnitFile
+from hearth.findings import Finding, Mend, State
+from hearth.host.linux.units import PATH_DROP_IN
+
+_MANAGER = "units.manager"
+_STATE = "units.state"
+# What a drop-in may change, and what goes wrong then; systemd's words for it are those of `systemctl show`.
+_EXPECTED: dict[str, tuple[str, State, str]] = {
+    "Type": ("notify", "broken", "systemd does not learn when the daemon is ready"),
+    "NotifyAccess": ("main", "note", "servers could declare the daemon ready or stopping"),
+    "KillMode": ("mixed", "note", "servers are ended in the middle of the calls that are being finished"),
+    "Delegate": ("yes", "note", "what a server leaves running is not ended with it"),
+    "NoNewPrivileges": ("no", "note", "sudo, rootless containers and the like do not work in servers"),
+    "MemoryDenyWriteExecute": ("no", "broken", "Node.js does not start"),
+}
+
+
+# Results of a daemon that served and was ended from outside.
+_KILLED = frozenset({"signal", "core-dump", "oom-kill", "watchdog"})
+
+
+class Facts(NamedTuple):
+    """What was seen. `names` are empty for a daemon that is named by its config's path, which has no units."""
+
+    seen: Sight
+    names: tuple[str, str] | None
+    files: tuple[UnitFile, UnitFile] | None
+    # The interpreter of this installation.
+    mine: str
+    program_works: bool
+    socket_path: str
+    lingers: bool
+    is_remote: bool
+
+
+def look(patient: Patient) -> Facts:
+    """The manager's word and the unit files."""
+    from hearth.control_client import systemd_unit
+
+    seen, places = patient.manager(), patient.places
+    socket, service = (systemd_unit.unit_name(places, kind) for kind in ("socket", "service"))
+    program = systemd_manager.program(seen)
+    return Facts(
+        seen,
+        (socket, service) if socket and service else None,
+        (unit_files.look_at(seen.socket), unit_files.look_at(seen.service)) if seen.state == "answers" else None,
+        unit_files.mine(),
+        not program or os.access(program, os.X_OK),
+        places.socket,
+        unit_files.is_lingering(patient.environ),
+        bool(patient.environ.get("SSH_CONNECTION")),
+    )
+
+
+def judge(facts: Facts) -> list[Finding]:
+    """What to say of them."""
+    if facts.seen.state == "absent":
+        message = "no systemd user manager here: the first bridge starts the daemon"
+        return [Finding(_MANAGER, "ok", message)]
+    if facts.seen.state == "silent":
+        message = f"systemd's user manager does not answer: {facts.seen.said or 'it does not say why'}"
+        fix = "Log in anew; `systemctl --user status` shows more. `loginctl terminate-user $USER` ends it by force."
+        return [Finding("units.silent", "broken", message, fix)]
+    if facts.names is None or facts.files is None:
+        return [Finding(_MANAGER, "ok", "a daemon that is named by its config's path has no units")]
+    socket, service = facts.seen.socket, facts.seen.service
+    if masked := [name for name, known in zip(facts.names, (socket, service), strict=True) if _is(known, "masked")]:
+        fix = f"{facts.seen.systemctl} unmask {' '.join(masked)}; hearth install"
+        return [Finding("units.masked", "broken", f"{name} is masked: it cannot start", fix, name) for name in masked]
+    if not _is(socket, "loaded"):
+        message = f"{facts.names[0]} is not installed: the first bridge starts the daemon"
+        return [Finding("units.missing", "note", message, "hearth install", facts.names[0])]
+    return _installed(facts, facts.names, facts.files)
+
+
+def _install(facts: Facts) -> Mend | None:
+    return Mend("install") if facts.seen.is_mine else None
+
+
+def _is(known: Properties, state: str) -> bool:
+    return known.get("LoadState") == state
+
+
+def _installed(facts: Facts, names: tuple[str, str], files: tuple[UnitFile, UnitFile]) -> list[Finding]:
+    findings = [*_texts(names, files, facts), *_drop_ins(names[1], facts), *_states(names, facts.seen)]
+    if not _is(facts.seen.service, "loaded"):
+        message = f"{names[0]} is installed, and {names[1]} is not, so a connection starts nothing"
+        findings.append(Finding("units.incomplete", "broken", message, "hearth install", names[1], _install(facts)))
+    if any(known.get("NeedDaemonReload") == "yes" for known in (facts.seen.socket, facts.seen.service)):
+        message = "unit files have changed since systemd read them"
+        fix = f"{facts.seen.systemctl} daemon-reload"
+        findings.append(
+            Finding("units.unread", "note", message, fix, mend=Mend("reload") if facts.seen.is_mine else None)
+        )
+    if facts.is_remote and not facts.lingers:
+        message = "systemd ends your services, the daemon among them, when you log out from this machine"
+        fix = "Where they should go on: loginctl enable-linger"
+        findings.append(Finding("units.linger", "note", message, fix))
+    if not findings or all(finding.state == "ok" for finding in findings):
+        return findings
+    return [finding for finding in findings if finding.state != "ok"]
+
+
+def _texts(names: tuple[str, str], files: tuple[UnitFile, UnitFile], facts: Facts) -> list[Finding]:
+    """The files against what this version would write."""
+    findings = []
+    python = files[1].python
+    if python and not files[1].python_works:
+        message = f"{files[1].path} starts {python}, which is not there"
+        mend = Mend("install") if files[1].wanted else None
+        findings.append(Finding("units.interpreter", "broken", message, "hearth install", names[1], mend))
+    elif files[1].wanted and python != facts.mine:
+        message = f"{files[1].path} starts another installation, {python}, and not this one, {facts.mine}"
+        fix = "`hearth install` of the one that you want to keep; remove the other."
+        findings.append(Finding("units.other", "note", message, fix, names[1]))
+    for name, file in zip(names, files, strict=True):
+        if file.wanted and file.wanted != file.text:
+            message = f"{file.path} is not what this version writes: it is of another version, or was edited"
+            fix = f"hearth install; put changes of your own into a drop-in: systemctl --user edit {name}"
+            findings.append(Finding("units.outdated", "note", message, fix, name, Mend("install")))
+        if file.hides:
+            message = f"{file.path} hides {file.hides}, which a package brings and keeps up to date"
+            findings.append(Finding("units.hidden", "note", message, "hearth uninstall", name))
+    return findings
+
+
+def _drop_ins(name: str, facts: Facts) -> list[Finding]:
+    """What drop-ins have made of the units; without any, the text tells."""
+    findings: list[Finding] = []
+    service, socket = facts.seen.service, facts.seen.socket
+    listen = socket.get("Listen", "")
+    if socket.get("DropInPaths") and facts.socket_path not in listen:
+        message = f"a drop-in ({socket['DropInPaths']}) has systemd listen on {listen}, and not on {facts.socket_path}"
+        fix = f"{facts.seen.systemctl} edit {socket.get('Id')}: add a ListenStream= instead of replacing it"
+        findings.append(Finding("units.drop_in", "broken", message, fix, str(socket.get("Id"))))
+    # The one that `hearth install` keeps a PATH in is none of them.
+    where = " ".join(path for path in service.get("DropInPaths", "").split() if not path.endswith(PATH_DROP_IN))
+    if not where:
+        return findings
+    fix = f"Look at it, then mend or remove it: {facts.seen.systemctl} edit {name}"
+    program = systemd_manager.program(facts.seen)
+    if program and not facts.program_works and facts.files and program != facts.files[1].python:
+        message = f"a drop-in ({where}) has {name} start {program}, which is not there"
+        findings.append(Finding("units.drop_in", "broken", message, fix, name))
+    for key, (wanted, state, trouble) in _EXPECTED.items():
+        if (found := service.get(key, wanted)) != wanted:
+            message = f"a drop-in ({where}) has set {key}={found}: {trouble}"
+            findings.append(Finding("units.drop_in", state, message, fix, name))
+    return findings
+
+
+def _states(names: tuple[str, str], seen: Sight) -> list[Finding]:
+    """What the units are doing."""
+    pairs = zip(names, (seen.socket, seen.service), strict=True)
+    if failed := [
+        _failed(name, known, names[0], seen) for name, known in pairs if known.get("ActiveState") == "failed"
+    ]:
+        # Both fail when the limit is hit: one cause is told once.
+        return [finding for finding in failed if finding.id == "units.start_limit"][:1] or failed
+    name, state = names[0], seen.socket.get("ActiveState", "")
+    enabled = seen.socket.get("UnitFileState", "")
+    if state not in ("active", "activating"):
+        if enabled.startswith("enabled"):
+            fix = f"{seen.systemctl} start {name}"
+            mend = Mend("start", name) if seen.is_mine else None
+            return [Finding("units.stopped", "broken", f"{name} is enabled and not started", fix, name, mend)]
+        fix = f"{seen.systemctl} enable --now {name}"
+        return [Finding("units.disabled", "note", f"{name} is installed, and neither enabled nor started", fix, name)]
+    if enabled == "disabled":
+        message = f"{name} listens, and will not after the next login: it is not enabled"
+        return [Finding("units.disabled", "note", message, f"{seen.systemctl} enable {name}", name)]
+    return [
+        Finding(_STATE, "ok", f"{names[0]} is {state}, {names[1]} is {seen.service.get('ActiveState')}", "", names[0])
+    ]
+
+
+def _failed(name: str, known: Properties, socket: str, seen: Sight) -> Finding:
+    result = known.get("Result", "")
+    if name != socket and result in _KILLED and seen.socket.get("ActiveState") == "active":
+        journal = f"{seen.systemctl.replace('systemctl', 'journalctl')} -u {name}"
+        message = f"{name} was killed ({result}); {socket} listens, so the next connection starts it again"
+        return Finding("units.killed", "note", message, f"Nothing to do; `{journal}` may say who did it.", name)
+    fix = (
+        f"`{seen.systemctl.replace('systemctl', 'journalctl')} -u {name}` says why; then"
+        f" {seen.systemctl} reset-failed {name}; {seen.systemctl} start {socket}"
+    )
+    mend = Mend("start", socket) if seen.is_mine else None
+    if "start-limit-hit" in result:
+        message = f"{name} has failed: the daemon ended too often right after its start, so systemd tries no more"
+        return Finding("units.start_limit", "broken", message, fix, name, mend)
+    return Finding("units.failed", "broken", f"{name} has failed ({result})", fix, name, mend)

@@ -1,0 +1,1 @@
+"""Linux: systemd, control groups, the journal."""

@@ -1,0 +1,157 @@
+"""Children in control groups: started by the nursery, ended with everything that they have ever forked."""
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import IO
+
+from hearth.host import children
+from hearth.host.linux import cgroup_spawner, cgroups
+
+assert sys.platform == "linux", "imported on Linux only"
+
+log = logging.getLogger(__name__)
+
+# The kernel counts a killed process out of its group a little after it can be waited for, and one that is stuck in a
+# system call only when that is over: the folder is tried again after pauses that double from the first to the last.
+FIRST_PAUSE_SECONDS = 0.01
+LAST_PAUSE_SECONDS = 10.0
+
+
+class Grouped:
+    """Starts programs in control groups, for as long as the nursery lives."""
+
+    def __init__(self, starter: cgroup_spawner.Nursery) -> None:
+        self._nursery: cgroup_spawner.Nursery | None = starter
+        self._subtree = starter.subtree
+        self._sweeping = False
+
+    @property
+    def containment(self) -> str:
+        """What holds a server and its descendants together."""
+        return "control groups" if self._nursery else "process groups"
+
+    def spawn(
+        self,
+        name: str,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        cwd: str,
+        limits: Mapping[str, str] = MappingProxyType({}),
+    ) -> children.Child | None:
+        """Start it in a group of its own, within limits; None when it has to be done without. Raises OSError."""
+        if self._nursery is None:
+            return None
+        # Pipes first: without them no group is left behind.
+        with _Pipes() as pipes:
+            group = self._make(name, limits)
+            return self._spawn(self._nursery, group, argv, environment, cwd, pipes) if group else None
+
+    def _make(self, name: str, limits: Mapping[str, str]) -> cgroups.Group | None:
+        try:
+            group = self._subtree.make(name)
+        except OSError as exc:
+            log.warning("no control group could be made: %s", exc, extra={"upstream": name})
+            return None
+        for limit, problem in self._subtree.limit(group, limits).items():
+            log.warning("limit not in force: server=%s limit=%s: %s", name, limit, problem, extra={"upstream": name})
+        return group
+
+    def _spawn(
+        self,
+        starter: cgroup_spawner.Nursery,
+        group: cgroups.Group,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        cwd: str,
+        pipes: "_Pipes",
+    ) -> children.Child | None:
+        try:
+            pid = starter.bear(group, argv, environment, cwd, pipes.its)
+        except cgroup_spawner.NurseryLost as exc:
+            log.warning("no control groups from now on, the process that starts servers in them is lost: %s", exc)
+            starter.close()
+            self._nursery = None
+            self.end(group)
+            return None
+        except OSError:
+            self.end(group)
+            raise
+        return _GroupedChild(pid, pipes.open_own(), self, group)
+
+    def end(self, group: cgroups.Group) -> None:
+        """End a group and remove it, as soon as the kernel allows."""
+        if not self._subtree.end(group) and not self._sweeping:
+            self._sweeping = True
+            self._sweep_after(FIRST_PAUSE_SECONDS)
+
+    def _sweep_after(self, pause: float) -> None:
+        asyncio.get_running_loop().call_later(pause, self._sweep, min(pause * 2, LAST_PAUSE_SECONDS))
+
+    def _sweep(self, pause: float) -> None:
+        if self._subtree.sweep():
+            self._sweeping = False
+        else:
+            self._sweep_after(pause)
+
+
+class _Pipes:
+    """Three pipes, the child's ends and the daemon's own. Raises OSError when there are too many open already."""
+
+    def __init__(self) -> None:
+        self._descriptors: list[int] = []
+        try:
+            for _ in range(3):
+                self._descriptors += os.pipe()
+        except OSError:
+            self.close()
+            raise
+        stdin, _, _, stdout, _, stderr = self._descriptors
+        self.its = (stdin, stdout, stderr)
+
+    def __enter__(self) -> "_Pipes":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def open_own(self) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
+        """The daemon's ends, which are no longer closed from here."""
+        _, stdin, stdout, _, stderr, _ = self._descriptors
+        self._descriptors = list(self.its)
+        return open(stdin, "wb", 0), open(stdout, "rb", 0), open(stderr, "rb", 0)
+
+    def close(self) -> None:
+        """Close what is held."""
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors = []
+
+
+class _GroupedChild(children.Child):
+    def __init__(
+        self, pid: int, pipes: tuple[IO[bytes], IO[bytes], IO[bytes]], grouped: Grouped, group: cgroups.Group
+    ) -> None:
+        super().__init__(pid, pipes, self._wait)
+        self._grouped = grouped
+        self._group = group
+
+    def _wait(self) -> int:
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def terminate(self) -> None:
+        """Ask every process of the control group to end."""
+        super().terminate()
+        self._group.terminate_strangers(self.pid)
+
+    def kill(self) -> None:
+        """End every process of the control group."""
+        super().kill()
+        self._group.kill()
+
+    def clear(self) -> None:
+        """End whoever was forked meanwhile, and remove the group."""
+        self._grouped.end(self._group)

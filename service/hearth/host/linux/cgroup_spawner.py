@@ -1,0 +1,225 @@
+"""The nursery: a small process of one thread that bears the MCP servers, each in a control group of its own.
+
+A server must be in its group before its first instruction, or what it forks at once is out of reach. The daemon cannot
+do that by itself: it has threads, so after a fork of its own nothing may run but exec (`preexec_fn` can hang on a lock
+that another thread held, and makes a copy of the page tables of the whole daemon besides), and Python's vfork knows no
+control groups. A wrapper that is executed first costs an interpreter's start for each server; a shell as wrapper would
+drop what it does not like from the environment.
+
+So the nursery is forked from the daemon before anything heavy is imported. For each server it calls clone3(2) with
+CLONE_INTO_CGROUP, which needs Linux 5.7, and CLONE_PARENT: the child is the daemon's, which waits for it as for any
+other. It ends with the daemon, whose end of the socket closes.
+"""
+
+import errno
+import marshal
+import os
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from hearth.host.linux import cgroups
+from hearth.host.posix import core_dumps
+
+assert sys.platform == "linux", "imported on Linux only"
+
+# clone3(2). The number of the system call is the same on every architecture.
+_CLONE3 = 435
+_CLONE_PARENT = 0x8000
+_CLONE_INTO_CGROUP = 0x200000000
+# struct clone_args up to the field `cgroup`.
+_CLONE_ARGS = struct.Struct("11Q")
+_HEAD = struct.Struct("!I")
+# Pid, the step that failed, errno; and the last two of them from the child.
+_ANSWER = struct.Struct("!iBi")
+_FAILURE = struct.Struct("!Bi")
+_FOLDER, _PROGRAM = 1, 2
+# From the request to the server's exec. One that takes longer hangs on a file system that does not answer.
+BIRTH_SECONDS = 10.0
+# Python ignores the first two; the nursery the others, which may be sent to all processes of the service.
+_PIPE_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)
+_END_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class NurseryLost(Exception):
+    """It does not answer: servers have to be started without it."""
+
+
+class Nursery:
+    """The daemon's side. Used by one thread."""
+
+    def __init__(self, pid: int, connection: socket.socket, subtree: cgroups.Subtree) -> None:
+        self.subtree = subtree
+        self._pid = pid
+        self._connection = connection
+        connection.settimeout(BIRTH_SECONDS)
+
+    def bear(
+        self,
+        group: cgroups.Group,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        cwd: str,
+        stdio: Sequence[int],
+    ) -> int:
+        """Start a program in the group, leader of a process group; its pid. Raises OSError, NurseryLost."""
+        words = [os.fsencode(word) for word in argv]
+        settings = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
+        body = marshal.dumps((words, settings, os.fsencode(cwd)))
+        folder = os.open(group.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            socket.send_fds(self._connection, [_HEAD.pack(len(body))], [folder, *stdio])
+            self._connection.sendall(body)
+            pid, step, code = _ANSWER.unpack(_receive(self._connection, _ANSWER.size))
+        except (OSError, EOFError) as exc:
+            raise NurseryLost(str(exc) or "it has ended") from exc
+        finally:
+            os.close(folder)
+        if pid < 0:
+            raise NurseryLost(f"clone3: {os.strerror(code)}")
+        if code:
+            os.waitpid(pid, 0)
+            raise OSError(code, os.strerror(code), cwd if step == _FOLDER else argv[0])
+        return int(pid)
+
+    def put_to_use(self) -> None:
+        """Servers are started by it from now on."""
+        from hearth.host.children import use
+        from hearth.host.linux.cgroup_child import Grouped
+
+        use(Grouped(self))
+
+    def close(self) -> None:
+        """End it and wait for it: it may hang over a file, so it is not asked."""
+        self._connection.close()
+        try:
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+        except (ProcessLookupError, ChildProcessError):
+            pass
+
+
+def start() -> Nursery | None:
+    """Fork it; None where there are no control groups to be had. Call it while there is one thread."""
+    subtree = cgroups.take()
+    return fork(subtree) if subtree else None
+
+
+def fork(subtree: cgroups.Subtree) -> Nursery:
+    """Fork it for that part of the tree."""
+    mine, its = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        _attend(its)
+    its.close()
+    return Nursery(pid, mine, subtree)
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = connection.recv(size - len(data))
+        if not more:
+            raise EOFError
+        data += more
+    return data
+
+
+# --- the nursery's own side
+
+
+def _attend(connection: socket.socket) -> NoReturn:
+    status = 1
+    try:
+        _settle_in(connection.fileno())
+        clone = _Clone()
+        while True:
+            head, descriptors, _, _ = socket.recv_fds(connection, _HEAD.size, 4)
+            if not head:
+                break
+            for descriptor in descriptors:
+                # recv_fds takes flags and, before Python 3.13 at least, ignores them.
+                os.set_inheritable(descriptor, False)
+            head += _receive(connection, _HEAD.size - len(head))
+            words, settings, cwd = marshal.loads(_receive(connection, _HEAD.unpack(head)[0]))
+            connection.sendall(_ANSWER.pack(*_bear(clone, descriptors, words, settings, cwd)))
+            for descriptor in descriptors:
+                os.close(descriptor)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _settle_in(keep: int) -> None:
+    for number in _END_SIGNALS:
+        # The end of the daemon is the sign to go.
+        signal.signal(number, signal.SIG_IGN)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) != keep:
+            try:
+                os.close(int(name))
+            except OSError:
+                pass
+    with open("/proc/self/comm", "w") as file:
+        file.write("hearth-nursery")
+
+
+class _Clone:
+    """clone3 as a fork: the child returns, too. Not from a library's fork, which knows neither of the flags."""
+
+    def __init__(self) -> None:
+        import ctypes
+
+        # Not CDLL: the interpreter's lock must be held on both sides.
+        self._call = ctypes.PyDLL(None, use_errno=True).syscall
+        self._call.argtypes = [ctypes.c_long, ctypes.c_char_p, ctypes.c_size_t]
+        self._call.restype = ctypes.c_long
+        self._ctypes = ctypes
+
+    def __call__(self, group: int) -> int:
+        """0 in the child, in the parent its pid, or less than 0 and errno with the sign changed."""
+        arguments = _CLONE_ARGS.pack(_CLONE_PARENT | _CLONE_INTO_CGROUP, 0, 0, 0, 0, 0, 0, 0, 0, 0, group)
+        pid: int = self._call(_CLONE3, arguments, len(arguments))
+        return pid if pid >= 0 else -self._ctypes.get_errno()
+
+
+def _bear(
+    clone: _Clone, descriptors: list[int], words: list[bytes], settings: dict[bytes, bytes], cwd: bytes
+) -> tuple[int, int, int]:
+    group, *stdio = descriptors
+    reading, writing = os.pipe()
+    pid = clone(group)
+    if pid == 0:
+        _become(stdio, words, settings, cwd, writing)
+    os.close(writing)
+    # It ends with the exec: the pipe is closed by that.
+    failure = os.read(reading, _FAILURE.size) if pid > 0 else b""
+    os.close(reading)
+    if pid < 0:
+        return -1, 0, -pid
+    step, code = _FAILURE.unpack(failure) if failure else (0, 0)
+    return pid, step, code
+
+
+def _become(stdio: list[int], words: list[bytes], settings: dict[bytes, bytes], cwd: bytes, report: int) -> NoReturn:
+    step = _FOLDER
+    try:
+        os.setpgid(0, 0)
+        for number, descriptor in enumerate(stdio):
+            os.dup2(descriptor, number)
+        for signum in (*_PIPE_SIGNALS, *_END_SIGNALS):
+            signal.signal(signum, signal.SIG_DFL)
+        core_dumps.restore()
+        os.chdir(cwd)
+        step = _PROGRAM
+        os.execvpe(words[0], words, settings)
+    except OSError as exc:
+        os.write(report, _FAILURE.pack(step, exc.errno or errno.EIO))
+    except ValueError:
+        # A NUL in a word.
+        os.write(report, _FAILURE.pack(step, errno.EINVAL))
+    finally:
+        os._exit(127)

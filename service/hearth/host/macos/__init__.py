@@ -1,0 +1,1 @@
+"""macOS: launchd and libproc."""

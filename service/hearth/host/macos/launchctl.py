@@ -1,0 +1,79 @@
+"""The launchd that runs this user's agents, asked through `launchctl`. Knows one job, and nothing of what it is for."""
+
+import shutil
+import time
+from subprocess import CompletedProcess
+
+from hearth.errors import HearthError
+from hearth.host import commands
+from hearth.host.commands import said
+from hearth.host.macos import agent
+
+# bootout waits for the daemon's end, which may take its whole ExitTimeOut (30 s).
+_LIMIT_SECONDS = 60
+# launchd goes on for a moment after bootout has returned, and refuses the same job meanwhile with an I/O error.
+_SETTLE_SECONDS = 40.0
+_RETRY_SECONDS = 10.0
+_POLL_SECONDS = 0.2
+
+
+class Launchctl:
+    """The user's launchd. `problem` says why it cannot be used, or is None."""
+
+    def __init__(self) -> None:
+        # Before macOS 10.11 there is neither print nor bootstrap.
+        self._old = False
+        self.problem = self._find_problem()
+
+    def _find_problem(self) -> str | None:
+        if shutil.which("launchctl") is None:
+            return "launchctl is not on the PATH"
+        done = self._run("print", agent.domain())
+        if not done.returncode:
+            return None
+        self._old = agent.is_too_old(said(done))
+        if self._old:
+            return None
+        return f"you are not logged in at this Mac's screen ({said(done).splitlines()[-1]})"
+
+    def is_loaded(self) -> bool:
+        """Whether launchd has the agent, running or not."""
+        done = self._run("list", agent.LABEL) if self._old else self._run("print", agent.job())
+        return done.returncode == 0
+
+    def command_to_load(self, path: str) -> list[str]:
+        """What loads the agent."""
+        return ["launchctl", "load", "-w", path] if self._old else ["launchctl", "bootstrap", agent.domain(), path]
+
+    def command_to_unload(self, path: str) -> list[str]:
+        """What unloads the agent, and ends its daemon."""
+        return ["launchctl", "unload", path] if self._old else ["launchctl", "bootout", agent.job()]
+
+    def load(self, path: str) -> None:
+        """Have launchd listen. Raises HearthError with what launchctl said."""
+        if not self._old:
+            # Whoever disabled it once would be refused now.
+            self._run("enable", agent.job())
+        command = self.command_to_load(path)
+        deadline = time.monotonic() + _RETRY_SECONDS
+        while True:
+            done = self._run(*command[1:])
+            # The exit code of `load` is 0 whatever happens; and a bridge may have loaded it meanwhile.
+            if self.is_loaded():
+                return
+            if time.monotonic() > deadline:
+                raise HearthError(f"`{' '.join(command)}` failed: {said(done)}")
+            time.sleep(_POLL_SECONDS)
+
+    def unload(self, path: str) -> None:
+        """Have launchd forget the agent and end its daemon, and wait for that. Raises HearthError."""
+        command = self.command_to_unload(path)
+        done = self._run(*command[1:])
+        deadline = time.monotonic() + _SETTLE_SECONDS
+        while self.is_loaded():
+            if time.monotonic() > deadline:
+                raise HearthError(f"`{' '.join(command)}` failed: {said(done)}")
+            time.sleep(_POLL_SECONDS)
+
+    def _run(self, *arguments: str) -> CompletedProcess[str]:
+        return commands.ask(["launchctl", *arguments], _LIMIT_SECONDS)

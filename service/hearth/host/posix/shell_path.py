@@ -1,0 +1,106 @@
+"""Which folders of a shell's PATH are worth keeping for a daemon that a service manager starts.
+
+Service managers have a PATH of their own, on which npx and uvx are seldom found. A shell's has them, and much besides
+that is gone tomorrow, or that others may write to. Knows nothing of how it is kept.
+"""
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from hearth.errors import HearthError
+from hearth.host.macos.agent import STANDARD_PATH
+
+# Emptied at a restart or from time to time, and writable for everybody.
+_TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm", "/run/user")
+# Folders that programs make for one shell, or for one run: fnm's and npx's.
+_FLEETING_PARTS = ("fnm_multishells", "_npx")
+
+
+class Search(NamedTuple):
+    """The folders that are kept, and those that are not, each with the reason as the end of a sentence."""
+
+    folders: tuple[str, ...] = ()
+    left_out: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def path(self) -> str:
+        """As the value of PATH; empty when none is kept."""
+        return ":".join(self.folders)
+
+
+# Nothing is kept: the service manager's own PATH holds.
+NOTHING = Search()
+
+
+def of_shell(typed: str | None = None, temporary: Iterable[str] | None = None) -> Search:
+    """What is worth keeping of a PATH, this process's unless it is given, with the standard folders at its end."""
+    gone_soon = [*_TEMPORARY, tempfile.gettempdir()] if temporary is None else [*temporary]
+    kept: list[str] = []
+    left_out: dict[str, str] = {}
+    for entry in (os.environ.get("PATH", "") if typed is None else typed).split(":"):
+        folder = _lasting(entry, gone_soon)
+        reason = _objection(folder, gone_soon)
+        if reason:
+            left_out[entry] = reason
+        else:
+            kept.append(folder)
+    standard = [folder for folder in STANDARD_PATH if os.path.isdir(folder)]
+    return Search(tuple(dict.fromkeys([*kept, *standard])), tuple(left_out.items()))
+
+
+def exactly(typed: str) -> Search:
+    """A PATH as somebody has given it on purpose. Raises HearthError for a folder that nobody should search."""
+    folders = [os.path.normpath(entry) for entry in typed.split(":") if entry]
+    for folder in folders:
+        reason = _plain_objection(folder)
+        if reason:
+            raise HearthError(f"{folder!r} cannot be searched for programs: it {reason}")
+    return Search(tuple(dict.fromkeys(folders)))
+
+
+def _lasting(entry: str, temporary: list[str]) -> str:
+    """The folder by a name that lasts: fnm gives each shell a link to the one that has node in it."""
+    if not entry.startswith("/"):
+        return entry
+    folder = os.path.normpath(entry)
+    if _is_fleeting(folder, temporary):
+        real = os.path.realpath(folder)
+        return folder if _is_fleeting(real, temporary) else real
+    return folder
+
+
+def _is_fleeting(folder: str, temporary: list[str]) -> bool:
+    below = any(folder == place or folder.startswith(place + "/") for place in temporary)
+    return below or any(part in _FLEETING_PARTS for part in folder.split("/"))
+
+
+def _objection(folder: str, temporary: list[str]) -> str | None:
+    """Why a folder of a shell's PATH is not kept, as the end of a sentence about it; None if it is."""
+    plain = _plain_objection(folder)
+    if plain:
+        return plain
+    if _is_fleeting(folder, temporary):
+        return "is temporary"
+    above = os.path.dirname(folder)
+    if os.path.isfile(os.path.join(above, "pyvenv.cfg")):
+        return "belongs to a virtual environment"
+    if os.path.basename(above) == "node_modules":
+        return "belongs to one project"
+    return None
+
+
+def _plain_objection(folder: str) -> str | None:
+    if not folder.startswith("/"):
+        return "is not a whole path"
+    if not folder.isprintable():
+        return "has a name that cannot be written down"
+    try:
+        mode = os.stat(folder).st_mode
+    except OSError:
+        return "is not there"
+    if not stat.S_ISDIR(mode):
+        return "is not a folder"
+    return "can be written to by everybody" if mode & stat.S_IWOTH else None

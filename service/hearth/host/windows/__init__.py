@@ -1,0 +1,1 @@
+"""Windows: named pipes, jobs, the Task Scheduler, services."""

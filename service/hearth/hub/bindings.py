@@ -1,0 +1,147 @@
+"""Which instance of a server serves which session. Sessions hold what they use; what nobody holds is ended."""
+
+import asyncio
+import logging
+from collections.abc import Set
+
+from hearth.errors import HearthError, UpstreamError
+from hearth.hub.client_requests import Questions
+from hearth.hub.log_levels import Levels
+from hearth.hub.sessions import Session
+from hearth.mcp import capabilities, isolation, versions
+from hearth.upstreams import client_context, threads
+from hearth.upstreams.instance import Instance
+from hearth.upstreams.server import Server
+from hearth.wire import values
+
+log = logging.getLogger(__name__)
+
+# A client that lists roots answers at once; without an answer its working directory counts.
+ROOTS_SECONDS = 5.0
+# Links are followed in a moment, but a network that does not answer blocks for ever.
+LOCATE_SECONDS = 5.0
+
+
+class Binding:
+    """Binds sessions to instances."""
+
+    def __init__(self, questions: Questions, levels: Levels) -> None:
+        self._questions = questions
+        self._levels = levels
+
+    async def bind(self, session: Session, era: str, server: Server, declared: bytes | None = None) -> Instance:
+        """The instance for that session's requests of that era, ready. Raises UpstreamError.
+
+        `declared` is what the request itself declared that its client can be asked.
+        """
+        mode = server.mode
+        if mode == isolation.WORKSPACE:
+            await self._learn_roots(session)
+            await _locate(session)
+        tenant = session.tenant(era, declared)
+        instance = await server.ensure(tenant, session)
+        has_moved = session.tenant(era).workspace != tenant.workspace
+        if instance.mode == isolation.WORKSPACE and (mode != instance.mode or has_moved):
+            # It has turned out to want roots while it was being started, and was started again without them; or its
+            # client has moved meanwhile.
+            return await self.bind(session, era, server, declared)
+        if session.left:
+            # It would never let go.
+            raise UpstreamError(f"the client has left before server {server.name!r} was ready")
+        self._hold(session, era, server, instance)
+        return instance
+
+    def _hold(self, session: Session, era: str, server: Server, instance: Instance) -> None:
+        former = session.bound[era].get(server)
+        session.bound[era][server] = instance
+        server.hold(instance, session, session.id)
+        if former and former is not instance:
+            self._let_go(session, server, former)
+        for name, uri in session.subscriptions.values():
+            if name == server.name and era == versions.LEGACY:
+                instance.watch.hold(uri, session)
+        for listen in session.listens.values():
+            for name, uri in listen.sources.values():
+                if name == server.name and era == versions.MODERN:
+                    instance.watch.hold(uri, listen)
+        self._levels.sync(instance)
+
+    def _let_go(self, session: Session, server: Server, instance: Instance) -> None:
+        if any(instance in bound.values() for bound in session.bound.values()):
+            return
+        for listen in session.listens.values():
+            instance.watch.leave(listen)
+        server.release(instance, session)
+
+    def unbind(self, session: Session) -> None:
+        """The session ends."""
+        self.forget(session, {server for bound in session.bound.values() for server in bound})
+
+    def forget(self, session: Session, servers: Set[Server]) -> None:
+        """The session uses those servers no longer."""
+        for bound in session.bound.values():
+            for server, instance in [(server, bound[server]) for server in servers if server in bound]:
+                del bound[server]
+                self._let_go(session, server, instance)
+                self._levels.sync(instance)
+
+    # --- roots
+
+    async def _learn_roots(self, session: Session) -> None:
+        """Ask the client which folders it works in, once."""
+        if not lists_roots(session):
+            return
+        asked = None
+        while asked is None or asked is not session.asked_roots:
+            # Again, where the client has moved since: what it has told may be of the place before.
+            if session.asked_roots is None:
+                session.asked_roots = asyncio.ensure_future(self._ask_roots(session))
+            asked = session.asked_roots
+            # Shielded: others wait for the same answer.
+            await asyncio.shield(asked)
+
+    async def _ask_roots(self, session: Session) -> None:
+        try:
+            answer = await self._questions.ask(session, capabilities.ROOTS, b"{}", ROOTS_SECONDS)
+            roots = tuple(bytes(root) for root in values.elements(answer.get("roots")))
+            if session.asked_roots is asyncio.current_task():
+                session.roots = roots
+                # What it is offered may depend on where it works.
+                session.view = None
+        except HearthError as problem:
+            # Its working directory counts instead.
+            log.info("a client did not list its roots: %s", problem)
+
+    def roots_changed(self, session: Session) -> list[Server]:
+        """The client works in other folders than before: it belongs to other workspaces of the servers returned."""
+        session.roots = session.asked_roots = session.view = None
+        left: list[Server] = []
+        for bound in session.bound.values():
+            for server, instance in list(bound.items()):
+                if instance.mode == isolation.WORKSPACE:
+                    del bound[server]
+                    self._let_go(session, server, instance)
+                    left.append(server)
+                elif instance.mode == isolation.SESSION and instance.connection and instance.era == versions.LEGACY:
+                    instance.connection.notify("notifications/roots/list_changed")
+        return left
+
+
+async def _locate(session: Session) -> None:
+    """Find the session's folders on the disk, off the loop; without an answer they count as they are written."""
+    # Again, where the client has moved meanwhile.
+    while session.located[0] != (named := (session.roots, session.cwd)):
+        try:
+            async with asyncio.timeout(LOCATE_SECONDS):
+                session.located = (named, await threads.run(client_context.locate, *named))
+        except TimeoutError:
+            # Noted as found: each further try would leave one more thread that waits for the disk.
+            session.located = (named, None)
+            log.warning("folders of a session not found within %g s", LOCATE_SECONDS, extra={"session": session.id})
+        # The tools of a server may depend on the folder.
+        session.view = None
+
+
+def lists_roots(session: Session) -> bool:
+    """Whether the client can be asked for its roots, now and by a request."""
+    return session.initialized and session.era == versions.LEGACY and "roots" in session.capabilities

@@ -1,0 +1,282 @@
+"""What a client sees: the lists of all servers, merged under unambiguous names and URIs, in the config's order.
+
+Tools and prompts are called `server__name`; a client of one server alone sees that server's own names. URIs stay as
+they are: they are in other places, too. Where two servers have the same one, the first keeps it and
+the other's is prefixed.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from msgspec import Raw
+
+from hearth.hub.sessions import AUTO, SEARCH, Session
+from hearth.mcp import catalog, downgrade, tool_names, uris, versions
+from hearth.mcp.catalog import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, Kind, Offering
+from hearth.upstreams.instance import Instance
+from hearth.upstreams.server import Server
+from hearth.wire import json
+from hearth.wire.values import Members, RawBytes
+
+# In the place of a hash: the search tools are the same for everybody. No list has this one.
+SEARCH_CONTENT = -1
+
+
+class Target(NamedTuple):
+    """Where a request goes, and what of its params is written otherwise there."""
+
+    server: Server
+    changes: dict[str, Raw]
+    # Why it may not run twice; None if it may.
+    unrepeatable: str | None = None
+
+
+class Offer(NamedTuple):
+    """Something on a list, who has it, and where requests for it go."""
+
+    server: Server
+    item: Item
+    exposed: str
+    target: Target
+
+
+def _offer(server: Server, item: Item, exposed: str) -> Offer:
+    changes = {item.kind.key: Raw(item.wire_name)}
+    return Offer(server, item, exposed, Target(server, changes, None if item.safe_to_repeat else item.name))
+
+
+class WithheldTool(NamedTuple):
+    """A tool that is not offered: its server, its name there, and whether the config blocks it."""
+
+    server: str
+    tool: str
+    is_blocked: bool
+
+
+_NOTHING: Mapping[str, WithheldTool] = MappingProxyType({})
+
+
+class View:
+    """The merged lists of some servers. Immutable. `alone`: of one server, under its own names.
+
+    `complete`: every server that the client may use has said what it has.
+    """
+
+    def __init__(
+        self,
+        offerings: Sequence[tuple[Server, Offering]],
+        alone: bool,
+        complete: bool = True,
+        withheld: Mapping[str, WithheldTool] = _NOTHING,
+    ) -> None:
+        self.offerings = offerings
+        # Tools that would be here, were they approved and not blocked.
+        self.withheld = withheld
+        self.offers: dict[Kind, dict[str, Offer]] = {
+            TOOLS: self._named(TOOLS, alone),
+            PROMPTS: self._named(PROMPTS, alone),
+            RESOURCES: self._addressed(RESOURCES),
+            TEMPLATES: self._addressed(TEMPLATES),
+        }
+        self.tools = self.offers[TOOLS]
+        # Pages of apps that tools name and no list has: whose each is. The first server that names one has it.
+        self._pages = self._named_pages() if len(offerings) > 1 else {}
+        self.with_resources = [server for server, offered in offerings if offered.has(RESOURCES.capability)]
+        # Results are looked at for URIs only where it matters whose they are.
+        self.looks_at_links = len(self.with_resources) > 1 or not complete
+        self._rendered: dict[tuple[Kind, str, str], bytes] = {}
+        self.content = {kind: hash(self.render(kind, versions.MODERN, versions.NEWEST_MODERN)) for kind in KINDS}
+
+    def _named(self, kind: Kind, alone: bool) -> dict[str, Offer]:
+        found: dict[str, Offer] = {}
+        for server, offered in self.offerings:
+            for item in offered.lists[kind].values():
+                name = item.name if alone else catalog.exposed_name(item, found)
+                found[name] = _offer(server, item, name)
+        return found
+
+    def _addressed(self, kind: Kind) -> dict[str, Offer]:
+        found: dict[str, Offer] = {}
+        for server, offered in self.offerings:
+            for item in offered.lists[kind].values():
+                # One that looks like a prefixed one would be taken for another server's.
+                ambiguous = item.name in found or uris.unprefixed(item.name)
+                uri = uris.prefixed(server.name, item.name) if ambiguous else item.name
+                found[uri] = _offer(server, item, uri)
+        return found
+
+    def _named_pages(self) -> dict[str, Server]:
+        found: dict[str, Server] = {}
+        for server, offered in self.offerings:
+            for item in offered.lists[TOOLS].values():
+                for uri in uris.app_pages(item.definition.get("_meta")):
+                    found.setdefault(uri, server)
+        return found
+
+    def definition(self, offer: Offer, era: str, version: str) -> Members:
+        """Describe an entry of a list to a client of that revision, under the names that it has here."""
+        found = definition(offer, era, version)
+        if self._pages and offer.item.kind is TOOLS and "_meta" in found:
+            meta = uris.rewrite_app_page(found["_meta"], lambda uri: self.expose(offer.server, uri, {}))
+            return {**found, "_meta": meta}
+        return found
+
+    def render(self, kind: Kind, era: str, version: str) -> bytes:
+        """The JSON array of one list for clients of that revision."""
+        key = (kind, era, version)
+        if key not in self._rendered:
+            items = (json.join(self.definition(offer, era, version)) for offer in self.offers[kind].values())
+            self._rendered[key] = b"[%b]" % b",".join(items)
+        return self._rendered[key]
+
+    def list_result(self, kind: Kind, era: str, version: str, server_info: bytes) -> bytes:
+        """The result of the list's method: one page."""
+        return list_result(kind, self.render(kind, era, version), era, server_info)
+
+    # --- whose a URI is
+
+    def locate(self, uri: str, links: dict[str, str], settled: bool) -> tuple[Server, str] | None:
+        """Who has the resource, and its URI there. `links`: the servers of URIs that were mentioned to the client.
+
+        `settled`: there is no server left that could still say that it has resources, too.
+        """
+        offer = self.offers[RESOURCES].get(uri)
+        if offer:
+            return offer.server, offer.item.name
+        found = self._by_prefix(uri) or self._by_tool(uri) or self._by_template(uri) or self._by_link(uri, links)
+        return found or (self._by_being_alone(uri) if settled else None)
+
+    def _by_prefix(self, uri: str) -> tuple[Server, str] | None:
+        parts = uris.unprefixed(uri)
+        server = self._server(parts[0]) if parts else None
+        return (server, parts[1]) if server and parts else None
+
+    def _by_tool(self, uri: str) -> tuple[Server, str] | None:
+        server = self._pages.get(uri)
+        return (server, uri) if server else None
+
+    def _by_template(self, uri: str) -> tuple[Server, str] | None:
+        for offer in self.offers[TEMPLATES].values():
+            if uris.matches(offer.item.name, uri):
+                return offer.server, uri
+        return None
+
+    def _by_link(self, uri: str, links: dict[str, str]) -> tuple[Server, str] | None:
+        server = self._server(links.get(uri))
+        return (server, uri) if server else None
+
+    def _by_being_alone(self, uri: str) -> tuple[Server, str] | None:
+        # A prefix names another, which has not said yet what it has, or is gone.
+        is_anybodys = len(self.with_resources) == 1 and uris.unprefixed(uri) is None
+        return (self.with_resources[0], uri) if is_anybodys else None
+
+    def _server(self, name: str | None) -> Server | None:
+        return next((server for server, _ in self.offerings if server.name == name), None)
+
+    def locate_template(self, template: str) -> tuple[Server, str] | None:
+        """Who has the template, as a completion refers to it, and its own spelling."""
+        offer = self.offers[TEMPLATES].get(template) or self.offers[RESOURCES].get(template)
+        return (offer.server, offer.item.name) if offer else None
+
+    def expose(self, server: Server, uri: str, links: dict[str, str]) -> str:
+        """A server's URI as its client knows it: prefixed, where without it another server would be meant."""
+        found = self.locate(uri, links, settled=True)
+        return uri if found is None or found == (server, uri) else uris.prefixed(server.name, uri)
+
+    def with_links(self, session: Session, server: Server, result: RawBytes) -> RawBytes:
+        """A server's result with its URIs as the client knows them; whose they are is remembered."""
+        result = uris.rewrite_result(result, lambda uri: self.expose(server, uri, session.links))
+        for uri in uris.links(result):
+            session.mention(uri, server.name)
+        return result
+
+
+def definition(offer: Offer, era: str, version: str) -> Members:
+    """What a client of that revision is told of something on a list."""
+    rendered = offer.item.render(offer.exposed)
+    if offer.item.kind is TOOLS:
+        return downgrade.tool(rendered, era, version)  # type: ignore[arg-type]  # raw is raw
+    return rendered
+
+
+def list_result(kind: Kind, items: bytes, era: str, server_info: bytes) -> bytes:
+    """The result of a list's method, from the JSON array of its items."""
+    fields: Members = {kind.member: items}
+    if era == versions.MODERN:
+        # Never fresh: the servers behind it change it when they like, and say so by list_changed.
+        fields |= {"resultType": b'"complete"', "ttlMs": b"0", "cacheScope": b'"private"'}
+        fields["_meta"] = json.join({versions.SERVER_INFO_KEY: server_info})
+    return json.join(fields)
+
+
+class Catalogue:
+    """The views of this daemon's clients. `version` grows whenever something that a client could see has changed.
+
+    `threshold`: with more tools than that, a client that left it to Hearth searches.
+    """
+
+    def __init__(
+        self, servers: Callable[[], Iterable[Server]], threshold: Callable[[], float] = lambda: math.inf
+    ) -> None:
+        self.version = 1
+        self._servers = servers
+        self._threshold = threshold
+        self._views: dict[tuple[object, ...], View] = {}
+
+    def changed(self) -> None:
+        """Something that servers offer is not what it was."""
+        self.version += 1
+        self._views.clear()
+
+    def view(self, session: Session) -> View:
+        """What that client sees now."""
+        if session.view_version != self.version or session.view is None:
+            session.view = self._look(session)
+            session.view_version = self.version
+        return session.view
+
+    def searches(self, session: Session) -> bool:
+        """Whether that client is offered the search tools instead of all others."""
+        if session.mode == AUTO:
+            return len(self.view(session).tools) > self._threshold()
+        return session.mode == SEARCH
+
+    def content(self, session: Session) -> dict[Kind, int]:
+        """The content of each list as that client would see it now."""
+        content = self.view(session).content
+        return {**content, TOOLS: SEARCH_CONTENT} if self.searches(session) else content
+
+    def shows(self, session: Session, server: Server, instance: Instance) -> bool:
+        """Whether the client sees the lists of that very instance of the server."""
+        return session.server in (None, server.name) and server.offering(session.tenant()) is instance.offering
+
+    def in_view(self, session: Session) -> list[Server]:
+        """The servers that the client may use."""
+        return [server for server in self._servers() if session.server is None or server.name == session.server]
+
+    def unknown(self, session: Session) -> list[Server]:
+        """Those of them that have not said yet what they offer to such a client."""
+        tenant = session.tenant()
+        return [server for server in self.in_view(session) if server.offering(tenant) is None]
+
+    def _look(self, session: Session) -> View:
+        tenant = session.tenant()
+        offerings, servers = [], self.in_view(session)
+        withheld: dict[str, WithheldTool] = {}
+        for server in servers:
+            offered = server.offering(tenant) or server.offerings.any
+            if offered:
+                tools = server.withheld(offered)
+                for tool in tools:
+                    name = tool if session.server else tool_names.exposed(server.name, tool)
+                    withheld[name] = WithheldTool(server.name, tool, tool in server.spec.blocked_tools)
+                offerings.append((server, offered.without_tools(tools)))
+        complete = len(offerings) == len(servers)
+        offered_keys = ((server.name, offered.key) for server, offered in offerings)
+        # Where less is withheld, less was offered: the lists may be the same, and what is said of a tool is not.
+        key = (session.server, complete, frozenset(withheld.items()), *offered_keys)
+        if key not in self._views:
+            self._views[key] = View(offerings, session.server is not None, complete, withheld)
+        return self._views[key]

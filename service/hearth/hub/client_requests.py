@@ -1,0 +1,78 @@
+"""Questions that are put to a client, and the answers that come back.
+
+An id contains the daemon's: a late answer to a question of a daemon that is gone reaches nothing.
+"""
+
+import asyncio
+
+from hearth.errors import HearthError, Refused
+from hearth.hub.sessions import Session
+from hearth.mcp import messages
+from hearth.wire import json, values
+from hearth.wire.values import RawBytes
+
+
+class Questions:
+    """The open questions of this daemon."""
+
+    def __init__(self, daemon_id: str) -> None:
+        self._prefix = f"hearth-{daemon_id}-"
+        self._count = 0
+        self._open: dict[str, tuple[Session, asyncio.Future[json.Message]]] = {}
+
+    async def ask(self, session: Session, method: str, params: RawBytes, timeout: float) -> json.Fields:
+        """Ask one client and wait for its result. Raises Refused when it errs, leaves, or does not answer in time."""
+        message = await self.put(session, method, params, timeout)
+        if message.result is None:
+            raise Refused(f"the client refused the question: {values.error(message)[1]}")
+        return json.split(message.result)
+
+    async def put(
+        self, session: Session, method: str, params: RawBytes, timeout: float, about: int | None = None
+    ) -> json.Message:
+        """Ask one client and wait for its response, whatever it is. Raises Refused when there is none.
+
+        `about` is the tag of the request on whose account it is asked.
+        """
+        self._count += 1
+        question = f"{self._prefix}{self._count}"
+        future: asyncio.Future[json.Message] = asyncio.get_running_loop().create_future()
+        self._open[question] = (session, future)
+        session.outlet.ask(question, messages.request(json.dumps(question), method, params), about)
+        try:
+            async with asyncio.timeout(timeout or None):
+                return await future
+        except TimeoutError:
+            self._withdraw(question, "no answer in time", about)
+            raise Refused(f"nobody answered within {timeout:g} s") from None
+        except asyncio.CancelledError:
+            self._withdraw(question, "whoever wanted to know has left", about)
+            raise
+        finally:
+            # A session that left has no open questions any more, and nobody to be told.
+            if self._open.pop(question, None):
+                session.outlet.settled(question)
+
+    def receive_answer(self, session: Session, message: json.Message) -> None:
+        """A response of a client. One to another daemon's question, or from another session, is dropped."""
+        question = values.text(message.id)
+        asked, future = self._open.get(question or "", (None, None))
+        if asked is session and future and not future.done():
+            future.set_result(message)
+
+    def session_left(self, session: Session) -> None:
+        """Nobody will answer its questions."""
+        for question, (asked, future) in list(self._open.items()):
+            if asked is session:
+                del self._open[question]
+                if not future.done():
+                    future.set_exception(_gone())
+
+    def _withdraw(self, question: str, reason: str, about: int | None) -> None:
+        if question in self._open:
+            params = json.dumps({"requestId": question, "reason": reason})
+            self._open[question][0].outlet.tell(messages.notification("notifications/cancelled", params), about)
+
+
+def _gone() -> HearthError:
+    return Refused("the session that was asked has left")

@@ -1,0 +1,107 @@
+"""Calls of legacy clients on modern servers that require input: the client is asked, and the call is made again."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+
+from hearth.errors import HearthError, Refused, UpstreamError
+from hearth.hub.bindings import Binding
+from hearth.hub.calls import Call, guarded
+from hearth.hub.client_requests import Questions
+from hearth.mcp import capabilities, client_requests, input_required, messages, versions
+from hearth.mcp.client_requests import Question
+from hearth.wire import json, values
+from hearth.wire.values import Members, RawBytes
+
+# A server that is never content is not humoured for ever.
+ROUNDS_LIMIT = 32
+# Between two calls where nothing was asked and the server only wants to be called again.
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 5.0
+
+
+class ClientError(Exception):
+    """The client answered a question with an error, which ends the call."""
+
+    def __init__(self, error: bytes) -> None:
+        self.error = error
+
+
+class InputLoop:
+    """Goes round for each call until the server has what it needs. `timeout`: how long a client gets to answer."""
+
+    def __init__(self, asker: Questions, binding: Binding, timeout: Callable[[], float]) -> None:
+        self._asker = asker
+        self._binding = binding
+        self._timeout = timeout
+
+    def go_round(self, call: Call, result: RawBytes) -> None:
+        """The server requires input for that call."""
+        task = asyncio.create_task(guarded(self._go_round(call, result), call))
+        call.attach(task)
+
+    async def _go_round(self, call: Call, result: RawBytes) -> None:
+        try:
+            required = input_required.parse_required(json.split(result))
+            await self._pause(call, bool(required.questions))
+            given = await self._ask_all(call, required.questions)
+            await self._find_again(call)
+            if call.is_open:
+                call.send_again(_retry(call, given, required.state))
+        except ClientError as refused:
+            call.close(messages.raw_error(call.id, refused.error))
+        except HearthError as problem:
+            call.failed(problem)
+
+    async def _pause(self, call: Call, asks: bool) -> None:
+        rounds = call.rounds = call.rounds + 1
+        if rounds > ROUNDS_LIMIT:
+            raise UpstreamError(f"server {call.instance.name!r} required input {rounds} times; the call was given up")
+        if not asks:
+            await asyncio.sleep(min(FIRST_PAUSE_SECONDS * 2 ** (rounds - 1), LONGEST_PAUSE_SECONDS))
+
+    async def _ask_all(self, call: Call, asked: Mapping[str, Question]) -> dict[str, bytes]:
+        for question in asked.values():
+            self._check(call, question)
+        tasks = [asyncio.create_task(self._ask(call, question)) for question in asked.values()]
+        try:
+            return dict(zip(asked, await asyncio.gather(*tasks), strict=True))
+        finally:
+            # One that failed ends the call: what else was asked is withdrawn.
+            for task in tasks:
+                task.cancel()
+
+    async def _find_again(self, call: Call) -> None:
+        """A server that has ended meanwhile is called in its next life: what it has to remember is in its state."""
+        if call.connection is call.instance.connection:
+            return
+        call.instance = await self._binding.bind(call.session, call.era, call.server)
+        call.connection = call.instance.connection
+        if call.connection is None or call.instance.era != versions.MODERN:
+            raise UpstreamError(f"server {call.instance.name!r} ended before it answered; call again")
+
+    def _check(self, call: Call, question: Question) -> None:
+        session = call.session
+        params = values.members(question.params)
+        problem = capabilities.problem(question.method, params, session.capabilities, session.version or "")
+        if problem:
+            raise Refused(f"server {call.instance.name!r} asks for something in the middle of the call, but {problem}")
+
+    async def _ask(self, call: Call, question: Question) -> bytes:
+        session = call.session
+        put = client_requests.legacy(
+            question, session.version or versions.NEWEST_LEGACY, f"hearth-{os.urandom(8).hex()}"
+        )
+        message = await self._asker.put(session, put.method, put.params, self._timeout(), call.tag)
+        if message.result is None:
+            raise ClientError(message.error or b"{}")
+        return client_requests.modern_result(question.method, message.result)
+
+
+def _retry(call: Call, given: Mapping[str, bytes], state: RawBytes | None) -> bytes:
+    params = input_required.retry_params(json.split(call.params), given, state)
+    if call.progress_token is not None and call.connection:
+        meta: Members = {**values.members(params.get("_meta"))}
+        meta["progressToken"] = b"%d" % call.connection.reserve()
+        params["_meta"] = json.join(meta)
+    return json.join(params)

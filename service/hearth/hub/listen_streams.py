@@ -1,0 +1,92 @@
+"""Open `subscriptions/listen` streams of modern clients."""
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from hearth.mcp import messages, translate, versions
+from hearth.mcp.catalog import KINDS, Kind
+from hearth.wire import json, values
+from hearth.wire.values import Members
+
+if TYPE_CHECKING:
+    from hearth.hub.sessions import Session
+
+# The key goes into a frame's header, which has little room; ids are a client's choice.
+KEY_LIMIT_BYTES = 200
+
+# Resources of one stream; each may be told of in a notice of its own.
+URIS_LIMIT = 1000
+
+
+def keep_name(kind: str, what: bytes) -> str:
+    """The name under which the bridge keeps a line of that kind about that."""
+    name = what if len(what) <= KEY_LIMIT_BYTES else hashlib.blake2s(what).hexdigest().encode()
+    return f"{kind}:{name.decode('utf-8', 'replace')}"
+
+
+class Listen:
+    """One of them. Its line is kept by the bridge, so it survives the daemon."""
+
+    __slots__ = ("_early", "id", "is_open", "kinds", "session", "sources", "tag", "uris")
+
+    def __init__(self, session: "Session", tag: int, id: bytes, wanted: json.Fields) -> None:
+        self.session = session
+        self.tag = tag
+        self.id = id
+        self.kinds = {kind.listen: kind for kind in KINDS if values.is_true(wanted.get(kind.listen))}
+        found = (values.text(raw) for raw in values.elements(wanted.get("resourceSubscriptions")))
+        # In the client's order, each once; what is beyond the limit is not acknowledged.
+        self.uris = list(dict.fromkeys(uri for uri in found if uri is not None))[:URIS_LIMIT]
+        # Whose each of them is, by the server's name, and the URI there.
+        self.sources: dict[str, tuple[str, str]] = {}
+        # Set with the acknowledgement, which must be the first message; notices before it wait here, by their topics.
+        self.is_open = False
+        self._early: dict[str, bytes] = {}
+
+    @property
+    def keep(self) -> str:
+        """The name under which the bridge keeps the line."""
+        return keep_name("listen", self.id)
+
+    def wants(self, kind: Kind) -> bool:
+        """Whether it is told of changes of that list."""
+        return kind.listen in self.kinds
+
+    def acknowledge(self) -> None:
+        """The first message of the subscription: what is honoured."""
+        honoured: dict[str, object] = dict.fromkeys(self.kinds, True)
+        if self.uris:
+            honoured["resourceSubscriptions"] = self.uris
+        params: Members = {"notifications": json.dumps(honoured), "_meta": self._meta()}
+        payload = messages.notification("notifications/subscriptions/acknowledged", json.join(params))
+        self.session.outlet.tell(payload, self.tag)
+        self.is_open = True
+        for topic, notice in self._early.items():
+            self.session.outlet.notify(notice, topic, self.tag)
+        self._early = {}
+
+    def changed(self, kind: Kind) -> None:
+        """A list is not what it was."""
+        if self.wants(kind):
+            payload = messages.notification(kind.changed, json.join({"_meta": self._meta()}))
+            self._notify(payload, f"{kind.changed}/{self.id!r}")
+
+    def updated(self, uri: str, params: json.Fields) -> None:
+        """A resource is not what it was; `uri` as the client knows it."""
+        body = translate.notification_params(params, subscription=self.id, uri=json.dumps(uri))
+        payload = messages.notification("notifications/resources/updated", body)
+        self._notify(payload, f"{uri}/{self.id!r}")
+
+    def _notify(self, payload: bytes, topic: str) -> None:
+        if self.is_open:
+            self.session.outlet.notify(payload, topic, self.tag)
+        else:
+            self._early[topic] = payload
+
+    def complete(self) -> None:
+        """The subscription ends because the daemon does."""
+        body = json.join({"resultType": b'"complete"', "_meta": self._meta()})
+        self.session.outlet.tell(messages.result(self.id, body), self.tag)
+
+    def _meta(self) -> bytes:
+        return json.join({versions.SUBSCRIPTION_ID_KEY: self.id})

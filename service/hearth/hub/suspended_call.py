@@ -1,0 +1,300 @@
+"""A call of a modern client on a legacy server that asks something: the shell around the machine in `mcp.parked`."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from time import monotonic
+
+from hearth.errors import HearthError, MessageError, Refused
+from hearth.hub.attribution import calls_of
+from hearth.hub.calls import Call
+from hearth.hub.suspended_calls import Parking
+from hearth.mcp import (
+    capabilities,
+    client_requests,
+    input_required,
+    messages,
+    request_state,
+    suspended,
+    translate,
+    versions,
+)
+from hearth.mcp.client_requests import Question
+from hearth.mcp.suspended import Parked
+from hearth.upstreams.connection import Connection
+from hearth.wire import json, values
+from hearth.wire.values import RawBytes
+
+# Visited URLs may be complete without anybody having said so: the reference server never does. Half of the minute after
+# which the TypeScript clients give up a call.
+VISIT_SECONDS = 30.0
+
+Payload = json.Message | HearthError
+
+
+class MissingCapability(MessageError):
+    """The client did not declare what the server needs of it."""
+
+    def __init__(self, reason: str, question: Question) -> None:
+        super().__init__(reason, versions.MISSING_CAPABILITY)
+        self.data = {
+            "requiredCapabilities": capabilities.required(question.method, values.members(json.Raw(question.params)))
+        }
+
+
+class ParkedCall:
+    """One of them: the server's waiter in the place of the client's request, which comes and goes."""
+
+    def __init__(self, parking: Parking, call: Call, patience: float) -> None:
+        assert call.connection is not None
+        self.session = call.session
+        self.call: Call | None = call
+        self.token = os.urandom(12).hex()
+        self._parking = parking
+        self._connection = call.connection
+        self._number = call.number
+        self._method = call.method
+        self._started, self._parked_at = call.started, 0.0
+        self._digest = call_digest(call)
+        self._machine: Parked[Payload] = Parked(patience, _problem_for(call))
+        self._timer: asyncio.TimerHandle | None = None
+        self._template = call
+        # Of each open question: who is told that it is settled, and how it is put on another call.
+        self._settled: dict[bytes, Callable[[], object]] = {}
+        self._elsewhere: dict[bytes, Callable[[], None]] = {}
+        # Questions of the last round that were open when the server's call ended: id and method by their keys.
+        self._left: dict[str, tuple[bytes, str]] = {}
+        call.parked = self
+
+    # --- from the server
+
+    def answered(self, message: json.Message) -> None:
+        """The server's call has ended."""
+        urls = input_required.url_elicitations(values.members(message.fields.get("error")))
+        asked = self._machine.asked()
+        if urls:
+            self._perform(self._machine.demanded(urls, _now()))
+        else:
+            self._perform(self._machine.finished(message))
+        if next(calls_of(self.session, self._connection), None):
+            self._leave_questions(asked)
+
+    def _leave_questions(self, asked: dict[str, tuple[bytes, str]]) -> None:
+        """What is still open was for another call of the client; what the client was shown is for its next words."""
+        self._left = asked if self._machine.state is suspended.State.FINISHED else {}
+        left = {id for id, _ in self._left.values()}
+        for id in [id for id in self._settled if id not in left]:
+            self._ask_elsewhere(id)
+
+    def failed(self, problem: HearthError) -> None:
+        """The server is gone."""
+        self._perform(self._machine.finished(problem))
+
+    def progressed(self, params: json.Fields) -> None:
+        """Progress reaches the client while it is attached."""
+        if self.call:
+            self.call.progressed(params)
+
+    def question(
+        self, message: json.Message, settled: Callable[[], object], elsewhere: Callable[[], None] = lambda: None
+    ) -> None:
+        """The server asks; `settled` is called when it has its answer, or needs none.
+
+        `elsewhere` puts it on another call of the client: this one has ended without it.
+        """
+        assert message.id is not None and message.method is not None
+        self._settled[message.id] = settled
+        self._elsewhere[message.id] = elsewhere
+        asked = Question(message.method, message.params or b"{}")
+        self._perform(self._machine.question(message.id, asked, _now()))
+
+    def demanded(self, urls: list[Question]) -> None:
+        """The server wants URLs to be visited before the call."""
+        self._perform(self._machine.demanded(urls, _now()))
+
+    def withdrawn(self, id: bytes) -> None:
+        """The server no longer wants to know."""
+        self._settle(id)
+        self._perform(self._machine.withdrawn(id))
+
+    def is_on(self, connection: Connection | None) -> bool:
+        """Whether its server is the one at the other end."""
+        return self._connection is connection
+
+    def completed(self, elicitation: str) -> None:
+        """Somebody has been at the URL."""
+        self._perform(self._machine.completed(elicitation))
+
+    def stop_waiting_for_the_gone(self) -> None:
+        """A server that has ended will not say that a URL was visited; the next life of it can be called."""
+        if self._template.instance.connection is not self._connection:
+            self._waited_long()
+
+    # --- from the client
+
+    def retry(self, call: Call, round: int, params: json.Fields) -> None:
+        """The client calls again. Raises StateRefused or MessageError, and the call is not attached then."""
+        instructions = self._machine.retry(round, input_required.responses(params), _now(), _problem_for(call))
+        template = self._template
+        call.server, call.instance, call.connection = template.server, template.instance, self._connection
+        call.number, call.method, call.params, call.view = self._number, self._method, template.params, template.view
+        call.plain = False
+        # The time that it was parked does not count.
+        call.touched = _now()
+        call.started = self._started = self._started + call.touched - self._parked_at
+        call.asked, call.uri = params, template.uri
+        call.parked = self
+        self.call = call
+        self._parking.attached(call)
+        self._answer_left(input_required.responses(params))
+        if self._machine.state is suspended.State.WAITING:
+            # Once: other elicitations that are called complete meanwhile give it no more time.
+            self._set_timer(VISIT_SECONDS, self._waited_long)
+        self._perform(instructions)
+        self.stop_waiting_for_the_gone()
+
+    def cancelled(self) -> None:
+        """The client does not want it any more."""
+        self.call = None
+        self._perform(self._machine.cancelled())
+        self._end()
+
+    # --- what the machine wants done
+
+    def _perform(self, instructions: list[suspended.Instruction[Payload]]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case suspended.Park():
+                    self._park(instruction)
+                case suspended.Deliver():
+                    self._deliver(instruction)
+                case suspended.Refuse(id, reason):
+                    self._settle(id)
+                    self._connection.answer(messages.error(id, versions.INTERNAL_ERROR, reason), self._number)
+                case suspended.Answer(payload):
+                    self._answer(payload)
+                case suspended.Fail(reason, missing):
+                    self._fail(MissingCapability(reason, missing) if missing else Refused(reason))
+                case suspended.CallAgain():
+                    self._call_again()
+                case suspended.Cancel():
+                    self._connection.cancel(self._number, whose=self.session.id)
+
+    def _park(self, instruction: suspended.Park) -> None:
+        call, self.call = self.call, None
+        self._parked_at = _now()
+        self._parking.keep(self)
+        self._template.instance.pins.add(self)
+        seal = self._parking.seal.seal(
+            f"{self.token}.{instruction.round}", self.session.id, self._method, self._digest, instruction.expires
+        )
+        self._set_timer(instruction.expires - _now(), self._expire)
+        if call:
+            result = input_required.required_result(instruction.questions, seal, translate.SERVER_INFO)
+            call.close(messages.result(call.id, result))
+
+    def _deliver(self, instruction: suspended.Deliver) -> None:
+        version = (
+            self._template.instance.offering.version if self._template.instance.offering else versions.NEWEST_LEGACY
+        )
+        try:
+            result = client_requests.legacy_result(instruction.method, instruction.result, version)
+        except HearthError as problem:
+            payload = messages.failure(instruction.id, problem)
+        else:
+            payload = messages.result(instruction.id, result)
+        self._settle(instruction.id)
+        self._connection.answer(payload, self._number)
+
+    def _settle(self, id: bytes) -> None:
+        self._elsewhere.pop(id, None)
+        settled = self._settled.pop(id, None)
+        if settled:
+            settled()
+
+    def _ask_elsewhere(self, id: bytes) -> None:
+        """The server's call is over, and has not waited for that answer: another one may."""
+        elsewhere = self._elsewhere.get(id)
+        self._settle(id)
+        if elsewhere:
+            elsewhere()
+
+    def _answer_left(self, responses: Mapping[str, RawBytes]) -> None:
+        """The client has answered what was still open when the server's call ended."""
+        left, self._left = self._left, {}
+        for key, (id, method) in left.items():
+            if id not in self._settled:
+                continue
+            try:
+                client_requests.check_result(method, responses[key])
+            except (KeyError, MessageError):
+                self._ask_elsewhere(id)
+            else:
+                self._deliver(suspended.Deliver(id, method, bytes(responses[key])))
+
+    def _answer(self, payload: Payload) -> None:
+        call = self._end()
+        if call is None:
+            return
+        call.parked = None
+        if isinstance(payload, HearthError):
+            call.failed(payload)
+        else:
+            call.answered(payload)
+
+    def _fail(self, problem: HearthError) -> None:
+        call = self._end()
+        if call:
+            call.failed(problem)
+
+    def _call_again(self) -> None:
+        call = self._end()
+        if call:
+            call.desk.call_again(call)
+
+    def _end(self) -> Call | None:
+        call, self.call = self.call, None
+        left, self._left = self._left, {}
+        for id, _ in left.values():
+            self._ask_elsewhere(id)
+        for id in list(self._settled):
+            self._settle(id)
+        self._parking.remove(self)
+        self._template.instance.pins.discard(self)
+        if self._timer:
+            self._timer.cancel()
+        return call
+
+    # --- the clock
+
+    def _set_timer(self, seconds: float, act: Callable[[], None]) -> None:
+        if self._timer:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(max(0.0, seconds), act)
+
+    def _expire(self) -> None:
+        # A little later than the time that was promised: clocks and timers round differently.
+        instructions = self._machine.expired(max(_now(), self._machine.expires))
+        self._perform(instructions)
+        if self._machine.state is suspended.State.DONE:
+            self._end()
+
+    def _waited_long(self) -> None:
+        self._perform(self._machine.waited_long())
+
+
+def call_digest(call: Call) -> bytes:
+    """What a retry of the call must have in common with it."""
+    assert call.asked is not None
+    return request_state.digest(call.method, call.asked)
+
+
+def _problem_for(call: Call) -> Callable[[Question], str | None]:
+    declared = values.members(call.declared)
+    return lambda question: capabilities.problem(
+        question.method, values.members(question.params), declared, versions.NEWEST_MODERN
+    )
+
+
+def _now() -> float:
+    return monotonic()

@@ -1,0 +1,102 @@
+"""Calls of modern clients on legacy servers that ask something: which of them wait for their client.
+
+What one of them does is in `parked_calls`, which is loaded with the first: few servers ask.
+"""
+
+import os
+from collections.abc import Callable
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from hearth.errors import MessageError, Refused
+from hearth.hub.calls import Call
+from hearth.hub.sessions import Session
+from hearth.mcp import versions
+from hearth.upstreams.connection import Connection
+from hearth.wire import json, values
+
+if TYPE_CHECKING:
+    from hearth.hub.suspended_call import ParkedCall
+    from hearth.mcp.request_state import Seal
+
+
+class Parking:
+    """All parked calls of this daemon. `patience` and `limit` are the config's; `attached` is told of every retry."""
+
+    def __init__(
+        self, patience: Callable[[], float], limit: Callable[[], int], attached: Callable[[Call], None]
+    ) -> None:
+        self.attached = attached
+        self._seal: Seal | None = None
+        self._patience = patience
+        self._limit = limit
+        self._parked: dict[str, ParkedCall] = {}
+
+    @property
+    def seal(self) -> "Seal":
+        """What tells Hearth's own states from others'."""
+        if self._seal is None:
+            from hearth.mcp.request_state import KEY_BYTES, Seal
+
+            self._seal = Seal(os.urandom(KEY_BYTES))
+        return self._seal
+
+    def __len__(self) -> int:
+        return len(self._parked)
+
+    def take(self, call: Call) -> "ParkedCall":
+        """The call as one that may be parked. Raises Refused when its client has too many parked already."""
+        if call.parked:
+            return call.parked
+        if sum(held.session is call.session for held in self._parked.values()) >= self._limit():
+            raise Refused(f"{self._limit()} calls wait for this client's input already (parked_limit)")
+        from hearth.hub.suspended_call import ParkedCall
+
+        parked_call = ParkedCall(self, call, self._patience())
+        assert call.connection is not None
+        call.connection.replace(call.number, parked_call)
+        return parked_call
+
+    def retry(self, call: Call, method: str, params: json.Fields) -> bool:
+        """Whether it is the retry of a parked call, and has been taken. Raises StateRefused, MessageError."""
+        if "requestState" not in params:
+            return False
+        state = values.text(params["requestState"])
+        if state is None:
+            raise MessageError("params.requestState must be a string", versions.INVALID_PARAMS)
+        from hearth.mcp import request_state
+
+        digest = request_state.digest(method, params)
+        token = self.seal.open(state, call.session.id, method, digest, monotonic())
+        if token is None:
+            return False
+        key, _, round = token.rpartition(".")
+        held = self._parked.get(key)
+        if held is None:
+            raise request_state.StateRefused(request_state.SPENT)
+        held.retry(call, int(round), params)
+        return True
+
+    def keep(self, parked_call: "ParkedCall") -> None:
+        """It waits for its client."""
+        self._parked[parked_call.token] = parked_call
+
+    def remove(self, parked_call: "ParkedCall") -> None:
+        """It is over."""
+        self._parked.pop(parked_call.token, None)
+
+    def session_left(self, session: Session) -> None:
+        """Nobody will call again."""
+        for held in [held for held in self._parked.values() if held.session is session]:
+            held.cancelled()
+
+    def completed(self, connection: Connection | None, elicitation: str) -> None:
+        """A server says that an elicitation by URL is complete."""
+        for held in list(self._parked.values()):
+            if held.is_on(connection):
+                held.completed(elicitation)
+
+    def server_ended(self) -> None:
+        """Some server's process is gone."""
+        for held in list(self._parked.values()):
+            held.stop_waiting_for_the_gone()

@@ -1,0 +1,90 @@
+"""How the server of a request is found, by what the request names. Looks; what is found is sent by `forwarding`."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from msgspec import Raw
+
+from hearth.errors import HearthError, MessageError
+from hearth.hub.catalog import Target, View
+from hearth.hub.sessions import Session
+from hearth.mcp import tool_names, versions
+from hearth.mcp.catalog import PROMPTS, TOOLS, Item, Kind
+from hearth.mcp.pinning import Withheld
+from hearth.mcp.uris import NoSuchResource
+from hearth.upstreams.server import Server
+from hearth.wire import json, values
+
+# Finds the target of a request in what its client sees, and whether that is all it will see; None if it is not there.
+Locate = Callable[[View, bool], Target | None]
+# Whether a server that has not said yet what it offers may be the one.
+MayHave = Callable[[Server], bool]
+
+
+class Search(NamedTuple):
+    """How the server of a request is found, and what is said when nobody has what it asks for."""
+
+    locate: Locate
+    may_have: MayHave
+    missing: HearthError
+
+
+def named(
+    session: Session,
+    kind: Kind,
+    name: str,
+    missing: HearthError | None = None,
+    check: Callable[[Item], None] | None = None,
+) -> Search:
+    """Search for a tool or a prompt. Looking raises Withheld for one that is not approved, and what `check` raises."""
+
+    def locate(view: View, settled: bool) -> Target | None:
+        offer = view.offers[kind].get(name)
+        if offer is None and kind is TOOLS and name in view.withheld:
+            raise Withheld(*view.withheld[name])
+        if offer and check:
+            check(offer.item)
+        return offer.target if offer else None
+
+    unknown = missing or MessageError(f"unknown {kind.member[:-1]}: {name}", versions.INVALID_PARAMS)
+    return Search(locate, _may_have(session, name), unknown)
+
+
+def resource(session: Session, uri: str, era: str) -> Search:
+    """A resource."""
+
+    def locate(view: View, settled: bool) -> Target | None:
+        found = view.locate(uri, session.links, settled)
+        return Target(found[0], {"uri": Raw(json.dumps(found[1]))}) if found else None
+
+    return Search(locate, anybody, NoSuchResource(uri, era))
+
+
+def completion(session: Session, ref: json.Fields) -> Search:
+    """Whose argument is to be completed: a prompt's, or a resource template's. Raises MessageError."""
+    name, uri = values.text(ref.get("name")), values.text(ref.get("uri"))
+    if name is None and uri is None:
+        raise MessageError("params.ref must name a prompt or a resource template", versions.INVALID_PARAMS)
+
+    def locate(view: View, settled: bool) -> Target | None:
+        if uri is not None:
+            found = view.locate_template(uri) or view.locate(uri, session.links, settled)
+            own = None if found is None else {**ref, "uri": Raw(json.dumps(found[1]))}
+            return Target(found[0], {"ref": Raw(json.join(own))}) if found and own else None
+        offer = view.offers[PROMPTS].get(name or "")
+        if offer is None:
+            return None
+        return Target(offer.server, {"ref": Raw(json.join({**ref, "name": Raw(offer.item.wire_name)}))})
+
+    may_have = anybody if name is None else _may_have(session, name)
+    missing = f"unknown prompt: {name}" if uri is None else f"no server has the resource template {uri}"
+    return Search(locate, may_have, MessageError(missing, versions.INVALID_PARAMS))
+
+
+def anybody(server: Server) -> bool:
+    """Any server may be the one."""
+    return True
+
+
+def _may_have(session: Session, name: str) -> MayHave:
+    return lambda server: session.server is not None or tool_names.may_have(server.name, name)

@@ -1,0 +1,195 @@
+"""What a server offers: its tools, prompts, resources and templates, kept as raw bytes and understood only as far as
+Hearth decides by them."""
+
+from collections.abc import Iterable, Iterator, Set
+from typing import NamedTuple
+
+from hearth.mcp import tool_names
+from hearth.wire import json, values
+from hearth.wire.values import Members, RawBytes
+
+
+class Kind:
+    """One of the four lists that MCP has."""
+
+    def __init__(self, member: str, method: str, key: str, capability: str, changed: str) -> None:
+        # The name of the list in its result, and here.
+        self.member = member
+        self.method = method
+        # What an item is addressed by.
+        self.key = key
+        self.capability = capability
+        # The notice of a change, and the member of a `subscriptions/listen` that asks for it.
+        self.changed = f"notifications/{changed}/list_changed"
+        self.listen = f"{changed}ListChanged"
+
+    def __repr__(self) -> str:
+        return f"Kind({self.member!r})"
+
+
+TOOLS = Kind("tools", "tools/list", "name", "tools", "tools")
+PROMPTS = Kind("prompts", "prompts/list", "name", "prompts", "prompts")
+RESOURCES = Kind("resources", "resources/list", "uri", "resources", "resources")
+TEMPLATES = Kind("resourceTemplates", "resources/templates/list", "uriTemplate", "resources", "resources")
+KINDS = (TOOLS, PROMPTS, RESOURCES, TEMPLATES)
+# A change of a template's list is told as one of the resources.
+CHANGES = {TOOLS.changed: (TOOLS,), PROMPTS.changed: (PROMPTS,), RESOURCES.changed: (RESOURCES, TEMPLATES)}
+
+# Entries that are read without a pause: about a millisecond's work.
+SLICE_ENTRIES = 100
+
+
+class Item:
+    """One thing on one of a server's lists. `name` is what it is addressed by, a URI where the kind has those."""
+
+    __slots__ = ("canonical", "definition", "kind", "name", "safe_to_repeat", "server", "wire_name")
+
+    def __init__(self, kind: Kind, server: str, definition: json.Fields) -> None:
+        name = values.text(definition.get(kind.key))
+        if name is None:
+            raise ValueError(f"an item without a {kind.key}")
+        self.kind = kind
+        self.server = server
+        self.name = name
+        # What is kept beyond the message is copied: a raw value shares the memory of the whole page.
+        self.definition: Members = {key: bytes(value) for key, value in definition.items()}
+        self.wire_name = bytes(definition[kind.key])
+        # The definition as `pinned` compares it, once that was worked out.
+        self.canonical: str | None = None
+        # Whether asking for it twice does no harm: only calls of tools do any.
+        self.safe_to_repeat = kind is not TOOLS or _safe_to_repeat(definition)
+
+    def render(self, exposed: str | None = None) -> Members:
+        """The definition, under another name if one is given."""
+        if exposed is None or exposed == self.name:
+            return dict(self.definition)
+        return {**self.definition, self.kind.key: json.dumps(exposed)}
+
+
+class Offering:
+    """Everything that one server offers. Compared by content."""
+
+    __slots__ = ("_listed", "capabilities", "era", "instructions", "lists", "version")
+
+    def __init__(self, era: str, version: str, capabilities: json.Fields, instructions: str | None) -> None:
+        self.era = era
+        self.version = version
+        self.capabilities = {key: json.Raw(bytes(value)) for key, value in capabilities.items()}
+        self.instructions = instructions
+        self.lists: dict[Kind, dict[str, Item]] = {kind: {} for kind in KINDS}
+        self._listed = dict.fromkeys(KINDS, 0)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for offerings of one server in which no client can see a difference."""
+        declared = tuple((name, bytes(value)) for name, value in self.capabilities.items())
+        return (declared, self.instructions, *self._listed.values())
+
+    def has(self, capability: str) -> bool:
+        """Whether the server declared it. One that proved its era by an error declared nothing: all is worth asking."""
+        return not self.capabilities or capability in self.capabilities
+
+    def announces(self, kind: Kind) -> bool:
+        """Whether it says when that list changes."""
+        if not self.capabilities:
+            return True
+        return values.is_true(values.members(self.capabilities.get(kind.capability)).get("listChanged"))
+
+    @property
+    def tells_of_updates(self) -> bool:
+        """Whether one can subscribe to its resources."""
+        if not self.capabilities:
+            return True
+        return values.is_true(values.members(self.capabilities.get(RESOURCES.capability)).get("subscribe"))
+
+    def adopt(self, other: "Offering") -> None:
+        """The lists of another, as far as it has such lists at all, until its own are read."""
+        for kind in KINDS:
+            if self.has(kind.capability):
+                self.lists[kind], self._listed[kind] = dict(other.lists[kind]), other._listed[kind]
+
+    def without_tools(self, names: Set[str]) -> "Offering":
+        """The same, but for those tools."""
+        if not names:
+            return self
+        found = Offering(self.era, self.version, self.capabilities, self.instructions)
+        found.lists, found._listed = dict(self.lists), dict(self._listed)
+        found.take(TOOLS, [item for item in self.lists[TOOLS].values() if item.name not in names])
+        return found
+
+    def take(self, kind: Kind, items: Iterable[Item]) -> None:
+        """Another list than before; of several items by one name the first counts. In the order of names."""
+        found: dict[str, Item] = {}
+        for item in items:
+            found.setdefault(item.name, item)
+        self.lists[kind] = dict(sorted(found.items()))
+        self._listed[kind] = hash(tuple(json.join(item.definition) for item in self.lists[kind].values()))
+
+
+def _safe_to_repeat(definition: json.Fields) -> bool:
+    annotations = values.members(definition.get("annotations"))
+    return values.is_true(annotations.get("readOnlyHint")) or values.is_true(annotations.get("idempotentHint"))
+
+
+def _needs_tasks(definition: json.Fields) -> bool:
+    # 2025-11-25: such a tool must be refused when it is called plainly, and Hearth offers no tasks.
+    execution = values.members(definition.get("execution"))
+    return values.text(execution.get("taskSupport")) == "required"
+
+
+class ListLimits(NamedTuple):
+    """How much of one list of a server is kept (settings list_limit and list_entries)."""
+
+    bytes: int = 4 * 1024 * 1024
+    entries: int = 10_000
+
+
+class ListReader:
+    """Reader of one list of a server, page by page; what is over the limits is not kept.
+
+    Definitions without a name, and tools that only run as tasks, are left out, but count.
+    """
+
+    def __init__(self, kind: Kind, server: str, limits: ListLimits) -> None:
+        self.items: list[Item] = []
+        # The raw cursor of the next page.
+        self.cursor: bytes | None = None
+        # The limit that was reached before the list ended.
+        self.reached: str | None = None
+        self._kind = kind
+        self._server = server
+        self._limits = limits
+        self._bytes = self._entries = 0
+
+    def receive_page(self, result: RawBytes) -> Iterator[None]:
+        """Take one page, in slices: yields between them. Raises MessageError for a result that is no such list."""
+        fields = json.split(result)
+        cursor = bytes(fields.get("nextCursor", b"null"))
+        self.cursor = cursor if cursor != b"null" else None
+        for elements in values.element_slices(fields.get(self._kind.member)):
+            for start in range(0, len(elements), SLICE_ENTRIES):
+                self._take(elements[start : start + SLICE_ENTRIES])
+                if self.reached:
+                    return
+                yield
+
+    def _take(self, elements: list[json.Raw]) -> None:
+        for raw in elements:
+            self._bytes += len(raw)
+            self._entries += 1
+            if self._bytes > self._limits.bytes:
+                self.reached = f"{self._limits.bytes} bytes (list_limit)"
+            elif self._entries > self._limits.entries:
+                self.reached = f"{self._limits.entries} entries (list_entries)"
+            if self.reached:
+                return
+            definition = values.members(raw)
+            if values.text(definition.get(self._kind.key)) is not None and not _needs_tasks(definition):
+                self.items.append(Item(self._kind, self._server, definition))
+
+
+def exposed_name(item: Item, taken: Iterable[str]) -> str:
+    """The name under which clients that see several servers see a tool or prompt; `taken` ones are given already."""
+    # `a` with `b__c` and `a__b` with `c` meet under one name; the first in the config keeps it.
+    name = tool_names.exposed(item.server, item.name)
+    return tool_names.hashed(item.server, item.name) if name in taken else name

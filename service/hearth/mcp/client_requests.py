@@ -1,0 +1,194 @@
+"""A server's question to a client, and the client's answer, as each revision words them.
+
+What the other side's revision does not have is dropped where nothing is lost by it, put otherwise where it can be said
+otherwise, and refused with a sentence where neither is possible. Payloads stay raw where nothing changes.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from hearth.errors import MessageError, Refused
+from hearth.mcp import versions
+from hearth.mcp.capabilities import (
+    ELICITATION,
+    NEWER_QUESTIONS_SINCE,
+    ROOTS,
+    SAMPLING,
+    URL_MODE,
+    elicitation_mode,
+    wants_tools,
+)
+from hearth.wire import json, values
+from hearth.wire.values import Members, RawBytes
+
+METHODS = frozenset({ROOTS, SAMPLING, ELICITATION})
+CANCELLED_ELICITATION = b'{"action":"cancel"}'
+_ACTIONS = frozenset({"accept", "decline", "cancel"})
+# The token belongs to one conversation, and nobody reports progress on an input request. Tasks are not offered.
+_DROPPED_META = ("progressToken", "io.modelcontextprotocol/related-task")
+# What one message may hold before there were tools in sampling.
+_OLD_CONTENT_SINCE = {"text": "2024-11-05", "image": "2024-11-05", "audio": "2025-03-26"}
+
+
+class Question(NamedTuple):
+    """A request to the client without its id. `params` is a raw object."""
+
+    method: str
+    params: bytes
+
+
+def modern(question: Question) -> Question:
+    """A legacy server's question as an input request. Raises Refused for what no client can be asked for."""
+    if question.method not in METHODS:
+        raise Refused(f"{question.method} is nothing that a client can be asked for")
+    params = _without_legacy_keys(question.params)
+    params.pop("elicitationId", None)
+    return Question(question.method, json.join(params))
+
+
+def legacy(question: Question, version: str, elicitation_id: str | None = None) -> Question:
+    """A question as a client of that legacy revision takes it. Raises Refused for what cannot be put to it.
+
+    `elicitation_id` is for a URL that came without one.
+    """
+    if question.method not in METHODS:
+        raise Refused(f"{question.method} is nothing that a client can be asked for")
+    params = _without_legacy_keys(question.params)
+    if question.method == ELICITATION:
+        params = _legacy_elicitation(params, version, elicitation_id)
+    elif question.method == SAMPLING and version < NEWER_QUESTIONS_SINCE:
+        params = _old_sampling(params, version)
+    return Question(question.method, json.join(params))
+
+
+def _without_legacy_keys(raw: bytes) -> Members:
+    """The params without what is between Hearth and the server that asks."""
+    params: Members = {**json.split(raw)}
+    # Who has declared no tasks ignores the wish for one (2025-11-25, tasks).
+    params.pop("task", None)
+    if "_meta" in params:
+        meta = {key: value for key, value in values.members(params["_meta"]).items() if key not in _DROPPED_META}
+        params["_meta"] = json.join(meta)
+        if not meta:
+            del params["_meta"]
+    return params
+
+
+def _legacy_elicitation(params: Members, version: str, elicitation_id: str | None) -> Members:
+    if version < versions.ELICITATION_SINCE:
+        raise Refused(f"the client speaks MCP {version}, which has no elicitation")
+    by_url = elicitation_mode(params) == URL_MODE
+    if version >= NEWER_QUESTIONS_SINCE:
+        if by_url and elicitation_id is not None:
+            params.setdefault("elicitationId", json.dumps(elicitation_id))
+        return params
+    if by_url:
+        raise Refused(f"the client speaks MCP {version}, which has no elicitation by URL")
+    params.pop("mode", None)
+    if "requestedSchema" in params:
+        params["requestedSchema"] = _old_schema(params["requestedSchema"], version)
+    return params
+
+
+def _old_schema(raw: RawBytes, version: str) -> bytes:
+    schema: Members = {**values.members(raw)}
+    schema.pop("$schema", None)
+    properties = values.members(schema.get("properties"))
+    schema["properties"] = json.join({name: _old_property(name, item, version) for name, item in properties.items()})
+    return json.join(schema)
+
+
+def _old_property(name: str, raw: RawBytes, version: str) -> RawBytes:
+    fields: Members = {**values.members(raw)}
+    if values.text(fields.get("type")) == "array":
+        raise Refused(f"{name!r} asks for several choices at once, which MCP {version} has no form for")
+    if "oneOf" not in fields:
+        return raw
+    options = [values.members(option) for option in values.elements(fields.pop("oneOf"))]
+    empty = json.Raw(b'""')
+    fields["enum"] = _array(option.get("const", empty) for option in options)
+    fields["enumNames"] = _array(option.get("title", option.get("const", empty)) for option in options)
+    return json.join(fields)
+
+
+def _old_sampling(params: Members, version: str) -> Members:
+    if wants_tools(params):
+        raise Refused(f"the client speaks MCP {version}, which has no tools in sampling")
+    messages: list[RawBytes] = []
+    for raw in values.elements(params.get("messages")):
+        message = values.members(raw)
+        # One block per message there; several messages of one role say the same.
+        for block in _blocks(message.get("content")):
+            _check_content(block, version)
+            messages.append(json.join({**message, "content": block}))
+    params["messages"] = _array(messages)
+    return params
+
+
+def modern_result(method: str, result: RawBytes) -> bytes:
+    """A legacy client's result as an input response. Raises MessageError for what is no result of that."""
+    check_result(method, result)
+    return bytes(result)
+
+
+def legacy_result(method: str, result: RawBytes, version: str) -> bytes:
+    """A client's result as a server of that legacy revision takes it.
+
+    Raises MessageError for what is no result of that, Refused for what that revision has no words for.
+    """
+    check_result(method, result)
+    fields: Members = {**json.split(result)}
+    fields.pop("resultType", None)
+    if method == SAMPLING and version < NEWER_QUESTIONS_SINCE:
+        fields["content"] = _one_block(_blocks(fields["content"]), version)
+    return json.join(fields)
+
+
+def check_result(method: str, result: RawBytes) -> None:
+    """Raise MessageError (-32602) unless this can be a client's result for that kind of question."""
+    fields = values.members(result)
+    if method == ELICITATION:
+        good = values.text(fields.get("action")) in _ACTIONS
+    elif method == ROOTS:
+        good = _starts(fields.get("roots"), b"[")
+    else:
+        good = _starts(fields.get("content"), b"{", b"[") and values.text(fields.get("role")) is not None
+    if not good:
+        raise MessageError(f"this is no result of {method}", versions.INVALID_PARAMS)
+
+
+def _one_block(blocks: list[RawBytes], version: str) -> RawBytes:
+    for block in blocks:
+        _check_content(block, version)
+    if len(blocks) == 1:
+        return blocks[0]
+    texts = [values.text(values.members(block).get("text")) for block in blocks]
+    if None in texts:
+        raise Refused(f"the answer has several parts, which MCP {version} has no room for")
+    return json.dumps({"type": "text", "text": "\n".join(text for text in texts if text)})
+
+
+def _blocks(content: RawBytes | None) -> list[RawBytes]:
+    """The blocks of a message, which may be one without an array around it."""
+    if content is not None and is_object(content):
+        return [content]
+    return list(values.elements(content))
+
+
+def _check_content(block: RawBytes, version: str) -> None:
+    kind = values.text(values.members(block).get("type")) or "nameless"
+    if version < _OLD_CONTENT_SINCE.get(kind, NEWER_QUESTIONS_SINCE):
+        raise Refused(f"MCP {version} has no {kind} content in sampling")
+
+
+def is_object(raw: RawBytes) -> bool:
+    """Whether it is a JSON object, by its first character."""
+    return _starts(raw, b"{")
+
+
+def _starts(raw: RawBytes | None, *characters: bytes) -> bool:
+    return raw is not None and bytes(raw).lstrip().startswith(characters)
+
+
+def _array(items: Iterable[RawBytes]) -> bytes:
+    return b"[%b]" % b",".join(bytes(item) for item in items)

@@ -1,0 +1,164 @@
+"""The HTTP headers that say again what a modern request's body says (2026-07-28, Streamable HTTP).
+
+`Mcp-Method` and `Mcp-Name` go with every request, `Mcp-Param-*` with calls of tools whose input schema asks for it by
+`x-mcp-header`. Whoever sends a request makes them here, whoever receives one checks them here. Nothing of HTTP itself
+is known.
+"""
+
+import base64
+import re
+from collections.abc import Mapping
+
+from hearth.errors import MessageError
+from hearth.mcp import header_annotations, versions
+from hearth.wire import json
+from hearth.wire.values import RawBytes, members, text
+
+METHOD = "Mcp-Method"
+NAME = "Mcp-Name"
+
+Index = header_annotations.Index
+InvalidAnnotation = header_annotations.InvalidAnnotation
+
+# What `Mcp-Name` repeats.
+_NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+
+_SENTINEL_START, _SENTINEL_END = "=?base64?", "?="
+_SPACE = " \t"
+_PLAIN = re.compile(r"[!-~](?:[\t -~]*[!-~])?")
+_DECIMAL = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+
+
+# --- annotations
+
+
+def index(input_schema: RawBytes) -> Index:
+    """Which argument goes into which header. Raises InvalidAnnotation."""
+    data = bytes(input_schema)
+    if not header_annotations.may_be_in(data):
+        return {}
+    try:
+        return header_annotations.find(json.loads(data))
+    except MessageError as exc:
+        raise InvalidAnnotation(f"the input schema cannot be read: {exc}") from exc
+
+
+# --- sending
+
+
+def standard(method: str, params: RawBytes | None) -> dict[str, str]:
+    """The headers that every request carries. Raises MessageError for a method that no header can name."""
+    if not _PLAIN.fullmatch(method):
+        raise MessageError(f"there is no method {method!r}", versions.METHOD_NOT_FOUND)
+    headers = {METHOD: method}
+    name = _name(method, params)
+    if name is not None:
+        headers[NAME] = encode(name)
+    return headers
+
+
+def values(index: Index, arguments: RawBytes | None) -> dict[str, str]:
+    """The `Mcp-Param-*` headers of a call; what is absent, null or no single value has none."""
+    found = ((header, _leaf(arguments, path)) for path, header in index.items())
+    return {header: encode(_text(leaf)) for header, leaf in found if leaf}
+
+
+def encode(value: str) -> str:
+    """The value as a header may carry it: as it is, or as Base64 between markers."""
+    looks_encoded = value.startswith(_SENTINEL_START) and value.endswith(_SENTINEL_END)
+    if _PLAIN.fullmatch(value) and not looks_encoded:
+        return value
+    return f"{_SENTINEL_START}{base64.b64encode(_readable(value).encode()).decode()}{_SENTINEL_END}"
+
+
+def _readable(value: str) -> str:
+    """Without lone surrogates, of which no header and hardly any other reader of JSON knows."""
+    return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _name(method: str, params: RawBytes | None) -> str | None:
+    key = _NAMED_BY.get(method)
+    return text(members(params).get(key)) if key else None
+
+
+def _leaf(arguments: RawBytes | None, path: tuple[str, ...]) -> bytes:
+    """The raw string, number or boolean at that path; empty when there is none."""
+    raw = arguments
+    for name in path:
+        raw = members(raw).get(name)
+    leaf = b"" if raw is None else bytes(raw)
+    return b"" if leaf[:1] in (b"{", b"[", b"n") else leaf
+
+
+def _text(leaf: bytes) -> str:
+    """The value as text."""
+    return text(leaf) or "" if leaf[:1] == b'"' else header_annotations.written(leaf.decode())
+
+
+# --- receiving
+
+
+def check_standard(method: str, params: RawBytes | None, headers: Mapping[str, str]) -> None:
+    """Raise MessageError (-32020) unless the headers repeat the method and, where it has one, the name."""
+    given = _lower(headers)
+    if METHOD.lower() not in given:
+        raise _mismatch(METHOD, "is missing")
+    if given[METHOD.lower()].strip(_SPACE) != method:
+        raise _mismatch(METHOD, "does not name the method of the body")
+    name = _name(method, params)
+    if name is None:
+        return
+    found = _decoded(given, NAME)
+    if found is None:
+        raise _mismatch(NAME, f"is missing: it is to be the {_NAMED_BY[method]} in the body")
+    if found != _readable(name):
+        raise _mismatch(NAME, f"is not the {_NAMED_BY[method]} in the body")
+
+
+def check(index: Index, arguments: RawBytes | None, headers: Mapping[str, str]) -> None:
+    """Raise MessageError (-32020) unless the headers are exactly those that the arguments ask for."""
+    given = _lower(headers) if index else {}
+    for path, header in index.items():
+        leaf, found = _leaf(arguments, path), _decoded(given, header)
+        if found is None and leaf:
+            raise _mismatch(header, f"is missing, but {'.'.join(path)} is in the body")
+        if found is not None and not leaf:
+            raise _mismatch(header, f"is there, but {'.'.join(path)} is not in the body")
+        if found is not None and not _same(leaf, found):
+            raise _mismatch(header, f"is not {'.'.join(path)} in the body")
+
+
+def _decoded(headers: Mapping[str, str], header: str) -> str | None:
+    value = headers.get(header.lower())
+    if value is None:
+        return None
+    value = value.strip(_SPACE)
+    if value and not _PLAIN.fullmatch(value):
+        raise _mismatch(header, "has characters that no header may have")
+    inner = value.removeprefix(_SENTINEL_START).removesuffix(_SENTINEL_END)
+    if len(value) - len(inner) != len(_SENTINEL_START + _SENTINEL_END):
+        return value
+    try:
+        data = base64.b64decode(inner, validate=True)
+        if base64.b64encode(data).decode() == inner:  # bits beyond the end would be ignored
+            return data.decode()
+    except ValueError:
+        pass
+    raise _mismatch(header, "is not the Base64 of a text")
+
+
+def _same(leaf: bytes, found: str) -> bool:
+    if found == _readable(_text(leaf)):
+        return True
+    # Numbers are compared as such: 42.0 is 42.
+    number = None if leaf[:1] == b'"' or not _DECIMAL.fullmatch(found) else header_annotations.number(leaf.decode())
+    return number is not None and number == header_annotations.number(found)
+
+
+def _lower(headers: Mapping[str, str]) -> dict[str, str]:
+    # Their names have no case.
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _mismatch(header: str, how: str) -> MessageError:
+    return MessageError(f"header {header} {how}", versions.HEADER_MISMATCH)

@@ -1,0 +1,1 @@
+"""Tool search: the index, and the tools that stand for all others."""

@@ -1,0 +1,248 @@
+"""The tools that stand for all others where a client searches: their definitions and what they are given.
+
+What they say is in `search_answers`. Knows neither servers nor sessions.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from hearth.errors import HearthError, MessageError
+from hearth.mcp import translate, versions
+from hearth.wire import json, values
+from hearth.wire.values import RawBytes
+
+FIND = "find_tools"
+DESCRIBE = "describe_tools"
+CALL_READ = "call_tool_read"
+CALL_WRITE = "call_tool_write"
+CALL_DESTRUCTIVE = "call_tool_destructive"
+# Calls any tool. Not listed: it can have no annotation, and clients that allow by annotation would always ask.
+CALL = "call_tool"
+CALLERS = frozenset({CALL_READ, CALL_WRITE, CALL_DESTRUCTIVE, CALL})
+NAMES = CALLERS | {FIND, DESCRIBE}
+
+# A model looks at the first few; more cost it more than another question does.
+FOUND_BY_DEFAULT = 8
+FOUND_AT_MOST = 50
+# A question, or a name, that is repeated in an answer.
+ECHO_CHARACTERS = 100
+
+_OBJECT = "object"
+
+
+def _caller(name: str, title: str, effect: str, **annotations: bool) -> dict[str, object]:
+    return {
+        "name": name,
+        "title": title,
+        "description": (
+            f"Call a tool that {effect}, by the name that {FIND} returned and with arguments as its schema asks for"
+            f" them. {FIND} says for which tools this is the one to use. The answer is the tool's own."
+        ),
+        "inputSchema": {
+            "type": _OBJECT,
+            "properties": {
+                "name": {"type": "string", "description": f"Name of the tool, exactly as {FIND} returned it"},
+                "arguments": {
+                    "type": _OBJECT,
+                    "description": "The tool's own arguments; leave it out if it has none",
+                    "additionalProperties": True,
+                },
+            },
+            "required": ["name"],
+        },
+        "annotations": {**annotations, "openWorldHint": True},
+    }
+
+
+_DEFINITIONS: list[dict[str, object]] = [
+    {
+        "name": FIND,
+        "title": "Find tools",
+        "description": (
+            "Search all tools that are available here, by what you want to do. Most tools are not in your list of"
+            " tools: look here before you conclude that something cannot be done. Say it in plain words, such as"
+            ' "open a pull request" or "list unread mail"; a server\'s name among them prefers its tools. Returns the'
+            " best matches first, each with its name, what it is for and its required arguments. An empty query lists"
+            f" the servers. Each match says which tool calls it: {CALL_READ}, {CALL_WRITE} or {CALL_DESTRUCTIVE}."
+            f" {DESCRIBE} shows full schemas."
+        ),
+        "inputSchema": {
+            "type": _OBJECT,
+            "properties": {
+                "query": {"type": "string", "description": "What you want to do, in a few words"},
+                "limit": {
+                    "type": "integer",
+                    "description": "How many tools to return at most",
+                    "default": FOUND_BY_DEFAULT,
+                    "minimum": 1,
+                    "maximum": FOUND_AT_MOST,
+                },
+            },
+            "required": ["query"],
+        },
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    },
+    {
+        "name": DESCRIBE,
+        "title": "Describe tools",
+        "description": (
+            f"Show the full definitions of tools that {FIND} returned: descriptions and the JSON schemas of their"
+            " arguments. Do this before a call whose arguments you are not sure of."
+        ),
+        "inputSchema": {
+            "type": _OBJECT,
+            "properties": {
+                "names": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "minItems": 1,
+                    "description": f"Names of tools, exactly as {FIND} returned them",
+                }
+            },
+            "required": ["names"],
+        },
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    },
+    _caller(CALL_READ, "Call a tool that only reads", "only reads", readOnlyHint=True),
+    _caller(
+        CALL_WRITE,
+        "Call a tool that adds or changes things",
+        "adds or changes things and destroys nothing",
+        readOnlyHint=False,
+        destructiveHint=False,
+    ),
+    _caller(
+        CALL_DESTRUCTIVE,
+        "Call a tool that may destroy things",
+        "may delete or overwrite things, or does not say what it does",
+        readOnlyHint=False,
+        destructiveHint=True,
+    ),
+]
+# The list as `tools/list` has it: the same for clients of every revision.
+LIST = json.dumps(_DEFINITIONS)
+
+INSTRUCTIONS = (
+    f"Most tools are not in your list of tools. Find them with {FIND} by what you want to do, look at their schemas"
+    f" with {DESCRIBE} where needed, and call them with {CALL_READ}, {CALL_WRITE} or {CALL_DESTRUCTIVE}:"
+    f" {FIND} says which."
+)
+
+
+class ToolFailure(HearthError):
+    """One of these tools could not do what it was asked: a result that says so, which models see and learn from.
+
+    A protocol's error would be one about the request, and that was right: there is such a tool.
+    """
+
+    rpc_code = versions.INVALID_PARAMS
+
+    def __init__(self, sentence: str, era: str) -> None:
+        super().__init__(sentence)
+        self._era = era
+
+    @property
+    def result(self) -> bytes:
+        """What the client gets."""
+        return text_result([str(self)], self._era, is_error=True)
+
+
+def text_result(texts: Sequence[str], era: str, is_error: bool = False) -> bytes:
+    """The result of a call, as a client of that era has it."""
+    fields: dict[str, object] = {"content": [{"type": "text", "text": text} for text in texts]}
+    if is_error:
+        fields["isError"] = True
+    if era == versions.MODERN:
+        fields["resultType"] = translate.COMPLETE
+        fields["_meta"] = {versions.SERVER_INFO_KEY: json.Raw(translate.SERVER_INFO)}
+    return json.dumps(fields)
+
+
+# --- what they are given
+
+
+def question(arguments: json.Fields, era: str) -> tuple[str, int]:
+    """What `find_tools` is asked for, and how many. Raises ToolFailure."""
+    _check_names(FIND, arguments, ("query", "limit"), era)
+    query = values.text(arguments.get("query"))
+    if query is None:
+        raise ToolFailure(f'{FIND} needs "query": what you want to do, as a text', era)
+    limit = values.integer(arguments.get("limit", b"%d" % FOUND_BY_DEFAULT))
+    if limit is None or limit < 1:
+        raise ToolFailure(f'"limit" must be a whole number from 1 to {FOUND_AT_MOST}', era)
+    return query, min(limit, FOUND_AT_MOST)
+
+
+def wanted_names(arguments: json.Fields, era: str) -> list[str]:
+    """What `describe_tools` is to describe, each once. Raises ToolFailure."""
+    _check_names(DESCRIBE, arguments, ("names",), era)
+    raw = arguments.get("names")
+    single = values.text(raw)
+    try:
+        # One name without its brackets means what it says.
+        names = [values.text(item) for item in values.elements(raw)] if single is None else [single]
+    except MessageError:
+        names = []
+    found = [name for name in names if name is not None]
+    if not found or len(found) < len(names):
+        raise ToolFailure(f'{DESCRIBE} needs "names": a list of names that {FIND} returned', era)
+    return list(dict.fromkeys(found))
+
+
+def inner_call(caller: str, params: json.Fields, era: str) -> tuple[str, json.Fields]:
+    """Find the tool to call through another, and the params of a direct call of it. Raises ToolFailure."""
+    arguments = given(params, caller, era)
+    name = values.text(arguments.get("name"))
+    if name is None:
+        raise ToolFailure(f'{caller} needs "name": a name that {FIND} returned', era)
+    others = [key for key in arguments if key not in ("name", "arguments")]
+    if others:
+        raise ToolFailure(f'put {listed(others)} into "arguments": that is where the arguments of {name} go', era)
+    inner = {**params, "name": arguments["name"]}
+    del inner["arguments"]
+    raw = bytes(arguments.get("arguments", b"null"))
+    if raw.lstrip()[:1] == b"{":
+        inner["arguments"] = arguments["arguments"]
+    elif raw != b"null":
+        raise ToolFailure(f'"arguments" must be a JSON object with the arguments of {name}', era)
+    return name, inner
+
+
+def caller_of(definition: Mapping[str, RawBytes]) -> str:
+    """Choose the tool that calls a tool, by its annotations; one that does not say otherwise may be destructive."""
+    annotations = values.members(definition.get("annotations"))
+    if values.is_true(annotations.get("readOnlyHint")):
+        return CALL_READ
+    is_additive = bytes(annotations.get("destructiveHint", b"true")) == b"false"
+    return CALL_WRITE if is_additive else CALL_DESTRUCTIVE
+
+
+def check_caller(caller: str, name: str, definition: Mapping[str, RawBytes], era: str) -> None:
+    """Raise ToolFailure where a tool must be called through another one than `caller`."""
+    right = caller_of(definition)
+    if caller not in (right, CALL):
+        raise ToolFailure(f"{caller} does not fit {name!r} by its annotations: call it with {right}", era)
+
+
+def given(params: json.Fields, tool: str, era: str) -> json.Fields:
+    """The arguments of a call of one of these tools. Raises ToolFailure."""
+    raw = params.get("arguments")
+    try:
+        return {} if raw is None else json.split(raw)
+    except MessageError:
+        raise ToolFailure(f"the arguments of {tool} must be a JSON object", era) from None
+
+
+def _check_names(tool: str, arguments: json.Fields, known: Sequence[str], era: str) -> None:
+    others = [key for key in arguments if key not in known]
+    if others:
+        raise ToolFailure(f"{tool} takes {listed(known)}, not {listed(others)}", era)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in an answer."""
+    return shortened(", ".join(f'"{name}"' for name in names), ECHO_CHARACTERS)
+
+
+def shortened(text: str, characters: int) -> str:
+    """The text, or its beginning."""
+    return text if len(text) <= characters else text[: characters - 1].rstrip() + "…"

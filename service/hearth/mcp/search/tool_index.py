@@ -1,0 +1,229 @@
+"""Which tools a question is about: a full-text index of tools' definitions, in memory.
+
+SQLite's FTS5 with the Porter stemmer ranks by BM25; what a tool is called counts most. Each word of a question is
+looked up by itself, with the words that may stand for it, and the best of those counts: so a tool that has many of
+the words in few places is before one that has one word in many. Knows definitions, no server and no session.
+"""
+
+import math
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from hearth.errors import HearthError, MessageError
+from hearth.mcp.search.synonyms import SYNONYMS
+from hearth.wire import json, values
+from hearth.wire.values import Members, RawBytes
+
+if TYPE_CHECKING:
+    import sqlite3
+
+# Weights of the columns, in their order. Chosen by tests/search/tuning.json.
+_COLUMNS = {"words": 5.0, "title": 4.0, "description": 3.0, "arguments": 1.0, "details": 0.5, "server": 3.0}
+# How much what stands for a word counts beside the word itself, and how much a word does that begins with it.
+SYNONYM_WEIGHT = 0.7
+PREFIX_WEIGHT = 0.4
+# A tool that has more of a question's words is before one that has fewer of them more often.
+COVERAGE_EXPONENT = 0.5
+# Scores of words that were asked for are kept: the same few are in most questions, and are those that most tools have.
+# About 5 MB at most.
+REMEMBERED_SCORES = 50_000
+# A question has a few words; what is longer is a document, of which the beginning says what is meant.
+QUESTION_WORDS = 16
+QUESTION_CHARACTERS = 1000
+# Of a description: what a tool is for is said first, and manuals of many pages would drown it.
+DESCRIPTION_CHARACTERS = 1000
+# Of a schema: beyond it no agent looks, and reading it would take longer than all others together.
+SCHEMA_BYTES = 64 * 1024
+# Shorter beginnings of words are beginnings of everything.
+PREFIX_CHARACTERS = 3
+
+_WORD = re.compile(r"[^\W_]+")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+# Words that say nothing about what is wanted.
+_EMPTY = """
+    a all am an and any are as at be by can could did do does for from had has have how i if in into is it its me my
+    need of on onto or our please s should some that the their them there these this those to up us want was we were
+    what when where which who why will with would you your
+"""
+_EMPTY_WORDS = frozenset(_EMPTY.split())
+
+
+class SearchUnavailable(HearthError):
+    """The Python that runs Hearth cannot search."""
+
+
+class Tool(NamedTuple):
+    """One tool as it is searched for: the name that clients use, whose it is, and its own name and definition there."""
+
+    exposed: str
+    server: str
+    name: str
+    definition: Members
+
+
+class _Schema(msgspec.Struct, gc=False):
+    properties: dict[str, Any] = {}
+
+
+_decode_schema = msgspec.json.Decoder(_Schema).decode
+
+
+class ToolIndex:
+    """An index of some tools. Made once; whatever changes needs another."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        """May take a tenth of a second of CPU for thousands of tools. Raises SearchUnavailable."""
+        self._database = _empty_database()
+        self._names: list[str] = []
+        self._by_name: dict[str, int] = {}
+        rows: list[tuple[int, tuple[str, ...]]] = []
+        for number, tool in enumerate(tools):
+            self._names.append(tool.exposed)
+            self._by_name.setdefault(tool.exposed.lower(), number)
+            rows.append((number, _row(tool)))
+        try:
+            self._insert(rows)
+        except UnicodeEncodeError:
+            # Halves of surrogate pairs, which JSON can write and SQLite cannot.
+            self._insert([(number, tuple(map(_encodable, row))) for number, row in rows])
+        weights = ", ".join(map(str, _COLUMNS.values()))
+        self._select = f"SELECT rowid, -bm25(tools, {weights}) FROM tools WHERE tools MATCH ?"
+        self._remembered: dict[str, dict[int, float]] = {}
+        self._room = REMEMBERED_SCORES
+
+    def _insert(self, rows: list[tuple[int, tuple[str, ...]]]) -> None:
+        marks = ", ".join("?" * (len(_COLUMNS) + 1))
+        statement = f"INSERT INTO tools(rowid, {', '.join(_COLUMNS)}) VALUES ({marks})"
+        with self._database:
+            self._database.executemany(statement, ((number, *row) for number, row in rows))
+
+    def __del__(self) -> None:
+        # Python 3.13 warns of a database that nobody has closed.
+        if hasattr(self, "_database"):
+            self._database.close()
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def find(self, question: str, limit: int) -> tuple[list[str], int]:
+        """The names of the tools that fit best, best first, and how many fit at all."""
+        total: dict[int, float] = {}
+        words: dict[int, int] = {}
+        for word in question_words(question):
+            for tool, score in self._best(word).items():
+                total[tool] = total.get(tool, 0.0) + score
+                words[tool] = words.get(tool, 0) + 1
+        for tool, count in words.items():
+            total[tool] *= count**COVERAGE_EXPONENT
+        exact = self._by_name.get(question[:QUESTION_CHARACTERS].strip().lower())
+        if exact is not None:
+            total[exact] = math.inf
+        # Those that can be among the first, of which there may be thousands less; equal ones in the order of the lists.
+        least = sorted(total.values(), reverse=True)[min(limit, len(total)) - 1] if total else 0.0
+        best = [tool for tool, score in total.items() if score >= least]
+        found = sorted(best, key=lambda tool: (-total[tool], tool))[:limit]
+        return [self._names[tool] for tool in found], len(total)
+
+    def _best(self, word: str) -> dict[int, float]:
+        """How well each tool fits one word, or what may stand for it."""
+        best = self._scores(f'"{word}"')
+        for other in SYNONYMS.get(word, ()):
+            best = _better(best, self._scores(f'"{other}"'), SYNONYM_WEIGHT)
+        if not best and len(word) >= PREFIX_CHARACTERS:
+            best = _better(best, self._scores(f'"{word}"*'), PREFIX_WEIGHT)
+        return best
+
+    def _scores(self, expression: str) -> dict[int, float]:
+        scores = self._remembered.get(expression)
+        if scores is None:
+            scores = dict(self._database.execute(self._select, (expression,)))
+            if self._room < len(scores) + 1:
+                self._remembered.clear()
+                self._room = REMEMBERED_SCORES
+            self._remembered[expression] = scores
+            # One that nothing fits takes room, too.
+            self._room -= len(scores) + 1
+        return scores
+
+
+def _empty_database() -> "sqlite3.Connection":
+    # Most sessions never search.
+    try:
+        import sqlite3
+    except ImportError as exc:
+        raise SearchUnavailable(f"tools cannot be searched: this Python has no sqlite3 ({exc})") from exc
+    # Made in one thread and asked in another, never by two at once.
+    database = sqlite3.connect(":memory:", check_same_thread=False)
+    try:
+        database.execute(f"CREATE VIRTUAL TABLE tools USING fts5({', '.join(_COLUMNS)}, tokenize = 'porter unicode61')")
+    except sqlite3.Error as exc:
+        database.close()
+        raise SearchUnavailable(f"tools cannot be searched: this Python's SQLite has no FTS5 ({exc})") from exc
+    return database
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _better(best: dict[int, float], others: dict[int, float], weight: float) -> dict[int, float]:
+    found = dict(best)
+    for tool, score in others.items():
+        if score * weight > found.get(tool, 0.0):
+            found[tool] = score * weight
+    return found
+
+
+def question_words(question: str) -> list[str]:
+    """The words of a question that say what is wanted; all of them, if none does."""
+    beginning = _HUMP.sub(" ", question[:QUESTION_CHARACTERS])
+    words = list(dict.fromkeys(word.lower() for word in _WORD.findall(beginning)))
+    return ([word for word in words if word not in _EMPTY_WORDS] or words)[:QUESTION_WORDS]
+
+
+def _row(tool: Tool) -> tuple[str, ...]:
+    definition = tool.definition
+    title = values.text(definition.get("title")) or values.text(
+        values.members(definition.get("annotations")).get("title")
+    )
+    description = values.text(definition.get("description")) or ""
+    names, details = arguments(definition.get("inputSchema"))
+    return (
+        spelled(tool.name),
+        title or "",
+        description[:DESCRIPTION_CHARACTERS],
+        spelled(" ".join(names)),
+        " ".join(details),
+        spelled(tool.server),
+    )
+
+
+def spelled(name: str) -> str:
+    """A name with the words in it apart: `getPullRequest`; `_` and `-` part words anyway."""
+    return _HUMP.sub(" ", name)
+
+
+def arguments(schema: RawBytes | None) -> tuple[list[str], list[str]]:
+    """The names of a tool's arguments, and their descriptions."""
+    if schema is None or len(bytes(schema)) > SCHEMA_BYTES:
+        return [], []
+    try:
+        properties = _decode_schema(schema).properties
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        properties = _properties(schema)
+    described = (value.get("description") for value in properties.values() if isinstance(value, dict))
+    return list(properties), [text for text in described if isinstance(text, str)]
+
+
+def _properties(schema: RawBytes) -> dict[str, Any]:
+    """What msgspec does not take, one by one."""
+    found = {}
+    for name, raw in values.members(values.members(schema).get("properties")).items():
+        try:
+            found[name] = json.loads(raw)
+        except MessageError:
+            found[name] = None
+    return found

@@ -1,0 +1,138 @@
+"""The servers in clients' files, or in a file that was named, for `hearth import` and `hearth setup`. Reads only."""
+
+import os
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import click
+
+from hearth.clients import discovery, formats
+from hearth.clients.discovery import Found
+from hearth.clients.table import KINDS, LOCAL, PROJECT, SCOPES, USER, Table
+from hearth.config.spelling import nearest
+from hearth.errors import ConfigError
+
+# A file of a project is the work of several people, and changes of it are committed: only when asked for.
+DEFAULT_SCOPES = (USER, LOCAL)
+ALL = "all"
+# Of a file that is no client's: under which key its servers are, and whose words it then has.
+_WORDS = {
+    "mcpServers": "file",
+    "servers": "vscode",
+    "mcp_servers": "codex",
+    "context_servers": "zed",
+    "mcp": "opencode",
+}
+# Keys of an entry that only one client has.
+_OWN_KEYS = {"httpUrl": "gemini", "serverUrl": "windsurf"}
+
+
+class Gathered(NamedTuple):
+    """What was found. `problems` are sentences on files that could not be read, whose tables are left out."""
+
+    tables: list[Table]
+    found: list[Found]
+    problems: list[str]
+
+    def clients(self) -> list[str]:
+        """The clients, in the order of the table of them."""
+        return list(dict.fromkeys(table.client for table in self.tables))
+
+
+def gather(clients: Iterable[str], scopes: Iterable[str], own: str) -> Gathered:
+    """The tables of these clients, of all without any, and their entries.
+
+    A file that cannot be read is among the problems, and there may be nothing else; ConfigError where only a project
+    was asked for and there is none. `own` is Hearth's config, which may be a client's file: its servers are Hearth's
+    already, and must not become bridges to themselves.
+    """
+    chosen = tuple(clients) or tuple(KINDS)
+    wanted = chosen_scopes(scopes)
+    gathered = Gathered([], [], [])
+    folder = discovery.here()
+    if folder is None and PROJECT in wanted:
+        gathered.problems.append(discovery.NOWHERE)
+    for table in discovery.tables(folder, chosen):
+        try:
+            if table.scope in wanted and os.path.realpath(table.path) != os.path.realpath(own):
+                gathered.found.extend(discovery.read(table))
+                gathered.tables.append(table)
+        except ConfigError as exc:
+            gathered.problems.extend(problem for problem in exc.problems if problem not in gathered.problems)
+    if gathered.problems == [discovery.NOWHERE] and not gathered.tables:
+        raise ConfigError(gathered.problems)
+    return gathered
+
+
+def chosen_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
+    """The scopes that were asked for."""
+    given = tuple(scopes) or DEFAULT_SCOPES
+    return SCOPES if ALL in given else given
+
+
+def left_out(clients: Iterable[str], scopes: Iterable[str]) -> list[str]:
+    """The files of this folder's project that have servers, where those were not asked for."""
+    if PROJECT in chosen_scopes(scopes):
+        return []
+    tables = discovery.tables(discovery.here(), tuple(clients) or tuple(KINDS))
+    return [table.path for table in tables if table.scope == PROJECT and _has_servers(table)]
+
+
+def _has_servers(table: Table) -> bool:
+    try:
+        return any(found.bridge_to is None for found in discovery.read(table))
+    except ConfigError:
+        return False
+
+
+def gather_file(path: str) -> Gathered:
+    """The entries of a file with servers in it, whoever's. Raises ConfigError."""
+    folder = discovery.here()
+    if folder is None and not os.path.isabs(path):
+        raise ConfigError([f"{path}: cannot be found from here: the current folder is gone; give the whole path"])
+    same = [table for table in discovery.tables(folder) if os.path.realpath(table.path) == os.path.realpath(path)]
+    if same:
+        return Gathered(same, [found for table in same for found in discovery.read(table)], [])
+    document = discovery.opened(path)
+    if document is None:
+        raise ConfigError([f"{path}: does not exist"])
+    key = next((key for key in _WORDS if isinstance(document.tree.get(key), dict)), None)
+    if key is None:
+        raise ConfigError([f"{path}: has no servers in it; looked for {', '.join(_WORDS)}"])
+    table = Table(_WORDS[key], os.path.abspath(path), (key,), USER, None)
+    servers = discovery.servers_of(document, (key,))
+    return Gathered([], [_found(table, name, raw) for name, raw in servers.items()], [])
+
+
+def _found(table: Table, name: str, raw: Any) -> Found:
+    own = [client for key, client in _OWN_KEYS.items() if isinstance(raw, dict) and key in raw]
+    client = own[0] if own and table.client == "file" else table.client
+    reading = formats.read(KINDS[client].dialect if client in KINDS else "plain", raw)
+    return Found(table, name, raw if isinstance(raw, dict) else {}, *reading)
+
+
+def split_targets(words: Iterable[str]) -> tuple[list[str], list[str]]:
+    """What was typed, as clients and as files. Raises click.UsageError for what is neither."""
+    clients, files = [], []
+    for word in words:
+        if word in KINDS:
+            clients.append(word)
+        elif os.path.exists(word) or os.sep in word or word.endswith((".json", ".jsonc", ".toml")):
+            files.append(word)
+        else:
+            near = nearest(word, KINDS)
+            hint = f"Did you mean {near!r}?" if near else f"Known: {', '.join(KINDS)}."
+            raise click.UsageError(f"{word!r} is neither a client nor a file. {hint}")
+    return clients, files
+
+
+def title(client: str) -> str:
+    """What a client is called."""
+    return KINDS[client].title if client in KINDS else client
+
+
+def origin(found: Found) -> str:
+    """Where an entry was found, in few words."""
+    table = found.table
+    where = os.path.basename(table.path) if table.client == "file" else title(table.client)
+    return f"{where} ({table.folder})" if table.folder else where

@@ -1,0 +1,95 @@
+"""Secrets that stand in an entry themselves, as an import would find them, and the offer of a better place."""
+
+import re
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from hearth.clients.importer import known, secret_extraction
+from hearth.clients.importer.templates import Secret, Text
+from hearth.output import table
+
+Entry = dict[str, Any]
+
+# In the name of a secret; and a letter comes first.
+_UNUSABLE = re.compile(r"^[^a-z_]|[^a-z0-9_.@/-]")
+
+
+def find(entry: Entry) -> list[tuple[str, str]]:
+    """The variables and headers whose value is a secret itself, or has one in it, as (key, name)."""
+    apart = {"env": secret_extraction.named, "headers": secret_extraction.header}
+    return [
+        (key, name)
+        for key, hidden in apart.items()
+        for name, value in (entry.get(key) or {}).items()
+        if _has_secret([hidden(name, _text(value))])
+    ]
+
+
+def places(entry: Entry) -> list[str]:
+    """Wherever one stands: `env.NAME`, `headers.NAME`, `args`, `url`."""
+    found = [f"{key}.{name}" for key, name in find(entry)]
+    found += (
+        ["args"] if _has_secret(secret_extraction.arguments([_text(each) for each in entry.get("args") or ()])) else []
+    )
+    return found + (["url"] if _has_secret([secret_extraction.url(_text(entry.get("url") or ""))]) else [])
+
+
+def _text(value: str) -> Text:
+    return known.text_of(value, lambda _: None)
+
+
+def _has_secret(texts: Iterable[Text]) -> bool:
+    return any(isinstance(piece, Secret) for text in texts for piece in text)
+
+
+def place_elsewhere(server: str, entry: Entry, ask: bool) -> list[str]:
+    """Put them into the vault where a person wants that, and references into the entry; what is to be said of each."""
+    notes = []
+    for key, name in find(entry):
+        secret = _UNUSABLE.sub("_", f"{server}-{name}".lower())
+        value = entry[key][name]
+        scheme, _, rest = value.partition(" ")
+        # "Bearer xyz": the first word is no secret, and is wanted in the file.
+        prefix, value = (f"{scheme} ", rest) if key == "headers" and rest else ("", value)
+        reference = f"{prefix}${{keyring:{secret}}}"
+        if ask and _wanted(name):
+            where = _put(secret, value)
+            entry[key][name] = reference
+            notes.append(f"{name} is kept in {where} as {secret!r}; the file has ${{keyring:{secret}}}.")
+        else:
+            option = f"--env {name}='{reference}'" if key == "env" else f"--header '{name}: {reference}'"
+            notes.append(
+                f"{name} looks like a secret, and will stand in the file as it is. To keep it out of there:"
+                f" `hearth secret set {secret}`, then this command with --replace and {option}"
+            )
+    return notes + _notes_on_the_rest(server, entry)
+
+
+def _notes_on_the_rest(server: str, entry: Entry) -> list[str]:
+    """An argument, or a part of an address, that may be one: which part of it, nobody but its owner knows."""
+    written = {"args": "an argument", "url": "a part of the url"}
+    return [
+        f"{written[place]} looks like a secret, and will stand in the file as it is. To keep it out of there:"
+        f" `hearth secret set {server}`, and write ${{keyring:{server}}} in its place"
+        for place in places(entry)
+        if place in written
+    ]
+
+
+def can_ask() -> bool:
+    """Whether there is a person at a terminal."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _wanted(name: str) -> bool:
+    question = f"{table.clean(name)} looks like a secret. Keep it in the keyring, and only a reference in the file?"
+    return click.confirm(question, default=True, err=True)
+
+
+def _put(secret: str, value: str) -> str:
+    from hearth.secrets.vault import Vault
+
+    return Vault("secrets").put(secret, value)

@@ -1,0 +1,170 @@
+"""The steps of `hearth setup`, planned and performed one by one: import, service, trial, clients.
+
+Each step is whole or not done; a step that fails is said and keeps no later one from being tried, unless that would
+lead clients to servers which Hearth does not have. Doing it again does what is left.
+"""
+
+import os
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from hearth import config
+from hearth.clients import discovery, planning, records
+from hearth.clients.commands import bridge_command
+from hearth.clients.discovery import Found
+from hearth.clients.importer import planner
+from hearth.clients.table import Table
+from hearth.config import ServerSpec
+from hearth.errors import ConfigError, HearthError
+from hearth.host import install as installation
+from hearth.host.install.service_files import Outcome as Units
+from hearth.ops import import_servers as server_import
+from hearth.ops.connect_clients import Links, linked
+from hearth.ops.gather_servers import Gathered
+from hearth.ops.import_servers import Imported
+from hearth.ops.smoke_test import LeftAlone, Trial, newly_replaced, without_failed
+from hearth.paths import Places
+
+NO_SERVICE = "left out, as --no-service says"
+BY_PATH = "left out: the daemon of a config that is given by its path is started by the first bridge"
+
+
+class Service(NamedTuple):
+    """What is done with the service manager, or why nothing is."""
+
+    units: Units | None
+    reason: str | None = None
+
+
+class Setup(NamedTuple):
+    """Everything that is about to be done."""
+
+    gathered: Gathered
+    imports: planner.Plan
+    service: Service
+    links: Links
+    # Entries whose servers did not answer through Hearth, known behind their trial.
+    failed: Sequence[LeftAlone] = ()
+
+    def left(self) -> list[planner.Left | LeftAlone]:
+        """Return every entry that stays as it is, with the reason."""
+        return [*self.imports.left, *self.failed]
+
+    def tried(self, enabled: Container[str]) -> list[str]:
+        """Return the servers to try: those that clients have by a bridge, or are about to have.
+
+        A disabled server is tried only where it would replace an entry, which then stays.
+        """
+        replaced = [server for _, server in newly_replaced(self.links.plans, self.gathered.found)]
+        names = [name for found, name in self.imports.links() if not found.disabled]
+        names += [each.bridge_to for each in self.imports.bridges if each.bridge_to]
+        return list(dict.fromkeys([*(name for name in names if name in enabled or name in replaced), *replaced]))
+
+    def moved(self) -> list[Found]:
+        """Return the entries that the changed files have no more: bridges to Hearth are in their place."""
+        changed = {(each.table, change.name) for each in self.links.changed for change in each.changes}
+        replaced = newly_replaced(self.links.plans, self.gathered.found)
+        return [entry for entry, _ in replaced if (entry.table, entry.name) in changed]
+
+    def is_done(self) -> bool:
+        """Whether nothing is left to do."""
+        units = self.service.units
+        return not (self.imports.servers or (units and is_new(units)) or self.links.changed)
+
+
+def is_new(units: Units) -> bool:
+    """Whether a file of the service manager's would change."""
+    return bool(units.plan.write or units.plan.remove)
+
+
+# --- service
+
+
+def service(places: Places, wanted: bool, dry_run: bool) -> Service:
+    """Have the service manager hold the socket. Raises HearthError when it refuses, not where there is none."""
+    if not wanted:
+        return Service(None, NO_SERVICE)
+    if places.config:
+        return Service(None, BY_PATH)
+    try:
+        units = installation.install(dry_run=True, profile=places.profile)
+    except HearthError as exc:
+        # Nothing that could be installed here, or a file of somebody else's in the way.
+        return Service(None, str(exc))
+    if units.manager_problem is not None:
+        advice = "The first bridge starts the daemon; `hearth install` later, where it can be asked"
+        return Service(None, f"left out, as {units.manager} cannot be asked: {units.manager_problem}. {advice}")
+    return Service(units if dry_run else installation.install(profile=places.profile))
+
+
+# --- clients
+
+
+def links(places: Places, gathered: Gathered, imports: planner.Plan, one: bool) -> Links:
+    """How the clients are about to be connected, once the import is done; nothing is changed."""
+    names = {(found.table, found.name): name for found, name in imports.links()}
+    servers = {**_configured(places), **{each.name: ServerSpec(name=each.name) for each in imports.servers}}
+
+    def imported(table: Table, name: str) -> str | None:
+        return names.get((table, name)) or records.imported(table, name)
+
+    plans = planned(gathered.found, gathered.tables, servers, imported, "one" if one else None) if servers else []
+    return linked(plans, places, dry_run=True)
+
+
+def planned(
+    found: Iterable[Found],
+    tables: Iterable[Table],
+    servers: Mapping[str, ServerSpec],
+    imported: Callable[[Table, str], str | None],
+    way: str | None,
+) -> list[planning.Plan]:
+    """The plans for all tables, client by client."""
+    by_client: dict[str, dict[Table, list[Found]]] = {}
+    for table in tables:
+        by_client.setdefault(table.client, {})[table] = []
+    for each in found:
+        by_client[each.table.client][each.table].append(each)
+    return [plan for mine in by_client.values() for plan in planning.plans(mine, servers, imported, way)]
+
+
+def connect(places: Places, planned: Setup, trials: Iterable[Trial]) -> Setup:
+    """Connect the clients, but leave alone every entry whose server failed its trial."""
+    plans, failed = without_failed(planned.links.plans, planned.gathered.found, trials)
+    return planned._replace(links=linked(plans, places, dry_run=False), failed=failed)
+
+
+def _configured(places: Places) -> Mapping[str, ServerSpec]:
+    return config.examine(places).config.servers
+
+
+def enabled(places: Places) -> set[str]:
+    """The servers that Hearth offers now."""
+    return {name for name, spec in _configured(places).items() if not spec.disabled}
+
+
+# --- the whole
+
+
+def import_servers(places: Places, imports: planner.Plan) -> Imported:
+    """The first step. Raises HearthError, and then nothing is done."""
+    return server_import.carry_out(places, imports)
+
+
+def commands(places: Places, tables: Sequence[Table], names: Iterable[str]) -> dict[str, list[str]]:
+    """What starts a bridge to each of these servers: the words of the first client that has one, else our own."""
+    found: dict[str, list[str]] = {}
+    for table in tables:
+        try:
+            entries = discovery.read(table)
+        except ConfigError:
+            continue
+        for each in entries:
+            if each.bridge_to and not each.disabled:
+                found.setdefault(each.bridge_to, [each.entry["command"], *each.entry.get("args", [])])
+    return {name: found.get(name) or bridge_command(places, ["--server", name]) for name in names}
+
+
+def short(path: str, home: str) -> str:
+    """A path as a person would write it."""
+    return "~" + path[len(home) :] if path.startswith(home + os.sep) else path

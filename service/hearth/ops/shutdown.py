@@ -1,0 +1,98 @@
+"""What `stop`, `restart` and `reload` share: say who is attached, ask, wait for the end."""
+
+import sys
+import time
+from typing import Any
+
+import click
+
+from hearth.control_client import service_state
+from hearth.control_client.connection import Control, last_resort
+from hearth.control_client.running_daemon import Lit
+from hearth.errors import Refused, Unreachable
+from hearth.host import processes
+from hearth.output import status_lines, terminal
+from hearth.output.spinner import Spinner
+from hearth.paths import Places
+
+
+def ask_about_sessions(control: Control, deed: str, yes: bool, as_json: bool = False) -> None:
+    """Let the person decide when somebody is attached. Raises Refused, also when there is nobody to ask.
+
+    Sessions over HTTP between two requests outlive the daemon, so nobody notices.
+    """
+    if yes:
+        return
+    attached = [each for each in control.status().get("sessions") or [] if not status_lines.is_idle(each)]
+    if not attached:
+        return
+    for line in status_lines.session_lines(attached, time.time(), terminal.width()):
+        click.echo(line, err=True)
+    ask(f"{status_lines.count(len(attached), 'session')} attached", deed, as_json)
+
+
+def ask(obstacle: str, deed: str, as_json: bool = False) -> None:
+    """Go on if the person says so. Raises Refused, also without a terminal, and for a program that reads JSON."""
+    if as_json:
+        raise Refused(f"{obstacle}, and --json asks nothing: say --yes to {deed} anyway")
+    if not sys.stdin.isatty():
+        raise Refused(f"{obstacle} and no terminal to ask at: say --yes to {deed} anyway")
+    if not confirm(f"{obstacle}. {deed.capitalize()} anyway?"):
+        raise Refused("nothing was done")
+
+
+def confirm(question: str, default: bool = False) -> bool:
+    """Ask for yes or no."""
+    try:
+        return click.confirm(question, default=default, err=True)
+    except click.Abort:
+        # The cursor still stands behind the question.
+        click.echo(err=True)
+        raise
+
+
+def end_when_quiet(control: Control) -> str:
+    """Have the daemon restart when no call is in flight; return what it said. Raises Refused and Unreachable.
+
+    Nobody is asked: whoever is attached notices nothing.
+    """
+    ok, message = control.shutdown(restart=True, when_quiet=True)
+    if not ok:
+        raise Refused(message or "the daemon refused to go")
+    return message
+
+
+def end(control: Control, lit: Lit, restart: bool, seconds: float) -> str:
+    """Send the daemon away and wait until its process has gone; return what it said.
+
+    Raises Refused when it denies, Unreachable when it is still there after the time.
+    """
+    ok, message = control.shutdown(restart)
+    if not ok:
+        raise Refused(message or "the daemon refused to go")
+    deadline = time.monotonic() + seconds
+    with Spinner(f"waiting for the calls in flight, then for pid {lit.pid} to go"):
+        ended = control.wait_for_end(seconds)
+        gone = ended and processes.wait_gone(lit.pid, lit.start_time, max(0.0, deadline - time.monotonic()))
+    if not gone:
+        raise Unreachable(
+            f"pid {lit.pid} is still there after {seconds:g} s; it may be finishing calls: look again with"
+            f" `hearth status`; {last_resort(lit.pid)}"
+        )
+    return message
+
+
+def own_ports(document: dict[str, Any]) -> list[str]:
+    """The ports that go for good with the daemon of this status document: nobody but itself holds them."""
+    if document.get("activation") != "self":
+        return []
+    lost = [each.get("address") for each in document.get("httpLost") or ()]
+    return [str(each) for each in (*(document.get("http") or ()), *lost)]
+
+
+def what_lights(places: Places, ports: list[str] | None = None) -> str:
+    """What would start a daemon in these places, in a sentence; and that it will not have these ports."""
+    lights = service_state.lights(service_state.look(places, "socket"))
+    if not ports:
+        return lights
+    return f"{lights} What was served on {', '.join(ports)} comes back with `hearth serve --transport http` only."

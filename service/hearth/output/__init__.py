@@ -1,0 +1,1 @@
+"""Text for terminals and documents for programs."""

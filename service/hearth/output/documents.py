@@ -1,0 +1,24 @@
+"""The `--json` option, and how a document for programs is printed."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from hearth import control_chars
+
+
+def json_option(help_text: str = "Print what was done as JSON.") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add `--json` to a verb, which gets it as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help=help_text)
+
+
+def text(document: object, indent: int | None = 2) -> str:
+    """Return a document as JSON, with every character that would steer a terminal as its escape."""
+    return control_chars.escaped(json.dumps(document, indent=indent, ensure_ascii=False))
+
+
+def show(document: object) -> None:
+    """Print a document on standard output."""
+    click.echo(text(document))

@@ -1,0 +1,220 @@
+"""The status document as text. Pure: a document in, lines out; nothing in it is trusted to be there."""
+
+import textwrap
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from hearth import paths
+from hearth.output.table import NOTHING, Column, clean, duration, ranked
+
+Document = Mapping[str, Any]
+
+SERVER_COLUMNS = (
+    Column("SERVER"), Column("STATE"), Column("ERA", 5), Column("ISOLATION", 4), Column("PIDS", 2), Column("TOOLS", 1),
+    Column("RESTARTS", 3),
+)  # fmt: skip
+# Client and server tell one session from the next; then its agent and its role, where a client has told them.
+SESSION_COLUMNS = (
+    Column(""), Column("ID", 3), Column("CLIENT"), Column("SERVER"), Column("ROLE", 2, optional=True),
+    Column("AGENT", 1, optional=True), Column("MCP", 7), Column("PID", 6), Column("SINCE", 4),
+    Column("FOLDER", 5, flexible=True),
+)  # fmt: skip
+
+
+def status_lines(document: Document, width: int) -> list[str]:
+    """What `hearth status` prints."""
+    if not document.get("running"):
+        return [
+            f"hearth is not running ({_whose(document)}). {document.get('lights', '')}".rstrip(),
+            f"  socket  {document.get('endpoint')}",
+            f"  config  {document.get('configPath')}",
+            *(f"  error   {clean(line)}" for line in str(document.get("configError") or "").splitlines()),
+            *failure_lines(document.get("upstreams") or [], width),
+        ]
+    sessions = document.get("sessions") or []
+    lines = [_headline(document), *_facts(document)]
+    lines += ["", *upstream_lines(document.get("upstreams") or [], width)]
+    return [*lines, "", _sessions_sentence(sessions), *_savings_sentence(document.get("savings"))]
+
+
+def _headline(document: Document) -> str:
+    activation = str(document.get("activation") or "")
+    # By a bridge, by hand or by a scheduler: that is all that can be told.
+    lit_by = "holding its own socket" if activation == "self" else activation and f"lit by {clean(activation)}"
+    parts = [
+        f"hearth is running ({_whose(document)})",
+        f"pid {document.get('pid')}",
+        f"up {duration(float(document.get('uptimeSeconds') or 0))}",
+        lit_by,
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _facts(document: Document) -> list[str]:
+    facts = {
+        "version": document.get("version"),
+        "socket": document.get("endpoint"),
+        "HTTP": ", ".join(map(str, document.get("http") or ())),
+        "HTTP lost": ", ".join(lost_ports(document)),
+        "config": document.get("configPath"),
+        "servers in": document.get("containment"),
+        "degraded": document.get("degraded"),
+        "config refused": document.get("configError"),
+    }
+    shown = {name: clean(str(value)) for name, value in facts.items() if value}
+    size = max(map(len, shown), default=0)
+    return [f"  {name.ljust(size)}  {value}" for name, value in shown.items()]
+
+
+def lost_ports(document: Document) -> list[str]:
+    """The ports that were served and are not any more, each with the reason."""
+    return [f"{each.get('address')} ({each.get('error')})" for each in document.get("httpLost") or ()]
+
+
+def _whose(document: Document) -> str:
+    """Its profile, or its config, where the hash of that config's path stands for one."""
+    key, config = str(document.get("profile") or paths.DEFAULT_PROFILE), str(document.get("configPath") or "")
+    return f"config {clean(PurePath(config).name)}" if key == paths.digest(config) else f"profile {clean(key)}"
+
+
+def _sessions_sentence(sessions: list[Document]) -> str:
+    idle = sum(map(is_idle, sessions))
+    attached = len(sessions) - idle
+    who = f"{count(attached, 'session')} attached" if attached else "Nobody is attached"
+    more = f", {count(idle, 'session')} over HTTP idle" if idle else ""
+    return f"{who}{more}; `hearth sessions` shows them." if sessions else f"{who}."
+
+
+def _savings_sentence(savings: object) -> list[str]:
+    """Say what sharing comes to, with the figures that `hearth savings` estimates before Hearth is set up."""
+    if not isinstance(savings, Mapping) or not savings.get("runsApart"):
+        return []
+    memory = [f"{float(savings[key]) / 1_000_000:.0f} MB" for key in ("memoryBytes", "memoryApartBytes")]
+    return [
+        f"Savings: {count(int(savings['runs']), 'running server')} instead of {savings['runsApart']};"
+        f" {memory[0]} ({clean(str(savings.get('measure')))}, with daemon and bridges) instead of about {memory[1]}."
+    ]
+
+
+def count(number: int, noun: str, plural: str = "s") -> str:
+    """A number with its noun."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}{plural}"
+
+
+def upstream_lines(upstreams: list[Document], width: int) -> list[str]:
+    """The MCP servers, in columns; then the reason for each that failed."""
+    if not upstreams:
+        return ["No MCP server is configured: `hearth add NAME -- COMMAND` adds one."]
+    rows = [
+        (
+            str(each.get("name")),
+            str(each.get("state")),
+            eras(each),
+            str(each.get("isolation") or "-"),
+            " ".join(map(str, each.get("pids") or [])) or "-",
+            "-" if each.get("tools") is None else str(each.get("tools")),
+            str(each.get("restarts") or 0),
+        )
+        for each in upstreams
+    ]
+    changed = [each for each in upstreams if each.get("changedTools") or each.get("pinError")]
+    return [
+        *ranked(SERVER_COLUMNS, rows, width),
+        *failure_lines(upstreams, width),
+        *(clean(_changed_sentence(each)) for each in changed),
+    ]
+
+
+def failure_lines(upstreams: Sequence[Document], width: int) -> list[str]:
+    """Return one line for each server that has failed: its name and the cause; folded where the terminal is narrow."""
+    sentences = [clean(_error_sentence(each)) for each in upstreams if each.get("error")]
+    return [line for each in sentences for line in _folded(each, width)]
+
+
+def _folded(text: str, width: int) -> list[str]:
+    # A name may have a hyphen, and stays whole.
+    return textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _error_sentence(upstream: Document) -> str:
+    waits = [each.get("retrySeconds") for each in upstream.get("instances") or []]
+    pauses = [float(seconds) for seconds in waits if isinstance(seconds, int | float) and seconds]
+    again = f" (not tried again for {duration(max(pauses))}, or until `hearth reload`)" if pauses else ""
+    has_failed = " failed" if upstream.get("state") == "failed" else ""
+    return f"{upstream.get('name')}{has_failed}: {upstream['error']}{again}"
+
+
+def _changed_sentence(upstream: Document) -> str:
+    name = upstream.get("name")
+    if upstream.get("pinError"):
+        what = "its tools are withheld" if upstream.get("pin") else "changes of its tools cannot be told"
+        return f"{name}: {what}: {upstream['pinError']}"
+    changed = count(len(upstream["changedTools"]), "tool")
+    withheld = ", and withheld" if upstream.get("pin") else ""
+    return f"{name}: {changed} changed or new since last approved{withheld}; `hearth tools diff {name}` shows them"
+
+
+def eras(upstream: Document) -> str:
+    """The eras that a server is spoken to in: one that knows both may have an instance of each."""
+    spoken = sorted({str(each.get("era")) for each in upstream.get("instances") or [] if each.get("state") == "ready"})
+    return "+".join(spoken) or str(upstream.get("era") or "-")
+
+
+def session_lines(sessions: list[Document], now: float, width: int) -> list[str]:
+    """Who is attached, in columns. The owner is marked with a star."""
+    if not sessions:
+        return ["Nobody is attached."]
+    rows = [
+        (
+            _mark(each),
+            str(each.get("id")),
+            client_name(each),
+            str(each.get("server") or "all"),
+            str(each.get("role") or NOTHING),
+            str(each.get("agentId") or NOTHING),
+            str(each.get("version") or each.get("era") or NOTHING),
+            str(each.get("pid") or NOTHING),
+            _since(each.get("connectedAt"), now),
+            str(each.get("cwd") or NOTHING),
+        )
+        for each in sessions
+    ]
+    return ranked(SESSION_COLUMNS, rows, width)
+
+
+def _mark(session: Document) -> str:
+    if session.get("isOwner"):
+        return "*"
+    if session.get("active", True):
+        return ""
+    return "idle" if is_idle(session) else "z"
+
+
+def is_idle(session: Document) -> bool:
+    """Over HTTP nobody is connected between two requests; but a call may go on whose connection broke."""
+    return session.get("wire") == "http" and not session.get("active", True) and not session.get("inFlight")
+
+
+def client_name(session: Document) -> str:
+    """What a session calls itself; the daemon gives a name, or an object with name and version."""
+    client = session.get("client")
+    if isinstance(client, Mapping):
+        return " ".join(str(client[key]) for key in ("name", "version") if client.get(key)) or "-"
+    return str(client or "-")
+
+
+def _since(connected_at: object, now: float) -> str:
+    if isinstance(connected_at, int | float):
+        return f"{duration(max(0.0, now - connected_at))} ago"
+    return str(connected_at or "-")
+
+
+def sessions_text(document: Document, width: int) -> list[str]:
+    """What `hearth sessions` prints."""
+    failed = [each for each in document.get("upstreams") or [] if each.get("state") == "failed"]
+    failures = failure_lines(failed, width)
+    if not document.get("running"):
+        return [f"hearth is not running, so nobody is attached. {document.get('lights', '')}".rstrip(), *failures]
+    return session_lines(document.get("sessions") or [], time.time(), width) + failures

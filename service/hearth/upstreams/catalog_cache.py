@@ -1,0 +1,171 @@
+"""The kept catalogue: what each server offered when it last ran, so that lists are answered while it does not.
+
+One file for each entry of the config, named by the fingerprint of the entry and of what its references stand for: with
+another token a server may offer other things. A file is replaced whole, begins with a hash of the rest, and is thrown
+away when it is not what was written. That a server could not be started, or took too long, is kept as well: nobody
+waits for it then. No method raises: what cannot be kept is found out anew by the next daemon.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from hearth.config import ServerSpec
+from hearth.errors import MessageError, StartError
+from hearth.host import private_files
+from hearth.host.folders import make_private
+from hearth.mcp import catalog_file
+from hearth.mcp.catalog import Offering
+from hearth.secrets import references
+from hearth.upstreams.fingerprints import Fingerprints
+from hearth.wire import json, values
+
+log = logging.getLogger(__name__)
+
+# In the first line of every file; one of another version is thrown away.
+_FORMAT = b"hearth-catalogue 1 "
+# More than anybody configures, old entries and other tokens included; those that were read longest ago go first.
+FILES_LIMIT = 500
+# A message from a server is no longer (message_limit), and hardly ever near it.
+FILE_LIMIT_BYTES = 64 * 1024 * 1024
+# Kinds of clients to which a server that looks at them has said what it offers; what was said last stays.
+OFFERINGS_LIMIT = 16
+# So long a server that could not be started is not tried again for a mere list: a call tries it at any time.
+FAILURE_SECONDS = 600.0
+
+
+class Memory(NamedTuple):
+    """What is known of one server: by what clients can be asked (raw), and when it last failed or came too late."""
+
+    offerings: Mapping[bytes, Offering]
+    failed_at: float = 0.0
+    late_at: float = 0.0
+    # Why it did not work when it was last used, in one line; empty where it worked, or was not tried since.
+    failure: str = ""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it was tried a short while ago, and could not be started."""
+        return 0 <= time.time() - self.failed_at < FAILURE_SECONDS
+
+    @property
+    def is_late(self) -> bool:
+        """Whether nobody should wait for it: it has never said what it offers, for whatever reason."""
+        return bool(self.failed_at or self.late_at)
+
+
+NOTHING = Memory({})
+
+
+class Kept:
+    """The catalogue in one folder (Places.catalogue)."""
+
+    def __init__(self, folder: str, fingerprints: Fingerprints, environ: Mapping[str, str] = os.environ) -> None:
+        self.folder = folder
+        self._fingerprints = fingerprints
+        self._environ = environ
+        self._complained = False
+
+    def recall(self, spec: ServerSpec) -> Memory:
+        """What is known of a server that is configured like this, with what its references stand for now."""
+        path = self._path(spec)
+        try:
+            data = private_files.read(path, FILE_LIMIT_BYTES)
+            if not data:
+                return NOTHING
+            memory = self._parsed(spec.name, data)
+            # Those that nobody asks for any more are the first to go.
+            os.utime(path)
+        except (MessageError, KeyError) as exc:
+            log.warning("%s is thrown away: %s", path, exc, extra={"upstream": spec.name})
+            private_files.remove(path)
+        except (OSError, ValueError) as exc:
+            self._complain("read", exc)
+        else:
+            return memory
+        return NOTHING
+
+    def note(self, spec: ServerSpec, memory: Memory) -> None:
+        """Keep what is known of it now."""
+        body = _document(spec.name, memory)
+        if len(body) >= FILE_LIMIT_BYTES - len(_FORMAT) - 100:
+            log.info("what it offers is too long to be kept", extra={"upstream": spec.name})
+            return
+        try:
+            make_private(self.folder)
+            make_private(os.path.dirname(self._fingerprints.path))
+            # The key first: without it nobody finds the file again.
+            self._fingerprints.keep()
+            path = self._path(spec)
+            is_new = not os.path.exists(path)
+            private_files.write(path, self._sealed(body))
+            if is_new:
+                self._prune()
+        except (OSError, ValueError, StartError) as exc:
+            self._complain("written", exc)
+
+    def _path(self, spec: ServerSpec) -> str:
+        try:
+            self._fingerprints.load()
+        except (OSError, ValueError) as exc:
+            self._complain("read", exc)
+        name = self._fingerprints.of(spec, spec.name, spec.era, references.traces(spec, self._environ))
+        return os.path.join(self.folder, name + ".json")
+
+    def _sealed(self, body: bytes) -> bytes:
+        return _FORMAT + self._fingerprints.digest(body).encode() + b"\n" + body
+
+    def _parsed(self, name: str, data: bytes) -> Memory:
+        """Raises MessageError and KeyError for what is no such file."""
+        body = data.partition(b"\n")[2]
+        if data != self._sealed(body):
+            raise MessageError("it is not what was written")
+        fields = json.split(body)
+        offerings = {}
+        for raw in values.elements(fields["offerings"]):
+            entry = json.split(raw)
+            offerings[(values.text(entry["clients"]) or "").encode()] = catalog_file.read(name, entry["offering"])
+        failure = values.text(fields["failure"]) if "failure" in fields else None
+        failed_at, late_at = (float(json.loads(fields[key])) for key in ("failedAt", "lateAt"))
+        return Memory(offerings, failed_at, late_at, failure or "")
+
+    def _prune(self) -> None:
+        with os.scandir(self.folder) as found:
+            files = [(_written_at(entry), entry.path) for entry in found]
+        for _, path in sorted(files, reverse=True)[FILES_LIMIT:]:
+            private_files.remove(path)
+
+    def _complain(self, what: str, exc: Exception) -> None:
+        if not self._complained:
+            self._complained = True
+            why = exc.strerror if isinstance(exc, OSError) else exc
+            log.warning("what servers offer cannot be %s: %s: %s", what, self.folder, why)
+
+
+def _written_at(entry: "os.DirEntry[str]") -> float:
+    try:
+        return entry.stat().st_mtime
+    except FileNotFoundError:
+        # Another process of this profile was faster.
+        return 0.0
+
+
+def _document(name: str, memory: Memory) -> bytes:
+    latest = list(memory.offerings.items())[-OFFERINGS_LIMIT:]
+    entries = [_entry(clients, offering) for clients, offering in latest]
+    return json.join(
+        {
+            "server": json.dumps(name),
+            "failedAt": json.dumps(memory.failed_at),
+            "lateAt": json.dumps(memory.late_at),
+            "failure": json.dumps(memory.failure),
+            "offerings": b"[%b]" % b",".join(entries),
+        }
+    )
+
+
+def _entry(clients: bytes, offering: Offering) -> bytes:
+    known_by = json.dumps(clients.decode("utf-8", "replace"))
+    return json.join({"clients": known_by, "offering": catalog_file.write(offering)})

@@ -1,0 +1,102 @@
+"""The claim of one client to an instance, as far as the choice of one depends on it. Knows nothing of sessions.
+
+A workspace is known by the set of its folders, whatever names its clients give them: real paths, percent-decoding
+undone. Links are followed by `locate`, which reads the disk; before that the paths count as they are written.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from hearth.mcp import versions
+from hearth.wire import json, values
+
+_FILE = "file:"
+
+
+class Location(NamedTuple):
+    """The folders of a client as they are on this machine, and the one that a process of its workspace runs in."""
+
+    folders: tuple[str, ...]
+    start: str | None
+
+
+class Tenant(NamedTuple):
+    """One client's claim to an instance."""
+
+    session: str
+    era: str = versions.MODERN
+    cwd: str | None = None
+    # Raw `Root` objects, as the client listed them; None where it lists none.
+    roots: tuple[bytes, ...] | None = None
+    # Raw, as the client declared them.
+    capabilities: bytes = b"{}"
+    # Of these roots and this folder, once the disk was read for them; None also where the disk does not answer.
+    location: Location | None = None
+
+    @property
+    def workspace(self) -> str:
+        """Equal for clients that work in the same place; a client that works nowhere shares with nobody."""
+        folders = self.location.folders if self.location else _folders(self.roots, self.cwd, os.path.normpath)
+        if not folders:
+            place = self.cwd or f"session {self.session}"
+            # One that says that it has no roots is not told those of one that cannot say.
+            return f"{place} (no roots)" if self.roots is not None else place
+        return folders[0] if len(folders) == 1 else json.dumps(folders).decode()
+
+    @property
+    def folder(self) -> str | None:
+        """The folder that a process of its workspace runs in."""
+        return self.location.start if self.location else self.cwd
+
+    def root_list(self) -> bytes:
+        """The result of `roots/list` for this place."""
+        roots = self.roots
+        if roots is None:
+            roots = (_root(self.cwd),) if self.cwd and os.path.isabs(self.cwd) else ()
+        return b'{"roots":[%b]}' % b",".join(roots)
+
+
+def locate(roots: tuple[bytes, ...] | None, cwd: str | None) -> Location:
+    """Find the folders of a client on the disk. Blocks: a folder may be on a network that does not answer."""
+    folders = _folders(roots, cwd, _real_path)
+    return Location(folders, next(filter(os.path.isdir, folders), cwd))
+
+
+def _folders(roots: tuple[bytes, ...] | None, cwd: str | None, normalise: Callable[[str], str]) -> tuple[str, ...]:
+    """The set of normalised folders, sorted; without roots the working directory is the only one."""
+    if roots is None:
+        named: Iterable[str] = (cwd,) if cwd else ()
+        return tuple(normalise(folder) for folder in named)
+    uris = ((values.text(values.members(root).get("uri")), root) for root in roots)
+    found = {_place(root.decode("utf-8", "replace") if uri is None else uri, normalise) for uri, root in uris}
+    return tuple(sorted(found))
+
+
+def _place(uri: str, normalise: Callable[[str], str]) -> str:
+    """A folder of this machine by its path; any other URI as its text."""
+    if not uri.lower().startswith(_FILE):
+        return uri
+    host, slash, path = uri[len(_FILE) :].removeprefix("//").partition("/")
+    if host.lower() not in ("", "localhost") or not slash:
+        return uri
+    from urllib.parse import unquote
+
+    path = unquote("/" + path, errors="surrogateescape")
+    if os.name == "nt" and path[2:3] == ":":
+        path = path[1:]
+    return uri if "\0" in path else normalise(path)
+
+
+def _real_path(path: str) -> str:
+    try:
+        # A relative one is relative to a folder that only the client knows.
+        return os.path.realpath(path) if os.path.isabs(path) else os.path.normpath(path)
+    except (OSError, ValueError):
+        return os.path.normpath(path)
+
+
+def _root(folder: str) -> bytes:
+    from pathlib import Path
+
+    return json.dumps({"uri": Path(folder).as_uri(), "name": os.path.basename(folder) or folder})

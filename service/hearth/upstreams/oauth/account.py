@@ -1,0 +1,329 @@
+"""One server's login in a running daemon: the token for each request, refreshed ahead of its end, by one for all.
+
+Any number of connections and callers share an account, and any number of daemons the tokens. Whoever is to use a
+refresh token holds its lock and looks into the vault first: used twice, one that rotates would end the login.
+"""
+
+import asyncio
+import logging
+import shlex
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar
+
+from hearth.config import ServerSpec
+from hearth.errors import HearthError, LoginFailed, LoginRequired, StartError, UpstreamError, VaultError
+from hearth.host.locks import Lock
+from hearth.masking import Mask
+from hearth.upstreams import threads
+from hearth.upstreams.oauth import challenges, discovery, tokens
+from hearth.upstreams.oauth.challenges import Challenge
+from hearth.upstreams.oauth.logins import client_of
+from hearth.upstreams.oauth.store import Grant, Link, Store, fingerprint, grant_name
+
+log = logging.getLogger(__name__)
+
+# Whoever holds it asks an authorization server, and may have to wait for the keyring.
+LOCK_SECONDS = 2 * tokens.ANSWER_SECONDS
+LOCK_POLL_SECONDS = 0.02
+# A server that wants no login of a kind known here is asked about it again after so long.
+UNKNOWN_SECONDS = 60.0
+# Between two attempts at an authorization server that cannot be reached while the token is still good, or that refuses
+# for a reason that a login does not end by.
+PAUSE_SECONDS = 10.0
+
+Result = TypeVar("Result")
+_OVER = frozenset({"invalid_grant", "invalid_client", "unauthorized_client"})
+
+
+class Flight(Generic[Result]):
+    """One run of something, for everybody who wants it at the same time."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[Result] | None = None
+
+    async def join(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        """Wait for the run that there is, or begin one. Shielded: one caller's end is not everybody's."""
+        task = self._task
+        if task is None or task.done():
+            task = self._task = asyncio.create_task(work())
+            task.add_done_callback(lambda late: late.cancelled() or late.exception())
+        return await asyncio.shield(task)
+
+
+class Account:
+    """The login of one server, by its address."""
+
+    def __init__(self, spec: ServerSpec, store: Store) -> None:
+        # Replaced when the config is: its client's secret may have changed.
+        self.spec = spec
+        self._store = store
+        self._seen: object = ()
+        self._link: Link | None = None
+        self._grant: Grant | None = None
+        # Held, so that no log line and no error of this daemon has its tokens in it.
+        self._mask: Mask | None = None
+        # Access tokens that the vault may still have while their successors could not be kept: the refresh tokens
+        # beside them are used up.
+        self._spent: set[str] = set()
+        # What a refresh has given after a 401, until it has been accepted once: refused, another refresh is in vain.
+        self._on_trial: str | None = None
+        # Until then a token that is still good is used as it is: the authorization server gave no other.
+        self._not_before = 0.0
+        # The access token that was to be refreshed when it last refused, and what it said: not asked until then.
+        self._denied: tuple[str, str] | None = None
+        self._refresh: Flight[Grant] = Flight()
+        self._asking: Flight[bool] = Flight()
+        self._asked_at = -UNKNOWN_SECONDS
+        self._wants_login = False
+
+    # --- for whoever sends a request
+
+    async def authorization(self) -> str | None:
+        """The value of the Authorization header; None without a login. Raises LoginRequired, UpstreamError."""
+        grant = await self._current()
+        if grant is None:
+            return None
+        now = time.time()
+        if grant.is_due(now) and not (grant.left(now) > 0 and time.monotonic() < self._not_before):
+            grant = await self._refreshed(grant)
+        return grant.bearer
+
+    @property
+    def due_at(self) -> float | None:
+        """When what `authorization` gave is to be asked for again, by the clock of the wall."""
+        return self._grant.due_at if self._grant else None
+
+    def accepted(self, bearer: str | None) -> None:
+        """The server took a request with that."""
+        if self._on_trial is not None and self._on_trial == bearer:
+            self._on_trial = None
+
+    async def refused(self, status: int, header: str | None, bearer: str | None) -> bool:
+        """The server refused a request. Returns whether to ask once more. Raises LoginRequired, UpstreamError."""
+        wanted = challenges.parse(header)
+        if status == 403:
+            return await self._widen(wanted) if wanted.error == "insufficient_scope" else False
+        grant = await self._current()
+        if grant is not None and grant.bearer != bearer:
+            # Somebody has refreshed it, or has logged in, meanwhile.
+            return True
+        if grant is None:
+            if await self._is_login_wanted(wanted):
+                raise self._required("needs a login")
+            return False
+        if bearer == self._on_trial:
+            raise self._required("refuses a token that is new; log in again")
+        refreshed = await self._refreshed(grant)
+        if refreshed.bearer == bearer:
+            return False
+        self._on_trial = refreshed.bearer
+        return True
+
+    # --- what is kept
+
+    async def _current(self) -> Grant | None:
+        signature = self._store.signature()
+        if signature != self._seen:
+            try:
+                link, grant = await threads.run(self._load)
+            except VaultError as exc:
+                if self._spent:
+                    return self._grant
+                raise self._unreadable(exc) from exc
+            self._seen = signature
+            if grant is None or grant.access_token not in self._spent:
+                self._link, self._grant = link, grant
+                self._spent.clear()
+                self._hide()
+        return self._grant
+
+    def _hide(self) -> None:
+        grant = self._grant
+        self._mask = Mask(token for token in (grant.access_token, grant.refresh_token) if token) if grant else None
+
+    def _load(self) -> tuple[Link | None, Grant | None]:
+        link = self._store.link(self.spec)
+        return link, self._store.grant(link) if link and link.logged_in else None
+
+    def _unreadable(self, exc: VaultError) -> UpstreamError:
+        return UpstreamError(f"server {self.spec.name!r}: its login cannot be read: {exc}")
+
+    def _required(self, why: str) -> LoginRequired:
+        return required(self.spec.name, why)
+
+    # --- refreshing
+
+    async def _refreshed(self, stale: Grant) -> Grant:
+        """Other tokens than those. Raises LoginRequired, UpstreamError."""
+        if self._grant is not None and self._grant.access_token != stale.access_token:
+            return self._grant
+        return await self._refresh.join(lambda: self._refresh_once(stale))
+
+    async def _refresh_once(self, stale: Grant) -> Grant:
+        link = self._link
+        assert link is not None
+        lock = self._store.lock(grant_name(link))
+        await self._acquire(lock)
+        try:
+            former = await self._former(link, stale)
+            if former is None:
+                self._grant = None
+                raise self._required("has been logged out of")
+            if former is self._grant and former is not stale:
+                # Somebody has logged in, perhaps elsewhere: nothing of it is for the address of before.
+                return former
+            if former.access_token != stale.access_token and not former.is_due(time.time()):
+                # Another daemon was first.
+                self._grant = former
+                self._hide()
+                return former
+            self._grant = await self._use(link, former)
+            self._hide()
+            if self._grant is not former:
+                await self._keep(link, former, self._grant)
+            return self._grant
+        except VaultError as exc:
+            raise self._unreadable(exc) from exc
+        finally:
+            lock.release()
+
+    async def _former(self, link: Link, stale: Grant) -> Grant | None:
+        """What is to be refreshed, as everybody knows it by now, or as only this daemon does."""
+        if not self._spent:
+            return await threads.run(self._store.grant, link)
+        current = await self._current()
+        return stale if self._spent else current
+
+    async def _acquire(self, lock: Lock) -> None:
+        deadline = time.monotonic() + LOCK_SECONDS
+        while not self._try(lock):
+            if time.monotonic() >= deadline:
+                raise UpstreamError(
+                    f"server {self.spec.name!r}: another process has been refreshing its login too long"
+                )
+            await asyncio.sleep(LOCK_POLL_SECONDS)
+
+    def _try(self, lock: Lock) -> bool:
+        try:
+            return lock.acquire(blocking=False)
+        except StartError as exc:
+            raise UpstreamError(f"server {self.spec.name!r}: its login cannot be refreshed: {exc}") from exc
+
+    async def _use(self, link: Link, former: Grant) -> Grant:
+        """Use the refresh token. An answer that is lost on its way leaves it open whether it is spent; it is then tried
+        again later: where it was, the login is over in either case."""
+        if not former.refresh_token:
+            await self._end(link)
+            raise self._required("needs a login again: the last one has ended")
+        if self._denied and self._denied[0] == former.access_token and time.monotonic() < self._not_before:
+            return self._go_on(former, self._denied[1])
+        self._denied = None
+        web = await threads.run(tokens.open_client, self.spec)
+        try:
+            return await tokens.refresh(
+                web, link.token_endpoint, client_of(self.spec, link, former), former, link.resource
+            )
+        except tokens.Denied as exc:
+            if exc.code in _OVER:
+                await self._end(link)
+                raise self._required(f"needs a login again: {exc}") from exc
+            self._denied = former.access_token, str(exc)
+            self._not_before = time.monotonic() + PAUSE_SECONDS
+            return self._go_on(former, str(exc))
+        except LoginFailed as exc:
+            self._not_before = time.monotonic() + PAUSE_SECONDS
+            return self._go_on(former, str(exc))
+        finally:
+            await web.aclose()
+
+    def _go_on(self, former: Grant, why: str) -> Grant:
+        """Use a token that could not be refreshed for as long as it is good."""
+        if former.left(time.time()) > 0:
+            return former
+        raise UpstreamError(f"server {self.spec.name!r}: its login cannot be refreshed now: {why}")
+
+    async def _keep(self, link: Link, former: Grant, grant: Grant) -> None:
+        try:
+            await threads.run(self._store.put_grant, link, grant)
+            self._spent.clear()
+            self._seen = self._store.signature()
+        except HearthError as exc:
+            # This daemon goes on with what it has, as long as it lives, or until somebody logs in or out.
+            self._spent.add(former.access_token)
+            log.error("a refreshed login cannot be kept: %s", exc, extra={"upstream": self.spec.name})
+
+    async def _end(self, link: Link) -> None:
+        self._grant = None
+        self._spent.clear()
+        try:
+            await threads.run(self._store.drop_grant, link)
+        except HearthError as exc:
+            log.error("a login that has ended cannot be removed: %s", exc, extra={"upstream": self.spec.name})
+        self._seen = self._store.signature()
+
+    # --- what the server wants
+
+    async def _is_login_wanted(self, wanted: Challenge) -> bool:
+        """Whether a login would help: a server that takes keys of another kind says 401, too."""
+        if not wanted.is_for_tokens:
+            return False
+        if self._link is not None:
+            return True
+        if time.monotonic() - self._asked_at >= UNKNOWN_SECONDS or self._wants_login:
+            self._wants_login = await self._asking.join(lambda: self._ask(wanted))
+            self._asked_at = time.monotonic()
+        return self._wants_login
+
+    async def _ask(self, wanted: Challenge) -> bool:
+        try:
+            discovery.check_address(self.spec)
+            if wanted.resource_metadata or self.spec.oauth.issuer:
+                return True
+            web = await threads.run(tokens.open_client, self.spec)
+            try:
+                await discovery.find(web, self.spec, wanted)
+            finally:
+                await web.aclose()
+        except tokens.Unsettled:
+            return False
+        except LoginFailed as exc:
+            log.info("nothing to log in to: %s", exc, extra={"upstream": self.spec.name})
+            return False
+        return True
+
+    async def _widen(self, wanted: Challenge) -> bool:
+        """The login does not allow that. More can be asked for by a new one, which a person has to agree to."""
+        await self._current()
+        link = self._link
+        if link is None:
+            return False
+        missing = set(wanted.scopes) - set(link.requested)
+        if not missing:
+            # It was asked for, and was not given, or does not help: asking again and again would not either.
+            return False
+        if missing - set(link.wanted):
+            everything = tuple(dict.fromkeys((*link.wanted, *wanted.scopes)))
+            try:
+                await threads.run(self._store.update, link, wanted=everything)
+            except HearthError as exc:
+                log.error("what it wants cannot be remembered: %s", exc, extra={"upstream": self.spec.name})
+        raise self._required(f"wants more to be allowed ({' '.join(sorted(missing))}); log in again")
+
+
+def required(name: str, why: str) -> LoginRequired:
+    """The error that says what to type."""
+    return LoginRequired(f"server {name!r} {why}: type `hearth auth login {shlex.quote(name)}`", name)
+
+
+_ACCOUNTS: dict[str, Account] = {}
+
+
+def account_of(spec: ServerSpec) -> Account:
+    """The one account of a server with its references resolved, whoever asks."""
+    key = fingerprint(spec)
+    found = _ACCOUNTS.get(key)
+    if found is None:
+        found = _ACCOUNTS[key] = Account(spec, Store())
+    found.spec = spec
+    return found

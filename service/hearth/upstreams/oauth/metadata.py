@@ -1,0 +1,179 @@
+"""Where a server and its authorization server describe themselves, and whether what is found there may be believed.
+
+RFC 9728 for the server, RFC 8414 and OpenID Connect Discovery for the authorization server. Pure.
+"""
+
+import re
+from typing import Any
+from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+from hearth.errors import LoginFailed
+from hearth.records import Record
+from hearth.upstreams.oauth import challenges
+
+_LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|::1")
+_RESOURCE = "/.well-known/oauth-protected-resource"
+_OAUTH = "/.well-known/oauth-authorization-server"
+_OPENID = "/.well-known/openid-configuration"
+# More than one is a choice that nobody has made; so many are a mistake.
+_SERVERS_LIMIT = 20
+# How a client shows its secret, the preferred way first: servers on the Python SDK take the second for
+# tokens, but not for their revocation.
+SECRET_METHODS = ("client_secret_post", "client_secret_basic")
+
+
+class Resource(Record):
+    """What a server says of itself. `scopes` is None where it does not say which there are."""
+
+    resource: str
+    servers: tuple[str, ...]
+    scopes: tuple[str, ...] | None = None
+
+
+class Authority(Record):
+    """An authorization server. `names_itself`: whether it puts its issuer into its responses (RFC 9207)."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    registration_endpoint: str | None = None
+    revocation_endpoint: str | None = None
+    scopes: tuple[str, ...] = ()
+    methods: tuple[str, ...] | None = None
+    takes_documents: bool = False
+    names_itself: bool = False
+
+
+def is_loopback(url: str) -> bool:
+    """Whether the address is on this machine."""
+    return bool(_LOOPBACK.fullmatch(_host(url)))
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def is_safe(url: object, near: bool) -> bool:
+    """Whether a token or a code may be sent there: encrypted, or to this machine where the server itself is on it.
+
+    A server elsewhere that names an address of this machine would have us ask whoever listens here.
+    """
+    if not isinstance(url, str) or not _host(url) or any(character <= " " for character in url):
+        return False
+    scheme = urlsplit(url).scheme
+    return scheme == "https" if not is_loopback(url) else near and scheme in ("http", "https")
+
+
+def canonical(url: str) -> str:
+    """The server's address as a resource: without query and fragment, scheme and host in lower case."""
+    parts = urlsplit(url)
+    path = "" if parts.path == "/" else parts.path
+    return urlunsplit((parts.scheme.lower(), parts.netloc.rpartition("@")[2].lower(), path, "", ""))
+
+
+def origin(url: str) -> str:
+    """Scheme, host and port."""
+    parts = urlsplit(canonical(url))
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+# --- the server
+
+
+def resource_places(url: str) -> list[str]:
+    """Where a server may describe itself when it does not say where."""
+    parts = urlsplit(canonical(url))
+    at_root = _placed(parts, _RESOURCE)
+    return [_placed(parts, _RESOURCE + parts.path), at_root] if parts.path else [at_root]
+
+
+def read_resource(document: dict[str, Any], url: str, near: bool) -> Resource:
+    """What a description says. Raises LoginFailed when it is not of the server at that url."""
+    resource = document.get("resource")
+    if not isinstance(resource, str) or not _is_of(resource, canonical(url)):
+        raise LoginFailed(
+            f"it describes itself as {_shown(resource)}, which is not {canonical(url)}; its tokens would be for another"
+        )
+    servers = document.get("authorization_servers")
+    named = [issuer for issuer in servers if is_safe(issuer, near)] if isinstance(servers, list) else []
+    if not named:
+        raise LoginFailed("it names no authorization server that is reached by https")
+    listed = document.get("scopes_supported")
+    return Resource(
+        resource=resource,
+        servers=tuple(named[:_SERVERS_LIMIT]),
+        scopes=_texts(listed) if isinstance(listed, list) else None,
+    )
+
+
+def _is_of(resource: str, url: str) -> bool:
+    """Whether the resource is that address, or a part of its server which has the address in it."""
+    try:
+        found, wanted = urlsplit(canonical(resource)), urlsplit(url)
+    except ValueError:
+        return False
+    if urlsplit(resource).fragment or (found.scheme, found.netloc) != (wanted.scheme, wanted.netloc):
+        return False
+    folder = found.path.rstrip("/")
+    return wanted.path == found.path or (wanted.path + "/").startswith(folder + "/")
+
+
+# --- the authorization server
+
+
+def authority_places(issuer: str) -> list[str]:
+    """Where an authorization server describes itself, in the order of the specification."""
+    parts = urlsplit(issuer)
+    path = parts.path.rstrip("/")
+    if not path:
+        return [_placed(parts, _OAUTH), _placed(parts, _OPENID)]
+    return [_placed(parts, _OAUTH + path), _placed(parts, _OPENID + path), _placed(parts, path + _OPENID)]
+
+
+def read_authority(document: dict[str, Any], issuer: str, near: bool) -> Authority:
+    """What a description says. Raises LoginFailed when it is another's, or does not do what MCP demands."""
+    if document.get("issuer") != issuer:
+        # RFC 8414 3.3: to the letter. Anything else is how one server pretends to be another.
+        raise LoginFailed(
+            f"the authorization server {issuer} calls itself {_shown(document.get('issuer'))}, and is not believed"
+        )
+    methods = document.get("code_challenge_methods_supported")
+    if not isinstance(methods, list) or "S256" not in methods:
+        raise LoginFailed(f"the authorization server {issuer} does not offer PKCE with S256, which MCP demands")
+    for name in ("authorization_endpoint", "token_endpoint"):
+        if not is_safe(document.get(name), near):
+            raise LoginFailed(f"the authorization server {issuer} has no {name} that is reached by https")
+    optional = {
+        name: document[name]
+        for name in ("registration_endpoint", "revocation_endpoint")
+        if is_safe(document.get(name), near)
+    }
+    offered = document.get("token_endpoint_auth_methods_supported")
+    return Authority(
+        issuer=issuer,
+        authorization_endpoint=document["authorization_endpoint"],
+        token_endpoint=document["token_endpoint"],
+        scopes=_texts(document.get("scopes_supported")),
+        methods=_texts(offered) if isinstance(offered, list) else None,
+        takes_documents=document.get("client_id_metadata_document_supported") is True,
+        names_itself=document.get("authorization_response_iss_parameter_supported") is True,
+        **optional,
+    )
+
+
+def _placed(parts: SplitResult, path: str) -> str:
+    return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
+
+
+def _texts(found: object) -> tuple[str, ...]:
+    return (
+        challenges.scopes(" ".join(text for text in found if isinstance(text, str))) if isinstance(found, list) else ()
+    )
+
+
+def _shown(found: object) -> str:
+    """What somebody else wrote, cut to what a message can carry."""
+    return repr(found[:100]) if isinstance(found, str) else "nothing"

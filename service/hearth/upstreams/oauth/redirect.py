@@ -1,0 +1,116 @@
+"""The listener on loopback that the browser comes back to: one page of HTTP, and no more than that.
+
+A browser may be sent by anybody to any address of this machine, so that nothing here is believed: what came is handed
+to whoever knows the login's state.
+"""
+
+import asyncio
+import html
+from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
+
+from hearth.errors import LoginFailed
+from hearth.upstreams.oauth.attempt import WrongState
+
+HOST = "127.0.0.1"
+DEFAULT_URI = "http://127.0.0.1/callback"
+# A browser's request line and headers; codes have some hundred characters, cookies of other pages on localhost more.
+REQUEST_LIMIT_BYTES = 64 * 1024
+REQUEST_SECONDS = 10.0
+
+_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Hearth</title>
+<style>body{{font:16px system-ui,sans-serif;margin:15vh auto;max-width:34em;padding:0 1em}}</style>
+<h1>{title}</h1><p>{text}</p></html>
+"""
+
+# Takes the query that the browser came back with, and says what the page says. Raises LoginFailed.
+Return = Callable[[str], Awaitable[str]]
+
+
+class Redirect:
+    """Listens. `uri` is the address with its port; `begin` an address that sends the browser to the login."""
+
+    def __init__(self, uri: str, server: asyncio.Server, port: int) -> None:
+        parts = urlsplit(uri)
+        host = parts.hostname or HOST
+        self.uri = f"http://{host}:{port}{parts.path}"
+        self._path = parts.path
+        self._server = server
+        self._on_return: Return | None = None
+        self._begin: tuple[str, Callable[[], str]] | None = None
+
+    @classmethod
+    async def open(cls, uri: str | None, preferred: str | None = None) -> "Redirect":
+        """Listen where the uri says; without a port in it, where it was before, or anywhere. Raises LoginFailed."""
+        wanted = urlsplit(uri or DEFAULT_URI)
+        former = urlsplit(preferred or "").port
+        ports = [wanted.port] if wanted.port else [former, 0] if former else [0]
+        opened: Redirect | None = None
+
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            if opened:
+                await opened._accept(reader, writer)
+
+        for port in ports:
+            try:
+                server = await asyncio.start_server(accept, HOST, port, limit=REQUEST_LIMIT_BYTES)
+            except OSError as exc:
+                problem = exc
+                continue
+            opened = cls(wanted.geturl(), server, server.sockets[0].getsockname()[1])
+            return opened
+        raise LoginFailed(
+            f"nothing can listen on {HOST}:{ports[0]} ({problem.strerror}), where the browser is to come back to:"
+            " end what does, or change `oauth.redirect_uri` of the entry and at the authorization server"
+        )
+
+    def expect(self, on_return: Return, begin: tuple[str, Callable[[], str]] | None = None) -> None:
+        """Hand what comes back to that. `begin`: a path that leads the browser to the login, and where that is."""
+        self._on_return = on_return
+        self._begin = begin
+
+    async def close(self) -> None:
+        """Stop listening."""
+        self._server.close()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+            writer.write(await self._answer(head.partition(b"\r\n")[0].decode("latin-1").split(" ")))
+            await writer.drain()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # a scanner, or a browser that was closed
+        finally:
+            writer.close()
+
+    async def _answer(self, words: list[str]) -> bytes:
+        path, _, query = (words[1] if len(words) == 3 else "").partition("?")
+        if words[0] != "GET":
+            return _response(405, "Nothing here", "")
+        if self._begin and path == self._begin[0]:
+            return _response(302, "", "", self._begin[1]())
+        if path != self._path or self._on_return is None:
+            return _response(404, "Nothing here", "")
+        try:
+            return _response(200, "Logged in", await self._on_return(query))
+        except WrongState:
+            return _response(400, "Not logged in", "This answer does not belong to the login that is waited for.")
+        except LoginFailed as exc:
+            return _response(400, "Not logged in", str(exc))
+
+
+def _response(status: int, title: str, text: str, location: str | None = None) -> bytes:
+    body = _PAGE.format(title=html.escape(title), text=html.escape(text)).encode()
+    lines = [
+        f"HTTP/1.1 {status} {title or 'Found'}",
+        "Content-Type: text/html; charset=utf-8",
+        f"Content-Length: {len(body)}",
+        # The address has a code in it.
+        "Cache-Control: no-store",
+        "Referrer-Policy: no-referrer",
+        "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'",
+        "Connection: close",
+        *([f"Location: {location}"] if location else []),
+    ]
+    return "\r\n".join(lines).encode("latin-1", "replace") + b"\r\n\r\n" + body

@@ -1,0 +1,302 @@
+"""What is kept of logins: tokens and registrations in the vault, everything else in a file that has no secret in it.
+
+| place                       | holds                                                                    |
+| --------------------------- | ------------------------------------------------------------------------ |
+| vault, `grant-…`            | the tokens of one issuer, resource and client                            |
+| vault, `client-…`           | this user's registration at one issuer, shared by every server behind it |
+| STATE/oauth/servers.json    | by a hash of a server's address: where its login is, since when, until   |
+| STATE/oauth/….lock          | held by whoever uses a refresh token, or writes the file                 |
+
+Every method blocks: in a daemon, call it from a thread. The errors are VaultError and LoginFailed.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from hearth.config import ServerSpec
+from hearth.errors import LoginFailed, StartError
+from hearth.host import private_files
+from hearth.host.folders import make_private
+from hearth.host.locks import Lock
+from hearth.paths import oauth_file
+from hearth.records import Record
+from hearth.secrets.vault import Vault
+
+SIZE_LIMIT_BYTES = 4 * 1024 * 1024
+# Servers whose logins are remembered; those that were used longest ago are forgotten.
+SERVERS_LIMIT = 1000
+# A clock that is set back by more than this makes every date of before worthless.
+SKEW_SECONDS = 60.0
+# A token is renewed so long before its end, or a quarter of its life where that is shorter: calls take time as well.
+AHEAD_SECONDS = 60.0
+_VERSION = 1
+
+Kept = TypeVar("Kept", bound=Record)
+
+
+class Grant(Record):
+    """What a login gave. `expires_in` is None where the authorization server does not say.
+
+    The secret of a client that was registered is kept with the tokens that are bound to it: a later registration at
+    the same issuer leaves them as they are.
+    """
+
+    access_token: str
+    refresh_token: str | None = None
+    client_secret: str | None = None
+    method: str = "none"
+    scopes: tuple[str, ...] = ()
+    obtained_at: float = 0.0
+    expires_in: float | None = None
+
+    def __repr__(self) -> str:
+        return "Grant()"
+
+    @property
+    def bearer(self) -> str:
+        """The value of the Authorization header."""
+        return f"Bearer {self.access_token}"
+
+    @property
+    def expires_at(self) -> float | None:
+        """When it ends, by the clock of the wall."""
+        return None if self.expires_in is None else self.obtained_at + self.expires_in
+
+    def left(self, now: float) -> float:
+        """Seconds that it is still good for: none where the clock was set back, so that nobody knows."""
+        if self.expires_in is None:
+            return float("inf")
+        return 0.0 if now < self.obtained_at - SKEW_SECONDS else self.obtained_at + self.expires_in - now
+
+    def is_due(self, now: float) -> bool:
+        """Whether it is time for another."""
+        return self.left(now) <= self._ahead
+
+    @property
+    def due_at(self) -> float | None:
+        """When it is time for another, by the clock of the wall."""
+        return None if self.expires_at is None else self.expires_at - self._ahead
+
+    @property
+    def _ahead(self) -> float:
+        return min(AHEAD_SECONDS, (self.expires_in or 0) / 4)
+
+
+class Client(Record):
+    """Who this user's Hearth is to an authorization server. `origin`: `configured`, `document` or `registered`."""
+
+    client_id: str
+    client_secret: str | None = None
+    method: str = "none"
+    origin: str = "registered"
+    redirect_uri: str | None = None
+    scopes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Client({self.client_id!r})"
+
+
+class Link(Record):
+    """Which login a server uses. `wanted` are scopes that it has demanded since; nothing of it is secret."""
+
+    server: str
+    address: str
+    issuer: str
+    resource: str
+    client_id: str
+    origin: str
+    token_endpoint: str
+    revocation_endpoint: str | None = None
+    methods: tuple[str, ...] | None = None
+    requested: tuple[str, ...] = ()
+    granted: tuple[str, ...] = ()
+    wanted: tuple[str, ...] = ()
+    logged_in: bool = True
+    since: float = 0.0
+    expires_at: float | None = None
+    renews: bool = False
+
+
+def fingerprint(spec: ServerSpec) -> str:
+    """What a server's login is found by: its address and the client that the config names. A hash: urls carry keys."""
+    return _digest(spec.url or "", spec.oauth.client_id or "", spec.oauth.client_metadata_url or "")
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def grant_name(link: Link) -> str:
+    """The name of its tokens in the vault, and of the lock of whoever refreshes them."""
+    return f"grant-{_digest(link.issuer, link.resource, link.client_id)}"
+
+
+class Store:
+    """The logins of this user."""
+
+    def __init__(self) -> None:
+        self._vault = Vault("oauth")
+        self.path = oauth_file()
+
+    def signature(self) -> tuple[int, int] | None:
+        """What changes whenever anybody logs in, out or refreshes; None while nobody ever has."""
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return None
+        return (found.st_mtime_ns, found.st_ino)
+
+    def lock(self, name: str) -> Lock:
+        """The lock of that name, not taken yet."""
+        return Lock(os.path.join(os.path.dirname(self.path), f"{name}.lock"))
+
+    # --- links
+
+    def links(self) -> dict[str, Link]:
+        """Every server's, by its fingerprint. A file that makes no sense is none."""
+        try:
+            tree = json.loads(private_files.read(self.path, SIZE_LIMIT_BYTES) or b"{}")
+            entries = tree.get("servers") if tree.get("version") == _VERSION else None
+        except (OSError, ValueError, AttributeError, RecursionError):
+            return {}
+        found = {key: _link(entry) for key, entry in entries.items()} if isinstance(entries, dict) else {}
+        return {key: link for key, link in found.items() if link}
+
+    def link(self, spec: ServerSpec) -> Link | None:
+        """That server's."""
+        return self.links().get(fingerprint(spec))
+
+    def put_link(self, spec: ServerSpec, link: Link) -> None:
+        """Remember which login the server uses."""
+        self._change(lambda links: _put_last(links, fingerprint(spec), link))
+
+    def update(self, link: Link, **changes: Any) -> None:
+        """Change what is remembered of every server that uses the login of this one."""
+        name = grant_name(link)
+
+        def change(links: dict[str, Link]) -> None:
+            for key, known in links.items():
+                if grant_name(known) == name:
+                    links[key] = known.replace(**changes)
+
+        self._change(change)
+
+    def _change(self, change: Callable[[dict[str, Link]], None]) -> None:
+        with self._writing():
+            links = self.links()
+            change(links)
+            kept = dict(list(links.items())[-SERVERS_LIMIT:])
+            document = {"version": _VERSION, "servers": {key: _entry(link) for key, link in kept.items()}}
+            private_files.write(self.path, json.dumps(document, indent=1).encode() + b"\n")
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        lock = self.lock("servers")
+        try:
+            make_private(os.path.dirname(self.path))
+            lock.acquire()
+            yield
+        except (OSError, StartError) as exc:
+            why = exc.strerror if isinstance(exc, OSError) else exc
+            raise LoginFailed(f"{self.path} cannot be written: {why}; logins are remembered there") from exc
+        finally:
+            lock.release()
+
+    # --- secrets
+
+    def grant(self, link: Link) -> Grant | None:
+        """The tokens."""
+        return _record(Grant, self._vault.get(grant_name(link)))
+
+    def put_grant(self, link: Link, grant: Grant) -> str:
+        """Keep tokens; returns where, in words."""
+        where = self._vault.put(grant_name(link), _text(grant))
+        self.update(
+            link, logged_in=True, expires_at=grant.expires_at, renews=bool(grant.refresh_token), granted=grant.scopes
+        )
+        return where
+
+    def drop_grant(self, link: Link) -> bool:
+        """Forget tokens; False if there were none."""
+        was_there = self._vault.remove(grant_name(link))
+        self.update(link, logged_in=False, expires_at=None, renews=False, granted=())
+        return was_there
+
+    def client(self, issuer: str) -> Client | None:
+        """The registration at that issuer."""
+        return _record(Client, self._vault.get(f"client-{_digest(issuer)}"))
+
+    def put_client(self, issuer: str, client: Client) -> None:
+        """Keep a registration."""
+        self._vault.put(f"client-{_digest(issuer)}", _text(client))
+
+    def drop_client(self, issuer: str) -> None:
+        """Forget a registration."""
+        self._vault.remove(f"client-{_digest(issuer)}")
+
+
+def _put_last(links: dict[str, Link], key: str, link: Link) -> None:
+    links.pop(key, None)
+    links[key] = link
+
+
+def _entry(record: Record) -> dict[str, object]:
+    return {name: getattr(record, name) for name in record.fields}
+
+
+def _text(record: Record) -> str:
+    return json.dumps(_entry(record))
+
+
+# What a field of these records must be once it was read; None is right where it is the default.
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "obtained_at": (int, float),
+    "expires_in": (int, float),
+    "expires_at": (int, float),
+    "since": (int, float),
+    "logged_in": bool,
+    "renews": bool,
+    "scopes": tuple,
+    "requested": tuple,
+    "granted": tuple,
+    "wanted": tuple,
+    "methods": tuple,
+}
+
+
+def _link(entry: object) -> Link | None:
+    return _built(Link, entry)
+
+
+def _record(kind: type[Kept], text: str | None) -> Kept | None:
+    try:
+        return _built(kind, json.loads(text)) if text else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _built(kind: type[Kept], entry: object) -> Kept | None:
+    """The record; None for what was written by another version, or by nobody of ours."""
+    if not isinstance(entry, dict):
+        return None
+    values = {name: _tuple(value) for name, value in entry.items() if name in kind.fields}
+    for name in kind.fields:
+        default = getattr(kind, name, _MISSING)
+        value = values.get(name, default)
+        if value is not default and not isinstance(value, _KINDS.get(name, str)):
+            return None
+        if value is _MISSING:
+            return None
+    return kind(**values)
+
+
+_MISSING = object()
+
+
+def _tuple(value: object) -> object:
+    is_texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
+    return tuple(value) if is_texts and isinstance(value, list) else value

@@ -1,0 +1,252 @@
+"""Requests to an authorization server: codes and refresh tokens to access tokens, registration, revocation.
+
+What is said comes from oauthlib, which does no I/O; how it gets there is httpx. Errors never carry what was sent, nor
+more of what came back than the error's code.
+"""
+
+import asyncio
+import base64
+import json
+import logging
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+from oauthlib.oauth2 import OAuth2Error, WebApplicationClient
+
+from hearth import __version__
+from hearth.config import ServerSpec
+from hearth.errors import LoginFailed
+from hearth.upstreams.http import pool
+from hearth.upstreams.oauth.address_policy import AddressPolicy
+from hearth.upstreams.oauth.metadata import SECRET_METHODS, Authority
+from hearth.upstreams.oauth.store import Client, Grant
+
+# A token endpoint that takes longer is down; whoever waits has limits of their own.
+ANSWER_SECONDS = 30.0
+# Descriptions and tokens have some KiB.
+BODY_LIMIT_BYTES = 1024 * 1024
+# A year and more is no lifetime that anybody means.
+_LONGEST_SECONDS = 400 * 86400.0
+# RFC 8414 2: what holds where an authorization server does not say how clients show their secrets.
+_UNSAID = "client_secret_basic"
+_CODE = re.compile(r"[a-z0-9_.-]{1,60}", re.IGNORECASE)
+
+# It would write what it is given at its debug level.
+logging.getLogger("oauthlib").setLevel(logging.CRITICAL + 1)
+
+
+class Denied(LoginFailed):
+    """The authorization server refused. `code` is OAuth's word for why."""
+
+    def __init__(self, sentence: str, code: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+class Unsettled(LoginFailed):
+    """The authorization server could not be reached, or failed by itself: another time it may be different."""
+
+
+def open_client(spec: ServerSpec) -> httpx.AsyncClient:
+    """A client for all that is asked on the way to a token. Reads certificates: takes tens of milliseconds.
+
+    Requests raise LoginFailed for an address that the server's metadata may not lead to.
+    """
+    return httpx.AsyncClient(
+        event_hooks={"request": [AddressPolicy.of(spec).guard]},
+        headers={"User-Agent": f"hearth/{__version__}", "Accept": "application/json"},
+        verify=pool.trust(),
+        timeout=httpx.Timeout(ANSWER_SECONDS, connect=pool.CONNECT_SECONDS),
+        limits=httpx.Limits(max_keepalive_connections=0),
+    )
+
+
+async def get_document(web: httpx.AsyncClient, url: str) -> dict[str, Any] | None:
+    """The JSON object at an address; None where there is none. Raises Unsettled."""
+    status, body = await _request(web, "GET", url)
+    if status >= 500:
+        raise Unsettled(f"{_place(url)} answered HTTP {status}")
+    return _object(body) if status == 200 else None
+
+
+async def redeem(
+    web: httpx.AsyncClient,
+    authority: Authority,
+    client: Client,
+    code: str,
+    verifier: str,
+    redirect_uri: str,
+    resource: str,
+) -> Grant:
+    """The tokens for a code. Raises Denied, Unsettled."""
+    body = WebApplicationClient(client.client_id).prepare_request_body(
+        code=code, redirect_uri=redirect_uri, code_verifier=verifier, resource=resource
+    )
+    return await _ask_for_tokens(web, authority.token_endpoint, client, body)
+
+
+async def refresh(web: httpx.AsyncClient, token_endpoint: str, client: Client, former: Grant, resource: str) -> Grant:
+    """Other tokens for a refresh token, which may be good for one use only. Raises Denied, Unsettled."""
+    body = WebApplicationClient(client.client_id).prepare_refresh_body(
+        refresh_token=former.refresh_token, client_id=client.client_id, resource=resource
+    )
+    grant = await _ask_for_tokens(web, token_endpoint, client, body)
+    # RFC 6749 6: what is not said again stays as it was.
+    return grant.replace(
+        refresh_token=grant.refresh_token or former.refresh_token,
+        scopes=grant.scopes or former.scopes,
+        client_secret=former.client_secret,
+        method=former.method,
+    )
+
+
+async def revoke(web: httpx.AsyncClient, endpoint: str, client: Client, token: str, hint: str) -> bool:
+    """End a token (RFC 7009). Returns whether the authorization server says that it has. Raises Unsettled."""
+    form = httpx.QueryParams({"token": token, "token_type_hint": hint, "client_id": client.client_id})
+    status, _ = await _post(web, endpoint, client, str(form))
+    return status == 200
+
+
+async def register(web: httpx.AsyncClient, authority: Authority, redirect_uri: str, scopes: tuple[str, ...]) -> Client:
+    """Become a client of an authorization server (RFC 7591). Raises Denied, Unsettled."""
+    assert authority.registration_endpoint is not None
+    wanted = _method(authority)
+    document = {
+        "client_name": "Hearth",
+        "redirect_uris": [redirect_uri],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": wanted,
+        # Left out, OpenID servers take it for a web application, which may not come back to this machine.
+        "application_type": "native",
+        "software_id": "mcp-hearth",
+        "software_version": __version__,
+        **({"scope": " ".join(scopes)} if scopes else {}),
+    }
+    content = json.dumps(document).encode()
+    kind = {"Content-Type": "application/json"}
+    status, body = await _request(web, "POST", authority.registration_endpoint, kind, content)
+    answer = _object(body) or {}
+    id, secret, method = (answer.get(name) for name in ("client_id", "client_secret", "token_endpoint_auth_method"))
+    if not 200 <= status < 300 or not isinstance(id, str) or not id:
+        if status >= 500:
+            raise Unsettled(f"{_place(authority.issuer)} could not register Hearth: HTTP {status}")
+        raise Denied(
+            f"{authority.issuer} does not register Hearth as a client ({_error_code(answer) or f'HTTP {status}'})",
+            _error_code(answer),
+        )
+    secret = secret if isinstance(secret, str) and secret else None
+    spoken = method if method in ("none", *SECRET_METHODS) else wanted
+    return Client(
+        client_id=id,
+        client_secret=secret,
+        method=spoken if secret or spoken == "none" else "none",
+        redirect_uri=redirect_uri,
+        scopes=scopes,
+    )
+
+
+def _method(authority: Authority) -> str:
+    """How to authenticate at the token endpoint: without a secret, which a program on everybody's disk cannot keep."""
+    offered = authority.methods
+    if offered is None or "none" in offered:
+        return "none"
+    return next((method for method in SECRET_METHODS if method in offered), "none")
+
+
+def secret_method(methods: tuple[str, ...] | None) -> str:
+    """How a client with a secret of its own authenticates."""
+    return next((method for method in SECRET_METHODS if method in (methods or ())), _UNSAID)
+
+
+# --- on the wire
+
+
+async def _ask_for_tokens(web: httpx.AsyncClient, endpoint: str, client: Client, body: str) -> Grant:
+    asked_at = time.time()
+    status, answer = await _post(web, endpoint, client, body)
+    document = _object(answer)
+    if status >= 500 or status == 429 or (document is None and status != 200):
+        raise Unsettled(f"{_place(endpoint)} gave no token: HTTP {status}")
+    try:
+        found = WebApplicationClient(client.client_id).parse_request_body_response(json.dumps(document or {}))
+    except OAuth2Error as exc:
+        code = exc.error if isinstance(exc.error, str) and _CODE.fullmatch(exc.error) else "an error without a name"
+        raise Denied(f"{_place(endpoint)} gave no token: {code}", code) from None
+    except (ValueError, TypeError, AttributeError):
+        raise Denied(f"{_place(endpoint)} gave no token that makes sense", "") from None
+    return _grant(found, asked_at, endpoint)
+
+
+def _grant(found: Mapping[str, Any], asked_at: float, endpoint: str) -> Grant:
+    token, refresh_token, kind = found.get("access_token"), found.get("refresh_token"), found.get("token_type")
+    if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise Denied(f"{_place(endpoint)} gave a token that no header can carry", "")
+    if isinstance(kind, str) and kind.lower() != "bearer":
+        raise Denied(f"{_place(endpoint)} gave a token of a kind that Hearth cannot use", "")
+    lifetime, scope = found.get("expires_in"), found.get("scope")
+    return Grant(
+        access_token=token,
+        refresh_token=refresh_token if isinstance(refresh_token, str) and refresh_token else None,
+        scopes=tuple(each for each in scope if isinstance(each, str)) if isinstance(scope, list) else (),
+        obtained_at=asked_at,
+        expires_in=min(float(lifetime), _LONGEST_SECONDS) if isinstance(lifetime, int) and lifetime > 0 else None,
+    )
+
+
+async def _post(web: httpx.AsyncClient, url: str, client: Client, body: str) -> tuple[int, bytes]:
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    if client.client_secret and client.method == "client_secret_basic":
+        # RFC 6749 2.3.1: both are form-encoded before; a space not as `+`, which not everybody takes back.
+        pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret, safe='')}"
+        headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+    elif client.client_secret:
+        body += f"&{httpx.QueryParams({'client_secret': client.client_secret})}"
+    return await _request(web, "POST", url, headers, body.encode())
+
+
+async def _request(
+    web: httpx.AsyncClient,
+    method: str,
+    url: str,
+    headers: Mapping[str, str] | None = None,
+    content: bytes | None = None,
+) -> tuple[int, bytes]:
+    """Status and body. Raises Unsettled. Redirects are not followed: what is sent is for that address only."""
+    try:
+        async with (
+            asyncio.timeout(ANSWER_SECONDS),
+            web.stream(method, url, headers=headers, content=content) as response,
+        ):
+            body = bytearray()
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > BODY_LIMIT_BYTES:
+                    raise Unsettled(f"{_place(url)} answered with more than {BODY_LIMIT_BYTES} bytes")
+            return response.status_code, bytes(body)
+    except TimeoutError:
+        raise Unsettled(f"{_place(url)} did not answer within {ANSWER_SECONDS:g} s") from None
+    except (httpx.HTTPError, httpx.InvalidURL, OSError) as exc:
+        raise Unsettled(f"{_place(url)} cannot be reached ({pool.cause_of(exc)})") from exc
+
+
+def _object(body: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _error_code(answer: Mapping[str, Any]) -> str:
+    code = answer.get("error")
+    return code if isinstance(code, str) and _CODE.fullmatch(code) else ""
+
+
+def _place(url: str) -> str:
+    """An address for people: without its query, where keys may stand."""
+    return url.partition("?")[0]

@@ -1,0 +1,250 @@
+"""The definitions of tools as they were first seen or last approved, kept from one daemon to the next.
+
+One private file for each server of a profile, by its name: another token or another version of the program is no
+reason to trust it anew. Written by the daemon when something is new, and by the command line when something is
+approved; a lock is between the two. A file that cannot be read is no permission: of a server that is pinned, everything
+is withheld then.
+"""
+
+import logging
+import os
+from typing import Any, NamedTuple
+
+from hearth.errors import StartError
+from hearth.host import private_files
+from hearth.host.folders import make_private
+from hearth.host.locks import Lock
+from hearth.mcp.catalog import Offering
+from hearth.mcp.pinning import Change, Pinned, definitions
+from hearth.paths import safe_name
+
+log = logging.getLogger(__name__)
+
+_VERSION = 1
+# A message from a server is no longer (message_limit), and hardly ever near it.
+FILE_LIMIT_BYTES = 64 * 1024 * 1024
+# What is worked out of a server's offers again and again; of more, the oldest is forgotten.
+VETTED_LIMIT = 32
+
+Stamp = tuple[int, int, int] | None
+
+
+class Unusable(Exception):
+    """A file that cannot be read, and why. `is_garbage`: it can be read, and makes no sense."""
+
+    def __init__(self, reason: str, is_garbage: bool) -> None:
+        super().__init__(reason)
+        self.is_garbage = is_garbage
+
+
+class Page(NamedTuple):
+    """One server's file as it was read: its content, None if there is no file, or what is wrong with it."""
+
+    stamp: Stamp
+    pinned: Pinned | None = None
+    problem: Unusable | None = None
+
+
+class Pins:
+    """Those of one profile (Places.pins)."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._lock = Lock(os.path.join(folder, "lock"))
+        self._pages: dict[str, Page] = {}
+        self._vetted: dict[tuple[object, ...], frozenset[str]] = {}
+        self._complained: set[str] = set()
+
+    # --- for the daemon: nothing here raises
+
+    def see(self, server: str, variant: str, offering: Offering, is_pinned: bool) -> None:
+        """A server has said what it offers to one kind of client.
+
+        The first list of all is trusted. Of a server that is not pinned, so is the first one to each kind of client:
+        some show more to clients that can do more.
+        """
+        try:
+            locked = self._lock.acquire(blocking=False)
+        except StartError as exc:
+            self._complain(server, "written", exc)
+            locked = False
+        try:
+            page = self._page(server)
+            if page.problem and not page.problem.is_garbage:
+                return
+            pinned = page.pinned or Pinned()
+            is_first = page.pinned is None and not (page.problem and is_pinned)
+            trusts = is_first or (not is_pinned and variant not in pinned.listed)
+            if pinned.see(variant, definitions(offering), trusts) or page.pinned is None:
+                self._remember(server, pinned, locked)
+        finally:
+            self._lock.release()
+
+    def withheld(self, server: str, offering: Offering) -> frozenset[str]:
+        """The tools among those offered that are not known; all of them where it cannot be told."""
+        page = self._page(server)
+        key = (server, offering.key)
+        if key not in self._vetted:
+            if len(self._vetted) >= VETTED_LIMIT:
+                del self._vetted[next(iter(self._vetted))]
+            offered = definitions(offering)
+            pinned = page.pinned
+            unknown = [tool for tool, text in offered.items() if pinned and not pinned.knows(tool, text)]
+            self._vetted[key] = frozenset(offered if page.problem else unknown)
+        return self._vetted[key]
+
+    def changes(self, server: str) -> list[Change]:
+        """How what the server offers differs from what is known."""
+        pinned = self._page(server).pinned
+        return pinned.changes() if pinned else []
+
+    def is_garbled(self, server: str) -> bool:
+        """Whether its file can be read and makes no sense."""
+        found = self._page(server).problem
+        return found is not None and found.is_garbage
+
+    def problem(self, server: str) -> str | None:
+        """Why nothing is known of it, where that is not so because it was never seen."""
+        found = self._page(server).problem
+        return f"{self._path(server)}: {found}" if found else None
+
+    # --- for the command line
+
+    def servers(self) -> list[str]:
+        """Of which there are files."""
+        try:
+            names = sorted(name for name in os.listdir(self.folder) if name.endswith(".json"))
+        except OSError:
+            return []
+        found = []
+        for name in names:
+            try:
+                found.append(str(_document(os.path.join(self.folder, name))["server"]))
+            except Unusable:
+                continue
+        return sorted(found)
+
+    def approve(self, server: str, changes: list[Change]) -> None:
+        """Accept these changes for good. Raises StartError, OSError."""
+        self._lock.acquire()
+        try:
+            page = self._page(server)
+            pinned = page.pinned or Pinned()
+            pinned.approve(changes)
+            self._write(server, pinned, durable=True)
+        finally:
+            self._lock.release()
+
+    # --- files
+
+    def _page(self, server: str) -> Page:
+        """What is in the file now, which somebody may have written since."""
+        path = self._path(server)
+        stamp = _stamp(path)
+        page = self._pages.get(server)
+        if page is None or page.stamp != stamp:
+            page = self._turn(server, self._read(path, stamp))
+            if page.problem:
+                self._complain(server, "read", page.problem)
+        return page
+
+    def _turn(self, server: str, page: Page) -> Page:
+        self._vetted.clear()
+        self._pages[server] = page
+        return page
+
+    def _read(self, path: str, stamp: Stamp) -> Page:
+        if stamp is None:
+            return Page(None)
+        try:
+            return Page(stamp, _pinned(_document(path)))
+        except Unusable as exc:
+            return Page(stamp, problem=exc)
+
+    def _remember(self, server: str, pinned: Pinned, is_locked: bool) -> None:
+        if is_locked:
+            try:
+                self._write(server, pinned)
+                return
+            except (OSError, StartError) as exc:
+                self._complain(server, "written", exc)
+        # As long as this daemon lives; the next one sees it for itself.
+        self._turn(server, Page(_stamp(self._path(server)), pinned))
+
+    def _write(self, server: str, pinned: Pinned, durable: bool = False) -> None:
+        import json
+
+        make_private(self.folder)
+        document = {
+            "version": _VERSION,
+            "server": server,
+            "known": pinned.known,
+            "unapproved": pinned.unapproved,
+            "listed": pinned.listed,
+        }
+        path = self._path(server)
+        # Without an indent, which the standard library writes ten times as slowly: the loop waits for it.
+        private_files.write(path, json.dumps(document).encode() + b"\n", durable)
+        self._turn(server, Page(_stamp(path), pinned))
+
+    def _path(self, server: str) -> str:
+        return os.path.join(self.folder, safe_name(server) + ".json")
+
+    def _complain(self, server: str, what: str, exc: Exception) -> None:
+        if server not in self._complained:
+            self._complained.add(server)
+            why = exc.strerror if isinstance(exc, OSError) else exc
+            log.warning(
+                "what is known of its tools cannot be %s: %s: %s", what, self._path(server), why,
+                extra={"upstream": server},
+            )  # fmt: skip
+
+
+def _stamp(path: str) -> Stamp:
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        # It is there, or may be.
+        return (0, 0, 0)
+    return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+def _document(path: str) -> dict[str, Any]:
+    """The file as it was written. Raises Unusable."""
+    import json
+
+    try:
+        data = private_files.read(path, FILE_LIMIT_BYTES)
+    except OSError as exc:
+        raise Unusable((exc.strerror or str(exc)).lower(), is_garbage=False) from exc
+    except ValueError as exc:
+        raise Unusable(str(exc), is_garbage=False) from exc
+    try:
+        tree = json.loads(data)
+    except (ValueError, RecursionError) as exc:
+        raise Unusable("it is not a file of Hearth's", is_garbage=True) from exc
+    if not isinstance(tree, dict) or tree.get("version") != _VERSION or not isinstance(tree.get("server"), str):
+        raise Unusable("it is not a file of this version's", is_garbage=True)
+    return tree
+
+
+def _pinned(tree: dict[str, Any]) -> Pinned:
+    """What the file tells. Raises Unusable."""
+    known, unapproved, listed = (tree.get(key) for key in ("known", "unapproved", "listed"))
+    if not (_is_table(known, _is_texts) and _is_table(unapproved, _is_named_texts) and _is_table(listed, _is_texts)):
+        raise Unusable("it has not what a file of this version has", is_garbage=True)
+    return Pinned(known, unapproved, listed)
+
+
+def _is_table(value: object, is_right: Any) -> bool:
+    return isinstance(value, dict) and all(map(is_right, value.values()))
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _is_named_texts(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())

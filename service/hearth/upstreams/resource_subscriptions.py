@@ -1,0 +1,159 @@
+"""The resources of one instance that somebody wants to be told about: counted, and kept up with the server.
+
+A legacy server is subscribed to each; a modern one gets one `subscriptions/listen` for all of them, replaced by
+the next before it is given up, so that nothing falls between the two.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from hearth.errors import HearthError
+from hearth.mcp import versions
+from hearth.upstreams.connection import Connection
+from hearth.upstreams.handshake import own_params
+from hearth.wire import json, values
+
+log = logging.getLogger(__name__)
+
+# Before a stream that the server ended is asked for again.
+RELISTEN_SECONDS = 1.0
+# Replaced streams of a server that acknowledges none; above it the oldest is given up.
+FORMER_LIMIT = 10
+
+
+class Quiet:
+    """Waits for an answer that only matters when it is a failure. `ended` is told when one came at all."""
+
+    def __init__(self, name: str, ended: Callable[[], None] | None = None) -> None:
+        self._name = name
+        self._ended = ended
+
+    def answered(self, message: json.Message) -> None:
+        if message.result is None:
+            code, text = values.error(message)
+            log.info("a subscription was refused: %s (%d)", text, code, extra={"upstream": self._name})
+        elif self._ended:
+            self._ended()
+
+    def failed(self, problem: HearthError) -> None:
+        if self._ended:
+            self._ended()
+
+    def progressed(self, params: json.Fields) -> None:
+        pass
+
+
+class Watch:
+    """Who wants to hear of which resource. `holder` is anything hashable."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._holders: dict[str, set[object]] = {}
+        self._connection: Connection | None = None
+        self._era = versions.LEGACY
+        # What the server was asked for.
+        self._asked: set[str] = set()
+        self._listen: int | None = None
+        # Streams that are replaced, until the one in their place is acknowledged.
+        self._former: list[int] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._holders)
+
+    def hold(self, uri: str, holder: object) -> None:
+        """Somebody wants to hear of it."""
+        self.hold_all((uri,), holder)
+
+    def hold_all(self, uris: Iterable[str], holder: object) -> None:
+        """Somebody wants to hear of them; the server is asked once."""
+        for uri in uris:
+            self._holders.setdefault(uri, set()).add(holder)
+        self._sync()
+
+    def release(self, uri: str, holder: object) -> None:
+        """It no longer does."""
+        self._remove(uri, holder)
+        self._sync()
+
+    def leave(self, holder: object) -> None:
+        """It wants to hear of nothing any more."""
+        for uri in [uri for uri, holders in self._holders.items() if holder in holders]:
+            self._remove(uri, holder)
+        self._sync()
+
+    def _remove(self, uri: str, holder: object) -> None:
+        holders = self._holders.get(uri, set())
+        holders.discard(holder)
+        if not holders:
+            self._holders.pop(uri, None)
+
+    def holders(self, uri: str) -> list[tuple[object, str]]:
+        """Who is told of a change of that resource, and the URI that each of them holds: its own, or one above it."""
+        return [(holder, held) for held in self._holders if _covers(held, uri) for holder in self._holders[held]]
+
+    def connected(self, connection: Connection, era: str) -> None:
+        """There is a server to ask, new or again."""
+        self._connection, self._era = connection, era
+        self._asked, self._listen, self._former = set(), None, []
+        self._sync()
+
+    def acknowledged(self, listen: int | None) -> None:
+        """The server has begun with a stream."""
+        if listen is not None and listen == self._listen:
+            self._give_up_former(0)
+
+    def _give_up_former(self, kept: int) -> None:
+        while len(self._former) > kept and self._connection:
+            self._connection.cancel(self._former.pop(0))
+
+    def disconnected(self) -> None:
+        """There is none."""
+        self._connection = None
+
+    def _sync(self) -> None:
+        if self._connection is None or self._asked == self._holders.keys():
+            return
+        try:
+            if self._era == versions.MODERN:
+                self._listen_anew(self._connection)
+            else:
+                self._subscribe(self._connection)
+        except HearthError as problem:
+            log.info("a subscription could not be sent: %s", problem, extra={"upstream": self._name})
+        else:
+            self._asked = set(self._holders)
+
+    def _ended(self, connection: Connection, listen: int) -> None:
+        """The server has ended a stream; one that is replaced already is no loss."""
+        if self._connection is connection and listen == self._listen:
+            self._asked, self._listen = set(), None
+            asyncio.get_running_loop().call_later(RELISTEN_SECONDS, self._sync)
+
+    def _subscribe(self, connection: Connection) -> None:
+        for method, uris in (
+            (b'"resources/subscribe"', self._holders.keys() - self._asked),
+            (b'"resources/unsubscribe"', self._asked - self._holders.keys()),
+        ):
+            for uri in sorted(uris):
+                # Standing: one that the server never answers must not count as a call in flight.
+                connection.stand(method, json.join({"uri": json.dumps(uri)}), Quiet(self._name))
+
+    def _listen_anew(self, connection: Connection) -> None:
+        former, self._listen = self._listen, self._stand(connection) if self._holders else None
+        if former is not None:
+            self._former.append(former)
+        # With nothing in its place there is nothing to wait for.
+        self._give_up_former(FORMER_LIMIT if self._listen is not None else 0)
+
+    def _stand(self, connection: Connection) -> int:
+        wanted = json.dumps({"resourceSubscriptions": sorted(self._holders)})
+        params = own_params(versions.MODERN, notifications=wanted)
+        ended = Quiet(self._name, lambda: self._ended(connection, number))
+        number = connection.stand(b'"subscriptions/listen"', params, ended)
+        return number
+
+
+def _covers(held: str, uri: str) -> bool:
+    # "This might be a sub-resource of the one that the client actually subscribed to."
+    return uri == held or uri.startswith(held if held.endswith("/") else held + "/")

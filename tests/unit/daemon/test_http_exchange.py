@@ -1,0 +1,66 @@
+"""What goes out on a stream: its events, and signs of life while there are none."""
+
+from collections.abc import MutableMapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from hearth.daemon.http import exchange
+from hearth.daemon.http.streams import Stream
+
+
+class Wire:
+    """What a client gets, piece by piece; `on_piece` is told of each."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self.is_whole = False
+        self.on_piece = lambda: None
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        self.pieces.append(message["body"])
+        self.is_whole = not message["more_body"]
+        self.on_piece()
+
+
+async def pump(wire: Wire, stream: Stream, reader: object, name: bytes | None) -> None:
+    await exchange.pump(cast(Any, SimpleNamespace(send=wire.send)), stream, reader, name)
+
+
+async def test_a_quiet_stream_shows_signs_of_life_that_are_no_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "KEEP_ALIVE_SECONDS", 0.001)
+    stream, wire, reader = Stream(1, 1000, True), Wire(), object()
+    stream.attach(reader)
+
+    def end_after_some() -> None:
+        if len(wire.pieces) == 3:
+            stream.add(b"{}")
+            stream.end()
+
+    wire.on_piece = end_after_some
+    await pump(wire, stream, reader, b"e-1")
+    assert wire.pieces == [b":\n\n"] * 3 + [b"event: message\nid: e-1-1\ndata: {}\n\n"]
+    assert wire.is_whole
+
+
+async def test_all_that_waits_goes_out_at_once_and_the_end_with_it() -> None:
+    stream, wire, reader = Stream(1, 1000, False), Wire(), object()
+    stream.attach(reader)
+    stream.add(b"1")
+    stream.add(b"2")
+    stream.end()
+    await pump(wire, stream, reader, None)
+    assert wire.pieces == [b"event: message\ndata: 1\n\nevent: message\ndata: 2\n\n"]
+    assert wire.is_whole
+
+
+async def test_nobody_gets_a_sign_of_life_on_a_stream_that_somebody_else_reads_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(exchange, "KEEP_ALIVE_SECONDS", 0.001)
+    stream, wire, reader = Stream(1, 1000, True), Wire(), object()
+    stream.attach(reader)
+    wire.on_piece = lambda: stream.attach(object())
+    await pump(wire, stream, reader, b"e-1")
+    assert wire.pieces == [b":\n\n", b""] and wire.is_whole

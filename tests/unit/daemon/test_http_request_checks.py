@@ -1,0 +1,194 @@
+"""Who is let in over HTTP, by its headers alone."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hearth.daemon.http import request_checks
+
+
+@pytest.mark.parametrize(
+    ("target", "host"),
+    [
+        (b"/mcp", None),
+        (b"/mcp?next=http://a.example/", None),
+        (b"*", None),
+        (b"http://a.example/mcp", "a.example"),
+        (b"HTTP://A.example:80", "A.example:80"),
+        (b"http://a.example?x=/", "a.example"),
+        (b"http:///mcp", "http:///mcp"),
+    ],
+)
+def test_the_host_of_a_whole_address_is_found(target: bytes, host: str | None) -> None:
+    assert request_checks.target_host(target) == host
+
+
+def test_a_whole_address_without_a_host_is_nobody_s() -> None:
+    assert request_checks.refused_address({"host": request_checks.target_host(b"http:///mcp") or ""})
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"host": "localhost"},
+        {"host": "LOCALHOST:1"},
+        {"host": "127.0.0.1:3847"},
+        {"host": "[::1]:3847"},
+        {"host": ""},
+        {"host": "localhost:"},
+        {"host": "localhost:65535"},
+        {"host": "[0:0:0:0:0:0:0:1]"},
+        {"origin": "http://localhost:5173"},
+        {"origin": "https://127.0.0.1"},
+        {"origin": "http://[::1]:80", "host": "localhost"},
+        {"origin": "http://localhost:5173", "sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "none"},
+        {"sec-fetch-site": "same-origin"},
+    ],
+)
+def test_this_machine_is_let_in(headers: dict[str, str]) -> None:
+    assert request_checks.refused_address(headers) is None
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "example.com"},
+        {"host": "localhost.example.com"},
+        {"host": "localhost@example.com"},
+        {"host": "127.0.0.1.nip.io"},
+        {"host": "localhost, example.com"},
+        {"host": "localhost:port"},
+        {"host": "[::1"},
+        {"host": "[::1]x"},
+        {"host": "[::1%25eth0]"},
+        {"host": "[127.0.0.1]"},
+        {"host": "[1:2]"},
+        {"host": "localhost:65536"},
+        {"host": "localhost:-1"},
+        {"host": "localhost:+80"},
+        {"host": "localhost:٣"},
+        {"host": "localhost#"},
+        {"host": "localhost?"},
+        {"host": "localhost/"},
+        {"host": "localhost\\"},
+        {"host": "local\thost"},
+        {"host": "local\rhost"},
+        {"host": " localhost"},
+        {"host": "localhost "},
+        {"host": "@localhost"},
+        {"host": "//localhost"},
+        {"host": "http://localhost"},
+        {"host": "%6cocalhost"},
+        {"host": "localhost."},
+        {"host": ":80"},
+        {"origin": "http://localhost#"},
+        {"origin": "http://local\thost"},
+        {"origin": "http:///localhost"},
+        {"origin": "null"},
+        {"origin": ""},
+        {"origin": "http://example.com"},
+        {"origin": "http://localhost.example.com"},
+        {"origin": "http://localhost@example.com"},
+        {"origin": "http://example.com/localhost"},
+        {"origin": "http://localhost/path"},
+        {"origin": "file://localhost"},
+        {"origin": "localhost"},
+        {"origin": "http://localhost, http://example.com"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"origin": "http://example.com", "sec-fetch-site": "same-origin"},
+    ],
+)
+def test_anything_else_is_not(headers: dict[str, str]) -> None:
+    assert request_checks.refused_address(headers)
+
+
+@pytest.mark.parametrize(
+    ("host", "own"),
+    [
+        ("127.0.0.2:3847", "127.0.0.2"),
+        ("192.0.2.7", "192.0.2.7"),
+        ("192.0.2.7:3847", "::ffff:192.0.2.7"),
+        ("[2001:DB8::1]:3847", "2001:db8:0::1"),
+        ("[fe80::1]", "fe80::1%eth0"),
+    ],
+)
+def test_the_address_that_it_arrived_at_is_let_in_as_a_host_only(host: str, own: str) -> None:
+    assert request_checks.refused_address({"host": host}, own=own) is None
+    assert request_checks.refused_address({"host": host})
+    assert request_checks.refused_address({"host": host, "origin": f"http://{host}"}, own=own)
+
+
+@pytest.mark.parametrize(
+    "host", ["192.0.2.8", "rebound.example", "192.0.2.7.nip.io", "192.0.2.7@example.com", "3221225991", "[::]"]
+)
+def test_any_other_host_is_not(host: str) -> None:
+    assert request_checks.refused_address({"host": host}, own="192.0.2.7")
+    assert request_checks.refused_address({"host": host}, own="")
+
+
+@given(st.text(max_size=40))
+def test_no_host_makes_it_fail(text: str) -> None:
+    request_checks.refused_address({"host": text, "origin": text}, own="127.0.0.2")
+
+
+@pytest.mark.parametrize(
+    ("accept", "kinds", "is_taken"),
+    [
+        (None, (request_checks.JSON, request_checks.EVENTS), True),
+        ("*/*", (request_checks.JSON, request_checks.EVENTS), True),
+        ("application/json, text/event-stream", (request_checks.JSON, request_checks.EVENTS), True),
+        ("Application/JSON;q=0.5 , text/*", (request_checks.JSON, request_checks.EVENTS), True),
+        ("application/json", (request_checks.JSON, request_checks.EVENTS), False),
+        ("text/event-stream", (request_checks.EVENTS,), True),
+        ("application/json, text/event-stream;q=0", (request_checks.JSON, request_checks.EVENTS), False),
+        ("", (request_checks.EVENTS,), False),
+    ],
+)
+def test_what_a_client_takes(accept: str | None, kinds: tuple[str, ...], is_taken: bool) -> None:
+    assert request_checks.accepts(accept, *kinds) is is_taken
+
+
+@pytest.mark.parametrize(
+    ("content_type", "wrong"),
+    [
+        ("application/json", None),
+        ("Application/Json; charset=UTF-8", None),
+        ('application/json; Charset="Utf-8"', None),
+        ("application/json;charset=utf8;", None),
+        ("application/json; profile=x; charset=utf-8", None),
+        ("application/json; profile=x", None),
+        ("application/json; charset=iso-8859-1", "the charset 'iso-8859-1'"),
+        ('application/json; profile=x; charset="UTF-16"', "the charset 'UTF-16'"),
+        ("application/json; charset=", "the charset ''"),
+        ("text/plain", "must be application/json"),
+        ("text/plain; charset=utf-8", "must be application/json"),
+        ("application/jsonp", "must be application/json"),
+        ("", "must be application/json"),
+    ],
+)
+def test_of_what_is_not_json_in_utf_8_it_is_said_what_is_wrong(content_type: str, wrong: str | None) -> None:
+    said = request_checks.refused_type(content_type)
+    assert said is None if wrong is None else wrong in str(said)
+
+
+def test_an_answer_is_shared_with_the_one_origin_that_asked() -> None:
+    assert dict(request_checks.shared_with("https://app.example")) == {
+        b"access-control-allow-origin": b"https://app.example",
+        b"access-control-expose-headers": b"Mcp-Session-Id, Retry-After, WWW-Authenticate",
+    }
+
+
+def test_a_browser_that_asks_first_is_told_all_that_it_may_send() -> None:
+    told = dict(request_checks.preflight({"access-control-request-headers": "authorization, mcp-method"}))
+    assert told[b"access-control-allow-headers"] == b"authorization, mcp-method"
+    assert told[b"access-control-allow-methods"] == b"GET, POST, DELETE, OPTIONS"
+    # It need not ask again for each request.
+    assert told[b"access-control-max-age"] == b"86400"
+    assert b"access-control-allow-headers" not in dict(request_checks.preflight({}))
+
+
+def test_a_header_that_is_repeated_has_both_values() -> None:
+    assert request_checks.headers_of([(b"a", b"1"), (b"b", b"2"), (b"a", b"3")]) == {"a": "1, 3", "b": "2"}

@@ -1,0 +1,46 @@
+"""The chart, the code and the documentation name the same checks and the same mending."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from hearth.doctor.checks import CHECKS, DEEDS
+from hearth.doctor.fixes import WORKS
+from hearth.doctor.runner import GROUPS
+
+ROOT = Path(__file__).parents[3]
+PACKAGE = ROOT / "service" / "hearth"
+MODULES = [*sorted((PACKAGE / "doctor").glob("*.py")), PACKAGE / "control_client" / "launchd_agent.py"]
+
+
+GROUP_NAMES = {group.name for group in GROUPS} | {"doctor"}
+
+
+def named() -> Iterator[str]:
+    """Every text of the code that reads like a check: GROUP.NAME."""
+    for path in MODULES:
+        if path.name == "checks.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                group, dot, name = node.value.partition(".")
+                if dot and group in GROUP_NAMES and name.isidentifier():
+                    yield node.value
+
+
+def test_every_check_of_the_code_is_on_the_chart_and_the_other_way_round() -> None:
+    assert set(named()) == set(CHECKS)
+
+
+def test_every_deed_is_done_by_somebody_and_said_in_words() -> None:
+    assert set(DEEDS) == set(WORKS)
+    assert {check.deed for check in CHECKS.values() if check.deed} == set(WORKS)
+
+
+def test_the_documentation_has_the_chart() -> None:
+    page = (ROOT / "docs" / "doctor.md").read_text(encoding="utf-8")
+    rows = [
+        f"| `{name}` | {check.means} | {DEEDS[check.deed] if check.deed else ''} |".replace("|  |", "| |")
+        for name, check in CHECKS.items()
+    ]
+    assert [line for line in page.splitlines() if line.startswith("| `")] == rows

@@ -1,0 +1,75 @@
+"""Which folders of a shell's PATH are kept."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hearth.errors import HearthError
+from hearth.host.linux import units
+from hearth.host.macos.agent import STANDARD_PATH
+from hearth.host.posix import shell_path
+
+STANDARD = [folder for folder in STANDARD_PATH if os.path.isdir(folder)]
+
+
+def sifted(*entries: str | Path, temporary: tuple[str, ...] = ()) -> shell_path.Search:
+    """`tmp_path` lies below /tmp, so what is temporary is the test's to say."""
+    return shell_path.of_shell(":".join(map(str, entries)), temporary)
+
+
+def test_folders_keep_their_order_and_come_once_with_the_standard_ones_at_the_end(tmp_path: Path) -> None:
+    first, second = tmp_path / "b", tmp_path / "a"
+    first.mkdir()
+    second.mkdir()
+    search = sifted(first, second, f"{first}/", first)
+    assert search.folders == (str(first), str(second), *STANDARD)
+    assert search.left_out == ()
+
+
+def test_what_is_in_a_temporary_folder_is_left_out(tmp_path: Path) -> None:
+    assert sifted(tmp_path, temporary=(str(tmp_path.parent),)).left_out == ((str(tmp_path), "is temporary"),)
+    # /tmpfoo does not lie in /tmp.
+    assert sifted(tmp_path, temporary=(str(tmp_path)[:-1],)).left_out == ()
+
+
+def test_a_link_of_one_shell_to_a_folder_that_lasts_is_kept_as_that_folder(tmp_path: Path) -> None:
+    real, shells = tmp_path / "versions" / "v22" / "bin", tmp_path / "run" / "fnm_multishells"
+    real.mkdir(parents=True)
+    shells.mkdir(parents=True)
+    (shells / "77_1").symlink_to(real.parent)
+    assert sifted(shells / "77_1" / "bin").folders[0] == str(real)
+    assert sifted(shells / "77_1" / "bin", temporary=(str(tmp_path),)).left_out[0][1] == "is temporary"
+
+
+@pytest.mark.parametrize("folder", ["_npx/9f2c/node_modules/.bin", "project/node_modules/.bin"])
+def test_what_npm_puts_there_for_one_run_or_one_project_is_left_out(tmp_path: Path, folder: str) -> None:
+    (tmp_path / folder).mkdir(parents=True)
+    assert [entry for entry, _ in sifted(tmp_path / folder).left_out] == [str(tmp_path / folder)]
+
+
+def test_a_file_and_a_name_that_cannot_be_written_down_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "a\tb").mkdir()
+    reasons = dict(sifted(tmp_path / "file", tmp_path / "a\tb", "").left_out)
+    assert reasons == {
+        str(tmp_path / "file"): "is not a folder",
+        str(tmp_path / "a\tb"): "has a name that cannot be written down",
+        "": "is not a whole path",
+    }
+
+
+def test_a_path_that_was_given_is_taken_as_it_is_or_refused(tmp_path: Path) -> None:
+    assert shell_path.exactly(f"{tmp_path}/:/usr/bin:{tmp_path}").folders == (str(tmp_path), "/usr/bin")
+    with pytest.raises(HearthError, match="is not there"):
+        shell_path.exactly(f"/usr/bin:{tmp_path}/none")
+    tmp_path.chmod(0o777)
+    with pytest.raises(HearthError, match="everybody"):
+        shell_path.exactly(str(tmp_path))
+
+
+def test_a_drop_in_is_known_as_untouched_until_a_character_of_it_is_changed() -> None:
+    text = units.render_path("/usr/bin:/bin")
+    assert units.is_untouched(text)
+    for changed in (text + "\n", text.replace("/bin", "/sbin"), "\n" + text, text.removesuffix("\n"), ""):
+        assert not units.is_untouched(changed)

@@ -1,0 +1,279 @@
+"""Which instance serves which session: held while it is used, let go, and chosen anew when folders change."""
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hearth.errors import UpstreamError
+from hearth.hub import bindings as module
+from hearth.hub.bindings import Binding, lists_roots
+from hearth.hub.client_requests import Questions
+from hearth.hub.listen_streams import Listen
+from hearth.hub.log_levels import Levels
+from hearth.hub.sessions import Session
+from hearth.mcp import capabilities, isolation, versions
+from hearth.upstreams import client_context
+from hearth.upstreams.instance import Instance
+from hearth.wire import json
+from unit.conversations import dual_script, legacy_script, until
+from unit.hub.outlets import Kept
+from unit.hub.stage import client
+from unit.staged_servers import StagedServer
+
+ROOTS = b'{"roots":{"listChanged":true}}'
+HERE = {"uri": "file:///here"}
+
+
+class Stage:
+    """Bindings to one server."""
+
+    def __init__(self, folder: Path, script: dict[str, object] | None = None, **spec: object) -> None:
+        self.server = StagedServer(folder / "learned.json", script, **spec)
+        self.questions = Questions("d")
+        self.binding = Binding(self.questions, Levels())
+
+    async def bind(self, member: Session, era: str = versions.LEGACY, declared: bytes | None = None) -> Instance:
+        return await self.binding.bind(member, era, self.server, declared)
+
+    async def answer_roots(self, member: Session, outlet: Kept, count: int, answer: dict[str, Any]) -> None:
+        """Let the client answer that question for its roots."""
+        await until(lambda: len(outlet.heard("ask")) == count, "it is asked")
+        question = outlet.messages("ask")[-1]
+        assert question["method"] == "roots/list"
+        self.questions.receive_answer(
+            member, json.parse(json.dumps({"jsonrpc": "2.0", "id": question["id"], **answer}))
+        )
+
+
+# --- holding
+
+
+async def test_a_session_holds_what_it_uses_until_it_leaves(tmp_path: Path) -> None:
+    stage, (member, _) = Stage(tmp_path), client()
+    one = await stage.bind(member)
+    assert await stage.bind(member) is one
+    assert member.bound[versions.LEGACY] == {stage.server: one}
+    assert (one.holders, one.ever) == ({member}, {member.id})
+    stage.binding.unbind(member)
+    assert (one.holders, one.ever, member.bound[versions.LEGACY]) == (set(), {member.id}, {})
+
+
+async def test_a_session_that_uses_both_eras_holds_an_instance_of_each(tmp_path: Path) -> None:
+    stage, (member, _) = Stage(tmp_path, dual_script(), era="client"), client()
+    old, new = await stage.bind(member), await stage.bind(member, versions.MODERN)
+    assert (old.era, new.era) == (versions.LEGACY, versions.MODERN)
+    stage.binding.unbind(member)
+    assert old.holders == new.holders == set()
+
+
+async def test_an_instance_that_serves_both_eras_is_held_until_neither_uses_it(tmp_path: Path) -> None:
+    stage, (member, _) = Stage(tmp_path), client()
+    one = await stage.bind(member)
+    assert await stage.bind(member, versions.MODERN) is one
+    del member.bound[versions.MODERN][stage.server]
+    stage.binding._let_go(member, stage.server, one)
+    assert one.holders == {member}
+    stage.binding.forget(member, {stage.server})
+    assert one.holders == set()
+
+
+async def test_only_the_servers_that_are_gone_are_forgotten(tmp_path: Path) -> None:
+    stage, other, (member, _) = Stage(tmp_path), Stage(tmp_path), client()
+    gone, stays = await stage.bind(member), await other.bind(member)
+    stage.binding.forget(member, {stage.server})
+    assert member.bound[versions.LEGACY] == {other.server: stays}
+    assert (gone.holders, stays.holders) == (set(), {member})
+
+
+async def test_a_session_that_left_while_its_server_was_started_holds_nothing(tmp_path: Path) -> None:
+    stage, (member, _) = Stage(tmp_path), client()
+    member.left = True
+    with pytest.raises(UpstreamError, match="has left"):
+        await stage.bind(member)
+    (one,) = stage.server.instances.values()
+    assert (one.holders, one.ever) == (set(), set())
+
+
+async def test_a_narrower_way_of_sharing_lets_the_former_instance_go(tmp_path: Path) -> None:
+    stage, (member, _), (other, _) = Stage(tmp_path), client(), client()
+    former = await stage.bind(member)
+    await stage.bind(other)
+    stage.server.learn(isolation.QUESTION)
+    mine, theirs = await stage.bind(member), await stage.bind(other)
+    assert len({former, mine, theirs}) == 3
+    assert (former.holders, mine.holders, theirs.holders) == (set(), {member}, {other})
+    # Nobody else has ever been there: what it says of its own accord is this session's.
+    assert mine.ever == {member.id}
+
+
+async def test_an_instance_of_one_legacy_client_knows_what_it_declared_and_a_modern_one_may_declare_more(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(tmp_path, isolation="session")
+    member, _ = client(versions.MODERN, declared=b'{"roots":{}}')
+    one = await stage.bind(member, versions.MODERN, b'{"sampling":{}}')
+    assert one.capabilities == capabilities.FULL
+    other, _ = client(declared=b'{"roots":{}}')
+    assert (await stage.bind(other)).capabilities == b'{"roots":{}}'
+
+
+# --- what is watched, and how verbose a server is
+
+
+async def test_what_a_session_subscribed_to_is_watched_on_whichever_instance_it_uses(tmp_path: Path) -> None:
+    stage, (member, _) = Stage(tmp_path), client()
+    member.subscriptions = {"hearth:s:r:1": ("s", "r:1"), "r:2": ("other", "r:2")}
+    listen = Listen(member, 0, b"9", {})
+    listen.sources = {"r:3": ("s", "r:3"), "r:4": ("other", "r:4")}
+    member.listens[9] = listen
+    former = await stage.bind(member)
+    assert [former.watch.holders(uri) for uri in ("r:1", "r:2", "r:3", "r:4")] == [[(member, "r:1")], [], [], []]
+    await stage.bind(member, versions.MODERN)
+    assert former.watch.holders("r:3") == [(listen, "r:3")]
+    stage.server.learn(isolation.QUESTION)
+    successor = await stage.bind(member)
+    await stage.bind(member, versions.MODERN)
+    assert not former.watch
+    assert [successor.watch.holders(uri) for uri in ("r:1", "r:3")] == [[(member, "r:1")], [(listen, "r:3")]]
+
+
+async def test_a_server_follows_the_levels_of_those_who_come_and_go(tmp_path: Path) -> None:
+    stage, (member, _), (other, _) = Stage(tmp_path), client(), client()
+    member.log_level, other.log_level = "debug", "error"
+    one = await stage.bind(other)
+    await stage.bind(member)
+    stage.binding.unbind(member)
+    levels = [
+        request["params"]["level"]
+        for request in stage.server.connections[0].sent
+        if request["method"] == "logging/setLevel"
+    ]
+    assert (levels, one.log_level) == (["error", "debug", "error"], "error")
+
+
+# --- roots
+
+
+@pytest.mark.parametrize(
+    ("era", "initialized", "declared", "lists"),
+    [
+        (versions.LEGACY, True, ROOTS, True),
+        (versions.LEGACY, False, ROOTS, False),
+        (versions.LEGACY, True, b"{}", False),
+        (versions.MODERN, True, ROOTS, False),
+    ],
+)
+def test_a_client_is_asked_for_roots_by_a_request_only_if_it_can_be(
+    era: str, initialized: bool, declared: bytes, lists: bool
+) -> None:
+    member, _ = client(era, declared=declared)
+    member.initialized = initialized
+    assert lists_roots(member) is lists
+
+
+async def test_clients_with_the_same_roots_share_and_are_asked_once(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, isolation="workspace")
+    found = []
+    for cwd, root in (("/1", HERE), ("/2", HERE), ("/3", {"uri": "file:///there"})):
+        member, outlet = client(declared=ROOTS)
+        member.cwd = cwd
+        binding = asyncio.create_task(stage.bind(member))
+        await stage.answer_roots(member, outlet, 1, {"result": {"roots": [root]}})
+        found.append(await binding)
+        assert await stage.bind(member) is found[-1]
+        assert len(outlet.heard("ask")) == 1
+    assert found[0] is found[1] is not found[2]
+    assert json.loads(found[0].tenant.root_list()) == {"roots": [HERE]}
+
+
+@pytest.mark.parametrize("answer", [{"error": {"code": -32603, "message": "no"}}, {"result": {"roots": 7}}, None])
+async def test_a_client_that_hides_its_roots_works_in_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: dict[str, object] | None
+) -> None:
+    monkeypatch.setattr(module, "ROOTS_SECONDS", 60.0 if answer else 0.01)
+    stage = Stage(tmp_path, isolation="workspace")
+    member, outlet = client(declared=ROOTS)
+    member.cwd = "/here"
+    binding = asyncio.create_task(stage.bind(member))
+    if answer:
+        await stage.answer_roots(member, outlet, 1, answer)
+    one = await binding
+    assert json.loads(one.tenant.root_list()) == {"roots": [{"uri": "file:///here", "name": "here"}]}
+    assert await stage.bind(member) is one
+    assert len(outlet.heard("ask")) == 1
+
+
+async def test_roots_are_of_no_interest_where_they_decide_nothing(tmp_path: Path) -> None:
+    for mode in ("shared", "session"):
+        member, outlet = client(declared=ROOTS)
+        await Stage(tmp_path, isolation=mode).bind(member)
+        assert outlet.said == []
+
+
+async def test_a_server_that_turns_out_to_want_roots_while_it_is_started_is_started_for_the_place(
+    tmp_path: Path,
+) -> None:
+    script = legacy_script()
+    tools = script.pop("tools/list")
+    stage = Stage(tmp_path, script)
+    member, outlet = client(declared=ROOTS)
+    binding = asyncio.create_task(stage.bind(member))
+    connections = stage.server.connections
+    await until(lambda: connections and "tools/list" in connections[0].methods(), "it is started")
+    stage.server.learn(isolation.ROOTS)
+    script["tools/list"] = tools
+    number = next(item["id"] for item in connections[0].sent if item["method"] == "tools/list")
+    connections[0].give(number, tools)
+    await stage.answer_roots(member, outlet, 1, {"result": {"roots": [HERE]}})
+    one = await binding
+    assert (one.mode, json.loads(one.tenant.root_list())) == ("workspace", {"roots": [HERE]})
+
+
+async def test_a_client_that_moves_belongs_to_another_workspace(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, isolation="workspace")
+    member, outlet = client(declared=ROOTS)
+    found = []
+    for count, uri in enumerate(("file:///a", "file:///b"), 1):
+        binding = asyncio.create_task(stage.bind(member))
+        await stage.answer_roots(member, outlet, count, {"result": {"roots": [{"uri": uri}]}})
+        found.append(await binding)
+        stage.binding.roots_changed(member)
+        assert member.bound[versions.LEGACY] == {}
+        assert found[-1].holders == set()
+    assert found[0] is not found[1]
+
+
+@pytest.mark.parametrize(("mode", "told"), [("session", True), ("shared", False)])
+async def test_a_server_of_one_session_is_told_that_its_client_has_moved(tmp_path: Path, mode: str, told: bool) -> None:
+    stage = Stage(tmp_path, isolation=mode)
+    member, _ = client(declared=ROOTS)
+    one = await stage.bind(member)
+    stage.binding.roots_changed(member)
+    methods = [item["method"] for item in stage.server.connections[0].notified]
+    assert ("notifications/roots/list_changed" in methods) is told
+    assert member.bound[versions.LEGACY] == {stage.server: one}
+
+
+async def test_folders_on_a_disk_that_does_not_answer_count_as_they_are_written_and_are_looked_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, looks = threading.Event(), []
+
+    def locate(*named: object) -> client_context.Location:
+        looks.append(named)
+        answers.wait()
+        return client_context.Location((), None)
+
+    monkeypatch.setattr(client_context, "locate", locate)
+    monkeypatch.setattr(module, "LOCATE_SECONDS", 0.05)
+    try:
+        stage, (member, _) = Stage(tmp_path, isolation="workspace"), client()
+        member.cwd = "/on/a/network"
+        one = await stage.bind(member)
+        assert await stage.bind(member) is one
+        assert (one.tenant.workspace, one.tenant.folder, len(looks)) == (member.cwd, member.cwd, 1)
+    finally:
+        answers.set()

@@ -1,0 +1,71 @@
+"""Who is asked about before a daemon is sent away, and what is said then: what lights the next one."""
+
+from typing import Any, cast
+
+import pytest
+
+from hearth.control_client import service_state, systemd_unit
+from hearth.control_client.connection import Control
+from hearth.errors import Refused
+from hearth.ops import shutdown
+from hearth.paths import Places
+
+SOCKET = systemd_unit.Unit("mcp.socket", installed=True, active="active", result="success", pid=0, path="")
+
+
+def held_by(monkeypatch: pytest.MonkeyPatch, found: systemd_unit.Unit | None) -> None:
+    monkeypatch.setattr(service_state, "look", lambda places, kind: found if kind == "socket" else None)
+
+
+def test_where_systemd_holds_the_socket_the_next_connection_lights_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    held_by(monkeypatch, SOCKET)
+    assert shutdown.what_lights(Places()) == "systemd holds the socket (mcp.socket): the first connection lights it."
+
+
+def test_where_nobody_holds_it_a_bridge_does_and_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    held_by(monkeypatch, None)
+    said = shutdown.what_lights(Places())
+    assert said.startswith("The first bridge starts it")
+    assert "connection" not in said
+
+
+def test_a_port_that_nobody_else_holds_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    held_by(monkeypatch, None)
+    document = {"activation": "self", "http": ["http://127.0.0.1:3847"]}
+    said = shutdown.what_lights(Places(), shutdown.own_ports(document))
+    assert said.endswith("http://127.0.0.1:3847 comes back with `hearth serve --transport http` only.")
+    assert shutdown.own_ports(document | {"activation": "systemd"}) == []
+    assert shutdown.own_ports({"activation": "self"}) == []
+    # Nor does one that was lost.
+    lost = {"httpLost": [{"address": "http://127.0.0.1:3848", "error": "gone"}]}
+    assert shutdown.own_ports(document | lost) == ["http://127.0.0.1:3847", "http://127.0.0.1:3848"]
+    assert shutdown.own_ports(document | lost | {"activation": "systemd"}) == []
+
+
+class Told:
+    """Somebody who has the status of a daemon with these sessions."""
+
+    def __init__(self, *sessions: dict[str, Any]) -> None:
+        self._sessions = sessions
+
+    def status(self) -> dict[str, Any]:
+        return {"sessions": list(self._sessions)}
+
+
+IDLE = {"id": "h", "wire": "http", "active": False, "inFlight": 0}
+
+
+def test_sessions_over_http_between_two_requests_are_not_asked_about() -> None:
+    shutdown.ask_about_sessions(cast(Control, Told(IDLE, IDLE)), "stop", yes=False)
+
+
+@pytest.mark.parametrize(
+    "session", [IDLE | {"active": True}, IDLE | {"inFlight": 1}, {"id": "b", "wire": "frames", "active": False}]
+)
+def test_who_is_attached_is_asked_about_and_nobody_else_counts(
+    session: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
+    with pytest.raises(Refused, match=r"^1 session attached"):
+        shutdown.ask_about_sessions(cast(Control, Told(IDLE, session)), "stop", yes=False)
+    assert len(capsys.readouterr().err.splitlines()) == 2
