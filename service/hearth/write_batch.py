@@ -11,20 +11,20 @@ import asyncio
 FLUSH_BYTES = 16 * 1024
 
 
-class Turn:
+class WriteBatch:
     """The read that is being handled, if any; one per process, as the loop is."""
 
     __slots__ = ("_dirty", "active")
 
     def __init__(self) -> None:
         self.active = False
-        self._dirty: list[Gathered] = []
+        self._dirty: list[BufferedWriter] = []
 
     def begin(self) -> None:
         """A read is being handled."""
         self.active = True
 
-    def join(self, gathered: "Gathered") -> None:
+    def join(self, gathered: "BufferedWriter") -> None:
         """Something was written that the end of the turn has to flush."""
         self._dirty.append(gathered)
 
@@ -36,10 +36,10 @@ class Turn:
         self._dirty.clear()
 
 
-TURN = Turn()
+WRITE_BATCH = WriteBatch()
 
 
-class Gathered:
+class BufferedWriter:
     """The writing side of a transport."""
 
     __slots__ = ("_parts", "_size", "transport")
@@ -55,11 +55,11 @@ class Gathered:
 
     def write(self, data: bytes) -> None:
         """Write now, or at the end of the turn."""
-        if not TURN.active:
+        if not WRITE_BATCH.active:
             self.transport.write(data)
             return
         if not self._parts:
-            TURN.join(self)
+            WRITE_BATCH.join(self)
         self._parts.append(data)
         self._size += len(data)
         if self._size > FLUSH_BYTES:

@@ -173,12 +173,12 @@ def test_servers_are_served_without_control_groups_when_they_can_be_had_no_longe
     seat: Seat, family: Callable[..., Family]
 ) -> None:
     client = seat.attached_bridge()
-    (nursery,) = [
+    (spawner,) = [
         pid
         for pid in seat.processes("hearth.daemon")
         if seat.check("cat", f"/proc/{pid}/comm").startswith("hearth-nur")
     ]
-    seat.check("kill", "-9", str(nursery))
+    seat.check("kill", "-9", str(spawner))
     one = family("one")
     seat.configure(one.entry)
     seat.systemctl("reload", SERVICE)

@@ -55,7 +55,7 @@ def subtree() -> Iterator["cgroups.Subtree"]:
 
 
 @pytest.fixture
-def born(subtree: "cgroups.Subtree") -> Iterator["cgroup_spawner.Nursery"]:
+def born(subtree: "cgroups.Subtree") -> Iterator["cgroup_spawner.CgroupSpawner"]:
     """Fork the nursery, before there is a loop as in the daemon."""
     found = cgroup_spawner.fork(subtree)
     yield found
@@ -64,7 +64,9 @@ def born(subtree: "cgroups.Subtree") -> Iterator["cgroup_spawner.Nursery"]:
 
 
 @pytest.fixture
-async def starter(subtree: "cgroups.Subtree", born: "cgroup_spawner.Nursery") -> AsyncIterator["cgroup_child.Grouped"]:
+async def starter(
+    subtree: "cgroups.Subtree", born: "cgroup_spawner.CgroupSpawner"
+) -> AsyncIterator["cgroup_child.Grouped"]:
     """Start children by the nursery; at the end the groups of all children are gone."""
     found = cgroup_child.Grouped(born)
     children.use(found)
@@ -223,8 +225,8 @@ async def test_groups_that_a_server_has_made_in_its_own_are_ended_and_removed_to
 async def test_without_the_nursery_servers_are_started_in_process_groups(
     starter: "cgroup_child.Grouped", caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert starter._nursery
-    os.kill(starter._nursery._pid, signal.SIGKILL)
+    assert starter._spawner
+    os.kill(starter._spawner._pid, signal.SIGKILL)
     for _ in range(2):
         assert finish(python("print('here')")) == (b"here\n", 0)
     assert children.containment() == "process groups"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hearth import profile_lock, registry
-from hearth.daemon.daemon_lock import Claim
+from hearth.daemon.daemon_lock import DaemonLock
 from hearth.host import reachability
 from hearth.host.locks import Lock
 from hearth.paths import Places
@@ -169,7 +169,7 @@ def test_a_look_at_the_lock_does_not_make_a_daemon_run_beside(places: Places, mo
         return False
 
     monkeypatch.setattr(reachability, "answers", end_look)
-    claim = Claim(places)
+    claim = DaemonLock(places)
     claim.take(activated=False)
     try:
         assert [path.name for path in Path(look.path).parent.glob("*.lock")] == [os.path.basename(look.path)]
@@ -184,7 +184,7 @@ def test_the_entry_of_a_killed_daemon_is_gone_as_soon_as_the_next_holds_the_lock
         protocol=1, token="token",
     )  # fmt: skip
     registry.write(places, former)
-    claim = Claim(places)
+    claim = DaemonLock(places)
     claim.take(activated=False)
     try:
         assert registry.read(places) is None

@@ -12,7 +12,7 @@ import pytest
 from hearth.config import ServerSpec
 from hearth.mcp import isolation, versions
 from hearth.upstreams import supervision
-from hearth.upstreams.client_context import Tenant
+from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.connection import Owner
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.stdio import StdioConnection
@@ -68,12 +68,12 @@ async def running(**keys: object) -> AsyncIterator[Instance]:
     script = str(UPSTREAMS / "echo_server.py")
     spec = ServerSpec(name="echo", command=sys.executable, args=("-I", "-S", script), **keys)  # type: ignore[arg-type]
 
-    async def connect(owner: Owner, tenant: Tenant) -> StdioConnection:
+    async def connect(owner: Owner, tenant: ClientContext) -> StdioConnection:
         launch = ([sys.executable, *spec.args], dict(os.environ), "/")
         return StdioConnection("echo", owner, launch, (2**20, 2**20))
 
     audience = conversations.Audience()
-    one = Instance(spec, isolation.SHARED, Tenant("1"), versions.LEGACY, connect, b"{}", audience)
+    one = Instance(spec, isolation.SHARED, ClientContext("1"), versions.LEGACY, connect, b"{}", audience)
     try:
         await one.ensure()
         yield one

@@ -7,7 +7,7 @@ from typing import Any
 from hearth.config import ServerSpec
 from hearth.errors import HearthError
 from hearth.mcp import isolation, versions
-from hearth.upstreams.client_context import Tenant
+from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.connection import Owner
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.supervision import (
@@ -45,14 +45,14 @@ class Stage:
         self.instance = Instance(
             ServerSpec(name="s", command="true", **spec),  # type: ignore[arg-type]
             isolation.SHARED,
-            Tenant("1"),
+            ClientContext("1"),
             wanted,
             self._connect,
             b'{"roots":{}}',
             self.audience,
         )
 
-    async def _connect(self, owner: Owner, tenant: Tenant) -> Scripted:
+    async def _connect(self, owner: Owner, tenant: ClientContext) -> Scripted:
         self.connections.append(self.kind(owner, self.script))
         return self.connections[-1]
 

@@ -4,14 +4,14 @@ from pathlib import Path
 
 from hearth.config import Config, ServerSpec
 from hearth.mcp import versions
-from hearth.upstreams.client_context import Tenant
+from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
-from hearth.upstreams.traits import Learned
+from hearth.upstreams.traits import TraitStore
 from unit.conversations import Audience, Scripted, legacy_script
 
-LEGACY, MODERN = Tenant("1", versions.LEGACY), Tenant("2", versions.MODERN)
+LEGACY, MODERN = ClientContext("1", versions.LEGACY), ClientContext("2", versions.MODERN)
 
 
 class StagedServer(Server):
@@ -25,12 +25,12 @@ class StagedServer(Server):
         super().__init__(
             ServerSpec(**{"name": "s", "command": "true", **spec}),  # type: ignore[arg-type]
             Config(drain_timeout=3.0),
-            Learned(str(learned)),
+            TraitStore(str(learned)),
             self.audience,
             lambda instance, seconds: self.retired.append((instance, seconds)),
         )
 
-    async def _connect(self, owner: Owner, tenant: Tenant) -> Connection:
+    async def _connect(self, owner: Owner, tenant: ClientContext) -> Connection:
         self.connections.append(Scripted(owner, self.script, self.name))
         return self.connections[-1]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hearth import registry
-from hearth.control_client.connection import Control
+from hearth.control_client.connection import ControlConnection
 from hearth.demo.client import Client
 from hearth.host import processes
 from hearth.ops.bridge_entry import bridge_command
@@ -81,7 +81,7 @@ class House:
 
     def status(self) -> dict[str, Any]:
         """The daemon's own word."""
-        with Control(self.places.socket, self.pid()) as control:
+        with ControlConnection(self.places.socket, self.pid()) as control:
             return control.status()
 
     def kill(self) -> int:

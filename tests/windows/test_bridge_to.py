@@ -9,7 +9,7 @@ from pathlib import Path
 from house import DEMO, LIMIT_SECONDS, House
 
 import hearth
-from hearth.control_client.connection import Control
+from hearth.control_client.connection import ControlConnection
 from hearth.secrets import http_token
 
 BRIDGE = [sys.executable, "-I", "-S", str(Path(hearth.__file__).parent / "bridge" / "main.py")]
@@ -53,7 +53,7 @@ def test_a_client_calls_a_tool_over_a_port_in_both_eras(house: House) -> None:
             for message in (found[0], found[2]):
                 assert message["result"]["content"] == [{"type": "text", "text": "42"}]  # type: ignore[index]
             assert all("HTTP 401" in str(message["error"]) for message in carry(url))
-            with Control(house.places.socket, house.pid()) as control:
+            with ControlConnection(house.places.socket, house.pid()) as control:
                 control.shutdown(restart=False)
             assert daemon.wait(LIMIT_SECONDS) == 0
         finally:

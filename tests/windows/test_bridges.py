@@ -91,9 +91,9 @@ def test_many_who_come_at_once_are_all_served(house: House) -> None:
     endpoint, pid = house.places.socket, house.pid()
 
     def ask(number: int) -> int:
-        from hearth.control_client.connection import Control
+        from hearth.control_client.connection import ControlConnection
 
-        with Control(endpoint, pid) as control:
+        with ControlConnection(endpoint, pid) as control:
             return int(control.status()["pid"])
 
     with ThreadPoolExecutor(max_workers=40) as crowd:

@@ -19,10 +19,10 @@ import win32security
 from house import DEMO, LIMIT_SECONDS, House
 
 from hearth import sids
-from hearth.control_client.connection import Control
+from hearth.control_client.connection import ControlConnection
 from hearth.errors import StartError
 from hearth.host import open_files, private_files, tcp_ports
-from hearth.host.accept_loop import Acceptor
+from hearth.host.accept_loop import AcceptLoop
 from hearth.host.windows import pipe_streams, security_descriptors
 from hearth.secrets import http_token
 
@@ -103,7 +103,7 @@ def test_a_port_and_the_pipe_speak_http_and_the_port_wants_the_token(house: Hous
         answer = ask_pipe(house.places.socket)
         assert answer.startswith(b"HTTP/1.1 200")
         assert json.loads(answer.partition(b"\r\n\r\n")[2])["result"]["content"] == [{"type": "text", "text": "42"}]
-        with Control(house.places.socket, house.pid()) as control:
+        with ControlConnection(house.places.socket, house.pid()) as control:
             control.shutdown(restart=False)
         assert daemon.wait(LIMIT_SECONDS) == 0
 
@@ -162,7 +162,7 @@ def test_a_port_is_ours_alone_and_one_that_is_taken_gives_way_to_the_next(
 
 
 async def test_who_comes_while_a_port_rests_is_met_afterwards(listener: socket.socket) -> None:
-    acceptor, came = Acceptor(listener), asyncio.Event()
+    acceptor, came = AcceptLoop(listener), asyncio.Event()
     met: list[int] = []
 
     async def one() -> None:
@@ -191,7 +191,7 @@ async def test_who_comes_while_a_port_rests_is_met_afterwards(listener: socket.s
 
 
 async def test_an_error_is_told_to_whoever_accepts_and_the_next_poll_tries_again(listener: socket.socket) -> None:
-    acceptor, came = Acceptor(listener), asyncio.Event()
+    acceptor, came = AcceptLoop(listener), asyncio.Event()
     loop = asyncio.get_running_loop()
     accept = loop.sock_accept
 

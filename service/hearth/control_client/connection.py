@@ -56,7 +56,7 @@ TCP = "tcp:"
 Header = dict[str, Any]
 
 
-class Control:
+class ControlConnection:
     """One control connection to a daemon that is known to run."""
 
     def __init__(self, endpoint: str, pid: int, token: str = "") -> None:
@@ -69,7 +69,7 @@ class Control:
         self._seq = 0
         self._socket = _connect(endpoint, pid)
 
-    def __enter__(self) -> "Control":
+    def __enter__(self) -> "ControlConnection":
         return self
 
     def __exit__(

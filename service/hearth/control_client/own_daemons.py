@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 from hearth import paths, profile_lock
 from hearth.control_client import running_daemon
-from hearth.control_client.connection import Control
-from hearth.control_client.running_daemon import Lit
+from hearth.control_client.connection import ControlConnection
+from hearth.control_client.running_daemon import RunningDaemon
 from hearth.errors import Unreachable
 
 
-def running() -> Iterator[tuple[str, Lit]]:
+def running() -> Iterator[tuple[str, RunningDaemon]]:
     """What each is called (its profile, or the hash of its config's path), and where it is."""
     # The default one may be where the system's systemd has put it, whatever else there is.
     keys = {paths.DEFAULT_PROFILE, *_keys(os.path.join(paths.runtime_dir(), "mcp")), *profile_lock.keys()}
@@ -35,9 +35,9 @@ def _keys(folder: str) -> list[str]:
         return []
 
 
-def _is_ours(lit: Lit) -> bool:
+def _is_ours(lit: RunningDaemon) -> bool:
     try:
-        with Control(lit.endpoint, lit.pid, lit.token) as control:
+        with ControlConnection(lit.endpoint, lit.pid, lit.token) as control:
             return control.status().get("executable") == sys.executable
     except Unreachable:
         # It has just gone, or hangs: nothing that asking once more would mend.

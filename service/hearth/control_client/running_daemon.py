@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 from hearth import __version__, profile_lock, registry
 from hearth.control_client import service_state
-from hearth.control_client.connection import TCP, Control
+from hearth.control_client.connection import TCP, ControlConnection
 from hearth.host import listening, processes, reachability
 from hearth.host.server_memory import with_memory
 from hearth.paths import Places
 
 
-class Lit(NamedTuple):
+class RunningDaemon(NamedTuple):
     """A daemon that runs: where it listens and which process it is."""
 
     endpoint: str
@@ -26,12 +26,12 @@ class Lit(NamedTuple):
     token: str = ""
 
 
-def find(places: Places) -> Lit | None:
+def find(places: Places) -> RunningDaemon | None:
     """The daemon of these places, if it runs; else one of the same profile that runs with another runtime folder."""
     return _find_here(places) or _find_elsewhere(places)
 
 
-def _find_elsewhere(places: Places) -> Lit | None:
+def _find_elsewhere(places: Places) -> RunningDaemon | None:
     if sys.platform == "win32" or places.named:
         return None
     for named in profile_lock.held(places.key):
@@ -41,16 +41,16 @@ def _find_elsewhere(places: Places) -> Lit | None:
     return None
 
 
-def _find_here(places: Places) -> Lit | None:
+def _find_here(places: Places) -> RunningDaemon | None:
     entry = registry.read(places)
     if entry and registry.is_alive(entry):
-        return Lit(endpoint_of(entry, places), entry.pid, entry.start_time, entry.token)
+        return RunningDaemon(endpoint_of(entry, places), entry.pid, entry.start_time, entry.token)
     if entry:
         registry.sweep(places)
     service = service_state.look(places, "service")
     if service and service.active in {"active", "activating", "reloading"} and service.pid:
         start_time = processes.start_time(service.pid)
-        return Lit(places.socket, service.pid, start_time or processes.UNKNOWN_START_TIME)
+        return RunningDaemon(places.socket, service.pid, start_time or processes.UNKNOWN_START_TIME)
     return None
 
 
@@ -65,7 +65,7 @@ def document(places: Places) -> dict[str, Any]:
     lit = find(places)
     if lit is None:
         return absent(places)
-    with Control(lit.endpoint, lit.pid, lit.token) as control:
+    with ControlConnection(lit.endpoint, lit.pid, lit.token) as control:
         return with_memory(control.status())
 
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from hearth.config import Config
-from hearth.daemon.counters import TALLY
-from hearth.daemon.frame_connection import FramedWire
-from hearth.daemon.line_connection import LinedWire
+from hearth.daemon.counters import COUNTERS
+from hearth.daemon.frame_connection import FrameConnection
+from hearth.daemon.line_connection import LineConnection
 from hearth.daemon.rate_limit import SILENCE_SECONDS
-from hearth.daemon.services import Steward, Wire
+from hearth.daemon.services import DaemonServices, Wire
 from hearth.errors import InstallationChanged, NoRoom
 from hearth.faults import SEAMS
 from hearth.host import connections
@@ -25,7 +25,7 @@ from hearth.wire import json
 from hearth.wire.sniff import Language, sniff
 
 if TYPE_CHECKING:
-    from hearth.daemon.http.app import Front
+    from hearth.daemon.http.app import HttpApp
     from hearth.daemon.http_ports import Ports
 
 log = logging.getLogger(__name__)
@@ -58,16 +58,16 @@ _HTTP_NO_ROOM = (
 _SESSION_LINES = b'{"type":"error","message":"session lines are not served by this version of Hearth yet"}\n'
 
 
-class Reception:
+class Acceptor:
     """The open connections, decided and undecided, of one daemon."""
 
-    def __init__(self, steward: Steward, listener: Listener | None) -> None:
-        self._steward = steward
+    def __init__(self, services: DaemonServices, listener: Listener | None) -> None:
+        self._services = services
         self._listener = listener
         self._tasks: set[asyncio.Task[object]] = set()
         self._farewell: tuple[bool, str] | None = None
         self._starved = False
-        self._front: Front | None = None
+        self._front: HttpApp | None = None
         self._loading: asyncio.Task[None] | None = None
         # The oldest first.
         self.undecided: dict[object, None] = {}
@@ -94,7 +94,7 @@ class Reception:
         """Somebody has connected to a port, and waits for what speaks HTTP."""
         self.undecided[connection] = None
 
-    def when_http_is_there(self, then: "Callable[[Front | None], None]") -> None:
+    def when_http_is_there(self, then: "Callable[[HttpApp | None], None]") -> None:
         """Load what speaks HTTP, if it is not there yet; it may be that it cannot be."""
         if self._front:
             then(self._front)
@@ -106,7 +106,7 @@ class Reception:
     async def _load_http(self) -> None:
         try:
             module = await asyncio.to_thread(importlib.import_module, "hearth.daemon.http.app")
-            self._front = cast("Front", module.Front(self._steward))
+            self._front = cast("HttpApp", module.HttpApp(self._services))
         except Exception as exc:
             # An installation that is incomplete, or being replaced: the next connection tries again.
             log.exception("HTTP cannot be served")
@@ -117,7 +117,7 @@ class Reception:
 
     def http_failed(self, reason: str) -> None:
         """A port, or what speaks HTTP, is of no use."""
-        self._steward.http_failed(reason)
+        self._services.http_failed(reason)
 
     # --- accepting
 
@@ -181,14 +181,14 @@ class Reception:
 
     def _turn_away(self, crowd: str) -> None:
         """Each is counted; the log has one line for many: a client in a loop comes a thousand times in a second."""
-        TALLY.connections_refused += 1
-        now = self._steward.now()
+        COUNTERS.connections_refused += 1
+        now = self._services.now()
         if now >= self._silent_until:
             self._silent_until = now + SILENCE_SECONDS
             log.warning("a connection is refused, and so may others be, which is not told each time: %s", crowd)
 
     def _crowd(self, present: int, more: int) -> str | None:
-        limit, why = connection_limit(self._steward.config, descriptors.limit())
+        limit, why = connection_limit(self._services.config, descriptors.limit())
         if present < limit + more:
             return None
         return f"{present} connections are open already ({why}); come back when some of them have ended"
@@ -225,12 +225,12 @@ class Reception:
         token = self._listener.token if self._listener else ""
         # Over TCP the kernel does not tell who it is; who shows the token is this user.
         peer = Peer(None, own_uid(), -1) if token else connections.peer_of(connection)
-        config = self._steward.config
+        config = self._services.config
         groups = connections.groups_of(connection) if config.allowed_gids and not token else ()
         refusal = connections.refusal(peer, config.allowed_uids, config.allowed_gids, groups)
         if peer is None or refusal:
             log.warning("a connection is refused: %s", refusal)
-            TALLY.connections_refused += 1
+            COUNTERS.connections_refused += 1
             connections.dismiss(connection, _refused_line(refusal or "its peer is unknown"))
             return
         crowd = self._crowd(self._present(), CONTROL_PLACES)
@@ -238,7 +238,7 @@ class Reception:
             self._turn_away(crowd)
             connections.dismiss(connection, _refused_line(crowd))
             return
-        newcomer = Newcomer(self, self._steward, peer, token)
+        newcomer = ProtocolDetector(self, self._services, peer, token)
         self.undecided[newcomer] = None
         task: asyncio.Task[object] = asyncio.get_running_loop().create_task(connections.attach(connection, newcomer))
         self._tasks.add(task)
@@ -251,12 +251,12 @@ class Reception:
     def _drop_unheard(self) -> bool:
         """Drop the oldest that has not shown what it speaks in a while; False if there is none."""
         for each in self.undecided:
-            if isinstance(each, Newcomer) and not each.is_heard:
-                is_late = self._steward.now() - each.since >= UNHEARD_SECONDS
+            if isinstance(each, ProtocolDetector) and not each.is_heard:
+                is_late = self._services.now() - each.since >= UNHEARD_SECONDS
                 return is_late and each.give_way()
         return False
 
-    def _admitted(self, task: "asyncio.Task[object]", newcomer: "Newcomer") -> None:
+    def _admitted(self, task: "asyncio.Task[object]", newcomer: "ProtocolDetector") -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception():
             log.warning("a connection was lost at once: %s", task.exception())
@@ -271,12 +271,12 @@ class Reception:
                 wire.drain(*self._farewell)
 
 
-class Newcomer(asyncio.Protocol):
+class ProtocolDetector(asyncio.Protocol):
     """A connection before its language is known."""
 
-    def __init__(self, reception: Reception, steward: Steward, peer: Peer, token: str = "") -> None:
+    def __init__(self, reception: Acceptor, services: DaemonServices, peer: Peer, token: str = "") -> None:
         self._reception = reception
-        self._steward = steward
+        self._services = services
         self._peer = peer
         # Token of the client; nothing else of its first bytes is read before the token is there.
         self._token = token
@@ -284,7 +284,7 @@ class Newcomer(asyncio.Protocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._first = b""
         self._transport: asyncio.Transport | None = None
-        self.since = steward.now()
+        self.since = services.now()
         # It has said what it speaks, and waits for what understands that.
         self.is_heard = False
 
@@ -325,7 +325,7 @@ class Newcomer(asyncio.Protocol):
     def _refuse_token(self) -> None:
         """Tell nothing but that: any user of this machine can connect."""
         log.warning("a connection is refused: it shows no token, or a wrong one")
-        TALLY.connections_refused += 1
+        COUNTERS.connections_refused += 1
         self._end(_refused_line("the token of its registry entry is missing or wrong"))
 
     def _decide(self, ended: bool = False) -> None:
@@ -334,7 +334,7 @@ class Newcomer(asyncio.Protocol):
             return
         language = sniff(self._first)
         if language is Language.FRAMES:
-            self._become(FramedWire(self._steward, self._transport, self._peer.pid), ended)
+            self._become(FrameConnection(self._services, self._transport, self._peer.pid), ended)
         elif language is Language.LINES:
             self._become_lined(ended)
         elif language is Language.HTTP:
@@ -351,7 +351,7 @@ class Newcomer(asyncio.Protocol):
         except NoRoom as exc:
             self._end(messages.error(None, versions.INTERNAL_ERROR, str(exc)) + b"\n")
         else:
-            self._become(LinedWire(self._steward, self._transport, self._peer.pid), ended)
+            self._become(LineConnection(self._services, self._transport, self._peer.pid), ended)
 
     def _become_http(self) -> None:
         """What speaks it takes a moment to load, the first time; the others are served meanwhile."""
@@ -360,7 +360,7 @@ class Newcomer(asyncio.Protocol):
         self._transport.pause_reading()
         self._reception.when_http_is_there(self._meet_http)
 
-    def _meet_http(self, front: "Front | None") -> None:
+    def _meet_http(self, front: "HttpApp | None") -> None:
         assert self._transport is not None
         if self._transport.is_closing():
             return
@@ -383,7 +383,7 @@ class Newcomer(asyncio.Protocol):
         self._transport.resume_reading()
         wire.data_received(self._first)
 
-    def _meet_unproven(self, front: "Front") -> None:
+    def _meet_unproven(self, front: "HttpApp") -> None:
         """Hand over a connection whose requests have to show the token; until one has, it is a stranger at a port."""
         assert self._transport is not None
         wire = front.connect_port(self._token)
@@ -393,7 +393,7 @@ class Newcomer(asyncio.Protocol):
         self._transport.resume_reading()
         wire.data_received(self._first)
 
-    def _become(self, wire: FramedWire | LinedWire, ended: bool) -> None:
+    def _become(self, wire: FrameConnection | LineConnection, ended: bool) -> None:
         assert self._transport is not None
         self._transport.set_protocol(wire)
         self._reception.decided(self, wire)

@@ -4,7 +4,7 @@ One for the process, as there is one daemon in it.
 """
 
 
-class Tally:
+class Counters:
     """All of it. Nothing here is on the path of a call that is served."""
 
     __slots__ = ("connections_refused", "messages_refused", "readers_dropped", "reloads", "reloads_failed")
@@ -21,4 +21,4 @@ class Tally:
         self.reloads_failed = 0
 
 
-TALLY = Tally()
+COUNTERS = Counters()

@@ -18,10 +18,10 @@ import hearth
 from hearth import __version__, config
 from hearth.config import Config
 from hearth.daemon import last_good_config
-from hearth.daemon.acceptor import Reception
+from hearth.daemon.acceptor import Acceptor
 from hearth.daemon.config_watch import ConfigFile
-from hearth.daemon.counters import TALLY
-from hearth.daemon.daemon_lock import Claim
+from hearth.daemon.counters import COUNTERS
+from hearth.daemon.daemon_lock import DaemonLock
 from hearth.daemon.main import Start
 from hearth.daemon.services import Wire
 from hearth.daemon.status_line import StatusLine
@@ -51,7 +51,7 @@ class Daemon:
         self,
         start: Start,
         settings: Config,
-        claim: Claim | None,
+        claim: DaemonLock | None,
         listener: Listener | None,
         ports: list[socket.socket],
     ) -> None:
@@ -100,7 +100,7 @@ class Daemon:
         self.hub = Hub(self._settings, places.learned, catalogue=places.catalogue, pins=places.pins)
         self._status_line = StatusLine(self._notifier, self._summary)
         self.hub.news = self._status_line.news
-        self._reception = Reception(self, self._listener)
+        self._reception = Acceptor(self, self._listener)
         self._config_file = ConfigFile(self._settings.path, self._start.config_seen, self._reload_by_itself)
         # Before the registry says that it runs: whoever reads that may send a signal at once.
         self._watch_signals()
@@ -227,11 +227,11 @@ class Daemon:
 
     def _reload(self) -> str:
         self._config_file.about_to_be_read()
-        TALLY.reloads += 1
+        COUNTERS.reloads += 1
         try:
             settings = config.load(self._places)
         except ConfigError as exc:
-            TALLY.reloads_failed += 1
+            COUNTERS.reloads_failed += 1
             self._config_error = str(exc)
             log.error("the config was not reloaded, the old one stays: %s", exc)
             raise

@@ -21,7 +21,7 @@ HANDOVER_SECONDS = 40.0
 _POLL_SECONDS = 0.02
 
 
-class Claim:
+class DaemonLock:
     """The right to be the daemon, held until `release`."""
 
     def __init__(self, places: Places) -> None:

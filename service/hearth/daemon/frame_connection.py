@@ -9,10 +9,10 @@ from msgspec import Raw
 from hearth import __version__
 from hearth.config import Config
 from hearth.daemon import rate_limit
-from hearth.daemon.counters import TALLY
+from hearth.daemon.counters import COUNTERS
 from hearth.daemon.outbox import Outbox
-from hearth.daemon.rate_limit import Gate
-from hearth.daemon.services import Steward
+from hearth.daemon.rate_limit import RateLimiter
+from hearth.daemon.services import DaemonServices
 from hearth.errors import FrameError, HearthError, NoRoom, OverLimit, Refused, WireError
 from hearth.faults import SEAMS
 from hearth.hub.sessions import AUTO, FULL, SEARCH, Session
@@ -25,7 +25,7 @@ from hearth.wire.frames import (
     encode,
 )
 from hearth.wire.lines import Assembler, Item
-from hearth.write_batch import TURN
+from hearth.write_batch import WRITE_BATCH
 
 log = logging.getLogger(__name__)
 
@@ -41,15 +41,15 @@ FORMAT_LIMIT_BYTES = (1 << 28) - (1 << 17)
 _CONTROL = frozenset({"approved", "status", "tools", "reload", "restart", "shutdown"})
 
 
-class FramedWire(asyncio.Protocol):
+class FrameConnection(asyncio.Protocol):
     """One connection that speaks frames. It is its session's outlet; a tag is the `seq` of a line."""
 
     is_shared = False
     hears_of_owner = True
 
-    def __init__(self, steward: Steward, transport: asyncio.Transport, pid: int | None) -> None:
-        config = steward.config
-        self._steward = steward
+    def __init__(self, services: DaemonServices, transport: asyncio.Transport, pid: int | None) -> None:
+        config = services.config
+        self._services = services
         self._outbox = Outbox(transport, config.outbound_limit, f"the bridge with pid {pid}")
         self._decoder = FrameDecoder(FORMAT_LIMIT_BYTES)
         self._assembler = Assembler(config.message_limit, flatten=False)
@@ -63,16 +63,16 @@ class FramedWire(asyncio.Protocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.session: Session | None = None
-        self.last_seen: float | None = steward.now()
+        self.last_seen: float | None = services.now()
         # What it is told at its hello holds for this connection, whatever is configured meanwhile.
         self.heartbeat_interval = config.heartbeat_interval
         self._message_limit = config.message_limit
-        self._gate: Gate | None = None
+        self._gate: RateLimiter | None = None
         self.adapt(config)
 
     def adapt(self, config: Config) -> None:
         """What it may send is limited as this config has it."""
-        self._gate = rate_limit.gate(rate_limit.near(config), self._gate, self._steward.now, self._tell_of_limit)
+        self._gate = rate_limit.gate(rate_limit.near(config), self._gate, self._services.now, self._tell_of_limit)
 
     def _tell_of_limit(self, sentence: str) -> None:
         log.warning("the bridge with pid %s: %s", self._pid, sentence)
@@ -81,11 +81,11 @@ class FramedWire(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; every complete frame is handled before the next read."""
-        self.last_seen = self._steward.now()
+        self.last_seen = self._services.now()
         if self.session and not self.session.active:
-            self._steward.hub.sessions.came_back(self.session)
+            self._services.hub.sessions.came_back(self.session)
         self._receiving = True
-        TURN.begin()
+        WRITE_BATCH.begin()
         try:
             for header, payload in self._decoder.receive_data(data):
                 if header.startswith(_MCP) and header[_MCP_BYTES:-1].isdigit() and len(header) < _USUAL_BYTES:
@@ -97,7 +97,7 @@ class FramedWire(asyncio.Protocol):
             self._refuse(exc)
         finally:
             self._receiving = False
-            TURN.end()
+            WRITE_BATCH.end()
 
     def _receive_frame(self, header: Any, payload: bytes) -> None:
         kind = header.get("type") if isinstance(header, dict) else None
@@ -125,14 +125,14 @@ class FramedWire(asyncio.Protocol):
             )
         if header.get("mode") not in (None, FULL, SEARCH, AUTO):
             raise Refused(f"this version of Hearth does not offer --mode {header['mode']}")
-        self._steward.check_room()
+        self._services.check_room()
         self._open_session(header)
-        self._steward.look_at_config()
+        self._services.look_at_config()
 
     def _open_session(self, header: dict[str, Any]) -> None:
         resume = header.get("resume")
         former = (str(resume.get("sessionId")), str(resume.get("secret"))) if isinstance(resume, dict) else None
-        hub = self._steward.hub
+        hub = self._services.hub
         session = self.session = hub.open_session(
             self, "frames", _string(header, "server"), former, _string(header, "mode")
         )
@@ -174,9 +174,9 @@ class FramedWire(asyncio.Protocol):
             if gate is not None:
                 item = gate.admitted(item, len(self.session.open))
             if isinstance(item, json.Message):
-                self._steward.hub.receive(self.session, seq, item, resent, replay)
+                self._services.hub.receive(self.session, seq, item, resent, replay)
             elif isinstance(item, json.Batch):
-                self._steward.hub.receive_batch(self.session, seq, item, resent, replay)
+                self._services.hub.receive_batch(self.session, seq, item, resent, replay)
             elif isinstance(item, OverLimit) and item.id is None:
                 self.finish(seq)
             else:
@@ -211,17 +211,17 @@ class FramedWire(asyncio.Protocol):
 
     async def _control(self, kind: str, seq: int, header: dict[str, Any]) -> None:
         if kind == "status":
-            self._send({"type": "status", "re": seq}, json.dumps(self._steward.status()))
+            self._send({"type": "status", "re": seq}, json.dumps(self._services.status()))
             return
         try:
             if kind == "tools":
                 wanted = _string(header, "query") or "", _string(header, "server"), header.get("limit")
-                document = await self._steward.hub.tools(*wanted)
+                document = await self._services.hub.tools(*wanted)
                 self._send({"type": kind, "re": seq, "ok": True}, document)
                 return
             # Whoever says so: what was approved is read from where only a person's own commands write it.
             if self.session and kind != "approved":
-                await self._steward.hub.consent(self.session, kind)
+                await self._services.hub.consent(self.session, kind)
             message = self._act(kind, header)
         except HearthError as exc:
             self._send({"type": kind, "re": seq, "ok": False, "message": str(exc)[:SENTENCE_LIMIT]})
@@ -230,17 +230,17 @@ class FramedWire(asyncio.Protocol):
 
     def _act(self, kind: str, header: dict[str, Any]) -> str:
         if kind == "reload":
-            return self._steward.reload()
+            return self._services.reload()
         if kind == "approved":
-            return self._steward.hub.approved()
+            return self._services.hub.approved()
         if kind == "restart":
-            return self._steward.hub.restart(_string(header, "server") or "")
+            return self._services.hub.restart(_string(header, "server") or "")
         restart = header.get("restart") is True
         # Soon, not now: the yes has to be written first.
         if restart and header.get("whenQuiet") is True:
-            asyncio.get_running_loop().call_soon(self._steward.go_out_when_quiet, "it was asked to restart when quiet")
+            asyncio.get_running_loop().call_soon(self._services.go_out_when_quiet, "it was asked to restart when quiet")
             return "going out as soon as no call is in flight"
-        asyncio.get_running_loop().call_soon(self._steward.go_out, "it was asked to", restart)
+        asyncio.get_running_loop().call_soon(self._services.go_out, "it was asked to", restart)
         return "going out"
 
     # --- the session's outlet
@@ -337,7 +337,7 @@ class FramedWire(asyncio.Protocol):
 
     def _leave(self) -> None:
         self._leaving = True
-        self._deadline = asyncio.get_running_loop().call_later(self._steward.config.eof_timeout, self._outbox.abort)
+        self._deadline = asyncio.get_running_loop().call_later(self._services.config.eof_timeout, self._outbox.abort)
         self._close_when_done()
 
     def _close_when_done(self) -> None:
@@ -349,7 +349,7 @@ class FramedWire(asyncio.Protocol):
         if not isinstance(exc, NoRoom):
             # Of that one, who looked for room has told.
             log.info("a connection is refused: %s", exc)
-            TALLY.connections_refused += 1
+            COUNTERS.connections_refused += 1
         self._send({"type": "error", "message": str(exc)[:SENTENCE_LIMIT]})
         self.close()
 
@@ -363,8 +363,8 @@ class FramedWire(asyncio.Protocol):
         for task in self._tasks:
             task.cancel()
         if self.session:
-            self._steward.hub.close_session(self.session)
-        self._steward.forget(self)
+            self._services.hub.close_session(self.session)
+        self._services.forget(self)
 
     def pause_writing(self) -> None:
         self._outbox.paused()

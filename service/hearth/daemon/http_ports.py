@@ -8,13 +8,13 @@ import socket
 from typing import TYPE_CHECKING
 
 from hearth.daemon.acceptor import ACCEPT_PAUSE_SECONDS
-from hearth.daemon.counters import TALLY
+from hearth.daemon.counters import COUNTERS
 from hearth.host import tcp_ports
-from hearth.host.accept_loop import Acceptor
+from hearth.host.accept_loop import AcceptLoop
 
 if TYPE_CHECKING:
-    from hearth.daemon.acceptor import Reception
-    from hearth.daemon.http.app import Front
+    from hearth.daemon.acceptor import Acceptor
+    from hearth.daemon.http.app import HttpApp
 
 log = logging.getLogger(__name__)
 
@@ -31,10 +31,10 @@ _FATAL = {errno.EBADF, errno.EINVAL, errno.ENOTSOCK}
 class Ports:
     """All of them, polled and rested together. None of them is ever closed: the process's end does that."""
 
-    def __init__(self, reception: "Reception", sockets: list[socket.socket]) -> None:
+    def __init__(self, reception: "Acceptor", sockets: list[socket.socket]) -> None:
         self._reception = reception
         # With their URLs: a socket that has failed cannot be asked any more.
-        self._acceptors = {Acceptor(sock): tcp_ports.address_of(sock) for sock in sockets}
+        self._acceptors = {AcceptLoop(sock): tcp_ports.address_of(sock) for sock in sockets}
         # Of those that have failed, by their URLs.
         self._lost: dict[str, str] = {}
         self._is_starved = False
@@ -67,12 +67,12 @@ class Ports:
         came = [self._accept_one(acceptor) for acceptor in list(self._acceptors)]
         return any(came)
 
-    def _accept(self, acceptor: Acceptor) -> None:
+    def _accept(self, acceptor: AcceptLoop) -> None:
         for _ in range(STRANGERS_BATCH):
             if not self._accept_one(acceptor):
                 return
 
-    def _accept_one(self, acceptor: Acceptor) -> bool:
+    def _accept_one(self, acceptor: AcceptLoop) -> bool:
         try:
             connection = acceptor.accept()
         except OSError as exc:
@@ -85,7 +85,7 @@ class Ports:
             return False
         self._is_starved = False
         if self.waiting >= STRANGERS_LIMIT:
-            TALLY.connections_refused += 1
+            COUNTERS.connections_refused += 1
             connection.close()
             return True
         connection.setblocking(False)
@@ -95,7 +95,7 @@ class Ports:
         self._reception.when_http_is_there(lambda front: self._meet(front, connection))
         return True
 
-    def _lose(self, acceptor: Acceptor, exc: OSError) -> None:
+    def _lose(self, acceptor: AcceptLoop, exc: OSError) -> None:
         acceptor.rest()
         address, error = self._acceptors.pop(acceptor), exc.strerror or str(exc)
         self._lost[address] = error
@@ -114,7 +114,7 @@ class Ports:
         if not self._reception.is_draining:
             self.poll()
 
-    def _meet(self, front: "Front | None", connection: socket.socket) -> None:
+    def _meet(self, front: "HttpApp | None", connection: socket.socket) -> None:
         self.waiting -= 1
         self._reception.decided(connection, None)
         # It was closed if the daemon has gone out meanwhile.

@@ -6,14 +6,14 @@ import logging
 from hearth.config import Config
 from hearth.daemon import rate_limit
 from hearth.daemon.outbox import Outbox
-from hearth.daemon.rate_limit import Gate
-from hearth.daemon.services import Steward
+from hearth.daemon.rate_limit import RateLimiter
+from hearth.daemon.services import DaemonServices
 from hearth.errors import MessageError, OverLimit, UpstreamError
 from hearth.hub.sessions import Session
 from hearth.mcp import messages, versions
 from hearth.wire import json
 from hearth.wire.lines import Item, LineDecoder
-from hearth.write_batch import TURN
+from hearth.write_batch import WRITE_BATCH
 
 log = logging.getLogger(__name__)
 
@@ -23,42 +23,44 @@ READER_CHECK_SECONDS = 1.0
 LAST_WORDS_SECONDS = 2.0
 
 
-class LinedWire(asyncio.Protocol):
+class LineConnection(asyncio.Protocol):
     """One connection that speaks lines. It is its session's outlet; tags mean nothing here."""
 
     is_shared = False
     hears_of_owner = False
 
-    def __init__(self, steward: Steward, transport: asyncio.Transport, pid: int | None, name: str = "lines") -> None:
-        config = steward.config
-        self._steward = steward
+    def __init__(
+        self, services: DaemonServices, transport: asyncio.Transport, pid: int | None, name: str = "lines"
+    ) -> None:
+        config = services.config
+        self._services = services
         self._outbox = Outbox(transport, config.outbound_limit, f"the client with pid {pid}")
         self._decoder = LineDecoder(config.message_limit, flatten=False)
         self._ended = False
         self._draining = False
         self._end_by = 0.0
         self._check: asyncio.TimerHandle | None = None
-        self.session: Session | None = steward.hub.open_session(self, name)
+        self.session: Session | None = services.hub.open_session(self, name)
         self.session.pid = pid
         self.last_seen: float | None = None
         self.heartbeat_interval = 0.0
-        self._gate: Gate | None = None
+        self._gate: RateLimiter | None = None
         self.adapt(config)
 
     def adapt(self, config: Config) -> None:
         """What it may send is limited as this config has it."""
-        self._gate = rate_limit.gate(rate_limit.near(config), self._gate, self._steward.now, self._tell_of_limit)
+        self._gate = rate_limit.gate(rate_limit.near(config), self._gate, self._services.now, self._tell_of_limit)
 
     def _tell_of_limit(self, sentence: str) -> None:
         assert self.session is not None
         log.warning("the client with pid %s: %s", self.session.pid, sentence)
 
     def data_received(self, data: bytes) -> None:
-        TURN.begin()
+        WRITE_BATCH.begin()
         try:
             self._receive(self._decoder.receive_data(data))
         finally:
-            TURN.end()
+            WRITE_BATCH.end()
 
     def _receive(self, items: list[Item | json.Batch]) -> None:
         assert self.session is not None
@@ -67,9 +69,9 @@ class LinedWire(asyncio.Protocol):
             if gate is not None:
                 item = gate.admitted(item, len(self.session.open))
             if isinstance(item, json.Message):
-                self._steward.hub.receive(self.session, 0, item, resent=False, replay=False)
+                self._services.hub.receive(self.session, 0, item, resent=False, replay=False)
             elif isinstance(item, json.Batch):
-                self._steward.hub.receive_batch(self.session, 0, item, resent=False, replay=False)
+                self._services.hub.receive_batch(self.session, 0, item, resent=False, replay=False)
             elif not isinstance(item, OverLimit) or item.id is not None:
                 self.answer(0, messages.failure(getattr(item, "id", None), item))
 
@@ -77,17 +79,17 @@ class LinedWire(asyncio.Protocol):
         """The client has said everything; it still gets every pending answer, bounded."""
         self._receive(self._decoder.receive_eof())
         self._ended = True
-        self._end_by = self._steward.now() + self._steward.config.eof_timeout
+        self._end_by = self._services.now() + self._services.config.eof_timeout
         self._close_when_done()
         self._look_for_reader()
         return True
 
     def _look_for_reader(self) -> None:
         assert self.session is not None
-        if self.session.open and self._end_by <= self._steward.now() and not self._outbox.reader_left():
-            self._end_by = self._steward.now() + LAST_WORDS_SECONDS
+        if self.session.open and self._end_by <= self._services.now() and not self._outbox.reader_left():
+            self._end_by = self._services.now() + LAST_WORDS_SECONDS
             self._answer_in_vain()
-        left = self._end_by - self._steward.now()
+        left = self._end_by - self._services.now()
         if left <= 0 or (self.session.open and self._outbox.reader_left()):
             # Not `close`, which waits for a reader: nobody has read for too long, or ever will.
             self._outbox.abort()
@@ -98,7 +100,7 @@ class LinedWire(asyncio.Protocol):
     def _answer_in_vain(self) -> None:
         assert self.session is not None
         problem = UpstreamError(
-            f"the input ended, and the server has not answered for {self._steward.config.eof_timeout:g} s after it"
+            f"the input ended, and the server has not answered for {self._services.config.eof_timeout:g} s after it"
             " (eof_timeout); it may or may not have run"
         )
         for call in list(self.session.open.values()):
@@ -162,8 +164,8 @@ class LinedWire(asyncio.Protocol):
         if self._check:
             self._check.cancel()
         if self.session:
-            self._steward.hub.close_session(self.session)
-        self._steward.forget(self)
+            self._services.hub.close_session(self.session)
+        self._services.forget(self)
 
     def pause_writing(self) -> None:
         self._outbox.paused()

@@ -158,7 +158,7 @@ class Start:
         self.config_error: str | None = None
         self.notifier = systemd.Notifier()
         # None where the service manager has handed none over.
-        self.nursery: Nursery | None = None
+        self.spawner: Nursery | None = None
         # None where a service manager or another system ends what servers leave behind.
         self.orphans: Orphans | None = None
         self._listener = listener
@@ -268,7 +268,7 @@ def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
     if listener is not None and options.delegated and sys.platform == "linux":
         from hearth.host.linux import cgroup_spawner
 
-        start.nursery = cgroup_spawner.start()
+        start.spawner = cgroup_spawner.start()
     if options.watched and sys.platform == "linux":
         from hearth.host.linux.orphan_reaper import Orphans as Inherited
 
@@ -336,7 +336,7 @@ def _run(start: Start) -> int:
             return run_degraded_stdio(start.streams, exc)
         from hearth.daemon.degraded.core import run as run_degraded
 
-        if start.nursery:
+        if start.spawner:
             # No server will be started; and it would be left behind when the process executes itself anew.
-            start.nursery.close()
+            start.spawner.close()
         return run_degraded(start, exc)

@@ -8,10 +8,10 @@ import logging
 import os
 from typing import cast
 
-from hearth.daemon.counters import TALLY
+from hearth.daemon.counters import COUNTERS
 from hearth.faults import SEAMS
 from hearth.host import connections
-from hearth.write_batch import Gathered
+from hearth.write_batch import BufferedWriter
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 CONGESTED_BYTES = 256 * 1024
 
 
-class Outbox(Gathered):
+class Outbox(BufferedWriter):
     """The writing side of a connection."""
 
     __slots__ = ("_congested", "_held", "_limit", "_name")
@@ -43,7 +43,7 @@ class Outbox(Gathered):
                     "%s does not read: %d bytes wait for it (outbound_limit %d); its connection is dropped",
                     self._name, waiting, self._limit,
                 )  # fmt: skip
-                TALLY.readers_dropped += 1
+                COUNTERS.readers_dropped += 1
                 transport.abort()
             return
         if SEAMS and not waiting:
@@ -51,7 +51,7 @@ class Outbox(Gathered):
             os.write(transport.get_extra_info("socket").fileno(), data[:middle])
             SEAMS.hit("mid-write")
             data = data[middle:]
-        Gathered.write(self, data)
+        BufferedWriter.write(self, data)
 
     def write_notice(self, data: bytes, topic: str | None) -> None:
         """Queue what may be dropped; of several on one topic the newest is enough."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple, overload
 
 from hearth.config import Config
-from hearth.daemon.counters import TALLY
+from hearth.daemon.counters import COUNTERS
 from hearth.errors import MessageError, OverLimit
 from hearth.wire.json import Batch, Kind, Message
 from hearth.wire.lines import Item
@@ -77,7 +77,7 @@ class TokenBucket:
         self._tokens = min(self._tokens, self._size)
 
 
-class Gate:
+class RateLimiter:
     """What one client may send. `tell` gets a sentence for the log, at most once in a minute."""
 
     __slots__ = ("_bucket", "_now", "_silent_until", "_tell", "limits")
@@ -156,7 +156,7 @@ class Gate:
 
     def _too_fast(self, what: str, many: str, wait: float, id: bytes | None, kind: Kind) -> OverLimit:
         name, rate = self.limits.rate_name, self.limits.rate
-        TALLY.messages_refused["rate", kind.value] += 1
+        COUNTERS.messages_refused["rate", kind.value] += 1
         excess = f"more than {rate:g} {what if rate == 1 else many} a second ({name})"
         self._say(f"{excess}; what is beyond is refused")
         # Whole, as HTTP has it, so that all say the same; and up, not down: who comes back then is let in.
@@ -165,7 +165,7 @@ class Gate:
 
     def _too_many(self, limit: int, id: bytes | None) -> OverLimit:
         name = self.limits.in_flight_name
-        TALLY.messages_refused["in_flight", Kind.REQUEST.value] += 1
+        COUNTERS.messages_refused["in_flight", Kind.REQUEST.value] += 1
         requests, are = ("request", "is") if limit == 1 else ("requests", "are")
         self._say(f"more than {limit} {requests} at a time ({name}); what is beyond is refused")
         sentence = f"{limit} {requests} {are} in flight already ({name}); send it again when one is answered"
@@ -179,10 +179,10 @@ class Gate:
 
 
 def gate(
-    limits: Limits | None, former: Gate | None, now: Callable[[], float], tell: Callable[[str], None]
-) -> Gate | None:
+    limits: Limits | None, former: RateLimiter | None, now: Callable[[], float], tell: Callable[[str], None]
+) -> RateLimiter | None:
     """The gate of a client under these limits, which may have had one under others; None: nothing need be looked at."""
     if limits is None or former is None:
-        return limits and Gate(limits, now, tell)
+        return limits and RateLimiter(limits, now, tell)
     former.settle(limits)
     return former

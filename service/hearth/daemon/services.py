@@ -28,7 +28,7 @@ class Wire(Protocol):
         """Another config is in force, of which some holds for connections that are there already."""
 
 
-class Steward(Protocol):
+class DaemonServices(Protocol):
     """The daemon, as its connections see it."""
 
     hub: Hub

@@ -9,7 +9,7 @@ from typing import Any
 
 from hearth.daemon import last_good_config, log_setup
 from hearth.daemon.daemon import Daemon
-from hearth.daemon.daemon_lock import Claim
+from hearth.daemon.daemon_lock import DaemonLock
 from hearth.daemon.main import Start
 from hearth.host import signals
 from hearth.host.access import Access
@@ -23,7 +23,7 @@ def run(start: Start) -> int:
     if start.streams is not None:
         # Nobody is to find it: it may run beside a daemon, and as often as there are clients who want one.
         return _serve(start, None)
-    claim = Claim(start.places)
+    claim = DaemonLock(start.places)
     claim.take(start.adopted)
     try:
         return _serve(start, claim)
@@ -31,7 +31,7 @@ def run(start: Start) -> int:
         claim.release()
 
 
-def _serve(start: Start, claim: Claim | None) -> int:
+def _serve(start: Start, claim: DaemonLock | None) -> int:
     try:
         _calm_collector()
         settings, start.config_error = last_good_config.load(start.places)
@@ -40,8 +40,8 @@ def _serve(start: Start, claim: Claim | None) -> int:
             log.error("the config file is not used: %s", start.config_error)
         else:
             last_good_config.keep(start.places, settings)
-        if start.nursery:
-            start.nursery.put_to_use()
+        if start.spawner:
+            start.spawner.put_to_use()
         FILES.keep_in(start.places.server_log)
         # First what may be refused: a socket that was made would have to be taken away again.
         ports = start.ports()

@@ -11,18 +11,18 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from hearth.daemon.line_connection import LinedWire
-from hearth.daemon.services import Steward
+from hearth.daemon.line_connection import LineConnection
+from hearth.daemon.services import DaemonServices
 from hearth.host.stdio import CHUNK_BYTES, Streams
 
 # Pieces that were read and not handled yet: more would only wait in memory instead of in the client's pipe.
 UNHANDLED_PIECES = 4
 
 
-def attend(steward: Steward, streams: Streams) -> LinedWire:
+def attend(services: DaemonServices, streams: Streams) -> LineConnection:
     """Serve the client at the other end, who works in the folder that it started us in."""
     transport = StdioTransport(streams)
-    wire = LinedWire(steward, transport, streams.client, "stdio")
+    wire = LineConnection(services, transport, streams.client, "stdio")
     assert wire.session is not None
     wire.session.cwd = _folder()
     transport.begin(wire)

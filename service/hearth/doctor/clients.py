@@ -13,7 +13,7 @@ from hearth.clients import backups, discovery, launcher, planning, records
 from hearth.clients.discovery import Found
 from hearth.clients.table import KINDS
 from hearth.doctor import bridge_entries
-from hearth.doctor.context import Patient
+from hearth.doctor.context import CheckContext
 from hearth.errors import ConfigError
 from hearth.findings import Finding, Mend
 from hearth.paths import Places
@@ -46,7 +46,7 @@ class Facts(NamedTuple):
     damage: str = ""
 
 
-def look(patient: Patient) -> Facts:
+def look(patient: CheckContext) -> Facts:
     """Every client on this machine; of projects, the one around the current folder."""
     specs = patient.examined().config.servers
     entries: list[Entry] = []

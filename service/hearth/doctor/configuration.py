@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hearth.doctor.context import Patient
+from hearth.doctor.context import CheckContext
 from hearth.findings import Finding
 
 _FILE = "config.file"
@@ -19,7 +19,7 @@ class Facts(NamedTuple):
     servers: int
 
 
-def look(patient: Patient) -> Facts:
+def look(patient: CheckContext) -> Facts:
     """The config as the daemon would take it."""
     found = patient.examined()
     return Facts(

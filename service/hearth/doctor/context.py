@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hearth import config, registry
 from hearth.control_client import running_daemon, service_state
-from hearth.control_client.connection import TCP, Control
+from hearth.control_client.connection import TCP, ControlConnection
 from hearth.doctor import systemd_manager
 from hearth.errors import TurnedAway, Unreachable
 from hearth.host import listening
@@ -41,7 +41,7 @@ class Word(NamedTuple):
     refusal: str = ""
 
 
-class Patient:
+class CheckContext:
     """One daemon, with everything around it."""
 
     def __init__(self, places: Places, environ: Mapping[str, str]) -> None:
@@ -89,7 +89,7 @@ class Patient:
         if not endpoint.startswith(TCP) and not listening.is_there(endpoint):
             return Word({})
         try:
-            with Control(endpoint, living.pid, living.token) as control:
+            with ControlConnection(endpoint, living.pid, living.token) as control:
                 return Word(control.status())
         except TurnedAway as error:
             return Word({}, refusal=str(error))

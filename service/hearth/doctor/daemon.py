@@ -12,7 +12,7 @@ import hearth
 from hearth import profile_lock, registry
 from hearth.control_client.connection import last_resort
 from hearth.doctor import causes
-from hearth.doctor.context import Patient, environment_of
+from hearth.doctor.context import CheckContext, environment_of
 from hearth.findings import Finding, Mend
 from hearth.host import processes, reachability
 from hearth.ops import server_states
@@ -46,7 +46,7 @@ class Facts(NamedTuple):
     others: Mapping[str, bool] = MappingProxyType({})
 
 
-def look(patient: Patient) -> Facts:
+def look(patient: CheckContext) -> Facts:
     """The registry's file, the process that it names, and that one's word."""
     entry, living, word = patient.entry(), patient.living(), patient.word()
     surroundings = patient.surroundings()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import hearth
-from hearth.doctor.context import Patient, me, owner
+from hearth.doctor.context import CheckContext, me, owner
 from hearth.findings import Finding
 from hearth.paths import home_dir, runtime_dir, state_dir
 
@@ -45,7 +45,7 @@ class Facts(NamedTuple):
     has_systemd: bool
 
 
-def look(patient: Patient) -> Facts:
+def look(patient: CheckContext) -> Facts:
     """Variables, owners, times and limits."""
     surroundings, living = patient.surroundings(), patient.living()
     named = patient.environ.get("XDG_RUNTIME_DIR", "")

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from hearth import registry
 from hearth.control_client import running_daemon
-from hearth.control_client.connection import Control
+from hearth.control_client.connection import ControlConnection
 from hearth.doctor import bridge_entries
-from hearth.doctor.context import Patient
+from hearth.doctor.context import CheckContext
 from hearth.doctor.socket_file import is_listened_to
 from hearth.errors import HearthError
 from hearth.findings import Deed, Finding, Mend, mends
@@ -33,8 +33,8 @@ RENEW_SECONDS = 60.0
 class Work(NamedTuple):
     """One deed: what it would do, as a sentence without its subject; and doing it."""
 
-    prospect: Callable[[Patient, str], str]
-    act: Callable[[Patient, str], None]
+    prospect: Callable[[CheckContext, str], str]
+    act: Callable[[CheckContext, str], None]
 
 
 class Outcome(NamedTuple):
@@ -47,7 +47,7 @@ class Outcome(NamedTuple):
     error: str = ""
 
 
-def plan(patient: Patient, findings: Sequence[Finding]) -> list[Outcome]:
+def plan(patient: CheckContext, findings: Sequence[Finding]) -> list[Outcome]:
     """What would be done, in the order in which it is done: what others build on comes first."""
     wanted = sorted(mends(findings).items(), key=lambda item: _ORDER.index(item[0].deed))
     return [
@@ -56,7 +56,7 @@ def plan(patient: Patient, findings: Sequence[Finding]) -> list[Outcome]:
     ]
 
 
-def perform(patient: Patient, planned: Outcome) -> Outcome:
+def perform(patient: CheckContext, planned: Outcome) -> Outcome:
     """Do it, and say what came of it."""
     try:
         WORKS[planned.mend.deed].act(patient, planned.mend.target)
@@ -72,7 +72,7 @@ def _wanted_mode(mode: int) -> int:
     return 0o700 if stat.S_ISDIR(mode) else 0o600
 
 
-def _prospect_of_closing(patient: Patient, path: str) -> str:
+def _prospect_of_closing(patient: CheckContext, path: str) -> str:
     try:
         mode = os.lstat(path).st_mode
     except OSError:
@@ -80,7 +80,7 @@ def _prospect_of_closing(patient: Patient, path: str) -> str:
     return f"close {path} to others: mode {stat.S_IMODE(mode):04o} becomes {_wanted_mode(mode):04o}"
 
 
-def _close(patient: Patient, path: str) -> None:
+def _close(patient: CheckContext, path: str) -> None:
     if sys.platform == "win32":
         raise HearthError("modes are POSIX's")
     try:
@@ -92,7 +92,7 @@ def _close(patient: Patient, path: str) -> None:
         raise refusal("close", path, exc) from exc
 
 
-def _rotate(patient: Patient, path: str) -> None:
+def _rotate(patient: CheckContext, path: str) -> None:
     """Closing it would leave a token in force that others may have read."""
     try:
         usable = http_token.read()
@@ -105,7 +105,7 @@ def _rotate(patient: Patient, path: str) -> None:
 # --- what a daemon that was killed has left
 
 
-def _forget(patient: Patient, path: str) -> None:
+def _forget(patient: CheckContext, path: str) -> None:
     places = patient.places
     with _held(places.daemon_lock):
         entry = registry.read(places)
@@ -114,7 +114,7 @@ def _forget(patient: Patient, path: str) -> None:
         registry.remove(places)
 
 
-def _sweep(patient: Patient, path: str) -> None:
+def _sweep(patient: CheckContext, path: str) -> None:
     with _held(patient.places.start_lock), _held(patient.places.daemon_lock):
         try:
             is_ours = stat.S_ISSOCK(os.lstat(path).st_mode)
@@ -143,12 +143,12 @@ def _held(path: str) -> Iterator[None]:
 # --- the installation
 
 
-def _compile(patient: Patient, target: str) -> None:
+def _compile(patient: CheckContext, target: str) -> None:
     if not compile_package(sys.executable):
         raise HearthError("the package's folder cannot be written to: compile as whoever installed it")
 
 
-def _prospect_of_installing(patient: Patient, target: str) -> str:
+def _prospect_of_installing(patient: CheckContext, target: str) -> str:
     try:
         outcome = install.install(enable=_is_enabled(patient), dry_run=True, profile=patient.places.profile)
     except HearthError as error:
@@ -158,20 +158,20 @@ def _prospect_of_installing(patient: Patient, target: str) -> str:
     return f"write {files or 'the units'} anew{path}"
 
 
-def _install(patient: Patient, target: str) -> None:
+def _install(patient: CheckContext, target: str) -> None:
     install.install(enable=_is_enabled(patient), profile=patient.places.profile)
 
 
-def _is_enabled(patient: Patient) -> bool:
+def _is_enabled(patient: CheckContext) -> bool:
     """Somebody who has switched the socket off meant it."""
     return patient.manager().socket.get("UnitFileState", "enabled").startswith("enabled")
 
 
-def _reload(patient: Patient, target: str) -> None:
+def _reload(patient: CheckContext, target: str) -> None:
     _manager().do("daemon-reload")
 
 
-def _start(patient: Patient, socket: str) -> None:
+def _start(patient: CheckContext, socket: str) -> None:
     manager = _manager()
     manager.do("daemon-reload")
     # A start limit that was hit before the mending must not stand in the way after it.
@@ -188,15 +188,15 @@ def _manager() -> Manager:
     return manager
 
 
-def _renew(patient: Patient, target: str) -> None:
+def _renew(patient: CheckContext, target: str) -> None:
     lit = running_daemon.find(patient.places)
     if lit is None:
         return
-    with Control(lit.endpoint, lit.pid, lit.token) as control:
+    with ControlConnection(lit.endpoint, lit.pid, lit.token) as control:
         shutdown.end(control, lit, restart=True, seconds=RENEW_SECONDS)
 
 
-def _start_prospect(patient: Patient, socket: str) -> str:
+def _start_prospect(patient: CheckContext, socket: str) -> str:
     state = patient.manager().socket.get("ActiveState") or "not started"
     return f"have systemd forget failures and start {socket}: {state} becomes active"
 

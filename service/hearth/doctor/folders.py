@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hearth.doctor.context import Patient, me
+from hearth.doctor.context import CheckContext, me
 from hearth.findings import Finding, Mend
 from hearth.paths import state_dir
 
@@ -54,7 +54,7 @@ class Facts(NamedTuple):
     me: int
 
 
-def look(patient: Patient) -> Facts:
+def look(patient: CheckContext) -> Facts:
     """Every folder that must be private, the one of the state, and the file systems of both."""
     private = [] if patient.is_locked_out() else [look_at(path) for path in patient.places.private_folders()]
     if patient.examined().config.socket_mode == "0660":

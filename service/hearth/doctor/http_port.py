@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hearth.control_client import systemd_unit
-from hearth.doctor.context import Patient
+from hearth.doctor.context import CheckContext
 from hearth.doctor.systemd_manager import Properties
 from hearth.errors import StartError
 from hearth.findings import Finding
@@ -38,7 +38,7 @@ class Facts(NamedTuple):
         return self.unit.get("Listen", "").partition(" ")[0]
 
 
-def look(patient: Patient) -> Facts:
+def look(patient: CheckContext) -> Facts:
     """The unit, the daemon's word and the token."""
     seen, units = patient.manager(), systemd_unit.units_of(patient.places)
     has_token, problem = False, ""

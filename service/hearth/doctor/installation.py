@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import hearth
-from hearth.doctor.context import Patient
+from hearth.doctor.context import CheckContext
 from hearth.findings import Finding, Mend
 from hearth.ops import bridge_entry
 
@@ -31,7 +31,7 @@ class Facts(NamedTuple):
     others: Sequence[tuple[str, str]]
 
 
-def look(patient: Patient) -> Facts:
+def look(patient: CheckContext) -> Facts:
     """The files of this installation, and which `hearth` a shell would find."""
     main = bridge_entry.bridge_file()
     has_bridge = os.path.isfile(main)

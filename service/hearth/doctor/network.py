@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from hearth.doctor.context import Patient
+from hearth.doctor.context import CheckContext
 from hearth.findings import Finding
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
@@ -24,7 +24,7 @@ class Facts(NamedTuple):
     servers: int
 
 
-def look(patient: Patient) -> Facts:
+def look(patient: CheckContext) -> Facts:
     """The variables, and the servers that are reached by url."""
     surroundings = patient.surroundings()
     specs = patient.servers()

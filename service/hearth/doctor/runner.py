@@ -20,7 +20,7 @@ from hearth.doctor import (
     servers,
     socket_file,
 )
-from hearth.doctor.context import Patient
+from hearth.doctor.context import CheckContext
 from hearth.findings import Finding, without_consequences
 from hearth.paths import Places
 
@@ -33,10 +33,10 @@ class Group(NamedTuple):
     """Checks that look at the same thing."""
 
     name: str
-    findings: Callable[[Patient], list[Finding]]
+    findings: Callable[[CheckContext], list[Finding]]
 
 
-def _group(name: str, look: Callable[[Patient], Any], judge: Callable[[Any], list[Finding]]) -> Group:
+def _group(name: str, look: Callable[[CheckContext], Any], judge: Callable[[Any], list[Finding]]) -> Group:
     return Group(name, lambda patient: judge(look(patient)))
 
 
@@ -65,16 +65,16 @@ GROUPS = (
 
 def examine(places: Places, tell: Callable[[str], None] = lambda name: None) -> list[Finding]:
     """Everything, in the order in which it is told; `tell` hears what is being looked at."""
-    return without_consequences(list(_findings(Patient(places, os.environ), tell)))
+    return without_consequences(list(_findings(CheckContext(places, os.environ), tell)))
 
 
-def _findings(patient: Patient, tell: Callable[[str], None]) -> Iterator[Finding]:
+def _findings(patient: CheckContext, tell: Callable[[str], None]) -> Iterator[Finding]:
     for group in GROUPS:
         tell(group.name)
         yield from within(group, patient, GROUP_SECONDS)
 
 
-def within(group: Group, patient: Patient, seconds: float) -> list[Finding]:
+def within(group: Group, patient: CheckContext, seconds: float) -> list[Finding]:
     """The findings of a group, or the one that it did not come to an end."""
     found: list[list[Finding]] = []
     failed: list[BaseException] = []

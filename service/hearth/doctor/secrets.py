@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hearth import config
-from hearth.doctor.context import Patient
+from hearth.doctor.context import CheckContext
 from hearth.errors import VaultError
 from hearth.findings import Finding, Mend
 from hearth.ops import literal_secrets
@@ -42,7 +42,7 @@ class Facts(NamedTuple):
     token: str = ""
 
 
-def look(patient: Patient) -> Facts:
+def look(patient: CheckContext) -> Facts:
     """Modes of files and folders, the config's own secrets, the vault's index, the keyring."""
     path = patient.places.config_file()
     found = _lstat(os.path.realpath(path))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hearth import config
 from hearth.control_client import service_state
 from hearth.doctor import shims
-from hearth.doctor.context import Patient
+from hearth.doctor.context import CheckContext
 from hearth.errors import ConfigError
 from hearth.findings import Finding, Mend
 from hearth.host.install import systemd_user
@@ -67,7 +67,7 @@ class Facts(NamedTuple):
     shell: Mapping[str, str]
 
 
-def look(patient: Patient) -> Facts:
+def look(patient: CheckContext) -> Facts:
     """Every server that is not switched off."""
     surroundings = patient.surroundings()
     has_service = surroundings.whose == "the service"
@@ -80,7 +80,7 @@ def look(patient: Patient) -> Facts:
     )
 
 
-def _look_at(spec: config.ServerSpec, service: Mapping[str, str], patient: Patient) -> Server:
+def _look_at(spec: config.ServerSpec, service: Mapping[str, str], patient: CheckContext) -> Server:
     shell, places = patient.environ, patient.places
     url = masked_url(spec.url or "")
     server = Server(spec.name, spec.command or "", url)

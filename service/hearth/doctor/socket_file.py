@@ -11,7 +11,7 @@ from typing import NamedTuple
 from hearth import paths
 from hearth.control_client import running_daemon
 from hearth.control_client.connection import TCP, last_resort
-from hearth.doctor.context import Patient, me
+from hearth.doctor.context import CheckContext, me
 from hearth.findings import Finding, Mend
 from hearth.host import listening
 
@@ -41,7 +41,7 @@ class Facts(NamedTuple):
     allowed: int = 0
 
 
-def look(patient: Patient) -> Facts:
+def look(patient: CheckContext) -> Facts:
     """The file, the kernel's table and who would have made it."""
     places, living, seen = patient.places, patient.living(), patient.manager()
     path = running_daemon.endpoint_of(living, places) if living else places.socket

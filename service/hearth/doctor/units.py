@@ -4,7 +4,7 @@ import os
 from typing import NamedTuple
 
 from hearth.doctor import systemd_manager, unit_files
-from hearth.doctor.context import Patient
+from hearth.doctor.context import CheckContext
 from hearth.doctor.systemd_manager import Properties, Sight
 from hearth.doctor.unit_files import UnitFile
 from hearth.findings import Finding, Mend, State
@@ -41,7 +41,7 @@ class Facts(NamedTuple):
     is_remote: bool
 
 
-def look(patient: Patient) -> Facts:
+def look(patient: CheckContext) -> Facts:
     """The manager's word and the unit files."""
     from hearth.control_client import systemd_unit
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 if sys.platform == "win32":
     import asyncio
 
-    class Acceptor:
+    class AcceptLoop:
         """One connection is always being accepted once it was polled; while it rests, whoever comes is kept."""
 
         def __init__(self, listener: socket.socket) -> None:
@@ -61,7 +61,7 @@ if sys.platform == "win32":
 
 else:
 
-    class Acceptor:
+    class AcceptLoop:
         """The socket itself, read by the loop."""
 
         def __init__(self, listener: socket.socket) -> None:

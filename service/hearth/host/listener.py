@@ -15,7 +15,7 @@ import sys
 
 from hearth.errors import AlreadyRunning, NoUnixSocket, Refused, StartError
 from hearth.faults import SEAMS
-from hearth.host.accept_loop import Acceptor
+from hearth.host.accept_loop import AcceptLoop
 from hearth.host.access import OWNER_ONLY, Access
 from hearth.host.folders import refusal
 from hearth.host.linux import systemd
@@ -43,7 +43,7 @@ _TOKEN_BYTES = 32
 _UNSUPPORTED = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EAFNOSUPPORT}
 
 
-class Listener(Acceptor):
+class Listener(AcceptLoop):
     """A listening Unix socket, and whether it is ours to take away."""
 
     def __init__(

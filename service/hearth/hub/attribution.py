@@ -15,10 +15,10 @@ from hearth.upstreams.connection import Connection
 from hearth.upstreams.instance import Instance
 
 if TYPE_CHECKING:
-    from hearth.hub.suspended_call import ParkedCall
+    from hearth.hub.suspended_call import SuspendedCall
 
 
-def causing_call(connection: Connection, cause: int | None, asks: bool = False) -> "Call | ParkedCall | None":
+def causing_call(connection: Connection, cause: int | None, asks: bool = False) -> "Call | SuspendedCall | None":
     """The one call that a message can belong to: of several of one session, the oldest.
 
     `asks`: the message is a question, so the oldest whose client can be asked something, if there is one; before those
@@ -38,18 +38,18 @@ def causing_call(connection: Connection, cause: int | None, asks: bool = False) 
     return next((call for call in askable if isinstance(call, Call) or call.call), askable[0])
 
 
-def calls_of(session: Session, connection: Connection) -> "Iterator[Call | ParkedCall]":
+def calls_of(session: Session, connection: Connection) -> "Iterator[Call | SuspendedCall]":
     """The session's calls there, the oldest first."""
     calls = (call for waiter in connection.waiters() if (call := _call(waiter)))
     return (call for call in calls if call.session is session)
 
 
-def may_be_asked(call: "Call | ParkedCall") -> bool:
+def may_be_asked(call: "Call | SuspendedCall") -> bool:
     """Whether a client can be asked something in the midst of that call."""
     return not isinstance(call, Call) or call.era == versions.LEGACY or call.method in input_required.MAY_REQUIRE
 
 
-def _call(waiter: object) -> "Call | ParkedCall | None":
+def _call(waiter: object) -> "Call | SuspendedCall | None":
     """A client's call, parked or not; Hearth's own requests are nobody's."""
     return waiter if getattr(waiter, "session", None) else None  # type: ignore[return-value]  # no others have one
 

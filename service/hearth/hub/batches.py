@@ -9,7 +9,7 @@ is to be kept is handed to it alone.
 from typing import Protocol
 
 from hearth.errors import MessageError
-from hearth.hub.sessions import Replies, Session
+from hearth.hub.sessions import ReplySink, Session
 from hearth.mcp import messages, versions
 from hearth.wire import json, values
 
@@ -20,7 +20,7 @@ class Receive(Protocol):
     """Takes one message of a session's client, as the router does."""
 
     def __call__(
-        self, session: Session, tag: int, message: json.Message, resent: bool, replay: bool, batch: Replies
+        self, session: Session, tag: int, message: json.Message, resent: bool, replay: bool, batch: ReplySink
     ) -> None: ...
 
 
@@ -43,11 +43,11 @@ class Batch:
         if self._open:
             return
         # Looked up only now: a session that was closed meanwhile has another.
-        outlet = self.session.outlet
+        sink = self.session.sink
         if self._answers:
-            outlet.answer(self._tag, b"[%b]" % b",".join(self._answers))
+            sink.answer(self._tag, b"[%b]" % b",".join(self._answers))
         else:
-            outlet.finish(self._tag)
+            sink.finish(self._tag)
 
 
 class Member:
@@ -71,17 +71,17 @@ class Member:
 
     def _note(self, tag: int, keep: str | None, drop: str | None) -> None:
         # Before the answer: whoever has that may rely on what was set.
-        outlet = self._batch.session.outlet
+        sink = self._batch.session.sink
         if keep is not None:
-            outlet.keep_line(tag, keep, json.join(self._message.fields))
+            sink.keep_line(tag, keep, json.join(self._message.fields))
         if drop is not None:
-            outlet.drop_line(drop)
+            sink.drop_line(drop)
 
 
 def receive(receive_one: Receive, session: Session, tag: int, batch: json.Batch, resent: bool, replay: bool) -> None:
     """Take a batch of a session's client, and give each message in it to `receive_one`."""
     if session.era != versions.LEGACY or session.version != REVISION:
-        session.outlet.answer(tag, messages.failure(None, refusal()))
+        session.sink.answer(tag, messages.failure(None, refusal()))
         return
     whole = Batch(session, tag, len(batch.items))
     for item in map(_checked, batch.items):

@@ -5,8 +5,8 @@ import logging
 from collections.abc import Set
 
 from hearth.errors import HearthError, UpstreamError
-from hearth.hub.client_requests import Questions
-from hearth.hub.log_levels import Levels
+from hearth.hub.client_requests import ClientRequests
+from hearth.hub.log_levels import LogLevels
 from hearth.hub.sessions import Session
 from hearth.mcp import capabilities, isolation, versions
 from hearth.upstreams import client_context, threads
@@ -25,7 +25,7 @@ LOCATE_SECONDS = 5.0
 class Binding:
     """Binds sessions to instances."""
 
-    def __init__(self, questions: Questions, levels: Levels) -> None:
+    def __init__(self, questions: ClientRequests, levels: LogLevels) -> None:
         self._questions = questions
         self._levels = levels
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from hearth.errors import HearthError, InstallationChanged, LoginRequired, UpstreamError
 from hearth.faults import SEAMS
-from hearth.hub.sessions import Replies, Session
+from hearth.hub.sessions import ReplySink, Session
 from hearth.mcp import downgrade, messages, translate, versions
 from hearth.upstreams.connection import Connection, Waiter
 from hearth.upstreams.instance import Instance
@@ -18,7 +18,7 @@ from hearth.wire.values import RawBytes
 
 if TYPE_CHECKING:
     from hearth.hub.catalog import View
-    from hearth.hub.suspended_call import ParkedCall
+    from hearth.hub.suspended_call import SuspendedCall
 
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ _ERROR_BYTES = 4096
 _F = ord("f")
 
 
-class Desk(Protocol):
+class CallHandler(Protocol):
     """Who takes an answer that is not the end of it."""
 
     def input_required(self, call: "Call", result: RawBytes) -> None:
@@ -64,14 +64,14 @@ class Call:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: CallHandler,
         session: Session,
         tag: int,
         id: bytes,
         key: object,
         resent: bool = False,
         replayed: bool = False,
-        batch: Replies | None = None,
+        batch: ReplySink | None = None,
     ) -> None:
         self.desk = desk
         self.session = session
@@ -88,7 +88,7 @@ class Call:
         self.progress_token: RawBytes | None = None
         self.connection: Connection | None = None
         # Set where it is parked: then that waits for the server, not this.
-        self.parked: ParkedCall | None = None
+        self.parked: SuspendedCall | None = None
         # Questions that it waits for; its time does not run meanwhile.
         self.tasks: set[asyncio.Task[None]] | None = None
         # Those among them that may belong to another call of the session.
@@ -208,7 +208,7 @@ class Call:
         if self.progress_token is None or not self.is_open:
             return
         body = translate.notification_params(params, progress_token=self.progress_token)
-        self.session.outlet.notify(messages.notification("notifications/progress", body), about=self.tag)
+        self.session.sink.notify(messages.notification("notifications/progress", body), about=self.tag)
 
     # --- to the client
 
@@ -220,7 +220,7 @@ class Call:
             if self.tasks:
                 self._bequeath_questions()
                 self._withdraw_questions()
-            (self.batch or session.outlet).answer(self.tag, payload, keep, drop)
+            (self.batch or session.sink).answer(self.tag, payload, keep, drop)
             return True
         return False
 
@@ -231,7 +231,7 @@ class Call:
         del self.session.open[self.key]
         self._withdraw_questions()
         self.give_up(reason)
-        (self.batch or self.session.outlet).finish(self.tag)
+        (self.batch or self.session.sink).finish(self.tag)
 
     def give_up(self, reason: RawBytes | None = None) -> None:
         """The server need not go on."""

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from hearth.hub.sessions import AUTO, SEARCH, Session
 from hearth.mcp import catalog, downgrade, tool_names, uris, versions
-from hearth.mcp.catalog import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, Kind, Offering
+from hearth.mcp.catalog import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, Kind, ServerCatalog
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
 from hearth.wire import json
@@ -66,7 +66,7 @@ class View:
 
     def __init__(
         self,
-        offerings: Sequence[tuple[Server, Offering]],
+        offerings: Sequence[tuple[Server, ServerCatalog]],
         alone: bool,
         complete: bool = True,
         withheld: Mapping[str, WithheldTool] = _NOTHING,
@@ -211,7 +211,7 @@ def list_result(kind: Kind, items: bytes, era: str, server_info: bytes) -> bytes
     return json.join(fields)
 
 
-class Catalogue:
+class Catalog:
     """The views of this daemon's clients. `version` grows whenever something that a client could see has changed.
 
     `threshold`: with more tools than that, a client that left it to Hearth searches.

@@ -12,7 +12,7 @@ from hearth.wire import json, values
 from hearth.wire.values import RawBytes
 
 
-class Questions:
+class ClientRequests:
     """The open questions of this daemon."""
 
     def __init__(self, daemon_id: str) -> None:
@@ -38,7 +38,7 @@ class Questions:
         question = f"{self._prefix}{self._count}"
         future: asyncio.Future[json.Message] = asyncio.get_running_loop().create_future()
         self._open[question] = (session, future)
-        session.outlet.ask(question, messages.request(json.dumps(question), method, params), about)
+        session.sink.ask(question, messages.request(json.dumps(question), method, params), about)
         try:
             async with asyncio.timeout(timeout or None):
                 return await future
@@ -51,7 +51,7 @@ class Questions:
         finally:
             # A session that left has no open questions any more, and nobody to be told.
             if self._open.pop(question, None):
-                session.outlet.settled(question)
+                session.sink.settled(question)
 
     def receive_answer(self, session: Session, message: json.Message) -> None:
         """A response of a client. One to another daemon's question, or from another session, is dropped."""
@@ -71,7 +71,7 @@ class Questions:
     def _withdraw(self, question: str, reason: str, about: int | None) -> None:
         if question in self._open:
             params = json.dumps({"requestId": question, "reason": reason})
-            self._open[question][0].outlet.tell(messages.notification("notifications/cancelled", params), about)
+            self._open[question][0].sink.tell(messages.notification("notifications/cancelled", params), about)
 
 
 def _gone() -> HearthError:

@@ -12,11 +12,11 @@ from hearth.errors import HearthError, LoginRequired, MessageError, UpstreamErro
 from hearth.hub import log_levels
 from hearth.hub.bindings import Binding
 from hearth.hub.calls import Call, guarded, unrepeatable
-from hearth.hub.catalog import Catalogue, Target, View
+from hearth.hub.catalog import Catalog, Target, View
 from hearth.hub.deadlines import Deadlines
-from hearth.hub.log_levels import Levels
+from hearth.hub.log_levels import LogLevels
 from hearth.hub.logins import Logins
-from hearth.hub.target_lookup import Search, anybody
+from hearth.hub.target_lookup import TargetLookup, anybody
 from hearth.mcp import translate, versions
 from hearth.mcp.pinning import Withheld
 from hearth.upstreams.connection import Connection
@@ -36,14 +36,14 @@ class Request(NamedTuple):
     meta: json.Fields
 
 
-class Forwarding:
+class Dispatcher:
     """Sends calls."""
 
     def __init__(
         self,
-        catalogue: Catalogue,
+        catalogue: Catalog,
         binding: Binding,
-        levels: Levels,
+        levels: LogLevels,
         deadlines: Deadlines,
         find: Callable[[str], Server | None] = lambda name: None,
         server_info: bytes = b"{}",
@@ -56,7 +56,7 @@ class Forwarding:
         self._tasks: set[asyncio.Task[None]] = set()
         self.logins = Logins(find, self.spawn, server_info)
 
-    def submit(self, call: Call, request: Request, search: Search) -> None:
+    def submit(self, call: Call, request: Request, search: TargetLookup) -> None:
         """Forward a request. Raises HearthError when it is clear at once that it cannot be; later, the call fails."""
         session = call.session
         view = self._catalogue.view(session)
@@ -68,7 +68,7 @@ class Forwarding:
                 return
         self.spawn(self._submit_later(call, request, search), call)
 
-    async def _submit_later(self, call: Call, request: Request, search: Search) -> None:
+    async def _submit_later(self, call: Call, request: Request, search: TargetLookup) -> None:
         """Start what must run for this call, then forward it."""
         gone: Server | None = None
         ended = 0
@@ -105,7 +105,7 @@ class Forwarding:
         except HearthError as problem:
             call.failed(problem)
 
-    async def _find(self, call: Call, search: Search) -> Target:
+    async def _find(self, call: Call, search: TargetLookup) -> Target:
         failure: HearthError | None = None
         tried: set[Server] = set()
         while True:
@@ -141,7 +141,7 @@ class Forwarding:
         if (call.resent or call.replayed) and target.unrepeatable is not None:
             raise unrepeatable(target.unrepeatable)
         if instance.limited and instance.queue.full:
-            instance.queue.add(_Turn(self, call, request, view, target, instance, monotonic()))
+            instance.queue.add(_QueuedCall(self, call, request, view, target, instance, monotonic()))
             if not self._deadlines.armed:
                 self._deadlines.arm()
         else:
@@ -167,7 +167,7 @@ class Forwarding:
             return target
 
         missing = UpstreamError(f"server {target.server.name!r} has just ended; call again")
-        self.spawn(self._submit_later(call, request, Search(locate, anybody, missing)), call)
+        self.spawn(self._submit_later(call, request, TargetLookup(locate, anybody, missing)), call)
 
     def check_allowed(self, call: Call, request: Request, target: Target) -> None:
         """See to it that the tool is still one that may be called: since it was found, its server may describe it
@@ -249,10 +249,10 @@ def note_modern(call: Call, meta: json.Fields) -> None:
     call.log_level = values.text(meta.get(versions.LOG_LEVEL_KEY))
 
 
-class _Turn(NamedTuple):
+class _QueuedCall(NamedTuple):
     """A call that waits until its server has fewer in flight."""
 
-    forwarding: Forwarding
+    forwarding: Dispatcher
     call: Call
     request: Request
     view: View

@@ -11,31 +11,31 @@ from hearth.config import Config
 from hearth.errors import HearthError, Refused
 from hearth.hub import batches, owner_approval, server_metrics, status
 from hearth.hub.bindings import Binding
-from hearth.hub.catalog import Catalogue
-from hearth.hub.client_requests import Questions
+from hearth.hub.catalog import Catalog
+from hearth.hub.client_requests import ClientRequests
 from hearth.hub.deadlines import Deadlines
-from hearth.hub.dispatcher import Forwarding
-from hearth.hub.initialize import Openings
-from hearth.hub.input_required import InputLoop
+from hearth.hub.dispatcher import Dispatcher
+from hearth.hub.initialize import InitializeHandler
+from hearth.hub.input_required import InputRequiredLoop
 from hearth.hub.listing import Listing
-from hearth.hub.log_levels import Levels
+from hearth.hub.log_levels import LogLevels
 from hearth.hub.router import Router
-from hearth.hub.server_messages import Relay
-from hearth.hub.server_metrics import Measures
-from hearth.hub.sessions import Nobody, Outlet, Session, Sessions
+from hearth.hub.server_messages import ServerMessages
+from hearth.hub.server_metrics import ServerMetrics
+from hearth.hub.sessions import ClientSink, NullSink, Session, Sessions
 from hearth.hub.subscriptions import Noticed, Subscriptions, nothing_noticed
-from hearth.hub.suspended_calls import Parking
-from hearth.hub.visits import Visits
+from hearth.hub.suspended_calls import SuspendedCalls
+from hearth.hub.visits import UrlVisits
 from hearth.mcp import messages
 from hearth.mcp.catalog import Kind
-from hearth.upstreams.catalog_cache import Kept
+from hearth.upstreams.catalog_cache import CatalogCache
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.instance import Instance
-from hearth.upstreams.pin_store import Pins
+from hearth.upstreams.pin_store import PinStore
 from hearth.upstreams.process import EOF_GRACE_SECONDS, TERM_GRACE_SECONDS
 from hearth.upstreams.server import Server
 from hearth.upstreams.supervision import FAILED, READY
-from hearth.upstreams.traits import Learned
+from hearth.upstreams.traits import TraitStore
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
 
@@ -61,44 +61,46 @@ class Hub:
         self.sessions = Sessions()
         self.servers: dict[str, Server] = {}
         # What was learned of servers by daemons before, and the file where it is kept.
-        self._learned = Learned(learned)
+        self._learned = TraitStore(learned)
         # What they offered, and the folder where that is kept.
-        self._kept = Kept(catalogue, self._learned.fingerprints) if catalogue else None
+        self._kept = CatalogCache(catalogue, self._learned.fingerprints) if catalogue else None
         # How they described their tools when those were first seen or last approved, and the folder where that is kept.
-        self._pins = Pins(pins) if pins else None
+        self._pins = PinStore(pins) if pins else None
         self._retiring: dict[Instance, asyncio.Task[None]] = {}
         # Reloads of which clients are told when it is known what they come to.
         self._settling = 0
         identity = messages.Identity(__version__, self.daemon_id)
-        self._catalogue = Catalogue(self.servers.values, lambda: self.config.search_threshold)
-        self._questions = Questions(self.daemon_id)
-        levels = Levels()
-        self._parking = Parking(lambda: self.config.parked_timeout, lambda: self.config.parked_limit, levels.attached)
+        self._catalogue = Catalog(self.servers.values, lambda: self.config.search_threshold)
+        self._questions = ClientRequests(self.daemon_id)
+        levels = LogLevels()
+        self._suspended_calls = SuspendedCalls(
+            lambda: self.config.parked_timeout, lambda: self.config.parked_limit, levels.attached
+        )
         self._binding = Binding(self._questions, levels)
         # Called when something of what `summary` says may have changed; for calls every now and then.
         self.news: Callable[[], None] = lambda: None
         deadlines = Deadlines(self.servers.values, lambda: self._retiring, self._tell_news)
-        self._forwarding = Forwarding(
+        self._dispatcher = Dispatcher(
             self._catalogue, self._binding, levels, deadlines, self.servers.get, identity.info
         )
         self._listing = Listing(
-            self._catalogue, self._binding, self._forwarding, identity.info, lambda: self.config.list_timeout
+            self._catalogue, self._binding, self._dispatcher, identity.info, lambda: self.config.list_timeout
         )
-        self._subscriptions = Subscriptions(self._catalogue, self._binding, self._forwarding.spawn)
-        visits = Visits()
-        self._relay = Relay(
-            self._questions, self._parking, visits, self.servers.get, lambda: self.config.question_timeout
+        self._subscriptions = Subscriptions(self._catalogue, self._binding, self._dispatcher.spawn)
+        visits = UrlVisits()
+        self._relay = ServerMessages(
+            self._questions, self._suspended_calls, visits, self.servers.get, lambda: self.config.question_timeout
         )
         self._router = Router(
-            Openings(identity, self._catalogue, self._listing.light_eager),
+            InitializeHandler(identity, self._catalogue, self._listing.light_eager),
             self._catalogue,
             self._binding,
-            self._forwarding,
+            self._dispatcher,
             self._listing,
             self._subscriptions,
             self._questions,
-            self._parking,
-            InputLoop(self._questions, self._binding, lambda: self.config.question_timeout),
+            self._suspended_calls,
+            InputRequiredLoop(self._questions, self._binding, lambda: self.config.question_timeout),
             levels,
             visits,
         )
@@ -113,7 +115,7 @@ class Hub:
 
     def open_session(
         self,
-        outlet: Outlet,
+        sink: ClientSink,
         wire: str,
         server: str | None = None,
         resume: tuple[str, str] | None = None,
@@ -131,10 +133,10 @@ class Hub:
             former = self.sessions.get(resume[0])
             if former and former.secret == resume[1]:
                 # The same bridge, whose former connection has not been seen to end yet.
-                former.outlet.close()
+                former.sink.close()
                 self.close_session(former)
             id = resume[0] if self.sessions.get(resume[0]) is None else None
-        session = Session(outlet, wire, id)
+        session = Session(sink, wire, id)
         session.server = server
         session.asked_mode = mode
         session.mode = mode or self.config.mode
@@ -145,13 +147,13 @@ class Hub:
 
     def close_session(self, session: Session) -> None:
         """End a session: its calls are withdrawn, its questions die, the ownership moves on."""
-        session.outlet = Nobody()
+        session.sink = NullSink()
         session.left = True
         self.sessions.remove(session)
         self._questions.session_left(session)
         for call in list(session.open.values()):
             call.cancel()
-        self._parking.session_left(session)
+        self._suspended_calls.session_left(session)
         self._router.results.session_left(session)
         self._binding.unbind(session)
         session.listens.clear()
@@ -185,7 +187,7 @@ class Hub:
         """Start the servers that are not to wait for a client."""
         for server in self.servers.values():
             if not server.pids:
-                self._forwarding.spawn(self._light(server))
+                self._dispatcher.spawn(self._light(server))
 
     async def _light(self, server: Server) -> None:
         try:
@@ -202,7 +204,7 @@ class Hub:
         if server:
             if server.spec.start == "eager":
                 # Its successor is not to wait for a call, either.
-                self._forwarding.spawn(self._light(server))
+                self._dispatcher.spawn(self._light(server))
             for holder in instance.holders:
                 if isinstance(holder, Session):
                     self._subscriptions.follow(holder, server)
@@ -223,7 +225,7 @@ class Hub:
         curious = [session for session in self.sessions if session.seen]
         if any(self._catalogue.unknown(session) for session in curious):
             self._settling += 1
-            self._forwarding.spawn(self._settle(curious))
+            self._dispatcher.spawn(self._settle(curious))
         self._announce()
         self.light()
 
@@ -255,7 +257,7 @@ class Hub:
         log.info("restart requested", extra={"upstream": name})
         ended = server.renew(self.config.drain_timeout)
         self._catalogue.changed()
-        self._forwarding.spawn(self._light(server))
+        self._dispatcher.spawn(self._light(server))
         if not ended:
             return f"nothing of {name} runs; the next call starts it"
         seconds = self.config.drain_timeout
@@ -293,7 +295,7 @@ class Hub:
     def ended(self, instance: Instance, connection: Connection) -> None:
         """A server's process is gone."""
         self._relay.ended(connection)
-        self._parking.server_ended()
+        self._suspended_calls.server_ended()
         self.news()
 
     def owes(self, connection: Connection) -> bool:
@@ -312,9 +314,9 @@ class Hub:
 
     def busy(self) -> bool:
         """Tell whether the daemon is needed: by an active session, a call, an undelivered answer, or a kept result."""
-        if self._parking or self._forwarding.logins or self._router.results:
+        if self._suspended_calls or self._dispatcher.logins or self._router.results:
             return True
-        return any(session.active or session.open or session.outlet.owes() for session in self.sessions)
+        return any(session.active or session.open or session.sink.owes() for session in self.sessions)
 
     def summary(self) -> str:
         """One line for `systemctl status`."""
@@ -336,7 +338,7 @@ class Hub:
         most = limit if isinstance(limit, int) and limit > 0 else 0
         return await asyncio.to_thread(tool_listing.document, offerings, query, server, most)
 
-    def measures(self) -> dict[str, Measures]:
+    def measures(self) -> dict[str, ServerMetrics]:
         """What is measured of each server."""
         return {name: server_metrics.of(server) for name, server in self.servers.items()}
 
@@ -356,6 +358,6 @@ class Hub:
         return {
             "owner": owner.id if owner else None,
             "sessions": sessions,
-            "parked": len(self._parking),
+            "parked": len(self._suspended_calls),
             "upstreams": upstreams,
         }

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from msgspec import Raw
 
 from hearth.hub.calls import Call
-from hearth.hub.catalog import Catalogue
+from hearth.hub.catalog import Catalog
 from hearth.hub.sessions import Session
 from hearth.mcp import capabilities, messages, translate, versions
 from hearth.wire import json, values
@@ -19,11 +19,11 @@ _EVERYTHING = json.dumps(capabilities.EVERYTHING)
 _ASKABLE = ("roots", "sampling", "elicitation", "experimental", "extensions")
 
 
-class Openings:
+class InitializeHandler:
     """Answers both of them, then has servers started that are not to wait for a call."""
 
     def __init__(
-        self, identity: messages.Identity, catalogue: Catalogue, light_eager: Callable[[Session, str], None]
+        self, identity: messages.Identity, catalogue: Catalog, light_eager: Callable[[Session, str], None]
     ) -> None:
         self._identity = identity
         self._catalogue = catalogue

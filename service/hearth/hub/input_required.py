@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from hearth.errors import HearthError, Refused, UpstreamError
 from hearth.hub.bindings import Binding
 from hearth.hub.calls import Call, guarded
-from hearth.hub.client_requests import Questions
+from hearth.hub.client_requests import ClientRequests
 from hearth.mcp import capabilities, client_requests, input_required, messages, versions
 from hearth.mcp.client_requests import Question
 from hearth.wire import json, values
@@ -27,10 +27,10 @@ class ClientError(Exception):
         self.error = error
 
 
-class InputLoop:
+class InputRequiredLoop:
     """Goes round for each call until the server has what it needs. `timeout`: how long a client gets to answer."""
 
-    def __init__(self, asker: Questions, binding: Binding, timeout: Callable[[], float]) -> None:
+    def __init__(self, asker: ClientRequests, binding: Binding, timeout: Callable[[], float]) -> None:
         self._asker = asker
         self._binding = binding
         self._timeout = timeout

@@ -24,7 +24,7 @@ def keep_name(kind: str, what: bytes) -> str:
     return f"{kind}:{name.decode('utf-8', 'replace')}"
 
 
-class Listen:
+class ListenStream:
     """One of them. Its line is kept by the bridge, so it survives the daemon."""
 
     __slots__ = ("_early", "id", "is_open", "kinds", "session", "sources", "tag", "uris")
@@ -59,10 +59,10 @@ class Listen:
             honoured["resourceSubscriptions"] = self.uris
         params: Members = {"notifications": json.dumps(honoured), "_meta": self._meta()}
         payload = messages.notification("notifications/subscriptions/acknowledged", json.join(params))
-        self.session.outlet.tell(payload, self.tag)
+        self.session.sink.tell(payload, self.tag)
         self.is_open = True
         for topic, notice in self._early.items():
-            self.session.outlet.notify(notice, topic, self.tag)
+            self.session.sink.notify(notice, topic, self.tag)
         self._early = {}
 
     def changed(self, kind: Kind) -> None:
@@ -79,14 +79,14 @@ class Listen:
 
     def _notify(self, payload: bytes, topic: str) -> None:
         if self.is_open:
-            self.session.outlet.notify(payload, topic, self.tag)
+            self.session.sink.notify(payload, topic, self.tag)
         else:
             self._early[topic] = payload
 
     def complete(self) -> None:
         """The subscription ends because the daemon does."""
         body = json.join({"resultType": b'"complete"', "_meta": self._meta()})
-        self.session.outlet.tell(messages.result(self.id, body), self.tag)
+        self.session.sink.tell(messages.result(self.id, body), self.tag)
 
     def _meta(self) -> bytes:
         return json.join({versions.SUBSCRIPTION_ID_KEY: self.id})

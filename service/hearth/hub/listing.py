@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from hearth.errors import HearthError, MessageError, UpstreamError
 from hearth.hub.bindings import Binding
 from hearth.hub.calls import Call
-from hearth.hub.catalog import Catalogue, list_result
-from hearth.hub.dispatcher import Forwarding
+from hearth.hub.catalog import Catalog, list_result
+from hearth.hub.dispatcher import Dispatcher
 from hearth.hub.sessions import SEARCH, Session
 from hearth.mcp import messages, versions
 from hearth.mcp.catalog import TOOLS, Kind
@@ -20,9 +20,9 @@ class Listing:
 
     def __init__(
         self,
-        catalogue: Catalogue,
+        catalogue: Catalog,
         binding: Binding,
-        forwarding: Forwarding,
+        forwarding: Dispatcher,
         server_info: bytes,
         timeout: Callable[[], float],
     ) -> None:

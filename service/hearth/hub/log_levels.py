@@ -7,7 +7,7 @@ from hearth.hub.calls import Call
 from hearth.hub.sessions import Session
 from hearth.mcp import versions
 from hearth.upstreams.instance import Instance
-from hearth.upstreams.resource_subscriptions import Quiet
+from hearth.upstreams.resource_subscriptions import IgnoreReply
 from hearth.wire import json
 
 # A legacy client that never set a level expects messages; a modern server sends none unless a level is named.
@@ -29,7 +29,7 @@ def most_verbose(levels: Iterable[str | None]) -> str | None:
     return min(known, key=versions.LOG_LEVELS.index) if known else None
 
 
-class Levels:
+class LogLevels:
     """Keeps legacy servers at the level that is wanted of them. A modern one is told with every request."""
 
     def attached(self, call: Call) -> None:
@@ -56,7 +56,7 @@ class Levels:
         try:
             params = json.dumps({"level": level})
             # Standing: one that the server never answers must not count as a call in flight.
-            instance.connection.stand(b'"logging/setLevel"', params, Quiet(instance.name))
+            instance.connection.stand(b'"logging/setLevel"', params, IgnoreReply(instance.name))
         except HearthError:
             return
         instance.log_level = level

@@ -114,7 +114,7 @@ class Logins:
 
 def _complete(session: "Session", id: str) -> None:
     params = json.dumps({"elicitationId": id})
-    session.outlet.notify(messages.notification("notifications/elicitation/complete", params))
+    session.sink.notify(messages.notification("notifications/elicitation/complete", params))
 
 
 def take_answer(call: "Call", params: json.Fields) -> None:

@@ -1,7 +1,7 @@
 """Who may stop, restart or reload the daemon: its owner may; anybody else's wish is put to the owner."""
 
 from hearth.errors import HearthError, Refused
-from hearth.hub.client_requests import Questions
+from hearth.hub.client_requests import ClientRequests
 from hearth.hub.sessions import Session, Sessions
 from hearth.wire import json, values
 
@@ -20,7 +20,7 @@ _SCHEMA = {
 }
 
 
-async def obtain(asker: Session, act: str, sessions: Sessions, questions: Questions, policy: str) -> None:
+async def obtain(asker: Session, act: str, sessions: Sessions, questions: ClientRequests, policy: str) -> None:
     """Return when the asker may; raise Refused with the reason when not. `policy` is `owner.approve`."""
     owner = sessions.owner
     if owner is None or owner is asker:

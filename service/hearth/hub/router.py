@@ -10,21 +10,21 @@ from hearth.errors import HearthError, LoginRequired, MessageError
 from hearth.hub import target_lookup
 from hearth.hub.bindings import Binding
 from hearth.hub.calls import Call, broken
-from hearth.hub.catalog import Catalogue, Target
-from hearth.hub.client_requests import Questions
-from hearth.hub.dispatcher import Forwarding, Request, note_modern
-from hearth.hub.initialize import Openings, client_info
-from hearth.hub.input_required import InputLoop
+from hearth.hub.catalog import Catalog, Target
+from hearth.hub.client_requests import ClientRequests
+from hearth.hub.dispatcher import Dispatcher, Request, note_modern
+from hearth.hub.initialize import InitializeHandler, client_info
+from hearth.hub.input_required import InputRequiredLoop
 from hearth.hub.listing import Listing
-from hearth.hub.log_levels import Levels
+from hearth.hub.log_levels import LogLevels
 from hearth.hub.logins import take_answer
 from hearth.hub.result_limit import URI_SCHEME, ResultLimit
-from hearth.hub.sessions import FULL, Replies, Session
+from hearth.hub.sessions import FULL, ReplySink, Session
 from hearth.hub.subscriptions import Subscriptions
-from hearth.hub.suspended_calls import Parking
-from hearth.hub.target_lookup import Search, anybody
-from hearth.hub.unknown_messages import Unknowns
-from hearth.hub.visits import Visits
+from hearth.hub.suspended_calls import SuspendedCalls
+from hearth.hub.target_lookup import TargetLookup, anybody
+from hearth.hub.unknown_messages import UnknownMessages
+from hearth.hub.visits import UrlVisits
 from hearth.mcp import input_required, messages, versions
 from hearth.mcp.capabilities import NEWER_QUESTIONS_SINCE
 from hearth.mcp.catalog import KINDS, PROMPTS, TOOLS, Kind
@@ -45,30 +45,30 @@ class Router:
 
     def __init__(
         self,
-        openings: Openings,
-        catalogue: Catalogue,
+        openings: InitializeHandler,
+        catalogue: Catalog,
         binding: Binding,
-        forwarding: Forwarding,
+        forwarding: Dispatcher,
         listing: Listing,
         subscriptions: Subscriptions,
-        questions: Questions,
-        parking: Parking,
-        loop: InputLoop,
-        levels: Levels,
-        visits: Visits,
+        questions: ClientRequests,
+        parking: SuspendedCalls,
+        loop: InputRequiredLoop,
+        levels: LogLevels,
+        visits: UrlVisits,
     ) -> None:
         self._openings = openings
         self._catalogue = catalogue
         self._listing = listing
         self._binding = binding
-        self._forwarding = forwarding
+        self._dispatcher = forwarding
         self._subscriptions = subscriptions
         self._questions = questions
-        self._parking = parking
+        self._suspended_calls = parking
         self._loop = loop
         self._levels = levels
         self._visits = visits
-        self.unknowns = Unknowns()
+        self.unknowns = UnknownMessages()
         self.results = ResultLimit()
         self._searching: ToolSearch | None = None
         both: dict[str, Handler] = {
@@ -104,7 +104,7 @@ class Router:
         message: json.Message,
         resent: bool,
         replay: bool,
-        batch: Replies | None = None,
+        batch: ReplySink | None = None,
     ) -> None:
         """Take one message of a session's client. `resent` and `replay`: another daemon may have seen it before."""
         id = message.id
@@ -112,12 +112,12 @@ class Router:
             self._receive_notification(session, tag, message, replay, batch)
         elif message.method is None:
             self._questions.receive_answer(session, message)
-            (batch or session.outlet).finish(tag)
+            (batch or session.sink).finish(tag)
         else:
             key = tag if session.stateless else json.id_key(id)
             if key in session.open or key in session.listens:
                 problem = MessageError("a request with this id is still in flight", versions.INVALID_REQUEST)
-                (batch or session.outlet).answer(tag, messages.failure(id, problem))
+                (batch or session.sink).answer(tag, messages.failure(id, problem))
                 return
             call = session.open[key] = Call(self, session, tag, id, key, resent, replay, batch)
             try:
@@ -160,7 +160,7 @@ class Router:
     # --- notifications
 
     def _receive_notification(
-        self, session: Session, tag: int, message: json.Message, replay: bool, batch: Replies | None
+        self, session: Session, tag: int, message: json.Message, replay: bool, batch: ReplySink | None
     ) -> None:
         keep = drop = None
         method = message.method
@@ -174,7 +174,7 @@ class Router:
                 self._subscriptions.follow(session, server)
         elif method:
             self._pass_on(session, method, message)
-        (batch or session.outlet).finish(tag, keep, drop)
+        (batch or session.sink).finish(tag, keep, drop)
         if replay and keep:
             self._subscriptions.renew(session)
 
@@ -241,7 +241,7 @@ class Router:
             # Loaded with the first client that searches.
             from hearth.hub.search import ToolSearch
 
-            self._searching = ToolSearch(self._catalogue, self._listing, self._forwarding)
+            self._searching = ToolSearch(self._catalogue, self._listing, self._dispatcher)
         return self._searching
 
     def _search_tools(self, call: Call, name: str, params: json.Fields, meta: json.Fields) -> None:
@@ -267,10 +267,10 @@ class Router:
             instance = session.bound[call.era].get(offer.server)
             if instance is not None and instance.open:
                 request = Request("tools/call", params, meta)
-                self._forwarding.forward(call, request, view, offer.target, instance)
+                self._dispatcher.forward(call, request, view, offer.target, instance)
                 return
         search = target_lookup.named(session, TOOLS, name, inner.missing if inner else None, inner and inner.check)
-        self._forwarding.submit(call, Request("tools/call", params, meta), search)
+        self._dispatcher.submit(call, Request("tools/call", params, meta), search)
 
     def _call_again(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         self._forward_tool(call, values.text(params.get("name")) or "", params, meta)
@@ -281,7 +281,7 @@ class Router:
             raise MessageError("params.name must be a string", versions.INVALID_PARAMS)
         if not self._is_retry(call, "prompts/get", params, meta):
             search = target_lookup.named(call.session, PROMPTS, name)
-            self._forwarding.submit(call, Request("prompts/get", params, meta), search)
+            self._dispatcher.submit(call, Request("prompts/get", params, meta), search)
 
     def _read_resource(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         uri = values.text(params.get("uri"))
@@ -293,7 +293,7 @@ class Router:
         if uri.startswith(URI_SCHEME) and self.results.read(call, uri, self._catalogue.view(call.session)):
             return
         search = target_lookup.resource(call.session, uri, call.era)
-        self._forwarding.submit(call, Request("resources/read", params, meta), search)
+        self._dispatcher.submit(call, Request("resources/read", params, meta), search)
 
     def limit_result(self, call: Call, result: RawBytes) -> RawBytes:
         """Return a result that is longer than its server's `result_limit` as the client gets it."""
@@ -301,7 +301,7 @@ class Router:
 
     def _complete(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
         search = target_lookup.completion(call.session, values.members(params.get("ref")))
-        self._forwarding.submit(call, Request("completion/complete", params, meta), search)
+        self._dispatcher.submit(call, Request("completion/complete", params, meta), search)
 
     def _forward_unknown(self, call: Call, method: str, params: json.Fields, meta: json.Fields) -> None:
         """An extension's method has one place to go only where there is one server."""
@@ -313,8 +313,8 @@ class Router:
         # Nobody knows what it does, so it is not done twice.
         target = Target(server, {}, method)
         missing = MessageError(f"unknown method: {method}", versions.METHOD_NOT_FOUND)
-        search = Search(lambda view, settled: target, anybody, missing)
-        self._forwarding.submit(call, Request(method, params, meta), search)
+        search = TargetLookup(lambda view, settled: target, anybody, missing)
+        self._dispatcher.submit(call, Request(method, params, meta), search)
 
     # --- input that is required in the middle of a call
 
@@ -327,7 +327,7 @@ class Router:
         if "requestState" not in params:
             return False
         note_modern(call, meta)
-        return self._parking.retry(call, method, params)
+        return self._suspended_calls.retry(call, method, params)
 
     def call_again(self, call: Call) -> None:
         """What a legacy server demanded first is done: the retry is an ordinary call now."""
@@ -340,7 +340,7 @@ class Router:
                 own = {key: value for key, value in json.split(call.params).items() if key != "_meta"}
                 target = Target(call.server, own)
                 request = Request(call.method, params, meta)
-                self._forwarding.forward(call, request, call.view, target, call.instance)
+                self._dispatcher.forward(call, request, call.view, target, call.instance)
             else:
                 self._again[call.method](call, params, meta)
         except HearthError as problem:
@@ -362,7 +362,7 @@ class Router:
         if call.method not in input_required.MAY_REQUIRE:
             return False
         try:
-            self._parking.take(call).demanded(urls)
+            self._suspended_calls.take(call).demanded(urls)
         except HearthError as problem:
             call.failed(problem)
         return True
@@ -379,13 +379,13 @@ class Router:
         if call.progress_token is not None:
             meta = {**meta, "progressToken": Raw(call.progress_token)}
         # The server has refused it, so it has not run.
-        self._forwarding.send_to_the_next(call, Request(call.method, params, meta), Target(call.server, own))
+        self._dispatcher.send_to_the_next(call, Request(call.method, params, meta), Target(call.server, own))
         return True
 
     def login_required(self, call: Call, problem: LoginRequired) -> bool:
         """A server that runs refused the call for want of a login; True when that is taken care of."""
         # Who was refused was not heard.
-        return self._forwarding.logins.offer(call, problem, call.method, lambda: call.send_again(call.params))
+        return self._dispatcher.logins.offer(call, problem, call.method, lambda: call.send_again(call.params))
 
     def _note_visits(self, call: Call, urls: list[Question]) -> None:
         for url in urls:

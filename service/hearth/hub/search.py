@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from hearth.errors import HearthError
 from hearth.hub.calls import Call
-from hearth.hub.catalog import Catalogue, Offer, View
-from hearth.hub.dispatcher import Forwarding
+from hearth.hub.catalog import Catalog, Offer, View
+from hearth.hub.dispatcher import Dispatcher
 from hearth.hub.listing import Listing
 from hearth.hub.sessions import AUTO, SEARCH, Session
 from hearth.mcp import messages
@@ -45,7 +45,7 @@ class InnerCall(NamedTuple):
 class ToolSearch:
     """Answers `find_tools` and `describe_tools` from what their client may see."""
 
-    def __init__(self, catalogue: Catalogue, listing: Listing, forwarding: Forwarding) -> None:
+    def __init__(self, catalogue: Catalog, listing: Listing, forwarding: Dispatcher) -> None:
         self._catalogue = catalogue
         self._listing = listing
         self._spawn = forwarding.spawn

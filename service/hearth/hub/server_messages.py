@@ -14,10 +14,10 @@ from hearth.errors import HearthError, MessageError, Refused
 from hearth.hub import log_levels
 from hearth.hub.attribution import calls_of, causing_call, may_be_asked, sole_session
 from hearth.hub.calls import Call
-from hearth.hub.client_requests import Questions
+from hearth.hub.client_requests import ClientRequests
 from hearth.hub.sessions import Session
-from hearth.hub.suspended_calls import Parking
-from hearth.hub.visits import Visits
+from hearth.hub.suspended_calls import SuspendedCalls
+from hearth.hub.visits import UrlVisits
 from hearth.mcp import capabilities, client_requests, input_required, isolation, messages, translate, versions
 from hearth.mcp.client_requests import Question
 from hearth.upstreams.connection import Connection, refusal
@@ -26,7 +26,7 @@ from hearth.upstreams.server import Server
 from hearth.wire import json, values
 
 if TYPE_CHECKING:
-    from hearth.hub.suspended_call import ParkedCall
+    from hearth.hub.suspended_call import SuspendedCall
 
 log = logging.getLogger(__name__)
 
@@ -37,24 +37,24 @@ _AMBIGUOUS = "several clients share this server and it is not certain which of t
 _NOBODY = "no client's request is in flight that this could belong to"
 
 
-class Relay:
+class ServerMessages:
     """Takes what instances say. `timeout` is how long a client gets to answer."""
 
     def __init__(
         self,
-        asker: Questions,
-        parking: Parking,
-        visits: Visits,
+        asker: ClientRequests,
+        parking: SuspendedCalls,
+        visits: UrlVisits,
         servers: Callable[[str], Server | None],
         timeout: Callable[[], float],
     ) -> None:
         self._asker = asker
-        self._parking = parking
+        self._suspended_calls = parking
         self._visits = visits
         self._server = servers
         self._timeout = timeout
         # Questions of servers on their way to clients, by the connection and the server's id.
-        self._open: dict[tuple[Connection, object], asyncio.Task[None] | ParkedCall] = {}
+        self._open: dict[tuple[Connection, object], asyncio.Task[None] | SuspendedCall] = {}
 
     # --- questions
 
@@ -104,14 +104,14 @@ class Relay:
         self,
         key: tuple[Connection, object],
         connection: Connection,
-        call: "Call | ParkedCall",
+        call: "Call | SuspendedCall",
         message: json.Message,
         cause: int | None,
     ) -> None:
         try:
             if isinstance(call, Call) and not may_be_asked(call):
                 raise Refused(f"nobody can be asked anything in the midst of {call.method}")
-            parked = self._parking.take(call) if isinstance(call, Call) else call
+            parked = self._suspended_calls.take(call) if isinstance(call, Call) else call
         except HearthError as problem:
             connection.answer(refusal(message, str(problem), versions.INTERNAL_ERROR), cause)
             return
@@ -250,9 +250,7 @@ class Relay:
             heard = session.era == versions.LEGACY and log_levels.at_least(level, session.log_level)
         if heard:
             body = translate.notification_params(params)
-            session.outlet.notify(
-                messages.notification("notifications/message", body), about=call.tag if call else None
-            )
+            session.sink.notify(messages.notification("notifications/message", body), about=call.tag if call else None)
 
     def _withdrawn(self, connection: Connection, params: json.Fields) -> None:
         if "requestId" not in params:
@@ -271,18 +269,18 @@ class Relay:
         elicitation = input_required.elicitation_id(params)
         if elicitation is None:
             return
-        self._parking.completed(connection, elicitation)
+        self._suspended_calls.completed(connection, elicitation)
         session = self._visits.ended(connection, elicitation)
         if session:
             body = translate.notification_params(params)
-            session.outlet.notify(messages.notification("notifications/elicitation/complete", body))
+            session.sink.notify(messages.notification("notifications/elicitation/complete", body))
 
     def _pass_on(self, instance: Instance, message: json.Message, params: json.Fields) -> None:
         """What Hearth does not know goes to whom it must be meant for, or to nobody."""
         session = sole_session(instance)
         if session and message.method and session.era == instance.era:
             body = translate.notification_params(params)
-            session.outlet.notify(messages.notification(message.method, body))
+            session.sink.notify(messages.notification(message.method, body))
 
 
 def _names_folders(instance: Instance) -> bool:
@@ -291,13 +289,13 @@ def _names_folders(instance: Instance) -> bool:
     return any(os.path.isdir(os.path.expanduser(word)) for word in words)
 
 
-def _lists_roots(call: "Call | ParkedCall | None") -> bool:
+def _lists_roots(call: "Call | SuspendedCall | None") -> bool:
     """Whether the call's client tells roots of its own with it. A legacy one has, before it came to its workspace."""
     attached = call if isinstance(call, Call) or call is None else call.call
     return attached is not None and attached.era == versions.MODERN and "roots" in values.members(attached.declared)
 
 
-def _knows_folder(instance: Instance, call: "Call | ParkedCall | None") -> bool:
+def _knows_folder(instance: Instance, call: "Call | SuspendedCall | None") -> bool:
     """Whether roots are known without asking: those of a workspace, or of a modern client that cannot be asked now."""
     alone = instance.mode == isolation.SESSION and instance.tenant.era == versions.MODERN and call is None
     return alone or instance.mode == isolation.WORKSPACE

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from hearth.mcp import versions
 from hearth.mcp.translate import Caller
-from hearth.upstreams.client_context import Location, Tenant
+from hearth.upstreams.client_context import ClientContext, Location
 from hearth.wire import json
 
 if TYPE_CHECKING:
     from hearth.hub.calls import Call
     from hearth.hub.catalog import View
-    from hearth.hub.listen_streams import Listen
+    from hearth.hub.listen_streams import ListenStream
     from hearth.mcp.catalog import Kind
     from hearth.upstreams.instance import Instance
     from hearth.upstreams.server import Server
@@ -32,7 +32,7 @@ SEARCH = "search"
 AUTO = "auto"
 
 
-class Replies(Protocol):
+class ReplySink(Protocol):
     """Takes what becomes of a client's line. `tag` is what the wire gave with it; only the wire knows its meaning."""
 
     def answer(self, tag: int, payload: bytes, keep: str | None = None, drop: str | None = None) -> None:
@@ -45,7 +45,7 @@ class Replies(Protocol):
         """The line `tag` is finished and has no answer."""
 
 
-class Outlet(Replies, Protocol):
+class ClientSink(ReplySink, Protocol):
     """How a session's client is reached. `about` is the tag of the line on whose account something is said, if any."""
 
     # Whether there is a way to tell its client who the owner is.
@@ -82,7 +82,7 @@ class Outlet(Replies, Protocol):
         """End the connection, after what was written."""
 
 
-class Nobody:
+class NullSink:
     """The outlet of a session that has ended: what is still on its way to it goes nowhere."""
 
     hears_of_owner = False
@@ -106,8 +106,8 @@ class Nobody:
 class Session:
     """One client, for as long as its connection."""
 
-    def __init__(self, outlet: Outlet, wire: str, id: str | None = None) -> None:
-        self.outlet = outlet
+    def __init__(self, sink: ClientSink, wire: str, id: str | None = None) -> None:
+        self.sink = sink
         self.wire = wire
         self.id = id or os.urandom(8).hex()
         self.secret = os.urandom(16).hex()
@@ -144,7 +144,7 @@ class Session:
         # The content of each list as the client last saw it, or was told to look again.
         self.seen: dict[Kind, int] = {}
         self.open: dict[object, Call] = {}
-        self.listens: dict[object, Listen] = {}
+        self.listens: dict[object, ListenStream] = {}
         # The instances that it uses, by the era of the requests that go there.
         self.bound: dict[str, dict[Server, Instance]] = {versions.LEGACY: {}, versions.MODERN: {}}
         # The level that a legacy client has set; None: it expects everything.
@@ -159,11 +159,11 @@ class Session:
         # Where its folders are on this machine, and of which roots and working directory that was found out.
         self.located: tuple[object, Location | None] = (None, None)
 
-    def tenant(self, era: str | None = None, capabilities: bytes | None = None) -> Tenant:
+    def tenant(self, era: str | None = None, capabilities: bytes | None = None) -> ClientContext:
         """The session as a server's instances see it; of a modern client each request declares its capabilities."""
         located_for, location = self.located
         is_current = located_for == (self.roots, self.cwd)
-        return Tenant(
+        return ClientContext(
             self.id,
             era or self.era or versions.MODERN,
             self.cwd,
@@ -239,7 +239,7 @@ class Sessions:
         """A session begins."""
         self._by_id[session.id] = session
         session.number = next(self._numbers)
-        if session.outlet.hears_of_owner:
+        if session.sink.hears_of_owner:
             self._hearing[session.id] = session
         self.came_back(session)
 
@@ -274,4 +274,4 @@ class Sessions:
         if number is not None:
             owner = self.owner = self._active[number]
             for session in self._hearing.values():
-                session.outlet.owner_changed(owner.id, session is owner)
+                session.sink.owner_changed(owner.id, session is owner)

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 from hearth.errors import HearthError, MessageError
 from hearth.hub.bindings import Binding
 from hearth.hub.calls import Call
-from hearth.hub.catalog import SEARCH_CONTENT, Catalogue
-from hearth.hub.listen_streams import Listen, keep_name
+from hearth.hub.catalog import SEARCH_CONTENT, Catalog
+from hearth.hub.listen_streams import ListenStream, keep_name
 from hearth.hub.sessions import Session
 from hearth.mcp import messages, translate, versions
 from hearth.mcp.catalog import CHANGES, KINDS, Kind
@@ -44,7 +44,7 @@ NOBODYS = ("", "")
 class Subscriptions:
     """Told of changes, it tells those who want to know."""
 
-    def __init__(self, catalogue: Catalogue, binding: Binding, spawn: Spawn) -> None:
+    def __init__(self, catalogue: Catalog, binding: Binding, spawn: Spawn) -> None:
         self._catalogue = catalogue
         self._binding = binding
         self._spawn = spawn
@@ -69,7 +69,7 @@ class Subscriptions:
         """The notices of changed lists, in the session's era; one for lists that are announced together."""
         for notice in dict.fromkeys(kind.changed for kind in kinds):
             if session.initialized:
-                session.outlet.notify(messages.notification(notice), topic=notice)
+                session.sink.notify(messages.notification(notice), topic=notice)
             for listen in session.listens.values():
                 listen.changed(CHANGES[notice][0])
 
@@ -86,14 +86,14 @@ class Subscriptions:
         wanted = json.split(params.get("notifications", b""))
         if len(session.listens) >= SUBSCRIPTIONS_LIMIT:
             raise MessageError(f"one client may have {SUBSCRIPTIONS_LIMIT} streams of notices", versions.INVALID_PARAMS)
-        listen = Listen(session, call.tag, call.id, wanted)
+        listen = ListenStream(session, call.tag, call.id, wanted)
         del session.open[call.key]
         session.listens[call.key] = listen
         content = self._catalogue.content(session)
         for kind in KINDS:
             if listen.wants(kind):
                 session.seen.setdefault(kind, content[kind])
-        session.outlet.attend(call.tag, listen.keep)
+        session.sink.attend(call.tag, listen.keep)
         if call.replayed:
             # Acknowledged by another daemon, whose lists the client has.
             listen.is_open = True
@@ -106,7 +106,7 @@ class Subscriptions:
         else:
             listen.acknowledge()
 
-    async def _begin(self, session: Session, listen: Listen) -> None:
+    async def _begin(self, session: Session, listen: ListenStream) -> None:
         """Acknowledge a stream when the servers of its resources were asked: no update after that is missed.
 
         A server that takes longer to start is asked later.
@@ -117,7 +117,7 @@ class Subscriptions:
             listen.acknowledge()
         await holding
 
-    def unlisten(self, listen: Listen) -> None:
+    def unlisten(self, listen: ListenStream) -> None:
         """The client no longer wants it."""
         for bound in listen.session.bound.values():
             for instance in bound.values():
@@ -169,7 +169,7 @@ class Subscriptions:
 
     # --- both
 
-    async def _hold_all(self, session: Session, listen: Listen) -> None:
+    async def _hold_all(self, session: Session, listen: ListenStream) -> None:
         """Have servers tell of what a stream is to hear; of what nobody has, there is nothing to tell."""
         wanted: dict[Server, list[str]] = {}
         for uri in listen.uris:
@@ -225,13 +225,13 @@ class Subscriptions:
             return
         # Once, also to who holds it in more than one way.
         for holder in dict.fromkeys(holder for holder, _ in instance.watch.holders(uri)):
-            if isinstance(holder, Listen):
+            if isinstance(holder, ListenStream):
                 holder.updated(self._exposed(holder.session, server, uri), params)
             elif isinstance(holder, Session):
                 exposed = json.dumps(self._exposed(holder, server, uri))
                 body = translate.notification_params(params, uri=exposed)
                 payload = messages.notification("notifications/resources/updated", body)
-                holder.outlet.notify(payload, topic=f"updated {uri}")
+                holder.sink.notify(payload, topic=f"updated {uri}")
 
     def _exposed(self, session: Session, server: Server, uri: str) -> str:
         return self._catalogue.view(session).expose(server, uri, session.links)

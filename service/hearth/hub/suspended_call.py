@@ -8,7 +8,7 @@ from time import monotonic
 from hearth.errors import HearthError, MessageError, Refused
 from hearth.hub.attribution import calls_of
 from hearth.hub.calls import Call
-from hearth.hub.suspended_calls import Parking
+from hearth.hub.suspended_calls import SuspendedCalls
 from hearth.mcp import (
     capabilities,
     client_requests,
@@ -20,7 +20,7 @@ from hearth.mcp import (
     versions,
 )
 from hearth.mcp.client_requests import Question
-from hearth.mcp.suspended import Parked
+from hearth.mcp.suspended import Suspended
 from hearth.upstreams.connection import Connection
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
@@ -42,21 +42,21 @@ class MissingCapability(MessageError):
         }
 
 
-class ParkedCall:
+class SuspendedCall:
     """One of them: the server's waiter in the place of the client's request, which comes and goes."""
 
-    def __init__(self, parking: Parking, call: Call, patience: float) -> None:
+    def __init__(self, parking: SuspendedCalls, call: Call, patience: float) -> None:
         assert call.connection is not None
         self.session = call.session
         self.call: Call | None = call
         self.token = os.urandom(12).hex()
-        self._parking = parking
+        self._suspended_calls = parking
         self._connection = call.connection
         self._number = call.number
         self._method = call.method
         self._started, self._parked_at = call.started, 0.0
         self._digest = call_digest(call)
-        self._machine: Parked[Payload] = Parked(patience, _problem_for(call))
+        self._machine: Suspended[Payload] = Suspended(patience, _problem_for(call))
         self._timer: asyncio.TimerHandle | None = None
         self._template = call
         # Of each open question: who is told that it is settled, and how it is put on another call.
@@ -145,7 +145,7 @@ class ParkedCall:
         call.asked, call.uri = params, template.uri
         call.parked = self
         self.call = call
-        self._parking.attached(call)
+        self._suspended_calls.attached(call)
         self._answer_left(input_required.responses(params))
         if self._machine.state is suspended.State.WAITING:
             # Once: other elicitations that are called complete meanwhile give it no more time.
@@ -183,9 +183,9 @@ class ParkedCall:
     def _park(self, instruction: suspended.Park) -> None:
         call, self.call = self.call, None
         self._parked_at = _now()
-        self._parking.keep(self)
+        self._suspended_calls.keep(self)
         self._template.instance.pins.add(self)
-        seal = self._parking.seal.seal(
+        seal = self._suspended_calls.seal.seal(
             f"{self.token}.{instruction.round}", self.session.id, self._method, self._digest, instruction.expires
         )
         self._set_timer(instruction.expires - _now(), self._expire)
@@ -259,7 +259,7 @@ class ParkedCall:
             self._ask_elsewhere(id)
         for id in list(self._settled):
             self._settle(id)
-        self._parking.remove(self)
+        self._suspended_calls.remove(self)
         self._template.instance.pins.discard(self)
         if self._timer:
             self._timer.cancel()

@@ -16,11 +16,11 @@ from hearth.upstreams.connection import Connection
 from hearth.wire import json, values
 
 if TYPE_CHECKING:
-    from hearth.hub.suspended_call import ParkedCall
+    from hearth.hub.suspended_call import SuspendedCall
     from hearth.mcp.request_state import Seal
 
 
-class Parking:
+class SuspendedCalls:
     """All parked calls of this daemon. `patience` and `limit` are the config's; `attached` is told of every retry."""
 
     def __init__(
@@ -30,7 +30,7 @@ class Parking:
         self._seal: Seal | None = None
         self._patience = patience
         self._limit = limit
-        self._parked: dict[str, ParkedCall] = {}
+        self._parked: dict[str, SuspendedCall] = {}
 
     @property
     def seal(self) -> "Seal":
@@ -44,15 +44,15 @@ class Parking:
     def __len__(self) -> int:
         return len(self._parked)
 
-    def take(self, call: Call) -> "ParkedCall":
+    def take(self, call: Call) -> "SuspendedCall":
         """The call as one that may be parked. Raises Refused when its client has too many parked already."""
         if call.parked:
             return call.parked
         if sum(held.session is call.session for held in self._parked.values()) >= self._limit():
             raise Refused(f"{self._limit()} calls wait for this client's input already (parked_limit)")
-        from hearth.hub.suspended_call import ParkedCall
+        from hearth.hub.suspended_call import SuspendedCall
 
-        parked_call = ParkedCall(self, call, self._patience())
+        parked_call = SuspendedCall(self, call, self._patience())
         assert call.connection is not None
         call.connection.replace(call.number, parked_call)
         return parked_call
@@ -77,11 +77,11 @@ class Parking:
         held.retry(call, int(round), params)
         return True
 
-    def keep(self, parked_call: "ParkedCall") -> None:
+    def keep(self, parked_call: "SuspendedCall") -> None:
         """It waits for its client."""
         self._parked[parked_call.token] = parked_call
 
-    def remove(self, parked_call: "ParkedCall") -> None:
+    def remove(self, parked_call: "SuspendedCall") -> None:
         """It is over."""
         self._parked.pop(parked_call.token, None)
 

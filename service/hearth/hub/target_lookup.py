@@ -21,7 +21,7 @@ Locate = Callable[[View, bool], Target | None]
 MayHave = Callable[[Server], bool]
 
 
-class Search(NamedTuple):
+class TargetLookup(NamedTuple):
     """How the server of a request is found, and what is said when nobody has what it asks for."""
 
     locate: Locate
@@ -35,7 +35,7 @@ def named(
     name: str,
     missing: HearthError | None = None,
     check: Callable[[Item], None] | None = None,
-) -> Search:
+) -> TargetLookup:
     """Search for a tool or a prompt. Looking raises Withheld for one that is not approved, and what `check` raises."""
 
     def locate(view: View, settled: bool) -> Target | None:
@@ -47,20 +47,20 @@ def named(
         return offer.target if offer else None
 
     unknown = missing or MessageError(f"unknown {kind.member[:-1]}: {name}", versions.INVALID_PARAMS)
-    return Search(locate, _may_have(session, name), unknown)
+    return TargetLookup(locate, _may_have(session, name), unknown)
 
 
-def resource(session: Session, uri: str, era: str) -> Search:
+def resource(session: Session, uri: str, era: str) -> TargetLookup:
     """A resource."""
 
     def locate(view: View, settled: bool) -> Target | None:
         found = view.locate(uri, session.links, settled)
         return Target(found[0], {"uri": Raw(json.dumps(found[1]))}) if found else None
 
-    return Search(locate, anybody, NoSuchResource(uri, era))
+    return TargetLookup(locate, anybody, NoSuchResource(uri, era))
 
 
-def completion(session: Session, ref: json.Fields) -> Search:
+def completion(session: Session, ref: json.Fields) -> TargetLookup:
     """Whose argument is to be completed: a prompt's, or a resource template's. Raises MessageError."""
     name, uri = values.text(ref.get("name")), values.text(ref.get("uri"))
     if name is None and uri is None:
@@ -78,7 +78,7 @@ def completion(session: Session, ref: json.Fields) -> Search:
 
     may_have = anybody if name is None else _may_have(session, name)
     missing = f"unknown prompt: {name}" if uri is None else f"no server has the resource template {uri}"
-    return Search(locate, may_have, MessageError(missing, versions.INVALID_PARAMS))
+    return TargetLookup(locate, may_have, MessageError(missing, versions.INVALID_PARAMS))
 
 
 def anybody(server: Server) -> bool:

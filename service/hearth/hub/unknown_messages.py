@@ -13,7 +13,7 @@ CLIENTS_LIMIT = 1000
 _SHOWN_CHARACTERS = 80
 
 
-class Unknowns:
+class UnknownMessages:
     """Record of the clients that were warned of. A client is a session, or whatever tells HTTP clients apart."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from hearth.upstreams.connection import Connection
 VISITS_LIMIT = 1000
 
 
-class Visits:
+class UrlVisits:
     """Which session was told of which."""
 
     def __init__(self) -> None:

@@ -66,7 +66,7 @@ class Item:
         return {**self.definition, self.kind.key: json.dumps(exposed)}
 
 
-class Offering:
+class ServerCatalog:
     """Everything that one server offers. Compared by content."""
 
     __slots__ = ("_listed", "capabilities", "era", "instructions", "lists", "version")
@@ -102,17 +102,17 @@ class Offering:
             return True
         return values.is_true(values.members(self.capabilities.get(RESOURCES.capability)).get("subscribe"))
 
-    def adopt(self, other: "Offering") -> None:
+    def adopt(self, other: "ServerCatalog") -> None:
         """The lists of another, as far as it has such lists at all, until its own are read."""
         for kind in KINDS:
             if self.has(kind.capability):
                 self.lists[kind], self._listed[kind] = dict(other.lists[kind]), other._listed[kind]
 
-    def without_tools(self, names: Set[str]) -> "Offering":
+    def without_tools(self, names: Set[str]) -> "ServerCatalog":
         """The same, but for those tools."""
         if not names:
             return self
-        found = Offering(self.era, self.version, self.capabilities, self.instructions)
+        found = ServerCatalog(self.era, self.version, self.capabilities, self.instructions)
         found.lists, found._listed = dict(self.lists), dict(self._listed)
         found.take(TOOLS, [item for item in self.lists[TOOLS].values() if item.name not in names])
         return found

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hearth.errors import MessageError, Refused
 from hearth.mcp import downgrade, versions
-from hearth.mcp.catalog import TOOLS, Item, Offering
+from hearth.mcp.catalog import TOOLS, Item, ServerCatalog
 from hearth.wire import json as raw
 from hearth.wire.values import Members
 
@@ -66,7 +66,7 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found if len(found) == len(pairs) else {_REPEATED: pairs}
 
 
-def definitions(offering: Offering) -> dict[str, str]:
+def definitions(offering: ServerCatalog) -> dict[str, str]:
     """The canonical definition of each tool that is offered."""
     return {name: canonical_of(item) for name, item in offering.lists[TOOLS].items()}
 

@@ -132,7 +132,7 @@ class _Open:
     question: Question
 
 
-class Parked(Generic[Payload]):
+class Suspended(Generic[Payload]):
     """One call of a modern client on a legacy server. `patience` is how long, in seconds, a round may take."""
 
     def __init__(self, patience: float, problem: Problem) -> None:

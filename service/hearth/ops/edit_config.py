@@ -10,7 +10,7 @@ from typing import NamedTuple
 from hearth.config.layers import Examination
 from hearth.config.loader import FILE_LIMIT_BYTES, read_file
 from hearth.control_client import running_daemon
-from hearth.control_client.connection import Control
+from hearth.control_client.connection import ControlConnection
 from hearth.errors import ConfigError, HearthError, Refused, Unreachable
 from hearth.host import edited_files
 from hearth.paths import Places
@@ -80,7 +80,7 @@ def tell_daemon(places: Places, at_start: bool = False) -> str:
         lit = running_daemon.find(places)
         if lit is None:
             return "No daemon runs; the next one reads it."
-        with Control(lit.endpoint, lit.pid, lit.token) as control:
+        with ControlConnection(lit.endpoint, lit.pid, lit.token) as control:
             taken, message = control.reload()
     except Unreachable as exc:
         return f"The daemon could not be told: {exc}."

@@ -8,7 +8,7 @@ from hearth.errors import ConfigError
 from hearth.mcp.catalog import TOOLS
 from hearth.ops import tool_catalog
 from hearth.paths import Places
-from hearth.upstreams.catalog_cache import NOTHING, Memory
+from hearth.upstreams.catalog_cache import NOTHING, CachedCatalog
 
 # A server that nothing runs of, as the status document would have it.
 _IDLE: dict[str, Any] = {
@@ -42,7 +42,7 @@ def complete(places: Places, document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "configError": error, "upstreams": described(places, document)}
 
 
-def _stopped(spec: ServerSpec, memory: Memory) -> dict[str, Any]:
+def _stopped(spec: ServerSpec, memory: CachedCatalog) -> dict[str, Any]:
     found = {**_IDLE, "name": spec.name, "state": "stopped", "isolation": spec.isolation}
     if offering := next(iter(memory.offerings.values()), None):
         found |= {"era": offering.era, "tools": len(offering.lists[TOOLS])}

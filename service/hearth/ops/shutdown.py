@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from hearth.control_client import service_state
-from hearth.control_client.connection import Control, last_resort
-from hearth.control_client.running_daemon import Lit
+from hearth.control_client.connection import ControlConnection, last_resort
+from hearth.control_client.running_daemon import RunningDaemon
 from hearth.errors import Refused, Unreachable
 from hearth.host import processes
 from hearth.output import status_lines, terminal
@@ -16,7 +16,7 @@ from hearth.output.spinner import Spinner
 from hearth.paths import Places
 
 
-def ask_about_sessions(control: Control, deed: str, yes: bool, as_json: bool = False) -> None:
+def ask_about_sessions(control: ControlConnection, deed: str, yes: bool, as_json: bool = False) -> None:
     """Let the person decide when somebody is attached. Raises Refused, also when there is nobody to ask.
 
     Sessions over HTTP between two requests outlive the daemon, so nobody notices.
@@ -51,7 +51,7 @@ def confirm(question: str, default: bool = False) -> bool:
         raise
 
 
-def end_when_quiet(control: Control) -> str:
+def end_when_quiet(control: ControlConnection) -> str:
     """Have the daemon restart when no call is in flight; return what it said. Raises Refused and Unreachable.
 
     Nobody is asked: whoever is attached notices nothing.
@@ -62,7 +62,7 @@ def end_when_quiet(control: Control) -> str:
     return message
 
 
-def end(control: Control, lit: Lit, restart: bool, seconds: float) -> str:
+def end(control: ControlConnection, lit: RunningDaemon, restart: bool, seconds: float) -> str:
     """Send the daemon away and wait until its process has gone; return what it said.
 
     Raises Refused when it denies, Unreachable when it is still there after the time.

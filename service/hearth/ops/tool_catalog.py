@@ -8,13 +8,13 @@ from typing import Any
 
 from hearth import config
 from hearth.control_client import running_daemon
-from hearth.control_client.connection import Control
-from hearth.mcp.catalog import Offering
+from hearth.control_client.connection import ControlConnection
+from hearth.mcp.catalog import ServerCatalog
 from hearth.mcp.search import tool_listing
 from hearth.paths import Places
-from hearth.upstreams.catalog_cache import Kept, Memory
-from hearth.upstreams.pin_store import Pins
-from hearth.upstreams.traits import Learned
+from hearth.upstreams.catalog_cache import CachedCatalog, CatalogCache
+from hearth.upstreams.pin_store import PinStore
+from hearth.upstreams.traits import TraitStore
 
 # What these modules write is for the daemon's log; here it would stand between a verb's own lines.
 logging.getLogger("hearth").addHandler(logging.NullHandler())
@@ -25,7 +25,7 @@ def current(places: Places, query: str, server: str | None, limit: int) -> dict[
     lit = running_daemon.find(places)
     if lit is None:
         return document(places, query, server, limit)
-    with Control(lit.endpoint, lit.pid, lit.token) as control:
+    with ControlConnection(lit.endpoint, lit.pid, lit.token) as control:
         return control.tools(query, server, limit)
 
 
@@ -36,16 +36,16 @@ def document(places: Places, query: str, server: str | None, limit: int) -> dict
     return found
 
 
-def memories(places: Places, specs: Iterable[config.ServerSpec]) -> Iterator[tuple[config.ServerSpec, Memory]]:
+def memories(places: Places, specs: Iterable[config.ServerSpec]) -> Iterator[tuple[config.ServerSpec, CachedCatalog]]:
     """Yield what daemons before have noted of each server."""
-    kept = Kept(places.catalogue, Learned(places.learned).fingerprints, os.environ)
+    kept = CatalogCache(places.catalogue, TraitStore(places.learned).fingerprints, os.environ)
     for spec in specs:
         yield spec, kept.recall(spec)
 
 
-def offerings(places: Places, specs: Iterable[config.ServerSpec]) -> Iterator[tuple[str, Offering | None]]:
+def offerings(places: Places, specs: Iterable[config.ServerSpec]) -> Iterator[tuple[str, ServerCatalog | None]]:
     """What each server offered when it last ran, without what is withheld; None where nothing is kept."""
-    pins = Pins(places.pins)
+    pins = PinStore(places.pins)
     for spec, memory in memories(places, specs):
         offered = next(iter(memory.offerings.values()), None)
         if offered:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from hearth.paths import oauth_file
-from hearth.upstreams.client_context import Tenant
+from hearth.upstreams.client_context import ClientContext
 
 # In `hearth status`: neither started nor failed.
 NEEDS_LOGIN = "needs login"
@@ -22,9 +22,9 @@ LOOK_SECONDS = 1.0
 class AwaitedLogin:
     """Of one server. `start` starts it for the client that wanted it, and whoever has seen lists without it is told."""
 
-    def __init__(self, start: Callable[[Tenant], Coroutine[Any, Any, object]]) -> None:
+    def __init__(self, start: Callable[[ClientContext], Coroutine[Any, Any, object]]) -> None:
         self._start = start
-        self._tenant: Tenant | None = None
+        self._tenant: ClientContext | None = None
         self._seen: object = None
         self._timer: asyncio.TimerHandle | None = None
         self._attempt: asyncio.Future[object] | None = None
@@ -34,7 +34,7 @@ class AwaitedLogin:
         """Whether it could not be started without one."""
         return self._tenant is not None
 
-    def needed(self, tenant: Tenant, seen: object) -> None:
+    def needed(self, tenant: ClientContext, seen: object) -> None:
         """It could not be started for that client. `seen` is the `signature` of before the attempt."""
         if self._tenant is None:
             # Afterwards only what is looked at counts: somebody who joined an attempt has seen what was written in it.

@@ -17,7 +17,7 @@ from hearth.errors import MessageError, StartError
 from hearth.host import private_files
 from hearth.host.folders import make_private
 from hearth.mcp import catalog_file
-from hearth.mcp.catalog import Offering
+from hearth.mcp.catalog import ServerCatalog
 from hearth.secrets import references
 from hearth.upstreams.fingerprints import Fingerprints
 from hearth.wire import json, values
@@ -36,10 +36,10 @@ OFFERINGS_LIMIT = 16
 FAILURE_SECONDS = 600.0
 
 
-class Memory(NamedTuple):
+class CachedCatalog(NamedTuple):
     """What is known of one server: by what clients can be asked (raw), and when it last failed or came too late."""
 
-    offerings: Mapping[bytes, Offering]
+    offerings: Mapping[bytes, ServerCatalog]
     failed_at: float = 0.0
     late_at: float = 0.0
     # Why it did not work when it was last used, in one line; empty where it worked, or was not tried since.
@@ -56,10 +56,10 @@ class Memory(NamedTuple):
         return bool(self.failed_at or self.late_at)
 
 
-NOTHING = Memory({})
+NOTHING = CachedCatalog({})
 
 
-class Kept:
+class CatalogCache:
     """The catalogue in one folder (Places.catalogue)."""
 
     def __init__(self, folder: str, fingerprints: Fingerprints, environ: Mapping[str, str] = os.environ) -> None:
@@ -68,7 +68,7 @@ class Kept:
         self._environ = environ
         self._complained = False
 
-    def recall(self, spec: ServerSpec) -> Memory:
+    def recall(self, spec: ServerSpec) -> CachedCatalog:
         """What is known of a server that is configured like this, with what its references stand for now."""
         path = self._path(spec)
         try:
@@ -87,7 +87,7 @@ class Kept:
             return memory
         return NOTHING
 
-    def note(self, spec: ServerSpec, memory: Memory) -> None:
+    def note(self, spec: ServerSpec, memory: CachedCatalog) -> None:
         """Keep what is known of it now."""
         body = _document(spec.name, memory)
         if len(body) >= FILE_LIMIT_BYTES - len(_FORMAT) - 100:
@@ -117,7 +117,7 @@ class Kept:
     def _sealed(self, body: bytes) -> bytes:
         return _FORMAT + self._fingerprints.digest(body).encode() + b"\n" + body
 
-    def _parsed(self, name: str, data: bytes) -> Memory:
+    def _parsed(self, name: str, data: bytes) -> CachedCatalog:
         """Raises MessageError and KeyError for what is no such file."""
         body = data.partition(b"\n")[2]
         if data != self._sealed(body):
@@ -129,7 +129,7 @@ class Kept:
             offerings[(values.text(entry["clients"]) or "").encode()] = catalog_file.read(name, entry["offering"])
         failure = values.text(fields["failure"]) if "failure" in fields else None
         failed_at, late_at = (float(json.loads(fields[key])) for key in ("failedAt", "lateAt"))
-        return Memory(offerings, failed_at, late_at, failure or "")
+        return CachedCatalog(offerings, failed_at, late_at, failure or "")
 
     def _prune(self) -> None:
         with os.scandir(self.folder) as found:
@@ -152,7 +152,7 @@ def _written_at(entry: "os.DirEntry[str]") -> float:
         return 0.0
 
 
-def _document(name: str, memory: Memory) -> bytes:
+def _document(name: str, memory: CachedCatalog) -> bytes:
     latest = list(memory.offerings.items())[-OFFERINGS_LIMIT:]
     entries = [_entry(clients, offering) for clients, offering in latest]
     return json.join(
@@ -166,6 +166,6 @@ def _document(name: str, memory: Memory) -> bytes:
     )
 
 
-def _entry(clients: bytes, offering: Offering) -> bytes:
+def _entry(clients: bytes, offering: ServerCatalog) -> bytes:
     known_by = json.dumps(clients.decode("utf-8", "replace"))
     return json.join({"clients": known_by, "offering": catalog_file.write(offering)})

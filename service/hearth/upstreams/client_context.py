@@ -21,7 +21,7 @@ class Location(NamedTuple):
     start: str | None
 
 
-class Tenant(NamedTuple):
+class ClientContext(NamedTuple):
     """One client's claim to an instance."""
 
     session: str

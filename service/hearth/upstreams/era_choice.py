@@ -13,14 +13,14 @@ One process serves the clients of both eras wherever that is possible:
 
 from hearth.config import ServerSpec
 from hearth.mcp import isolation, versions
-from hearth.upstreams.traits import Knowledge, Learned
+from hearth.upstreams.traits import ServerTraits, TraitStore
 
 CLIENT = "client"
 # The consequences of a question that names no request: another era, a narrower way of sharing, or none.
 RETRY, RAISE, NOTHING = "retry", "raise", "nothing"
 
 
-def choose(spec: ServerSpec, mode: str, known: Knowledge, client: str, running: str | None, per_era: bool) -> str:
+def choose(spec: ServerSpec, mode: str, known: ServerTraits, client: str, running: str | None, per_era: bool) -> str:
     """Return the era for a client of the era `client`.
 
     `running` is the era of the instance that it would share; `per_era`: each era has a process of its own.
@@ -39,7 +39,7 @@ def choose(spec: ServerSpec, mode: str, known: Knowledge, client: str, running: 
     return running or (versions.LEGACY if known.eras else client)
 
 
-def is_per_era(spec: ServerSpec, known: Knowledge) -> bool:
+def is_per_era(spec: ServerSpec, known: ServerTraits) -> bool:
     """Whether the clients of each era have a process of their own."""
     return spec.era == CLIENT or (known.apart and spec.era == "auto" and spec.isolation != isolation.SHARED)
 
@@ -49,13 +49,13 @@ def is_found_out(spec: ServerSpec) -> bool:
     return spec.era in ("auto", CLIENT)
 
 
-def may_try_modern(spec: ServerSpec, mode: str, known: Knowledge) -> bool:
+def may_try_modern(spec: ServerSpec, mode: str, known: ServerTraits) -> bool:
     """Whether a legacy process that asks something may yet turn out to speak the modern era, too."""
     is_untried = known.only is None and versions.MODERN not in known.eras and not known.apart
     return spec.era == "auto" and mode != isolation.SESSION and is_untried
 
 
-def may_need_both(spec: ServerSpec, mode: str, known: Knowledge) -> bool:
+def may_need_both(spec: ServerSpec, mode: str, known: ServerTraits) -> bool:
     """Whether a process for each era is possible for this server."""
     by_hand = spec.isolation == isolation.SHARED
     return spec.era == "auto" and not by_hand and mode != isolation.SESSION and known.only is None
@@ -69,7 +69,7 @@ def other(era: str) -> str:
 class ServerEras:
     """Eras of one server: the choice for its next instance, and what its instances have shown."""
 
-    def __init__(self, spec: ServerSpec, learned: Learned) -> None:
+    def __init__(self, spec: ServerSpec, learned: TraitStore) -> None:
         self._spec = spec
         self._learned = learned
         # Whether the clients of each era have a process of their own. Settled for as long as the daemon runs: its
@@ -81,7 +81,7 @@ class ServerEras:
         self._first_tools: dict[str, tuple[str, frozenset[str]]] = {}
 
     @property
-    def _known(self) -> Knowledge:
+    def _known(self) -> ServerTraits:
         return self._learned.get(self._spec)
 
     @property

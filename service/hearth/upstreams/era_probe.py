@@ -5,7 +5,7 @@ from hearth.upstreams.instance import Instance
 from hearth.upstreams.supervision import STARTING
 
 
-class Scout:
+class EraProbe:
     """The one that finds it out, while it does."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from hearth import __version__
 from hearth.errors import HearthError, MessageError, UpstreamError
 from hearth.mcp import handshake, pinning, versions
-from hearth.mcp.catalog import KINDS, SLICE_ENTRIES, TOOLS, Item, Kind, ListReader, Offering
+from hearth.mcp.catalog import KINDS, SLICE_ENTRIES, TOOLS, Item, Kind, ListReader, ServerCatalog
 from hearth.upstreams.connection import Connection
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
@@ -54,7 +54,7 @@ class Reply:
         pass
 
 
-async def greet(connection: Connection, opening: Opening, capabilities: bytes) -> Offering:
+async def greet(connection: Connection, opening: Opening, capabilities: bytes) -> ServerCatalog:
     """Find the era and shake hands. Raises UpstreamError; unbounded."""
     attempt = handshake.Probe(opening.era, opening.only)
     waiting: dict[asyncio.Future[json.Message], tuple[str, int]] = {}
@@ -102,12 +102,12 @@ async def _send_opening(
     waiting[reply.future] = (name, number)
 
 
-def _greeting(attempt: handshake.Probe) -> Offering:
+def _greeting(attempt: handshake.Probe) -> ServerCatalog:
     assert attempt.era is not None
     result = attempt.result
     version = values.text(result.get("protocolVersion")) if attempt.era == versions.LEGACY else versions.NEWEST_MODERN
     capabilities = values.members(result.get("capabilities"))
-    return Offering(
+    return ServerCatalog(
         attempt.era, version or versions.NEWEST_LEGACY, capabilities, values.text(result.get("instructions"))
     )
 
@@ -135,7 +135,7 @@ async def ask(connection: Connection, era: str, method: str, **members: RawBytes
     return message.result
 
 
-async def read_lists(connection: Connection, found: Offering, kinds: Iterable[Kind] = KINDS) -> None:
+async def read_lists(connection: Connection, found: ServerCatalog, kinds: Iterable[Kind] = KINDS) -> None:
     """Fetch lists anew, all at the same time. Raises UpstreamError if the tools cannot be read."""
     wanted = [kind for kind in kinds if found.has(kind.capability)]
     lists = await asyncio.gather(*(read_list(connection, found.era, kind) for kind in wanted), return_exceptions=True)
@@ -184,7 +184,7 @@ async def _prepare(items: list[Item]) -> None:
                 await asyncio.sleep(0)
 
 
-def tell_headers(connection: Connection, found: Offering) -> None:
+def tell_headers(connection: Connection, found: ServerCatalog) -> None:
     """Over HTTP, some arguments travel as headers, too; a tool whose annotations make no sense is not offered there."""
     if not connection.sends_headers or found.era != versions.MODERN:
         return

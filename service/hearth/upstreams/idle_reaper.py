@@ -10,7 +10,7 @@ from hearth.upstreams.supervision import STARTING
 _LOOK_AGAIN_SECONDS = 0.1
 
 
-class Unused:
+class IdleReaper:
     """Those of one server. `end` ends one for good."""
 
     def __init__(self, end: Callable[[Instance], None]) -> None:

@@ -14,19 +14,19 @@ from hearth.config import ServerSpec
 from hearth.errors import HearthError, InstallationChanged, LoginRequired, UpstreamError
 from hearth.masking import NOTHING
 from hearth.mcp import isolation, versions
-from hearth.mcp.catalog import CHANGES, KINDS, Kind, Offering
+from hearth.mcp.catalog import CHANGES, KINDS, Kind, ServerCatalog
 from hearth.upstreams import era_choice, handshake, supervision
-from hearth.upstreams.client_context import Tenant
+from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.handshake import CAREFUL, Opening
-from hearth.upstreams.instance_listener import Audience
+from hearth.upstreams.instance_listener import InstanceListener
 from hearth.upstreams.queue import CallQueue
-from hearth.upstreams.refresh import Freshness
-from hearth.upstreams.resource_subscriptions import Watch
-from hearth.upstreams.stats import Figures
+from hearth.upstreams.refresh import ListRefresher
+from hearth.upstreams.resource_subscriptions import ResourceSubscriptions
+from hearth.upstreams.stats import CallStats
 from hearth.upstreams.supervision import IDLE, READY, RETIRED, STARTING, Load, Need
 from hearth.upstreams.supervisor import Supervisor, chance, refusal, terms_of
-from hearth.upstreams.termination import Endings
+from hearth.upstreams.termination import Terminations
 from hearth.upstreams.workload import Workload
 from hearth.wire import json, values
 
@@ -46,12 +46,12 @@ class Instance:
         self,
         spec: ServerSpec,
         mode: str,
-        tenant: Tenant,
+        tenant: ClientContext,
         wanted: str,
-        connect: Callable[[Owner, Tenant], Awaitable[Connection]],
+        connect: Callable[[Owner, ClientContext], Awaitable[Connection]],
         capabilities: bytes,
-        audience: Audience,
-        recall: Callable[[bytes, str], Offering | None] = lambda capabilities, era: None,
+        audience: InstanceListener,
+        recall: Callable[[bytes, str], ServerCatalog | None] = lambda capabilities, era: None,
     ) -> None:
         self.spec = spec
         self.name = spec.name
@@ -63,10 +63,10 @@ class Instance:
         self._mask = NOTHING
         self._error: str | None = None
         self.restarts = 0
-        self.figures = Figures()
+        self.figures = CallStats()
         # Seconds since 1970, when the conversation that runs now began.
         self.started_at: float | None = None
-        self.offering: Offering | None = None
+        self.offering: ServerCatalog | None = None
         self.connection: Connection | None = None
         self.era = wanted
         # Whether the server is known to speak that era, and the era that it was asked for first when it answered.
@@ -84,7 +84,7 @@ class Instance:
         self.ever: set[str] = set()
         # Who will come back to this very process, without a call in flight until then.
         self.pins: set[object] = set()
-        self.watch = Watch(spec.name)
+        self.watch = ResourceSubscriptions(spec.name)
         self.log_level: str | None = None
         # Whether calls may have to wait for their turn, and those that do.
         self.limited = spec.max_concurrency is not None
@@ -94,10 +94,10 @@ class Instance:
         # What such a one offered to such clients before; what is known need not be waited for.
         self._recall = recall
         self._starting: asyncio.Task[None] | None = None
-        self._endings = Endings(lambda: self._supervisor.tell(supervision.Gone(self.need())))
+        self._endings = Terminations(lambda: self._supervisor.tell(supervision.Gone(self.need())))
         # One that could not be started, as long as something is left of it.
         self._discarded: Connection | None = None
-        self._freshness = Freshness(spec.name, spec.start_timeout, self._offered, self._break)
+        self._freshness = ListRefresher(spec.name, spec.start_timeout, self._offered, self._break)
         # Of the start that goes on: the connection that ended before it was ready, and the era that was found.
         self._lost_early: Connection | None = None
         self._greeted_in: str | None = None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from hearth.upstreams.instance import Instance
 
 
-class Audience(Protocol):
+class InstanceListener(Protocol):
     """Whoever is told; the same for all instances."""
 
     def offered(self, instance: "Instance", noticed: Collection[Kind] = ()) -> None:

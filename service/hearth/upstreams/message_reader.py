@@ -39,7 +39,7 @@ def pieces(data: bytes, lines: int) -> Iterator[bytes]:
         start = end
 
 
-class Intake:
+class MessageReader:
     """Reader of one server's output. `take` gets messages and the bytes that they came in, a budget's worth at a time.
 
     `hold` is told to stop the reading of the pipe (True), and to go on with it (False).

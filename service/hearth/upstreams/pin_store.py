@@ -14,7 +14,7 @@ from hearth.errors import StartError
 from hearth.host import private_files
 from hearth.host.folders import make_private
 from hearth.host.locks import Lock
-from hearth.mcp.catalog import Offering
+from hearth.mcp.catalog import ServerCatalog
 from hearth.mcp.pinning import Change, Pinned, definitions
 from hearth.paths import safe_name
 
@@ -37,7 +37,7 @@ class Unusable(Exception):
         self.is_garbage = is_garbage
 
 
-class Page(NamedTuple):
+class PinPage(NamedTuple):
     """One server's file as it was read: its content, None if there is no file, or what is wrong with it."""
 
     stamp: Stamp
@@ -45,19 +45,19 @@ class Page(NamedTuple):
     problem: Unusable | None = None
 
 
-class Pins:
+class PinStore:
     """Those of one profile (Places.pins)."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self._lock = Lock(os.path.join(folder, "lock"))
-        self._pages: dict[str, Page] = {}
+        self._pages: dict[str, PinPage] = {}
         self._vetted: dict[tuple[object, ...], frozenset[str]] = {}
         self._complained: set[str] = set()
 
     # --- for the daemon: nothing here raises
 
-    def see(self, server: str, variant: str, offering: Offering, is_pinned: bool) -> None:
+    def see(self, server: str, variant: str, offering: ServerCatalog, is_pinned: bool) -> None:
         """A server has said what it offers to one kind of client.
 
         The first list of all is trusted. Of a server that is not pinned, so is the first one to each kind of client:
@@ -80,7 +80,7 @@ class Pins:
         finally:
             self._lock.release()
 
-    def withheld(self, server: str, offering: Offering) -> frozenset[str]:
+    def withheld(self, server: str, offering: ServerCatalog) -> frozenset[str]:
         """The tools among those offered that are not known; all of them where it cannot be told."""
         page = self._page(server)
         key = (server, offering.key)
@@ -137,7 +137,7 @@ class Pins:
 
     # --- files
 
-    def _page(self, server: str) -> Page:
+    def _page(self, server: str) -> PinPage:
         """What is in the file now, which somebody may have written since."""
         path = self._path(server)
         stamp = _stamp(path)
@@ -148,18 +148,18 @@ class Pins:
                 self._complain(server, "read", page.problem)
         return page
 
-    def _turn(self, server: str, page: Page) -> Page:
+    def _turn(self, server: str, page: PinPage) -> PinPage:
         self._vetted.clear()
         self._pages[server] = page
         return page
 
-    def _read(self, path: str, stamp: Stamp) -> Page:
+    def _read(self, path: str, stamp: Stamp) -> PinPage:
         if stamp is None:
-            return Page(None)
+            return PinPage(None)
         try:
-            return Page(stamp, _pinned(_document(path)))
+            return PinPage(stamp, _pinned(_document(path)))
         except Unusable as exc:
-            return Page(stamp, problem=exc)
+            return PinPage(stamp, problem=exc)
 
     def _remember(self, server: str, pinned: Pinned, is_locked: bool) -> None:
         if is_locked:
@@ -169,7 +169,7 @@ class Pins:
             except (OSError, StartError) as exc:
                 self._complain(server, "written", exc)
         # As long as this daemon lives; the next one sees it for itself.
-        self._turn(server, Page(_stamp(self._path(server)), pinned))
+        self._turn(server, PinPage(_stamp(self._path(server)), pinned))
 
     def _write(self, server: str, pinned: Pinned, durable: bool = False) -> None:
         import json
@@ -185,7 +185,7 @@ class Pins:
         path = self._path(server)
         # Without an indent, which the standard library writes ten times as slowly: the loop waits for it.
         private_files.write(path, json.dumps(document).encode() + b"\n", durable)
-        self._turn(server, Page(_stamp(path), pinned))
+        self._turn(server, PinPage(_stamp(path), pinned))
 
     def _path(self, server: str) -> str:
         return os.path.join(self.folder, safe_name(server) + ".json")

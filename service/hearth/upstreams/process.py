@@ -10,7 +10,7 @@ from hearth.errors import UpstreamBusy, UpstreamError
 from hearth.faults import SEAMS
 from hearth.host import children
 from hearth.upstreams.stderr import RING_LINES, Stderr
-from hearth.write_batch import Gathered
+from hearth.write_batch import BufferedWriter
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class Process:
         self._on_lost = on_lost
         self._mask = mask
         self._child: children.Child | None = None
-        self._stdin: Gathered | None = None
+        self._stdin: BufferedWriter | None = None
         self._stderr: Stderr | None = None
         self._readers: list[asyncio.ReadTransport] = []
         self._output: asyncio.ReadTransport | None = None
@@ -89,7 +89,7 @@ class Process:
         self._readers = [out]
         err, _ = await loop.connect_read_pipe(lambda: said, child.stderr)
         stdin, _ = await loop.connect_write_pipe(lambda: _Input(self._lost_touch), child.stdin)
-        self._stdin = Gathered(stdin)
+        self._stdin = BufferedWriter(stdin)
         self._readers.append(err)
         self._watch = children.ExitWatch(child, self._reap)
 

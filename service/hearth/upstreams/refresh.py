@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Iterable
 
 from hearth.errors import UpstreamError
 from hearth.mcp import versions
-from hearth.mcp.catalog import KINDS, Kind, Offering
+from hearth.mcp.catalog import KINDS, Kind, ServerCatalog
 from hearth.upstreams import handshake
 from hearth.upstreams.connection import Connection
-from hearth.upstreams.resource_subscriptions import RELISTEN_SECONDS, Quiet
+from hearth.upstreams.resource_subscriptions import RELISTEN_SECONDS, IgnoreReply
 from hearth.wire import json
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 60.0
 
 
-class Freshness:
+class ListRefresher:
     """What one instance offers, kept up to date while it runs.
 
     `patience` is how many seconds a reading may take; `changed` is told when what was offered is up to date again, and
@@ -44,7 +44,7 @@ class Freshness:
         self._broken = broken
         # Set while the server is ready.
         self._connection: Connection | None = None
-        self._offering: Offering | None = None
+        self._offering: ServerCatalog | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._stale: dict[Kind, None] = {}
         # Lists that a ready server called changed, until clients are told.
@@ -62,7 +62,7 @@ class Freshness:
         self._noticed.clear()
         self._relisten = RELISTEN_SECONDS
 
-    def ready(self, connection: Connection, offering: Offering) -> None:
+    def ready(self, connection: Connection, offering: ServerCatalog) -> None:
         """Its lists have been read. What it has called changed meanwhile is read again."""
         self._connection, self._offering = connection, offering
         if self._stale:
@@ -74,12 +74,14 @@ class Freshness:
 
     # --- notices
 
-    def listen(self, connection: Connection, found: Offering) -> None:
+    def listen(self, connection: Connection, found: ServerCatalog) -> None:
         """Ask a modern server for its change notices; it answers only when it is done with them."""
         wanted = {kind.listen: True for kind in KINDS if found.has(kind.capability) and found.announces(kind)}
         if wanted:
             params = handshake.own_params(versions.MODERN, notifications=json.dumps(wanted))
-            connection.stand(b'"subscriptions/listen"', params, Quiet(self._name, lambda: self._unheard(connection)))
+            connection.stand(
+                b'"subscriptions/listen"', params, IgnoreReply(self._name, lambda: self._unheard(connection))
+            )
 
     def _unheard(self, connection: Connection) -> None:
         """The server has ended the stream of its notices: it is asked again, also for what it has told meanwhile."""

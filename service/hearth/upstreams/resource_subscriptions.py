@@ -22,7 +22,7 @@ RELISTEN_SECONDS = 1.0
 FORMER_LIMIT = 10
 
 
-class Quiet:
+class IgnoreReply:
     """Waits for an answer that only matters when it is a failure. `ended` is told when one came at all."""
 
     def __init__(self, name: str, ended: Callable[[], None] | None = None) -> None:
@@ -44,7 +44,7 @@ class Quiet:
         pass
 
 
-class Watch:
+class ResourceSubscriptions:
     """Who wants to hear of which resource. `holder` is anything hashable."""
 
     def __init__(self, name: str) -> None:
@@ -137,7 +137,7 @@ class Watch:
         ):
             for uri in sorted(uris):
                 # Standing: one that the server never answers must not count as a call in flight.
-                connection.stand(method, json.join({"uri": json.dumps(uri)}), Quiet(self._name))
+                connection.stand(method, json.join({"uri": json.dumps(uri)}), IgnoreReply(self._name))
 
     def _listen_anew(self, connection: Connection) -> None:
         former, self._listen = self._listen, self._stand(connection) if self._holders else None
@@ -149,7 +149,7 @@ class Watch:
     def _stand(self, connection: Connection) -> int:
         wanted = json.dumps({"resourceSubscriptions": sorted(self._holders)})
         params = own_params(versions.MODERN, notifications=wanted)
-        ended = Quiet(self._name, lambda: self._ended(connection, number))
+        ended = IgnoreReply(self._name, lambda: self._ended(connection, number))
         number = connection.stand(b'"subscriptions/listen"', params, ended)
         return number
 

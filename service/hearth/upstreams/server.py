@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, NamedTuple
 from hearth.config import Config, ServerSpec
 from hearth.errors import LoginRequired, UpstreamError
 from hearth.mcp import capabilities, isolation, versions
-from hearth.mcp.catalog import TOOLS, Offering
+from hearth.mcp.catalog import TOOLS, ServerCatalog
 from hearth.upstreams import awaited_login, connecting, era_choice, stats, status
 from hearth.upstreams.awaited_login import NEEDS_LOGIN, AwaitedLogin
-from hearth.upstreams.catalog_cache import Kept
-from hearth.upstreams.client_context import Tenant
+from hearth.upstreams.catalog_cache import CatalogCache
+from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.era_choice import ServerEras
-from hearth.upstreams.era_probe import Scout
-from hearth.upstreams.idle_reaper import Unused
+from hearth.upstreams.era_probe import EraProbe
+from hearth.upstreams.idle_reaper import IdleReaper
 from hearth.upstreams.instance import Instance
-from hearth.upstreams.instance_listener import Audience
-from hearth.upstreams.pin_store import Pins
-from hearth.upstreams.server_catalogs import Offerings
+from hearth.upstreams.instance_listener import InstanceListener
+from hearth.upstreams.pin_store import PinStore
+from hearth.upstreams.server_catalogs import ServerCatalogs
 from hearth.upstreams.supervision import FAILED, FAILING, GIVEN_UP, READY, STOPPED
-from hearth.upstreams.tool_pinning import Vetting
-from hearth.upstreams.traits import Learned
+from hearth.upstreams.tool_pinning import ToolPinning
+from hearth.upstreams.traits import TraitStore
 
 if TYPE_CHECKING:
     from hearth.upstreams.oauth.invitation import Invitation
@@ -50,11 +50,11 @@ class Server:
         self,
         spec: ServerSpec,
         config: Config,
-        learned: Learned,
-        audience: Audience,
+        learned: TraitStore,
+        audience: InstanceListener,
         retiring: Callable[[Instance, float], None],
-        kept: Kept | None = None,
-        pins: Pins | None = None,
+        kept: CatalogCache | None = None,
+        pins: PinStore | None = None,
     ) -> None:
         self.spec = spec
         self.name = spec.name
@@ -63,16 +63,16 @@ class Server:
         self._learned = learned
         self._audience = audience
         self._retiring = retiring
-        self.offerings = Offerings(spec, kept)
-        self._vetting = Vetting(spec.name, self.offerings, pins)
+        self.offerings = ServerCatalogs(spec, kept)
+        self._vetting = ToolPinning(spec.name, self.offerings, pins)
         self._latest: Instance | None = None
-        self._scout = Scout()
+        self._scout = EraProbe()
         self._retired = False
         self._login = AwaitedLogin(self.ensure)
         # Of instances that are no longer in use.
-        self._former = stats.Figures()
+        self._former = stats.CallStats()
         self._former_restarts = 0
-        self._unused = Unused(self._end)
+        self._unused = IdleReaper(self._end)
         # Who shares an instance, as configured or as learned.
         self.mode = learned.mode(spec)
         self._eras = ServerEras(spec, learned)
@@ -160,7 +160,7 @@ class Server:
     def _key_of(self, instance: Instance) -> Key | None:
         return next((key for key, known in self.instances.items() if known is instance), None)
 
-    def profile(self, tenant: Tenant) -> bytes:
+    def profile(self, tenant: ClientContext) -> bytes:
         """What a legacy instance is told that its clients can be asked. Alone on it, a client declares for itself.
 
         A modern one does so with each request, and is asked only what that request declared.
@@ -168,7 +168,7 @@ class Server:
         is_known = self.mode == isolation.SESSION and tenant.era == versions.LEGACY
         return tenant.capabilities if is_known else capabilities.FULL
 
-    def offering(self, tenant: Tenant) -> Offering | None:
+    def offering(self, tenant: ClientContext) -> ServerCatalog | None:
         """What it offers to that client; None when that is not known yet.
 
         The client's own process tells first: what it offers may have changed there, and only there.
@@ -181,7 +181,7 @@ class Server:
         found = self.offerings.known.get(profile)
         return None if found and self._eras.is_apart and found.era != tenant.era else found
 
-    def _recall(self, profile: bytes, era: str) -> Offering | None:
+    def _recall(self, profile: bytes, era: str) -> ServerCatalog | None:
         """What a process may begin with before its own lists are read."""
         # A pinned server's tools are compared with what was approved before the first of them is called. One that is
         # not shared may want to know its client's folders first, and asks while its lists are read.
@@ -200,7 +200,7 @@ class Server:
             if is_first and self._eras.lacks_tools(instance.era, self._place(instance.tenant), tools):
                 self.need_both()
 
-    def withheld(self, offering: Offering) -> frozenset[str]:
+    def withheld(self, offering: ServerCatalog) -> frozenset[str]:
         """Return the offered tools that no client sees or may call: blocked ones, and those to be approved first."""
         blocked = frozenset(self.spec.blocked_tools).intersection(offering.lists[TOOLS])
         return blocked | self._vetting.withheld(offering) if self.spec.pin else blocked
@@ -216,20 +216,20 @@ class Server:
         """Whether a daemon before this one could not start it, a short while ago, and this one has not tried."""
         return self.offerings.has_failed and not self.instances
 
-    def _era(self, tenant: Tenant) -> str:
+    def _era(self, tenant: ClientContext) -> str:
         place = self._place(tenant)
         running = next((key.era for key in self.instances if key.mode == self.mode and key.place == place), None)
         return self._eras.choose(self.mode, tenant.era, running)
 
-    def _key(self, tenant: Tenant) -> Key:
+    def _key(self, tenant: ClientContext) -> Key:
         return Key(self._era(tenant), self.mode, self._place(tenant))
 
-    def _place(self, tenant: Tenant) -> str:
+    def _place(self, tenant: ClientContext) -> str:
         if self.mode == isolation.SHARED:
             return ""
         return tenant.workspace if self.mode == isolation.WORKSPACE else tenant.session
 
-    def _make(self, tenant: Tenant) -> Instance:
+    def _make(self, tenant: ClientContext) -> Instance:
         key = self._key(tenant)
         instance = self.instances.get(key)
         if instance is None:
@@ -245,7 +245,7 @@ class Server:
             )
         return instance
 
-    async def ensure(self, tenant: Tenant, owner: object = None) -> Instance:
+    async def ensure(self, tenant: ClientContext, owner: object = None) -> Instance:
         """The instance for that client, ready; `owner` has it if nobody else does. Raises UpstreamError."""
         for _ in range(_ATTEMPTS):
             if self._retired:
@@ -317,7 +317,7 @@ class Server:
 
     # --- connecting
 
-    async def _connect(self, owner: Owner, tenant: Tenant) -> Connection:
+    async def _connect(self, owner: Owner, tenant: ClientContext) -> Connection:
         """A connection that is not open yet. Raises ConfigError: asking in another era would not help."""
         # A shared one never runs in a client's folder.
         folders = {isolation.SHARED: None, isolation.WORKSPACE: tenant.folder, isolation.SESSION: tenant.cwd}
@@ -333,7 +333,7 @@ class Server:
         """Have the one that everybody shares run, if there is such a one. Raises UpstreamError."""
         if self.spec.start == "eager" and self.mode == isolation.SHARED:
             spoken = self._learned.get(self.spec).eras
-            await self.ensure(Tenant("", versions.LEGACY if spoken == {versions.LEGACY} else versions.MODERN))
+            await self.ensure(ClientContext("", versions.LEGACY if spoken == {versions.LEGACY} else versions.MODERN))
 
     # --- ending
 
@@ -407,9 +407,9 @@ class Server:
         """Every process of it."""
         return [pid for instance in self.instances.values() for pid in instance.pids]
 
-    def counted(self) -> stats.Figures:
+    def counted(self) -> stats.CallStats:
         """The figures of all its instances, those that are no longer in use among them."""
-        found = stats.Figures()
+        found = stats.CallStats()
         for part in (self._former, *(instance.figures for instance in self.instances.values())):
             found.absorb(part)
         return found

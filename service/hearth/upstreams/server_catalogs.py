@@ -7,26 +7,26 @@ processes.
 import time
 
 from hearth.config import ServerSpec
-from hearth.mcp.catalog import Offering
-from hearth.upstreams.catalog_cache import NOTHING, Kept, Memory
+from hearth.mcp.catalog import ServerCatalog
+from hearth.upstreams.catalog_cache import NOTHING, CachedCatalog, CatalogCache
 
 # What was offered to so many kinds of clients is remembered; what a client declares is its own choice.
 OFFERINGS_LIMIT = 100
 
 
-class Offerings:
+class ServerCatalogs:
     """Those of one server. Without a catalogue they last as long as the daemon."""
 
-    def __init__(self, spec: ServerSpec, kept: Kept | None) -> None:
+    def __init__(self, spec: ServerSpec, kept: CatalogCache | None) -> None:
         self._spec = spec
         self._kept = kept
-        self._known: dict[bytes, Offering] | None = None
+        self._known: dict[bytes, ServerCatalog] | None = None
         self._memory = NOTHING
         # What of it is in the catalogue.
         self._written: dict[bytes, tuple[object, ...]] = {}
 
     @property
-    def known(self) -> dict[bytes, Offering]:
+    def known(self) -> dict[bytes, ServerCatalog]:
         """By the raw capabilities of clients; what was said last is at the end."""
         if self._known is None:
             self._memory = self._kept.recall(self._spec) if self._kept else NOTHING
@@ -35,16 +35,16 @@ class Offerings:
         return self._known
 
     @property
-    def any(self) -> Offering | None:
+    def any(self) -> ServerCatalog | None:
         """What is offered to somebody."""
         return next(iter(self.known.values()), None)
 
-    def recall(self, capabilities: bytes, era: str) -> Offering | None:
+    def recall(self, capabilities: bytes, era: str) -> ServerCatalog | None:
         """What a process of that era offered to such clients when it last ran."""
         found = self.known.get(capabilities)
         return found if found and found.era == era else None
 
-    def take(self, capabilities: bytes, offering: Offering) -> None:
+    def take(self, capabilities: bytes, offering: ServerCatalog) -> None:
         """A process has said what it offers to such clients."""
         known = self.known
         known.pop(capabilities, None)
@@ -53,7 +53,7 @@ class Offerings:
         known[capabilities] = offering
         if self._written.get(capabilities) != _identity(offering):
             self._written[capabilities] = _identity(offering)
-            self._note(Memory(known))
+            self._note(CachedCatalog(known))
 
     # --- whether it works
 
@@ -67,7 +67,7 @@ class Offerings:
         if not self.known:
             self._note(self._memory._replace(failed_at=time.time(), failure=why))
         elif self._memory.failure != why:
-            self._note(Memory(self.known, failure=why))
+            self._note(CachedCatalog(self.known, failure=why))
 
     def recovered(self) -> None:
         """Note that it works, or that its failure is forgiven."""
@@ -91,12 +91,12 @@ class Offerings:
         if not self.known and not self._memory.is_late:
             self._note(self._memory._replace(late_at=time.time()))
 
-    def _note(self, memory: Memory) -> None:
+    def _note(self, memory: CachedCatalog) -> None:
         self._memory = memory
         if self._kept:
             self._kept.note(self._spec, memory)
 
 
-def _identity(offering: Offering) -> tuple[object, ...]:
+def _identity(offering: ServerCatalog) -> tuple[object, ...]:
     """Equal for what need not be written again."""
     return (offering.era, offering.version, *offering.key)

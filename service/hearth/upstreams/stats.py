@@ -15,7 +15,7 @@ LAST_CALLS = 512
 BOUNDS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0)
 
 
-class Figures:
+class CallStats:
     """The figures of one instance, or of all that a server has had."""
 
     __slots__ = ("_seconds", "by_duration", "calls", "errors", "seconds")
@@ -37,7 +37,7 @@ class Figures:
         self.by_duration[bisect_left(BOUNDS_SECONDS, seconds)] += 1
         self._seconds.append(seconds)
 
-    def absorb(self, other: "Figures") -> None:
+    def absorb(self, other: "CallStats") -> None:
         """Count what the other has counted as well."""
         self.calls += other.calls
         self.errors += other.errors
@@ -50,7 +50,7 @@ class Figures:
         return total([self])
 
 
-def total(figures: Iterable[Figures]) -> dict[str, object]:
+def total(figures: Iterable[CallStats]) -> dict[str, object]:
     """The figures of several as one, for `hearth status --json`. All times that are known count."""
     parts = list(figures)
     seconds = sorted(each for part in parts for each in part._seconds)

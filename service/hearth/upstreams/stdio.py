@@ -8,12 +8,12 @@ from types import MappingProxyType
 from hearth.errors import HearthError, MessageError, UpstreamBusy, UpstreamError
 from hearth.mcp import messages
 from hearth.upstreams.connection import Connection, Owner, Waiter
-from hearth.upstreams.message_reader import Intake
+from hearth.upstreams.message_reader import MessageReader
 from hearth.upstreams.process import Process, describe_exit
 from hearth.wire import json
 from hearth.wire.lines import Item
 from hearth.wire.values import RawBytes
-from hearth.write_batch import TURN
+from hearth.write_batch import WRITE_BATCH
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class StdioConnection(Connection):
         self._garbage_in_a_row = 0
         self._is_flooding = False
         self._is_greeted = False
-        self._intake = Intake(message_limit, self._receive, self._hold)
+        self._intake = MessageReader(message_limit, self._receive, self._hold)
         self._process = Process(name, self._intake.receive, self._exited, self._lost, self._masked)
 
     @property
@@ -131,11 +131,11 @@ class StdioConnection(Connection):
 
     def _receive(self, items: list[Item], data: bytes) -> None:
         self.heard = True
-        TURN.begin()
+        WRITE_BATCH.begin()
         try:
             self._take_all(items)
         finally:
-            TURN.end()
+            WRITE_BATCH.end()
         if items and isinstance(items[-1], json.Message):
             self._garbage_in_a_row = 0
         else:

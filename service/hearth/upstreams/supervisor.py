@@ -14,7 +14,7 @@ from hearth.mcp import isolation, versions
 from hearth.upstreams import supervision
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.handshake import own_params
-from hearth.upstreams.resource_subscriptions import Quiet
+from hearth.upstreams.resource_subscriptions import IgnoreReply
 from hearth.upstreams.supervision import (
     GIVEN_UP,
     PAUSED,
@@ -146,7 +146,7 @@ def chance() -> float:
     return os.urandom(1)[0] / 255
 
 
-class _CheckReply(Quiet):
+class _CheckReply(IgnoreReply):
     """Waits for the answer to a check; a refusal is one, too."""
 
     def __init__(self, supervisor: Supervisor, check: int) -> None:

@@ -13,7 +13,7 @@ from hearth.upstreams.connection import Connection
 log = logging.getLogger(__name__)
 
 
-class Endings:
+class Terminations:
     """Those of one instance. `gone` is told when nothing is left of the one that was parted with last."""
 
     def __init__(self, gone: Callable[[], None]) -> None:

@@ -1,21 +1,21 @@
 """One server's tools beside what is known of them: what has changed, and what nobody may have before it is approved."""
 
 from hearth.mcp import capabilities
-from hearth.mcp.catalog import Offering
+from hearth.mcp.catalog import ServerCatalog
 from hearth.paths import digest
-from hearth.upstreams.pin_store import Pins
-from hearth.upstreams.server_catalogs import Offerings
+from hearth.upstreams.pin_store import PinStore
+from hearth.upstreams.server_catalogs import ServerCatalogs
 
 
-class Vetting:
+class ToolPinning:
     """That of one server. Without pins nothing is known, and nothing withheld."""
 
-    def __init__(self, server: str, offerings: Offerings, pins: Pins | None) -> None:
+    def __init__(self, server: str, offerings: ServerCatalogs, pins: PinStore | None) -> None:
         self._server = server
         self._offerings = offerings
         self._pins = pins
 
-    def see(self, profile: bytes, offering: Offering, is_pinned: bool, is_per_era: bool = False) -> None:
+    def see(self, profile: bytes, offering: ServerCatalog, is_pinned: bool, is_per_era: bool = False) -> None:
         """Compare what the server offers to such clients with what is known.
 
         The era counts only where the clients of each era have a process of their own: elsewhere it is the one that
@@ -27,7 +27,7 @@ class Vetting:
                 variant = f"{offering.era} {variant}"
             self._pins.see(self._server, variant, offering, is_pinned)
 
-    def withheld(self, offering: Offering) -> frozenset[str]:
+    def withheld(self, offering: ServerCatalog) -> frozenset[str]:
         """The tools among those offered by a pinned server that nobody has approved."""
         if self._pins is None:
             return frozenset()

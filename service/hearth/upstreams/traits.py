@@ -33,7 +33,7 @@ _VERSION = 1
 _LATEST = 1e12
 
 
-class Knowledge(NamedTuple):
+class ServerTraits(NamedTuple):
     """What is known of one server. `mode` is the least sharing that it has shown to need; of `eras` it has spoken each;
     `only` is the one that it answered in when it was asked for the other; `apart`: it needs a process for each era."""
 
@@ -49,10 +49,10 @@ class Knowledge(NamedTuple):
         return self.apart_since > 0 and 0 <= time.time() - self.apart_since < ONLY_SECONDS
 
 
-NOTHING = Knowledge()
+NOTHING = ServerTraits()
 
 
-class Learned:
+class TraitStore:
     """The knowledge of one daemon; `path` is its file (Places.learned). No method raises."""
 
     def __init__(self, path: str) -> None:
@@ -60,13 +60,13 @@ class Learned:
         self.fingerprints = Fingerprints(os.path.splitext(path)[0] + ".key")
         self._is_loaded = False
         # By fingerprint; those that were asked for last are at the end.
-        self._known: dict[str, Knowledge] = {}
+        self._known: dict[str, ServerTraits] = {}
         # Of those, what is not in the file yet.
         self._unsaved: set[str] = set()
         self._lock = Lock(os.path.splitext(path)[0] + ".lock")
         self._complained = False
 
-    def get(self, spec: ServerSpec) -> Knowledge:
+    def get(self, spec: ServerSpec) -> ServerTraits:
         """What is known of a server that is configured like this."""
         self._load()
         fingerprint = self.fingerprints.of(spec)
@@ -104,7 +104,7 @@ class Learned:
         """Remember that the server needs a process for each era."""
         self._note(spec, self.get(spec)._replace(apart_since=time.time()))
 
-    def _note(self, spec: ServerSpec, known: Knowledge) -> None:
+    def _note(self, spec: ServerSpec, known: ServerTraits) -> None:
         if known == self._known.get(self.fingerprints.of(spec), NOTHING):
             return
         is_possible = self._prepare()
@@ -153,7 +153,7 @@ class Learned:
         finally:
             self._lock.release()
 
-    def _joined(self) -> dict[str, Knowledge]:
+    def _joined(self) -> dict[str, ServerTraits]:
         """What is known here, and what others have written."""
         try:
             written = _parsed(private_files.read(self.path, SIZE_LIMIT_BYTES))
@@ -174,14 +174,14 @@ class Learned:
             log.warning("what was learned of servers cannot be %s: %s: %s", what, self.path, why)
 
 
-def _document(known: dict[str, Knowledge]) -> bytes:
+def _document(known: dict[str, ServerTraits]) -> bytes:
     import json
 
     servers = {fingerprint: _entry(knowledge) for fingerprint, knowledge in known.items()}
     return json.dumps({"version": _VERSION, "servers": servers}, indent=1).encode() + b"\n"
 
 
-def _entry(known: Knowledge) -> dict[str, object]:
+def _entry(known: ServerTraits) -> dict[str, object]:
     entry: dict[str, object] = {"mode": known.mode, "eras": sorted(known.eras), "only": known.only}
     if known.only:
         entry["onlySince"] = int(known.only_since)
@@ -190,7 +190,7 @@ def _entry(known: Knowledge) -> dict[str, object]:
     return entry
 
 
-def _parsed(data: bytes) -> dict[str, Knowledge]:
+def _parsed(data: bytes) -> dict[str, ServerTraits]:
     """What a file tells; entries that cannot be understood are left out. ValueError if it is not such a file."""
     import json
 
@@ -201,7 +201,7 @@ def _parsed(data: bytes) -> dict[str, Knowledge]:
     return dict([(fingerprint, known) for fingerprint, known in entries if known][-ENTRIES_LIMIT:])
 
 
-def _knowledge(entry: Any) -> Knowledge | None:
+def _knowledge(entry: Any) -> ServerTraits | None:
     if not isinstance(entry, dict):
         return None
     mode, spoken, only = entry.get("mode"), entry.get("eras"), entry.get("only")
@@ -211,7 +211,7 @@ def _knowledge(entry: Any) -> Knowledge | None:
         return None
     if only not in (None, *names) or not (_is_time(since) and _is_time(apart)):
         return None
-    return Knowledge(mode, frozenset(spoken), only, float(since), float(apart))
+    return ServerTraits(mode, frozenset(spoken), only, float(since), float(apart))
 
 
 def _is_time(value: object) -> bool:

@@ -26,7 +26,7 @@ def test_a_daemon_is_asked_where_bridges_reach_it_whatever_its_entry_says(places
         protocol=1,
     )  # fmt: skip
     registry.write(places, entry)
-    assert running_daemon.find(places) == running_daemon.Lit(places.socket, os.getpid(), started)
+    assert running_daemon.find(places) == running_daemon.RunningDaemon(places.socket, os.getpid(), started)
 
 
 def test_nothing_that_runs_is_called_as_the_daemon_calls_itself(places: Places) -> None:

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from hearth.daemon.acceptor import ACCEPT_PAUSE_SECONDS, Reception
+from hearth.daemon.acceptor import ACCEPT_PAUSE_SECONDS, Acceptor
 from hearth.daemon.http_ports import Ports
-from hearth.daemon.services import Steward
+from hearth.daemon.services import DaemonServices
 from hearth.host import tcp_ports
 
 BOUND_SECONDS = 20.0
@@ -61,7 +61,7 @@ async def test_what_the_network_says_of_one_connection_does_not_end_the_port(cap
     desk = Desk()
     errors = (errno.EPROTO, errno.ENETDOWN, errno.EHOSTUNREACH, errno.EPERM, errno.EMFILE)
     with Troubled(*errors) as sock, socket.socket() as client:
-        served = Ports(cast(Reception, desk), [sock])
+        served = Ports(cast(Acceptor, desk), [sock])
         served.poll()
         client.connect(sock.getsockname())
         try:
@@ -76,7 +76,7 @@ async def test_what_the_network_says_of_one_connection_does_not_end_the_port(cap
 async def test_a_port_that_paused_is_not_polled_again_once_the_daemon_goes_out() -> None:
     desk = Desk()
     with Troubled(errno.EMFILE, errno.EMFILE) as sock, socket.socket() as client:
-        served = Ports(cast(Reception, desk), [sock])
+        served = Ports(cast(Acceptor, desk), [sock])
         served.poll()
         client.connect(sock.getsockname())
         await asyncio.wait_for(sock.tried.wait(), BOUND_SECONDS)
@@ -102,7 +102,7 @@ async def test_nor_is_the_socket() -> None:
             raise OSError(errno.EMFILE, "too many")
 
     listener = Starved()
-    reception = Reception(cast(Steward, None), cast(Any, listener))
+    reception = Acceptor(cast(DaemonServices, None), cast(Any, listener))
     reception.open()
     assert not reception.look_once()
     reception.drain(False, "it is time")
@@ -114,7 +114,7 @@ async def test_nor_is_the_socket() -> None:
 async def test_a_port_that_ends_by_itself_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
     desk = Desk()
     with tcp_ports.bind("127.0.0.1", 0, allow_remote=False) as sock:
-        served = Ports(cast(Reception, desk), [sock])
+        served = Ports(cast(Acceptor, desk), [sock])
         served.poll()
         # As `ss --kill` does it.
         sock.shutdown(socket.SHUT_RDWR)

@@ -70,7 +70,7 @@ async def _answer(scope: Any, receive: Any, send: Any) -> None:
 
 @pytest.mark.parametrize("exc", [None, ConnectionResetError()])
 async def test_nothing_is_left_of_a_connection_that_has_answered_and_was_lost(exc: Exception | None) -> None:
-    front = SimpleNamespace(lost=lambda connection: None, steward=SimpleNamespace(config=Config()))
+    front = SimpleNamespace(lost=lambda connection: None, services=SimpleNamespace(config=Config()))
 
     async def connected() -> "weakref.ref[HttpConnection]":
         connection = HttpConnection(cast(Any, front), uvicorn_settings.load(_answer), ServerState(), Peer(None, 0, 0))

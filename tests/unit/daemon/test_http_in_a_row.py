@@ -10,7 +10,7 @@ import pytest
 from uvicorn.server import ServerState
 
 from hearth.daemon.http import outgoing, uvicorn_settings
-from hearth.daemon.http.app import Front
+from hearth.daemon.http.app import HttpApp
 from hearth.daemon.http.connection import HttpConnection
 from hearth.host.posix.peers import Peer
 
@@ -23,7 +23,7 @@ class Site:
 
     def __init__(self) -> None:
         config = SimpleNamespace(http_request_timeout=0, message_limit=1000, http_hosts=(), http_origins=())
-        self.steward = SimpleNamespace(config=config)
+        self.services = SimpleNamespace(config=config)
         self.asked: list[str] = []
         self.is_asked = asyncio.Event()
         self.go = asyncio.Event()
@@ -53,7 +53,7 @@ class Visit:
 
     async def open(self) -> None:
         loaded = uvicorn_settings.load(self.site)
-        front = cast(Front, self.site)
+        front = cast(HttpApp, self.site)
         self.wire = HttpConnection(front, loaded, ServerState(), Peer(None, 0, -1))
         await asyncio.get_running_loop().connect_accepted_socket(lambda: self.wire, self._server)
 

@@ -6,13 +6,13 @@ from typing import Any, cast
 import pytest
 
 from hearth.config import Config
-from hearth.daemon.http.client_identity import Who
-from hearth.daemon.http.session_store import KeptSessions
+from hearth.daemon.http.client_identity import ClientIdentity
+from hearth.daemon.http.session_store import SessionStore
 from hearth.daemon.http.sessions import TTL_SECONDS, HttpSession, HttpSessions
 from hearth.errors import Refused
 from hearth.hub.hub import Hub
 
-WHO = Who(1000)
+WHO = ClientIdentity(1000)
 MOST = 6
 
 
@@ -22,7 +22,7 @@ class Room:
     def __init__(self, folder: Path) -> None:
         self.now = 0.0
         hub = Hub(Config(), str(folder / "learned.json"), "d1")
-        kept = KeptSessions(str(folder / "sessions"), TTL_SECONDS)
+        kept = SessionStore(str(folder / "sessions"), TTL_SECONDS)
         self.sessions = HttpSessions(hub, lambda: (MOST, 1024 * 1024), lambda: self.now, kept)
         self._ids: dict[str, str] = {}
 

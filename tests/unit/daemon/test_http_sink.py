@@ -3,57 +3,57 @@
 from pathlib import Path
 
 from hearth.daemon.http import event_ids
-from hearth.daemon.http.client_identity import Who
+from hearth.daemon.http.client_identity import ClientIdentity
 from hearth.daemon.http.replay import LIMIT_BYTES, STREAMS_LIMIT, TOTAL_LIMIT_BYTES, Total
-from hearth.daemon.http.session_store import Book, KeptSessions, Record
-from hearth.daemon.http.sink import REPLAYED, HttpOutlet
+from hearth.daemon.http.session_store import SessionJournal, SessionRecord, SessionStore
+from hearth.daemon.http.sink import REPLAYED, HttpSink
 from hearth.wire import json
 
 LIMIT = 64 * 1024 * 1024
 LINE = b'{"jsonrpc":"2.0","id":5,"method":"logging/setLevel"}'
 
 
-def answered(outlet: HttpOutlet, payload: bytes = b"{}", is_read: bool = True) -> int:
+def answered(sink: HttpSink, payload: bytes = b"{}", is_read: bool = True) -> int:
     """The tag of a request that has its answer, which was read."""
-    tag = outlet.begin()
-    stream = outlet.stream(tag)
+    tag = sink.begin()
+    stream = sink.stream(tag)
     assert stream is not None
     stream.attach(reader := object())
-    outlet.answer(tag, payload)
+    sink.answer(tag, payload)
     if is_read:
         stream.take(reader)
     return tag
 
 
 def test_what_was_read_to_its_end_is_forgotten_when_nobody_came_back_for_it() -> None:
-    outlet = HttpOutlet(LIMIT, resumable=True)
-    read, unread = answered(outlet), answered(outlet, is_read=False)
-    outlet.sweep()
-    assert outlet.stream(read) and outlet.stream(unread)
-    late = answered(outlet)
-    outlet.sweep()
-    assert outlet.stream(read) is None
-    assert outlet.stream(unread) and outlet.stream(late)
+    sink = HttpSink(LIMIT, resumable=True)
+    read, unread = answered(sink), answered(sink, is_read=False)
+    sink.sweep()
+    assert sink.stream(read) and sink.stream(unread)
+    late = answered(sink)
+    sink.sweep()
+    assert sink.stream(read) is None
+    assert sink.stream(unread) and sink.stream(late)
 
 
 def test_of_many_that_have_ended_the_last_are_kept() -> None:
-    outlet = HttpOutlet(LIMIT, resumable=True)
-    tags = [answered(outlet, is_read=False) for _ in range(STREAMS_LIMIT + 3)]
-    assert [tag for tag in tags if outlet.stream(tag)] == tags[3:]
+    sink = HttpSink(LIMIT, resumable=True)
+    tags = [answered(sink, is_read=False) for _ in range(STREAMS_LIMIT + 3)]
+    assert [tag for tag in tags if sink.stream(tag)] == tags[3:]
 
 
 def test_large_answers_are_kept_within_limits_and_the_last_whatever_its_size() -> None:
-    outlet = HttpOutlet(LIMIT, resumable=True)
-    first, second = (answered(outlet, b"x" * (LIMIT_BYTES * 2 // 3), is_read=False) for _ in range(2))
-    assert outlet.stream(first) is None and outlet.stream(second)
-    third = answered(outlet, b"x" * (LIMIT_BYTES * 2), is_read=False)
-    assert outlet.stream(second) is None and outlet.stream(third)
+    sink = HttpSink(LIMIT, resumable=True)
+    first, second = (answered(sink, b"x" * (LIMIT_BYTES * 2 // 3), is_read=False) for _ in range(2))
+    assert sink.stream(first) is None and sink.stream(second)
+    third = answered(sink, b"x" * (LIMIT_BYTES * 2), is_read=False)
+    assert sink.stream(second) is None and sink.stream(third)
 
 
-def sharing(count: int) -> tuple[Total, list[HttpOutlet]]:
+def sharing(count: int) -> tuple[Total, list[HttpSink]]:
     """Sessions of one daemon."""
     total = Total()
-    return total, [HttpOutlet(LIMIT, True, total=total) for _ in range(count)]
+    return total, [HttpSink(LIMIT, True, total=total) for _ in range(count)]
 
 
 def test_all_sessions_together_keep_so_much_and_the_oldest_of_who_has_most_goes_first() -> None:
@@ -97,74 +97,74 @@ def test_what_is_not_kept_any_more_takes_nothing_from_the_others() -> None:
 
 def test_nothing_is_kept_nor_does_anything_make_room_for_clients_who_cannot_come_back() -> None:
     total = Total()
-    legacy = HttpOutlet(LIMIT, resumable=True, total=total)
+    legacy = HttpSink(LIMIT, resumable=True, total=total)
     kept = answered(legacy, b"x" * 1000, is_read=False)
-    modern = HttpOutlet(2 * TOTAL_LIMIT_BYTES, resumable=False, total=total)
+    modern = HttpSink(2 * TOTAL_LIMIT_BYTES, resumable=False, total=total)
     answered(modern, b"x" * TOTAL_LIMIT_BYTES, is_read=False)
     assert legacy.stream(kept) and total.size == 1000
 
 
 def test_what_its_client_cannot_come_back_for_is_not_kept() -> None:
-    outlet = HttpOutlet(LIMIT, resumable=True)
-    tag = outlet.begin()
-    in_flight, ended = outlet.stream(tag), outlet.stream(answered(outlet, is_read=False))
+    sink = HttpSink(LIMIT, resumable=True)
+    tag = sink.begin()
+    in_flight, ended = sink.stream(tag), sink.stream(answered(sink, is_read=False))
     assert in_flight and ended
-    outlet.abandon(in_flight)
-    outlet.abandon(ended)
-    assert outlet.stream(tag) and outlet.stream(ended.number) is None
-    outlet.answer(tag, b"{}")
-    assert outlet.stream(tag) is None
+    sink.abandon(in_flight)
+    sink.abandon(ended)
+    assert sink.stream(tag) and sink.stream(ended.number) is None
+    sink.answer(tag, b"{}")
+    assert sink.stream(tag) is None
 
 
 def test_at_the_end_every_request_is_told_that_it_gets_no_answer_and_nothing_else_is() -> None:
-    outlet = HttpOutlet(LIMIT, resumable=True)
+    sink = HttpSink(LIMIT, resumable=True)
     streams = []
     for line in (LINE, b'{"jsonrpc":"2.0","id":6,"result":{}}', b'{"jsonrpc":"2.0","method":"notifications/x"}'):
-        tag = outlet.begin()
-        outlet.carry(tag, json.parse(line))
-        streams.append(outlet.stream(tag))
-    tag = outlet.begin()
-    outlet.carry_batch(tag, json.parse_batch(b"[%b,%b]" % (LINE, line)))
-    outlet.end_all()
-    told = [stream.only for stream in (*streams, outlet.stream(tag)) if stream]
+        tag = sink.begin()
+        sink.carry(tag, json.parse(line))
+        streams.append(sink.stream(tag))
+    tag = sink.begin()
+    sink.carry_batch(tag, json.parse_batch(b"[%b,%b]" % (LINE, line)))
+    sink.end_all()
+    told = [stream.only for stream in (*streams, sink.stream(tag)) if stream]
     assert told[0] and told[0].startswith(b'{"jsonrpc":"2.0","id":5,"error":{"code":-32603,')
     assert told[1:] == [None, None, b"[%b]" % told[0]]
 
 
 def test_an_event_id_of_another_life_is_not_taken_for_its_own() -> None:
-    one, other = HttpOutlet(LIMIT, resumable=True), HttpOutlet(LIMIT, resumable=True)
+    one, other = HttpSink(LIMIT, resumable=True), HttpSink(LIMIT, resumable=True)
     place = event_ids.parse(one.name(one.general).decode() + "-1")
     assert place is not None and one.is_own(place) and not other.is_own(place)
 
 
 def test_lines_that_the_hub_wants_kept_are_and_those_that_are_replayed_not_again(tmp_path: Path) -> None:
-    kept = KeptSessions(str(tmp_path / "sessions"), 60)
-    record = Record(Who(1), {})
-    outlet = HttpOutlet(LIMIT, True, Book(kept, "id", record))
-    tag = outlet.begin()
-    outlet.carry(tag, json.parse(LINE))
-    outlet.answer(tag, b"{}", keep="logLevel")
-    outlet.answer(REPLAYED, b"{}", keep="initialize")
-    outlet.keep_line(REPLAYED, "initialized", b"{}")
+    kept = SessionStore(str(tmp_path / "sessions"), 60)
+    record = SessionRecord(ClientIdentity(1), {})
+    sink = HttpSink(LIMIT, True, SessionJournal(kept, "id", record))
+    tag = sink.begin()
+    sink.carry(tag, json.parse(LINE))
+    sink.answer(tag, b"{}", keep="logLevel")
+    sink.answer(REPLAYED, b"{}", keep="initialize")
+    sink.keep_line(REPLAYED, "initialized", b"{}")
     found = kept.read("id")
     assert found and found.lines == {"logLevel": LINE}
-    outlet.finish(outlet.begin(), drop="logLevel")
+    sink.finish(sink.begin(), drop="logLevel")
     found = kept.read("id")
     assert found and found.lines == {}
 
 
 def test_the_one_stream_of_the_oldest_clients_ends_with_the_last_answer_that_is_due_on_it() -> None:
-    outlet = HttpOutlet(LIMIT, resumable=True)
-    outlet.is_single = True
-    first, second, notice = outlet.begin(), outlet.begin(), outlet.begin()
-    outlet.answer(first, b"{}")
-    outlet.end_standing()
-    outlet.finish(notice)
-    assert not outlet.general.ended
-    outlet.answer(second, b"{}")
-    assert outlet.general.ended
+    sink = HttpSink(LIMIT, resumable=True)
+    sink.is_single = True
+    first, second, notice = sink.begin(), sink.begin(), sink.begin()
+    sink.answer(first, b"{}")
+    sink.end_standing()
+    sink.finish(notice)
+    assert not sink.general.ended
+    sink.answer(second, b"{}")
+    assert sink.general.ended
     # Where each request has a stream of its own nothing is due on this one.
-    outlet = HttpOutlet(LIMIT, resumable=True)
-    outlet.begin()
-    outlet.end_standing()
-    assert outlet.general.ended
+    sink = HttpSink(LIMIT, resumable=True)
+    sink.begin()
+    sink.end_standing()
+    assert sink.general.ended

@@ -10,7 +10,7 @@ import pytest
 from hearth.config import Config
 from hearth.daemon.http import app
 from hearth.daemon.http.sessions import HttpSessions
-from hearth.daemon.services import Steward
+from hearth.daemon.services import DaemonServices
 
 
 async def test_a_sweep_that_fails_is_followed_by_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,8 +31,8 @@ async def test_a_sweep_that_fails_is_followed_by_others(tmp_path: Path, monkeypa
     loop.set_exception_handler(problem)
     monkeypatch.setattr(HttpSessions, "sweep", sweep)
     monkeypatch.setattr(app, "SWEEP_SECONDS", 0.001)
-    steward = SimpleNamespace(hub=None, now=loop.time, kept_sessions=str(tmp_path), config=Config())
-    app.Front(cast(Steward, steward))
+    services = SimpleNamespace(hub=None, now=loop.time, kept_sessions=str(tmp_path), config=Config())
+    app.HttpApp(cast(DaemonServices, services))
     async with asyncio.timeout(10):
         await again.wait()
     assert [str(each) for each in problems] == ["no space left"]

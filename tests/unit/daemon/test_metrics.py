@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 
 from hearth.daemon.http.metrics import METRICS, Row, _registry
 from hearth.hub.server_metrics import durations
-from hearth.upstreams.stats import BOUNDS_SECONDS, Figures
+from hearth.upstreams.stats import BOUNDS_SECONDS, CallStats
 
 PAGE = (Path(__file__).parents[3] / "docs/http.md").read_text("utf-8")
 
@@ -35,8 +35,8 @@ def test_names_are_as_prometheus_wants_them(name: str) -> None:
     assert about.help.endswith(".") and not set(about.labels) & {"tool", "session", "id", "client", "pid"}
 
 
-def figures(*seconds: float) -> Figures:
-    found = Figures()
+def figures(*seconds: float) -> CallStats:
+    found = CallStats()
     for each in seconds:
         found.add(each, False)
     return found

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from hearth.config import Config
 from hearth.daemon import rate_limit
-from hearth.daemon.counters import TALLY
-from hearth.daemon.rate_limit import IN_FLIGHT_RETRY_SECONDS, SILENCE_SECONDS, Gate, Limits, TokenBucket
+from hearth.daemon.counters import COUNTERS
+from hearth.daemon.rate_limit import IN_FLIGHT_RETRY_SECONDS, SILENCE_SECONDS, Limits, RateLimiter, TokenBucket
 from hearth.errors import MessageError, OverLimit
 from hearth.wire.json import Batch, Message, parse, parse_batch
 
@@ -33,7 +33,7 @@ class Stage:
     def __init__(self, rate: float = 0.0, burst: float = 0.0, in_flight: int = 0) -> None:
         self.clock = Clock()
         self.said: list[str] = []
-        self.gate = Gate(Limits(rate, burst, in_flight), self.clock, self.said.append)
+        self.gate = RateLimiter(Limits(rate, burst, in_flight), self.clock, self.said.append)
 
     def call(self, in_flight: int = 0, id: int = 1) -> OverLimit | None:
         found = self.gate.admitted(parse(CALL % id), in_flight)
@@ -188,12 +188,12 @@ def test_the_log_hears_of_a_client_once_in_a_minute() -> None:
 
 
 def test_what_is_refused_is_counted() -> None:
-    before = dict(TALLY.messages_refused)
+    before = dict(COUNTERS.messages_refused)
     stage = Stage(rate=0.001, burst=1.0, in_flight=1)
     stage.call(in_flight=1)
     stage.call()
     stage.gate.admitted(parse(NOTICE), 0)
-    more = {key: TALLY.messages_refused[key] - before[key] for key in before}
+    more = {key: COUNTERS.messages_refused[key] - before[key] for key in before}
     assert more == {("rate", "request"): 1, ("rate", "notification"): 1, ("in_flight", "request"): 1}
 
 
@@ -241,7 +241,7 @@ def test_on_the_socket_nothing_is_limited_unless_somebody_says_so_and_at_a_port_
 
 
 def test_a_gate_stays_with_its_client_through_reloads() -> None:
-    def gate(wanted: Limits | None, former: Gate | None) -> Gate | None:
+    def gate(wanted: Limits | None, former: RateLimiter | None) -> RateLimiter | None:
         return rate_limit.gate(wanted, former, Clock(), [].append)
 
     assert gate(None, None) is None

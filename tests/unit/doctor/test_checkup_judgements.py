@@ -6,7 +6,7 @@ import pytest
 
 from hearth.clients.table import Table
 from hearth.doctor import bridge_entries, environment, http_port, network, runner, shims, systemd_manager, units
-from hearth.doctor.context import Patient
+from hearth.doctor.context import CheckContext
 from hearth.doctor.daemon import failures
 from hearth.doctor.unit_files import interpreter
 from hearth.findings import Finding, Mend, mends, verdict
@@ -171,6 +171,6 @@ def test_a_look_that_hangs_is_told_and_does_not_hold_up_the_rest() -> None:
 
     over = threading.Event()
     group = runner.Group("folders", lambda patient: [][: over.wait(60)])
-    (found,) = runner.within(group, Patient(Places(), {}), 0.01)
+    (found,) = runner.within(group, CheckContext(Places(), {}), 0.01)
     over.set()
     assert (found.id, found.subject, found.state) == ("doctor.unfinished", "folders", "broken")

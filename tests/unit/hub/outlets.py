@@ -70,5 +70,5 @@ class Kept:
 
 def session() -> tuple[Session, Kept]:
     """A session and its outlet."""
-    outlet = Kept()
-    return Session(outlet, "lines"), outlet
+    sink = Kept()
+    return Session(sink, "lines"), sink

@@ -4,8 +4,8 @@ from typing import Any
 
 from hearth.hub.calls import Call
 from hearth.hub.sessions import Session
-from hearth.hub.suspended_call import ParkedCall
-from hearth.hub.suspended_calls import Parking
+from hearth.hub.suspended_call import SuspendedCall
+from hearth.hub.suspended_calls import SuspendedCalls
 from hearth.mcp import versions
 from hearth.wire import json
 from hearth.wire.json import Raw
@@ -33,10 +33,10 @@ class Stage:
 
     def __init__(self, patience: float = 60.0, limit: int = 3) -> None:
         self.attached: list[Call] = []
-        self.parking = Parking(lambda: patience, lambda: limit, self.attached.append)
+        self.parking = SuspendedCalls(lambda: patience, lambda: limit, self.attached.append)
         self.server = server()
         self.instance, self.connection = instance(self.server, offering(tools=["t"]))
-        self.member, self.outlet = client(versions.MODERN, declared=ALL)
+        self.member, self.sink = client(versions.MODERN, declared=ALL)
         self.desk = Table()
         self.settled: list[str] = []
         self._count = 0
@@ -50,7 +50,7 @@ class Stage:
         call.progress_token = None if token is None else Raw(token)
         return call
 
-    def ask(self, call: Call | ParkedCall, id: str = "q", method: str = "elicitation/create") -> ParkedCall:
+    def ask(self, call: Call | SuspendedCall, id: str = "q", method: str = "elicitation/create") -> SuspendedCall:
         """The server asks in the midst of it."""
         parked = self.parking.take(call) if isinstance(call, Call) else call
         params = {"message": id, "requestedSchema": {}} if method == "elicitation/create" else {}
@@ -58,9 +58,9 @@ class Stage:
         parked.question(json.parse(json.dumps(question)), lambda: self.settled.append(id))
         return parked
 
-    def result(self, outlet: Kept | None = None) -> dict[str, Any]:
+    def result(self, sink: Kept | None = None) -> dict[str, Any]:
         """The client's last answer."""
-        found: dict[str, Any] = (outlet or self.outlet).messages("answer")[-1]["result"]
+        found: dict[str, Any] = (sink or self.sink).messages("answer")[-1]["result"]
         return found
 
     def retry(

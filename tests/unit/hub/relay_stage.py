@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from hearth.hub.calls import Call
-from hearth.hub.client_requests import Questions
-from hearth.hub.server_messages import Relay
+from hearth.hub.client_requests import ClientRequests
+from hearth.hub.server_messages import ServerMessages
 from hearth.hub.sessions import Session
-from hearth.hub.suspended_calls import Parking
-from hearth.hub.visits import Visits
+from hearth.hub.suspended_calls import SuspendedCalls
+from hearth.hub.visits import UrlVisits
 from hearth.mcp import versions
-from hearth.upstreams.traits import Learned
+from hearth.upstreams.traits import TraitStore
 from hearth.wire import json
 from unit.conversations import until
 from unit.hub.outlets import Kept
@@ -25,20 +25,20 @@ class Stage:
     """One instance of a legacy server, and the relay between it and clients."""
 
     def __init__(self, folder: Path, mode: str = "shared", limit: int = 9, **spec: object) -> None:
-        self.questions = Questions("d")
-        self.parking = Parking(lambda: 60.0, lambda: limit, lambda call: None)
-        self.server = server(learned=Learned(str(folder / "learned.json")), **spec)
+        self.questions = ClientRequests("d")
+        self.parking = SuspendedCalls(lambda: 60.0, lambda: limit, lambda call: None)
+        self.server = server(learned=TraitStore(str(folder / "learned.json")), **spec)
         self.instance, self.connection = instance(self.server, offering(), mode)
-        self.relay = Relay(self.questions, self.parking, Visits(), {"s": self.server}.get, lambda: 60.0)
+        self.relay = ServerMessages(self.questions, self.parking, UrlVisits(), {"s": self.server}.get, lambda: 60.0)
         self._count = 0
 
     def client(
         self, era: str = versions.LEGACY, declared: bytes = ALL, version: str = "2025-11-25"
     ) -> tuple[Session, Kept]:
         """A client that uses the instance."""
-        member, outlet = client(era, version, declared)
+        member, sink = client(era, version, declared)
         self.server.hold(self.instance, member, member.id)
-        return member, outlet
+        return member, sink
 
     def call(self, member: Session, method: str = "tools/call", level: str | None = None) -> Call:
         self._count += 1
@@ -56,9 +56,9 @@ class Stage:
         message = {"jsonrpc": "2.0", "method": method} | ({} if params is None else {"params": params})
         self.relay.noticed(self.instance, self.connection, json.parse(json.dumps(message)), cause)
 
-    async def question(self, outlet: Kept) -> dict[str, Any]:
-        await until(lambda: outlet.heard("ask"), "the client is asked")
-        return outlet.messages("ask")[-1]
+    async def question(self, sink: Kept) -> dict[str, Any]:
+        await until(lambda: sink.heard("ask"), "the client is asked")
+        return sink.messages("ask")[-1]
 
     def reply(self, member: Session, question: dict[str, Any], **answer: object) -> None:
         message = json.dumps({"jsonrpc": "2.0", "id": question["id"], **answer})

@@ -5,12 +5,12 @@ from hearth.hub.calls import Call
 from hearth.hub.catalog import View
 from hearth.hub.sessions import Session
 from hearth.mcp import capabilities, isolation, versions
-from hearth.mcp.catalog import KINDS, Item, Kind, Offering
-from hearth.upstreams.client_context import Tenant
+from hearth.mcp.catalog import KINDS, Item, Kind, ServerCatalog
+from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Key, Server
 from hearth.upstreams.supervision import READY, State, Terms
-from hearth.upstreams.traits import Learned
+from hearth.upstreams.traits import TraitStore
 from hearth.wire import json
 from hearth.wire.values import RawBytes
 from unit.conversations import Audience, Recorded
@@ -20,10 +20,10 @@ from unit.hub.outlets import Kept
 NO_FILE = "/nowhere/learned.json"
 
 
-def server(name: str = "s", learned: Learned | None = None, **keys: object) -> Server:
+def server(name: str = "s", learned: TraitStore | None = None, **keys: object) -> Server:
     """A server by its config; nothing of it runs."""
     spec = ServerSpec(name=name, **{"command": "true", **keys})  # type: ignore[arg-type]
-    return Server(spec, Config(), learned or Learned(NO_FILE), Audience(), lambda instance, seconds: None)
+    return Server(spec, Config(), learned or TraitStore(NO_FILE), Audience(), lambda instance, seconds: None)
 
 
 def offering(
@@ -32,10 +32,10 @@ def offering(
     declared: bytes = b'{"tools":{},"prompts":{},"resources":{"subscribe":true},"logging":{}}',
     instructions: str | None = None,
     **lists: list[object],
-) -> Offering:
+) -> ServerCatalog:
     """What a server offers; lists by their names in MCP, each item by its name, or as a whole definition."""
     version = versions.NEWEST_LEGACY if era == versions.LEGACY else versions.NEWEST_MODERN
-    found = Offering(era, version, json.split(declared), instructions)
+    found = ServerCatalog(era, version, json.split(declared), instructions)
     for kind in KINDS:
         found.take(kind, [item(kind, server_name, each) for each in lists.get(kind.member, [])])
     return found
@@ -47,11 +47,11 @@ def item(kind: Kind, server_name: str, definition: object) -> Item:
 
 
 def instance(
-    of: Server, offered: Offering | None = None, mode: str = isolation.SHARED, session: Session | None = None
+    of: Server, offered: ServerCatalog | None = None, mode: str = isolation.SHARED, session: Session | None = None
 ) -> tuple[Instance, Recorded]:
     """An instance of the server that is ready, in the place of the one that would have been started."""
     offered = offered or offering(of.name)
-    tenant = session.tenant(offered.era) if session else Tenant("nobody", offered.era)
+    tenant = session.tenant(offered.era) if session else ClientContext("nobody", offered.era)
     found = Instance(
         of.spec, mode, tenant, offered.era, lambda owner, _: Recorded(owner), capabilities.FULL, Audience()
     )
@@ -87,14 +87,14 @@ def client(
     era: str = versions.LEGACY, version: str = "2025-11-25", declared: bytes = b"{}", id: str | None = None
 ) -> tuple[Session, Kept]:
     """A session whose client has opened the conversation, and its outlet."""
-    outlet = Kept()
-    member = Session(outlet, "lines", id)
+    sink = Kept()
+    member = Session(sink, "lines", id)
     member.era = era
     member.version = version if era == versions.LEGACY else versions.NEWEST_MODERN
     member.capabilities = json.split(declared)
     member.caller.capabilities = declared
     member.initialized = era == versions.LEGACY
-    return member, outlet
+    return member, sink
 
 
 def opened(member: Session, id: bytes = b"1", era: str | None = None, desk: Desk | None = None, tag: int = 7) -> Call:

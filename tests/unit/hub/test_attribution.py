@@ -5,10 +5,10 @@ import pytest
 from hearth.hub.attribution import calls_of, causing_call, may_be_asked, sole_session
 from hearth.hub.calls import Call
 from hearth.hub.sessions import Session
-from hearth.hub.suspended_calls import Parking
+from hearth.hub.suspended_calls import SuspendedCalls
 from hearth.mcp import versions
 from hearth.upstreams.instance import Instance
-from hearth.upstreams.resource_subscriptions import Quiet
+from hearth.upstreams.resource_subscriptions import IgnoreReply
 from hearth.wire import json
 from unit.hub.stage import client, instance, offering, sent, server
 
@@ -52,7 +52,7 @@ async def test_what_is_said_while_two_sessions_wait_belongs_to_nobody() -> None:
 
 async def test_hearth_s_own_requests_cause_nothing() -> None:
     stage = Stage()
-    stage.connection.request(b'"logging/setLevel"', b"{}", Quiet("s"))
+    stage.connection.request(b'"logging/setLevel"', b"{}", IgnoreReply("s"))
     assert stage.cause() is stage.cause(1) is None
     call = stage.call(client()[0])
     assert stage.cause() is call
@@ -114,7 +114,7 @@ async def test_of_a_modern_call_that_named_no_level_nothing_can_be_heard_once_it
 async def test_a_session_s_calls_are_known_from_the_oldest_on() -> None:
     stage, (one, _), (other, _) = Stage(), client(), client()
     mine = [stage.call(one), stage.call(other), stage.call(one)]
-    stage.connection.request(b'"logging/setLevel"', b"{}", Quiet("s"))
+    stage.connection.request(b'"logging/setLevel"', b"{}", IgnoreReply("s"))
     assert list(calls_of(one, stage.connection)) == [mine[0], mine[2]]
 
 
@@ -131,7 +131,7 @@ async def test_a_parked_call_is_its_session_s() -> None:
     stage, (member, _) = Stage(), client(versions.MODERN)
     call = stage.call(member)
     call.asked = json.split(b'{"name":"t"}')
-    parked = Parking(lambda: 60.0, lambda: 5, lambda call: None).take(call)
+    parked = SuspendedCalls(lambda: 60.0, lambda: 5, lambda call: None).take(call)
     assert stage.cause() is parked
     assert may_be_asked(parked)
     stage.call(client(versions.MODERN)[0])

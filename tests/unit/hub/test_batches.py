@@ -7,7 +7,7 @@ import pytest
 from outlets import Kept, session
 
 from hearth.hub import batches
-from hearth.hub.sessions import Nobody, Replies, Session
+from hearth.hub.sessions import NullSink, ReplySink, Session
 from hearth.mcp import versions
 from hearth.wire import json
 
@@ -39,10 +39,10 @@ class Desk:
 
     def __init__(self) -> None:
         self.taken: list[tuple[json.Message, bool, bool]] = []
-        self.members: list[Replies] = []
+        self.members: list[ReplySink] = []
 
     def receive(
-        self, session: Session, tag: int, message: json.Message, resent: bool, replay: bool, batch: Replies
+        self, session: Session, tag: int, message: json.Message, resent: bool, replay: bool, batch: ReplySink
     ) -> None:
         assert tag == 7
         self.taken.append((message, resent, replay))
@@ -55,10 +55,10 @@ class Desk:
 
 def opened(version: str | None = "2025-03-26", era: str | None = versions.LEGACY) -> tuple[Session, Answers]:
     member, _ = session()
-    outlet = Answers()
-    member.outlet = outlet
+    sink = Answers()
+    member.sink = sink
     member.era, member.version = era, version
-    return member, outlet
+    return member, sink
 
 
 def received(member: Session, *messages: bytes, resent: bool = False, replay: bool = False) -> Desk:
@@ -67,9 +67,9 @@ def received(member: Session, *messages: bytes, resent: bool = False, replay: bo
     return desk
 
 
-def answered(outlet: Answers) -> list[dict[str, Any]]:
+def answered(sink: Answers) -> list[dict[str, Any]]:
     """The members of the one answer."""
-    ((what, tag, payload, _),) = outlet.said
+    ((what, tag, payload, _),) = sink.said
     assert (what, tag) == ("answer", 7)
     assert isinstance(payload, bytes)
     found: list[dict[str, Any]] = standard.loads(payload)
@@ -77,64 +77,64 @@ def answered(outlet: Answers) -> list[dict[str, Any]]:
 
 
 def test_members_go_their_own_ways_in_order() -> None:
-    member, outlet = opened()
+    member, sink = opened()
     desk = received(member, CALL, NOTICE, RESPONSE, PING, resent=True)
     assert desk.methods == ["tools/call", "notifications/initialized", None, "ping"]
     assert [(resent, replay) for _, resent, replay in desk.taken] == [(True, False)] * 4
     assert len(set(map(id, desk.members))) == 4
-    assert outlet.said == []
+    assert sink.said == []
 
 
 def test_one_array_is_given_when_the_last_member_is_done() -> None:
-    member, outlet = opened()
+    member, sink = opened()
     first, notice, response, last = received(member, CALL, NOTICE, RESPONSE, PING).members
     last.answer(7, b'{"id":2}')
     notice.finish(7)
     first.answer(7, b'{"id":1}')
-    assert outlet.said == []
+    assert sink.said == []
     response.finish(7)
-    assert outlet.said == [("answer", 7, b'[{"id":2},{"id":1}]', None)]
+    assert sink.said == [("answer", 7, b'[{"id":2},{"id":1}]', None)]
 
 
 def test_a_batch_without_answers_is_finished_without_one() -> None:
-    member, outlet = opened()
+    member, sink = opened()
     for one in received(member, NOTICE, CALL).members:
         one.finish(7)
-    assert outlet.said == [("finish", 7, None, None)]
+    assert sink.said == [("finish", 7, None, None)]
 
 
 def test_a_batch_of_which_nothing_is_a_message_is_answered_at_once() -> None:
-    member, outlet = opened()
+    member, sink = opened()
     assert received(member, b"1", b"[]", b'{"jsonrpc":"1.0","id":3,"method":"x"}').taken == []
-    assert [(error.get("id"), error["error"]["code"]) for error in answered(outlet)] == [
+    assert [(error.get("id"), error["error"]["code"]) for error in answered(sink)] == [
         (None, -32600), (None, -32600), (3, -32600),
     ]  # fmt: skip
-    assert [("id" in error) for error in answered(outlet)] == [False, False, True]
+    assert [("id" in error) for error in answered(sink)] == [False, False, True]
 
 
 def test_what_is_no_message_spoils_only_itself() -> None:
-    member, outlet = opened()
+    member, sink = opened()
     desk = received(member, b"{}", CALL)
     assert desk.methods == ["tools/call"]
     desk.members[0].answer(7, b'{"id":1}')
-    assert [error.get("id") for error in answered(outlet)] == [None, 1]
+    assert [error.get("id") for error in answered(sink)] == [None, 1]
 
 
 def test_initialize_in_a_batch_is_refused_and_the_rest_is_not() -> None:
-    member, outlet = opened()
+    member, sink = opened()
     desk = received(member, b'{"jsonrpc":"2.0","id":"i","method":"initialize","params":{}}', NOTICE)
     assert desk.methods == ["notifications/initialized"]
     desk.members[0].finish(7)
-    (error,) = answered(outlet)
+    (error,) = answered(sink)
     assert (error["id"], error["error"]["code"]) == ("i", -32600)
     assert "initialize" in error["error"]["message"]
 
 
 def test_a_modern_request_in_a_batch_is_refused() -> None:
-    member, outlet = opened()
+    member, sink = opened()
     meta = standard.dumps({"_meta": {versions.PROTOCOL_VERSION_KEY: "2026-07-28"}}).encode()
     assert received(member, b'{"jsonrpc":"2.0","id":4,"method":"tools/list","params":%b}' % meta).taken == []
-    (error,) = answered(outlet)
+    (error,) = answered(sink)
     assert (error["id"], error["error"]["code"]) == (4, -32600)
 
 
@@ -149,9 +149,9 @@ def test_a_modern_request_in_a_batch_is_refused() -> None:
     ],
 )
 def test_a_session_of_another_revision_gets_one_error_without_an_id(era: str | None, version: str | None) -> None:
-    member, outlet = opened(version, era)
+    member, sink = opened(version, era)
     assert received(member, CALL, PING).taken == []
-    ((_, _, payload, keep),) = outlet.said
+    ((_, _, payload, keep),) = sink.said
     assert isinstance(payload, bytes)
     error = standard.loads(payload)
     assert set(error) == {"jsonrpc", "error"}
@@ -161,41 +161,41 @@ def test_a_session_of_another_revision_gets_one_error_without_an_id(era: str | N
 
 
 def test_a_session_that_was_closed_meanwhile_hears_nothing() -> None:
-    member, outlet = opened()
+    member, sink = opened()
     first, second = received(member, LEVEL, CALL).members
     first.answer(7, b"{}")
-    member.outlet = Nobody()
+    member.sink = NullSink()
     second.answer(7, b"{}", keep="level")
-    assert outlet.said == []
+    assert sink.said == []
 
 
 # --- what is kept
 
 
 def test_a_member_is_kept_by_itself_before_its_batch_is_answered() -> None:
-    member, outlet = opened()
+    member, sink = opened()
     level, call, notice = received(member, LEVEL, CALL, NOTICE).members
     notice.finish(7, keep="initialized")
     level.answer(7, b"{}", keep="level")
-    assert outlet.said == [("keep", 7, "initialized", NOTICE), ("keep", 7, "level", LEVEL)]
+    assert sink.said == [("keep", 7, "initialized", NOTICE), ("keep", 7, "level", LEVEL)]
     call.answer(7, b"[]")
-    assert outlet.said[2:] == [("answer", 7, b"[{},[]]", None)]
+    assert sink.said[2:] == [("answer", 7, b"[{},[]]", None)]
 
 
 def test_what_a_member_drops_is_dropped_at_once() -> None:
-    member, outlet = opened()
+    member, sink = opened()
     first, second = received(member, CALL, NOTICE).members
     first.answer(7, b"{}", drop="a")
-    assert outlet.said == [("drop", "a")]
+    assert sink.said == [("drop", "a")]
     second.finish(7, drop="b")
-    assert outlet.said[1:] == [("drop", "b"), ("answer", 7, b"[{}]", None)]
+    assert sink.said[1:] == [("drop", "b"), ("answer", 7, b"[{}]", None)]
 
 
 def test_a_line_of_a_batch_that_was_spread_is_kept_on_one_line() -> None:
-    member, outlet = opened()
+    member, sink = opened()
     (level,) = received(member, LEVEL.replace(b",", b",\n")).members
     level.answer(7, b"{}", keep="level")
-    kept = outlet.heard("keep")[0][3]
+    kept = sink.heard("keep")[0][3]
     assert isinstance(kept, bytes)
     assert b"\n" not in kept
     assert json.loads(kept) == json.loads(LEVEL)

@@ -10,9 +10,9 @@ import pytest
 from hearth.errors import UpstreamError
 from hearth.hub import bindings as module
 from hearth.hub.bindings import Binding, lists_roots
-from hearth.hub.client_requests import Questions
-from hearth.hub.listen_streams import Listen
-from hearth.hub.log_levels import Levels
+from hearth.hub.client_requests import ClientRequests
+from hearth.hub.listen_streams import ListenStream
+from hearth.hub.log_levels import LogLevels
 from hearth.hub.sessions import Session
 from hearth.mcp import capabilities, isolation, versions
 from hearth.upstreams import client_context
@@ -32,16 +32,16 @@ class Stage:
 
     def __init__(self, folder: Path, script: dict[str, object] | None = None, **spec: object) -> None:
         self.server = StagedServer(folder / "learned.json", script, **spec)
-        self.questions = Questions("d")
-        self.binding = Binding(self.questions, Levels())
+        self.questions = ClientRequests("d")
+        self.binding = Binding(self.questions, LogLevels())
 
     async def bind(self, member: Session, era: str = versions.LEGACY, declared: bytes | None = None) -> Instance:
         return await self.binding.bind(member, era, self.server, declared)
 
-    async def answer_roots(self, member: Session, outlet: Kept, count: int, answer: dict[str, Any]) -> None:
+    async def answer_roots(self, member: Session, sink: Kept, count: int, answer: dict[str, Any]) -> None:
         """Let the client answer that question for its roots."""
-        await until(lambda: len(outlet.heard("ask")) == count, "it is asked")
-        question = outlet.messages("ask")[-1]
+        await until(lambda: len(sink.heard("ask")) == count, "it is asked")
+        question = sink.messages("ask")[-1]
         assert question["method"] == "roots/list"
         self.questions.receive_answer(
             member, json.parse(json.dumps({"jsonrpc": "2.0", "id": question["id"], **answer}))
@@ -126,7 +126,7 @@ async def test_an_instance_of_one_legacy_client_knows_what_it_declared_and_a_mod
 async def test_what_a_session_subscribed_to_is_watched_on_whichever_instance_it_uses(tmp_path: Path) -> None:
     stage, (member, _) = Stage(tmp_path), client()
     member.subscriptions = {"hearth:s:r:1": ("s", "r:1"), "r:2": ("other", "r:2")}
-    listen = Listen(member, 0, b"9", {})
+    listen = ListenStream(member, 0, b"9", {})
     listen.sources = {"r:3": ("s", "r:3"), "r:4": ("other", "r:4")}
     member.listens[9] = listen
     former = await stage.bind(member)
@@ -178,13 +178,13 @@ async def test_clients_with_the_same_roots_share_and_are_asked_once(tmp_path: Pa
     stage = Stage(tmp_path, isolation="workspace")
     found = []
     for cwd, root in (("/1", HERE), ("/2", HERE), ("/3", {"uri": "file:///there"})):
-        member, outlet = client(declared=ROOTS)
+        member, sink = client(declared=ROOTS)
         member.cwd = cwd
         binding = asyncio.create_task(stage.bind(member))
-        await stage.answer_roots(member, outlet, 1, {"result": {"roots": [root]}})
+        await stage.answer_roots(member, sink, 1, {"result": {"roots": [root]}})
         found.append(await binding)
         assert await stage.bind(member) is found[-1]
-        assert len(outlet.heard("ask")) == 1
+        assert len(sink.heard("ask")) == 1
     assert found[0] is found[1] is not found[2]
     assert json.loads(found[0].tenant.root_list()) == {"roots": [HERE]}
 
@@ -195,22 +195,22 @@ async def test_a_client_that_hides_its_roots_works_in_its_folder(
 ) -> None:
     monkeypatch.setattr(module, "ROOTS_SECONDS", 60.0 if answer else 0.01)
     stage = Stage(tmp_path, isolation="workspace")
-    member, outlet = client(declared=ROOTS)
+    member, sink = client(declared=ROOTS)
     member.cwd = "/here"
     binding = asyncio.create_task(stage.bind(member))
     if answer:
-        await stage.answer_roots(member, outlet, 1, answer)
+        await stage.answer_roots(member, sink, 1, answer)
     one = await binding
     assert json.loads(one.tenant.root_list()) == {"roots": [{"uri": "file:///here", "name": "here"}]}
     assert await stage.bind(member) is one
-    assert len(outlet.heard("ask")) == 1
+    assert len(sink.heard("ask")) == 1
 
 
 async def test_roots_are_of_no_interest_where_they_decide_nothing(tmp_path: Path) -> None:
     for mode in ("shared", "session"):
-        member, outlet = client(declared=ROOTS)
+        member, sink = client(declared=ROOTS)
         await Stage(tmp_path, isolation=mode).bind(member)
-        assert outlet.said == []
+        assert sink.said == []
 
 
 async def test_a_server_that_turns_out_to_want_roots_while_it_is_started_is_started_for_the_place(
@@ -219,7 +219,7 @@ async def test_a_server_that_turns_out_to_want_roots_while_it_is_started_is_star
     script = legacy_script()
     tools = script.pop("tools/list")
     stage = Stage(tmp_path, script)
-    member, outlet = client(declared=ROOTS)
+    member, sink = client(declared=ROOTS)
     binding = asyncio.create_task(stage.bind(member))
     connections = stage.server.connections
     await until(lambda: connections and "tools/list" in connections[0].methods(), "it is started")
@@ -227,18 +227,18 @@ async def test_a_server_that_turns_out_to_want_roots_while_it_is_started_is_star
     script["tools/list"] = tools
     number = next(item["id"] for item in connections[0].sent if item["method"] == "tools/list")
     connections[0].give(number, tools)
-    await stage.answer_roots(member, outlet, 1, {"result": {"roots": [HERE]}})
+    await stage.answer_roots(member, sink, 1, {"result": {"roots": [HERE]}})
     one = await binding
     assert (one.mode, json.loads(one.tenant.root_list())) == ("workspace", {"roots": [HERE]})
 
 
 async def test_a_client_that_moves_belongs_to_another_workspace(tmp_path: Path) -> None:
     stage = Stage(tmp_path, isolation="workspace")
-    member, outlet = client(declared=ROOTS)
+    member, sink = client(declared=ROOTS)
     found = []
     for count, uri in enumerate(("file:///a", "file:///b"), 1):
         binding = asyncio.create_task(stage.bind(member))
-        await stage.answer_roots(member, outlet, count, {"result": {"roots": [{"uri": uri}]}})
+        await stage.answer_roots(member, sink, count, {"result": {"roots": [{"uri": uri}]}})
         found.append(await binding)
         stage.binding.roots_changed(member)
         assert member.bound[versions.LEGACY] == {}

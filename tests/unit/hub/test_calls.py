@@ -29,11 +29,11 @@ class Stage:
         self.desk = desk or Desk()
         self.server = server()
         self.instance, self.connection = instance(self.server, offering(era=server_era))
-        self.member, self.outlet = client(era, version)
+        self.member, self.sink = client(era, version)
         self.call = sent(self.member, self.server, self.instance, id, desk=self.desk)
 
     def answers(self) -> list[dict[str, Any]]:
-        return self.outlet.messages("answer")
+        return self.sink.messages("answer")
 
 
 async def test_the_first_answer_is_given_and_later_ones_are_dropped() -> None:
@@ -42,7 +42,7 @@ async def test_the_first_answer_is_given_and_later_ones_are_dropped() -> None:
     stage.call.answered(answer)
     stage.call.answered(json.parse(b'{"jsonrpc":"2.0","id":1,"result":{"a":2}}'))
     stage.call.failed(UpstreamError("late"))
-    assert stage.outlet.said == [("answer", 7, b'{"jsonrpc":"2.0","id":1,"result":{"a": 1}}')]
+    assert stage.sink.said == [("answer", 7, b'{"jsonrpc":"2.0","id":1,"result":{"a": 1}}')]
     assert stage.member.open == {}
 
 
@@ -50,7 +50,7 @@ async def test_a_cancelled_call_has_no_answer_and_is_withdrawn_upstream() -> Non
     stage = Stage()
     stage.call.cancel(b'"not needed"')
     stage.connection.give(1, {})
-    assert stage.outlet.said == [("finish", 7)]
+    assert stage.sink.said == [("finish", 7)]
     assert not stage.call.is_open
     assert [item["params"] for item in stage.connection.notified] == [{"requestId": 1, "reason": "not needed"}]
 
@@ -59,14 +59,14 @@ async def test_a_cancel_after_the_answer_does_nothing() -> None:
     stage = Stage()
     stage.connection.give(1, {})
     stage.call.cancel()
-    assert len(stage.outlet.said) == 1
+    assert len(stage.sink.said) == 1
     assert stage.connection.notified == []
 
 
 async def test_a_call_that_was_never_sent_can_be_cancelled() -> None:
-    member, outlet = client()
+    member, sink = client()
     opened(member).cancel()
-    assert outlet.said == [("finish", 7)]
+    assert sink.said == [("finish", 7)]
 
 
 async def test_a_second_call_under_the_same_id_is_not_closed_by_the_first_one_s_answer() -> None:
@@ -79,25 +79,25 @@ async def test_a_second_call_under_the_same_id_is_not_closed_by_the_first_one_s_
 
 
 async def test_what_is_kept_and_dropped_goes_with_the_answer() -> None:
-    member, outlet = client()
+    member, sink = client()
     opened(member).close(b"{}", keep="this", drop="that")
-    assert (outlet.kept, outlet.dropped) == (["this"], ["that"])
+    assert (sink.kept, sink.dropped) == (["this"], ["that"])
 
 
 async def test_a_batch_takes_the_answer_in_the_session_s_stead() -> None:
-    (member, outlet), batch = client(), Kept()
+    (member, sink), batch = client(), Kept()
     for id, end in ((b"1", "close"), (b"2", "cancel")):
         call = Call(Desk(), member, 7, id, json.id_key(id), batch=batch)
         member.open[call.key] = call
         call.close(b"{}") if end == "close" else call.cancel()
     assert batch.said == [("answer", 7, b"{}"), ("finish", 7)]
-    assert outlet.said == []
+    assert sink.said == []
 
 
 async def test_an_error_of_the_server_is_relayed_with_the_client_s_id_byte_for_byte() -> None:
     stage = Stage(id=b'"x"')
     stage.call.answered(json.parse(b'{"jsonrpc":"2.0","id":1,"error":{"code":-32602, "message":"no","data":{"k":1}}}'))
-    ((_, _, payload),) = stage.outlet.said
+    ((_, _, payload),) = stage.sink.said
     assert payload == b'{"jsonrpc":"2.0","id":"x","error":{"code":-32602, "message":"no","data":{"k":1}}}'
 
 
@@ -170,10 +170,10 @@ async def test_where_several_servers_have_resources_every_result_is_looked_at_fo
     listed = {"resources": ["r:1"]}
     view = View([(first, offering("a", **listed)), (second, offering("b", **listed))], False)
     on, connection = instance(second)
-    member, outlet = client()
+    member, sink = client()
     sent(member, second, on, view=view)
     connection.give(1, {"content": [{"type": "resource_link", "name": "n", "uri": "r:1"}]})
-    (answer,) = outlet.messages("answer")
+    (answer,) = sink.messages("answer")
     assert answer["result"]["content"][0]["uri"] == "hearth:b:r:1"
 
 
@@ -191,15 +191,15 @@ async def test_the_revision_of_an_answer_is_the_session_s_or_the_modern_one() ->
 async def test_progress_goes_out_under_the_client_s_token_while_the_call_is_open() -> None:
     stage = Stage()
     stage.connection.say("notifications/progress", {"progressToken": 1, "progress": 1})
-    assert stage.outlet.said == []
+    assert stage.sink.said == []
     stage.call.progress_token = Raw(b'"mine"')
     stage.connection.say("notifications/progress", {"progressToken": 1, "progress": 0.5})
-    ((_, _, topic),) = stage.outlet.said
-    (notice,) = stage.outlet.messages("notify")
+    ((_, _, topic),) = stage.sink.said
+    (notice,) = stage.sink.messages("notify")
     assert (notice["params"], topic) == ({"progressToken": "mine", "progress": 0.5}, None)
     stage.call.close(b"{}")
     stage.call.progressed({"progressToken": Raw(b"1"), "progress": Raw(b"1")})
-    assert len(stage.outlet.said) == 2
+    assert len(stage.sink.said) == 2
 
 
 async def test_progress_counts_as_a_sign_of_life_whether_or_not_the_client_hears_of_it() -> None:
@@ -257,18 +257,18 @@ async def test_a_question_that_nobody_else_can_have_caused_ends_with_the_last_ca
 
 
 async def test_whoever_asks_may_end_the_call_without_ending_itself() -> None:
-    member, outlet = client()
+    member, sink = client()
     call = opened(member)
 
     async def ask() -> None:
         call.close(b"{}")
         await asyncio.sleep(0)
-        outlet.said.append(("went on",))
+        sink.said.append(("went on",))
 
     task = asyncio.create_task(ask())
     call.attach(task)
     await task
-    assert outlet.said == [("answer", 7, b"{}"), ("went on",)]
+    assert sink.said == [("answer", 7, b"{}"), ("went on",)]
 
 
 async def test_an_answered_question_starts_the_call_s_time_anew() -> None:

@@ -9,10 +9,10 @@ from hearth.hub import deadlines
 from hearth.hub.calls import Call
 from hearth.hub.deadlines import Deadlines
 from hearth.hub.sessions import Session
-from hearth.hub.suspended_calls import Parking
+from hearth.hub.suspended_calls import SuspendedCalls
 from hearth.mcp import versions
 from hearth.upstreams.instance import Instance
-from hearth.upstreams.resource_subscriptions import Quiet
+from hearth.upstreams.resource_subscriptions import IgnoreReply
 from hearth.upstreams.server import Server
 from hearth.wire import json
 from unit.conversations import until
@@ -57,14 +57,14 @@ class Stage:
 async def test_a_call_is_given_up_when_nothing_was_heard_for_long_or_it_takes_too_long_altogether(
     spec: dict[str, object], silent_for: float, runs_for: float, key: str | None
 ) -> None:
-    stage, (member, outlet) = Stage(**spec), client()
+    stage, (member, sink) = Stage(**spec), client()
     call = stage.call(member, silent_for, runs_for)
     stage.deadlines._look()
     if key is None:
         assert call.is_open
         assert stage.connection.notified == []
         return
-    (answer,) = outlet.messages("answer")
+    (answer,) = sink.messages("answer")
     assert answer["error"]["code"] == -32603
     assert "server 's'" in answer["error"]["message"]
     assert f"(key {key})" in answer["error"]["message"]
@@ -100,23 +100,23 @@ async def test_the_time_of_a_call_does_not_run_while_its_client_is_asked() -> No
 
 
 async def test_a_parked_call_has_time_while_it_waits_for_its_client_and_none_left_over_when_it_goes_on() -> None:
-    stage, (member, outlet) = Stage(), client(versions.MODERN)
+    stage, (member, sink) = Stage(), client(versions.MODERN)
     call = stage.call(member)
     call.asked = json.split(b'{"name":"t"}')
-    parked = Parking(lambda: 60.0, lambda: 5, lambda call: None).take(call)
+    parked = SuspendedCalls(lambda: 60.0, lambda: 5, lambda call: None).take(call)
     call.touched = 0.0
     parked.call = None
     stage.deadlines._look()
-    assert outlet.said == []
+    assert sink.said == []
     parked.call = call
     stage.deadlines._look()
-    assert "call_timeout" in outlet.messages("answer")[0]["error"]["message"]
+    assert "call_timeout" in sink.messages("answer")[0]["error"]["message"]
     assert stage.connection.cancelled() == [1]
 
 
 async def test_hearth_s_own_requests_and_calls_that_wait_for_their_turn_are_left_alone() -> None:
     stage, (member, _) = Stage(), client()
-    stage.connection.request(b'"logging/setLevel"', b"{}", Quiet("s"))
+    stage.connection.request(b'"logging/setLevel"', b"{}", IgnoreReply("s"))
     opened(member)
     stage.deadlines._look()
     assert stage.connection.in_flight == 1
@@ -136,17 +136,17 @@ async def test_it_is_looked_again_for_as_long_as_something_is_in_flight(monkeypa
 
 
 async def test_what_was_sent_during_a_look_does_not_make_it_two() -> None:
-    stage, (member, outlet) = Stage(), client()
+    stage, (member, sink) = Stage(), client()
     stage.call(member, 11.0)
     stage.call(member)
-    answer = outlet.answer
+    answer = sink.answer
 
     def answer_and_send(*given: object) -> None:
         answer(*given)  # type: ignore[arg-type]
         stage.deadlines.arm()
         stage.deadlines.arm = None  # type: ignore[assignment,method-assign]
 
-    outlet.answer = answer_and_send  # type: ignore[assignment,method-assign]
+    sink.answer = answer_and_send  # type: ignore[assignment,method-assign]
     stage.deadlines._look()
     assert stage.deadlines.armed
 
@@ -162,8 +162,8 @@ async def test_calls_on_an_instance_that_takes_no_new_ones_have_their_time_too()
 
 
 async def test_a_server_that_does_not_run_has_nothing_to_look_at() -> None:
-    stage, (member, outlet) = Stage(), client()
+    stage, (member, sink) = Stage(), client()
     stage.call(member, 11.0)
     stage.instance.connection = None
     stage.deadlines._look()
-    assert (outlet.said, stage.deadlines.armed) == ([], False)
+    assert (sink.said, stage.deadlines.armed) == ([], False)

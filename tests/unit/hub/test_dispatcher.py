@@ -7,16 +7,16 @@ import pytest
 from hearth.errors import MessageError, UpstreamError
 from hearth.hub.bindings import Binding
 from hearth.hub.calls import Call
-from hearth.hub.catalog import Catalogue, Target, View
-from hearth.hub.client_requests import Questions
+from hearth.hub.catalog import Catalog, Target, View
+from hearth.hub.client_requests import ClientRequests
 from hearth.hub.deadlines import Deadlines
-from hearth.hub.dispatcher import Forwarding, Request, Search
-from hearth.hub.log_levels import Levels
+from hearth.hub.dispatcher import Dispatcher, Request, TargetLookup
+from hearth.hub.log_levels import LogLevels
 from hearth.hub.sessions import Session
 from hearth.mcp import capabilities, versions
 from hearth.mcp.request_state import StateRefused
 from hearth.upstreams import supervision
-from hearth.upstreams.client_context import Tenant
+from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.connection import Owner
 from hearth.wire import json
 from hearth.wire.json import Raw
@@ -34,10 +34,10 @@ class Stage:
         self.server = server(**spec)  # type: ignore[arg-type]
         self.instance, self.connection = instance(self.server, offering(era=era, tools=["t"]))
         servers = [self.server]
-        levels = Levels()
+        levels = LogLevels()
         self.deadlines = Deadlines(lambda: servers)
-        catalogue = Catalogue(lambda: servers)
-        self.forwarding = Forwarding(catalogue, Binding(Questions("d"), levels), levels, self.deadlines)
+        catalogue = Catalog(lambda: servers)
+        self.forwarding = Dispatcher(catalogue, Binding(ClientRequests("d"), levels), levels, self.deadlines)
 
     def forward(
         self,
@@ -73,7 +73,7 @@ def sent_ids(connection: Recorded) -> list[object]:
 
 async def test_calls_above_the_limit_wait_for_their_turn_and_come_in_their_order() -> None:
     stage = Stage(max_concurrency=2)
-    member, outlet = client()
+    member, sink = client()
     for number in range(1, 6):
         stage.forward(member, number, arguments=number)
     assert sent_ids(stage.connection) == [1, 2]
@@ -88,19 +88,19 @@ async def test_calls_above_the_limit_wait_for_their_turn_and_come_in_their_order
     for number in (4, 5):
         stage.connection.give(number, {})
     stage.connection.give(6, {})
-    assert len(outlet.messages("answer")) == 6
+    assert len(sink.messages("answer")) == 6
 
 
 async def test_a_call_whose_tool_is_withheld_by_the_time_of_its_turn_is_not_sent() -> None:
     stage = Stage(max_concurrency=1)
     stage.server.offerings.known[capabilities.FULL] = offering(tools=["t"])
-    member, outlet = client()
+    member, sink = client()
     for number in (1, 2):
         stage.forward(member, number, arguments=number)
     stage.server.withheld = lambda offered: frozenset({"t"})  # type: ignore[method-assign]
     stage.connection.give(1, {})
     assert sent_ids(stage.connection) == [1]
-    assert outlet.messages("answer")[-1]["error"]["data"]["reason"] == "withheld"
+    assert sink.messages("answer")[-1]["error"]["data"]["reason"] == "withheld"
 
 
 async def test_a_call_that_is_cancelled_before_its_turn_is_never_sent_and_holds_nobody_up() -> None:
@@ -116,31 +116,31 @@ async def test_a_call_that_is_cancelled_before_its_turn_is_never_sent_and_holds_
 
 async def test_a_call_whose_turn_comes_when_nothing_can_be_sent_fails_and_so_does_the_next() -> None:
     stage = Stage(max_concurrency=1)
-    member, outlet = client()
+    member, sink = client()
     for number in range(1, 4):
         stage.forward(member, number)
     stage.connection.broken = True
     stage.connection.give(1, {})
-    assert ["error" in answer for answer in outlet.messages("answer")] == [False, True, True]
+    assert ["error" in answer for answer in sink.messages("answer")] == [False, True, True]
 
 
 async def test_a_server_that_ends_fails_what_it_had_and_the_next_one_takes_those_who_wait_for_their_turn() -> None:
     stage = Stage(max_concurrency=1)
     successor = Scripted(stage.instance, legacy_script())
 
-    async def connect(owner: Owner, tenant: Tenant) -> Scripted:
+    async def connect(owner: Owner, tenant: ClientContext) -> Scripted:
         return successor
 
     stage.instance._connect = connect
-    member, outlet = client()
+    member, sink = client()
     for number in range(1, 4):
         stage.forward(member, number)
     stage.connection.end("it fell over")
-    assert [(answer["id"], "error" in answer) for answer in outlet.messages("answer")] == [(1, True)]
+    assert [(answer["id"], "error" in answer) for answer in sink.messages("answer")] == [(1, True)]
     for answered in (2, 3):
         await until(lambda: successor.methods()[-1:] == ["tools/call"], "it has its turn")
         successor.give(successor.sent[-1]["id"], {"content": []})
-        assert outlet.messages("answer")[-1]["id"] == answered
+        assert sink.messages("answer")[-1]["id"] == answered
 
 
 async def test_a_server_that_cannot_be_started_again_fails_those_who_wait_for_their_turn(
@@ -149,16 +149,16 @@ async def test_a_server_that_cannot_be_started_again_fails_those_who_wait_for_th
     monkeypatch.setattr(supervision, "FIRST_PAUSE_SECONDS", 0.001)
     stage = Stage(max_concurrency=1)
 
-    async def connect(owner: Owner, tenant: Tenant) -> Scripted:
+    async def connect(owner: Owner, tenant: ClientContext) -> Scripted:
         return Scripted(owner, {"initialize": -32600})
 
     stage.instance._connect = connect
-    member, outlet = client()
+    member, sink = client()
     for number in range(1, 4):
         stage.forward(member, number)
     stage.connection.end("it fell over")
-    await until(lambda: len(outlet.messages("answer")) == 3, "all are told")
-    assert all("server 's'" in answer["error"]["message"] for answer in outlet.messages("answer"))
+    await until(lambda: len(sink.messages("answer")) == 3, "all are told")
+    assert all("server 's'" in answer["error"]["message"] for answer in sink.messages("answer"))
 
 
 async def test_without_a_limit_nobody_waits() -> None:
@@ -183,13 +183,13 @@ async def test_the_server_s_own_names_are_written_and_the_rest_stays() -> None:
 @pytest.mark.parametrize("era", [versions.LEGACY, versions.MODERN])
 async def test_a_progress_token_becomes_the_number_of_the_request(era: str) -> None:
     stage = Stage(era)
-    member, outlet = client(era)
+    member, sink = client(era)
     meta = {"progressToken": "mine"} | (ENVELOPE if era == versions.MODERN else {})
     stage.forward(member, 1, meta)
     stage.forward(member, 2, {**meta, "progressToken": 5})
     assert [stage.params(number)["_meta"]["progressToken"] for number in (0, 1)] == [1, 2]
     stage.connection.say("notifications/progress", {"progressToken": 1, "progress": 1})
-    assert outlet.messages("notify")[0]["params"]["progressToken"] == "mine"
+    assert sink.messages("notify")[0]["params"]["progressToken"] == "mine"
 
 
 async def test_a_legacy_server_sees_nothing_of_a_modern_envelope() -> None:
@@ -280,7 +280,7 @@ async def test_a_call_that_a_server_has_not_taken_at_its_end_is_the_next_one_s(n
     stage = Stage()
     successor = Scripted(stage.instance, legacy_script(**{"tools/call": {"content": []}}))
 
-    async def connect(owner: Owner, tenant: Tenant) -> Scripted:
+    async def connect(owner: Owner, tenant: ClientContext) -> Scripted:
         return successor
 
     stage.instance._connect = connect
@@ -288,10 +288,10 @@ async def test_a_call_that_a_server_has_not_taken_at_its_end_is_the_next_one_s(n
         stage.instance.lost(stage.connection)
     else:
         stage.instance.connection = Closing(stage.instance)
-    member, outlet = client()
+    member, sink = client()
     stage.forward(member)
-    await until(lambda: outlet.messages("answer"), "it is answered")
-    assert outlet.messages("answer")[0]["result"] == {"content": []}
+    await until(lambda: sink.messages("answer"), "it is answered")
+    assert sink.messages("answer")[0]["result"] == {"content": []}
     assert successor.sent[-1]["params"] == {"name": "t"}
 
 
@@ -299,17 +299,17 @@ async def test_a_call_is_not_the_next_one_s_if_that_describes_the_tool_as_nobody
     stage = Stage()
     successor = Scripted(stage.instance, legacy_script(**{"tools/call": {"content": []}}))
 
-    async def connect(owner: Owner, tenant: Tenant) -> Scripted:
+    async def connect(owner: Owner, tenant: ClientContext) -> Scripted:
         return successor
 
     stage.instance._connect = connect
     stage.instance.lost(stage.connection)
     stage.server.offerings.known[capabilities.FULL] = offering(tools=["t"])
     stage.server.withheld = lambda offered: frozenset({"t"})  # type: ignore[method-assign]
-    member, outlet = client()
+    member, sink = client()
     stage.forward(member)
-    await until(lambda: outlet.messages("answer"), "it is answered")
-    assert outlet.messages("answer")[0]["error"]["data"]["reason"] == "withheld"
+    await until(lambda: sink.messages("answer"), "it is answered")
+    assert sink.messages("answer")[0]["error"]["data"]["reason"] == "withheld"
     assert successor.sent == []
 
 
@@ -340,13 +340,13 @@ async def test_what_nobody_can_have_is_refused_with_the_sentence() -> None:
     stage = Stage()
     stage.server.offered(stage.instance)
     stage.server.offerings.known[stage.instance.capabilities] = offering()
-    member, outlet = client()
+    member, sink = client()
     call = opened(member)
     missing = MessageError("unknown tool: x", -32602)
-    search = Search(lambda view, settled: None, lambda of: True, missing)
+    search = TargetLookup(lambda view, settled: None, lambda of: True, missing)
     stage.forwarding.submit(call, Request("tools/call", {}, {}), search)
-    await until(lambda: outlet.heard("answer"), "it is answered")
-    (answer,) = outlet.messages("answer")
+    await until(lambda: sink.heard("answer"), "it is answered")
+    (answer,) = sink.messages("answer")
     assert (answer["error"]["code"], answer["error"]["message"]) == (-32602, "unknown tool: x")
     assert stage.connection.sent == []
 
@@ -360,5 +360,5 @@ async def test_bad_params_that_only_the_search_finds_are_the_client_s_error() ->
 
     with pytest.raises(MessageError):
         missing = MessageError("unknown", -32602)
-        search = Search(locate, lambda of: True, missing)
+        search = TargetLookup(locate, lambda of: True, missing)
         stage.forwarding.submit(opened(member), Request("tools/call", {}, {}), search)

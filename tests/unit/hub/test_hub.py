@@ -15,8 +15,8 @@ async def test_settings_are_looked_up_when_they_are_needed(tmp_path: Path) -> No
         hub._listing._timeout(),
         hub._relay._timeout(),
         hub._router._loop._timeout(),
-        hub._parking._patience(),
-        hub._parking._limit(),
+        hub._suspended_calls._patience(),
+        hub._suspended_calls._limit(),
         hub._catalogue._threshold(),
     )
     assert found == (1.0, 2.0, 2.0, 3.0, 4, 5)
@@ -24,12 +24,12 @@ async def test_settings_are_looked_up_when_they_are_needed(tmp_path: Path) -> No
 
 async def test_a_call_that_waits_for_a_server_is_answered_when_a_reload_takes_that_away(tmp_path: Path) -> None:
     stage = Stage(tmp_path, a={})
-    member, outlet = stage.client()
+    member, sink = stage.client()
     # Nobody but the one server can be meant, whatever it has.
     stage.ask(member, "extension/method")
     await until(stage.started, "it is being started")
     stage.hub.apply(Config())
-    found = await answer(outlet)
+    found = await answer(sink)
     assert found["error"]["message"] == "server 'a' is no longer in the config"
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from hearth.hub.catalog import Catalogue, View
+from hearth.hub.catalog import Catalog, View
 from hearth.mcp import capabilities, versions
-from hearth.mcp.catalog import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, Kind, Offering
+from hearth.mcp.catalog import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS, Item, Kind, ServerCatalog
 from hearth.upstreams.server import Server
 from hearth.wire import json
 from unit.hub.stage import client, offering, server
@@ -14,11 +14,11 @@ from unit.hub.stage import client, offering, server
 NO_LINKS: dict[str, str] = {}
 
 
-def view(*offerings: tuple[Server, Offering], alone: bool = False) -> View:
+def view(*offerings: tuple[Server, ServerCatalog], alone: bool = False) -> View:
     return View(offerings, alone)
 
 
-def offers(name: str, declared: bytes | None = None, **lists: list[object]) -> tuple[Server, Offering]:
+def offers(name: str, declared: bytes | None = None, **lists: list[object]) -> tuple[Server, ServerCatalog]:
     keys = {} if declared is None else {"declared": declared}
     return server(name), offering(name, **keys, **lists)  # type: ignore[arg-type]
 
@@ -267,7 +267,7 @@ class Place:
 
     def __init__(self, *names: str, **keys: object) -> None:
         self.servers = [server(name, **keys) for name in names]  # type: ignore[arg-type]
-        self.catalogue = Catalogue(lambda: self.servers)
+        self.catalogue = Catalog(lambda: self.servers)
 
     def know(self, number: int, profile: bytes = capabilities.FULL, **lists: list[object]) -> None:
         of = self.servers[number]

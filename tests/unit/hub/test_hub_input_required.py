@@ -9,12 +9,12 @@ from hearth.hub import input_required
 from hearth.hub.bindings import Binding
 from hearth.hub.calls import Call
 from hearth.hub.catalog import View
-from hearth.hub.client_requests import Questions
-from hearth.hub.input_required import ROUNDS_LIMIT, InputLoop
-from hearth.hub.log_levels import Levels
+from hearth.hub.client_requests import ClientRequests
+from hearth.hub.input_required import ROUNDS_LIMIT, InputRequiredLoop
+from hearth.hub.log_levels import LogLevels
 from hearth.hub.sessions import Session
 from hearth.mcp import versions
-from hearth.upstreams.client_context import Tenant
+from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.instance import Instance
 from hearth.wire import json
 from hearth.wire.json import Raw
@@ -34,7 +34,7 @@ SAMPLED = {"role": "assistant", "content": {"type": "text", "text": "x"}, "model
 class Router(Desk):
     """Sends calls round, as the router does."""
 
-    def __init__(self, loop: InputLoop) -> None:
+    def __init__(self, loop: InputRequiredLoop) -> None:
         super().__init__()
         self._loop = loop
 
@@ -54,11 +54,11 @@ class Stage:
         token: bytes | None = None,
         method: str = "tools/call",
     ) -> None:
-        self.questions = Questions("d")
+        self.questions = ClientRequests("d")
         self.server = server()
         self.instance, self.connection = instance(self.server, offering(era=versions.MODERN))
-        self.member, self.outlet = client(version=version, declared=declared)
-        loop = InputLoop(self.questions, Binding(self.questions, Levels()), lambda: timeout)
+        self.member, self.sink = client(version=version, declared=declared)
+        loop = InputRequiredLoop(self.questions, Binding(self.questions, LogLevels()), lambda: timeout)
         self.call = opened(self.member, desk=Router(loop))
         self.call.progress_token = None if token is None else Raw(token)
         params = {"name": "t", "arguments": {"a": 1}, "_meta": {"v/k": 1} | ({"progressToken": 1} if token else {})}
@@ -74,8 +74,8 @@ class Stage:
         self.connection.give(self.connection.sent[-1]["id"], result)
 
     async def asked(self, count: int = 1) -> list[dict[str, Any]]:
-        await until(lambda: len(self.outlet.heard("ask")) == count, "the client is asked")
-        return self.outlet.messages("ask")
+        await until(lambda: len(self.sink.heard("ask")) == count, "the client is asked")
+        return self.sink.messages("ask")
 
     def reply(self, question: dict[str, Any], **answer: object) -> None:
         self.reply_as(self.member, question, **answer)
@@ -90,8 +90,8 @@ class Stage:
         return params
 
     async def answer(self) -> dict[str, Any]:
-        await until(lambda: self.outlet.heard("answer"), "the client has its answer")
-        (found,) = self.outlet.messages("answer")
+        await until(lambda: self.sink.heard("answer"), "the client has its answer")
+        (found,) = self.sink.messages("answer")
         return found
 
 
@@ -115,7 +115,7 @@ async def test_the_client_is_asked_for_everything_at_once_and_the_call_is_made_a
     assert [item["id"] for item in stage.connection.sent] == [1, 2]
     stage.connection.give(2, {"resultType": "complete", "content": []})
     assert (await stage.answer())["result"] == {"content": []}
-    assert len(stage.outlet.heard("settled")) == 3
+    assert len(stage.sink.heard("settled")) == 3
 
 
 async def test_rounds_follow_each_other_and_what_was_answered_before_is_not_sent_again() -> None:
@@ -145,7 +145,7 @@ async def test_a_state_alone_means_to_call_again_after_a_pause(monkeypatch: pyte
         params = await stage.called_again(count)
         assert params["requestState"] == f"s{count}"
         assert "inputResponses" not in params
-    assert stage.outlet.said == []
+    assert stage.sink.said == []
     assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
 
 
@@ -192,7 +192,7 @@ async def test_a_client_without_the_capability_gets_its_call_failed_with_a_sente
     assert error["code"] == -32602
     assert "server 's' asks for something in the middle of the call, but the client" in error["message"]
     assert reason in error["message"]
-    assert stage.outlet.heard("ask") == []
+    assert stage.sink.heard("ask") == []
     assert len(stage.connection.sent) == 1
 
 
@@ -202,8 +202,8 @@ async def test_the_client_s_error_ends_the_call_is_relayed_and_withdraws_what_el
     first, second = await stage.asked(2)
     stage.reply(first, error={"code": -1, "message": "User rejected", "data": {"k": 1}})
     assert (await stage.answer())["error"] == {"code": -1, "message": "User rejected", "data": {"k": 1}}
-    await until(lambda: len(stage.outlet.heard("settled")) == 2, "both are settled")
-    assert [notice["params"]["requestId"] for notice in stage.outlet.messages("tell")] == [second["id"]]
+    await until(lambda: len(stage.sink.heard("settled")) == 2, "both are settled")
+    assert [notice["params"]["requestId"] for notice in stage.sink.messages("tell")] == [second["id"]]
     assert len(stage.connection.sent) == 1
 
 
@@ -237,10 +237,10 @@ async def test_cancelling_the_call_withdraws_the_questions_and_nothing_is_sent_a
     stage.require(a=FORM, b=ROOTS)
     questions = await stage.asked(2)
     stage.call.cancel()
-    await until(lambda: len(stage.outlet.heard("tell")) == 2, "both are withdrawn")
-    withdrawn = {notice["params"]["requestId"] for notice in stage.outlet.messages("tell")}
+    await until(lambda: len(stage.sink.heard("tell")) == 2, "both are withdrawn")
+    withdrawn = {notice["params"]["requestId"] for notice in stage.sink.messages("tell")}
     assert withdrawn == {question["id"] for question in questions}
-    assert stage.outlet.heard("answer") == []
+    assert stage.sink.heard("answer") == []
     assert len(stage.connection.sent) == 1
 
 
@@ -258,7 +258,7 @@ async def test_a_demand_that_the_schema_does_not_allow_is_the_server_s_fault(res
     stage = Stage()
     stage.connection.give(1, {"resultType": "input_required", **result})
     assert (await stage.answer())["error"]["code"] == -32603
-    assert stage.outlet.heard("ask") == []
+    assert stage.sink.heard("ask") == []
 
 
 async def test_a_server_that_takes_nothing_any_more_fails_the_call() -> None:
@@ -279,7 +279,7 @@ async def test_a_server_that_ended_meanwhile_is_called_in_its_next_life_if_that_
     successor, connection = instance(stage.server, offering(era=era))
     stage.instance.connection = None
 
-    async def ensure(tenant: Tenant, owner: object) -> Instance:
+    async def ensure(tenant: ClientContext, owner: object) -> Instance:
         return successor
 
     stage.server.ensure = ensure  # type: ignore[method-assign]
@@ -311,7 +311,7 @@ async def test_progress_of_the_second_call_comes_under_the_client_s_token_too() 
     params = await stage.called_again()
     assert params["_meta"] == {"v/k": 1, "progressToken": 2}
     stage.connection.say("notifications/progress", {"progressToken": 2, "progress": 1})
-    assert stage.outlet.messages("notify")[0]["params"]["progressToken"] == "mine"
+    assert stage.sink.messages("notify")[0]["params"]["progressToken"] == "mine"
 
 
 async def test_the_call_s_time_does_not_run_while_the_client_is_asked() -> None:

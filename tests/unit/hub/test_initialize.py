@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from hearth.hub.catalog import Catalogue
-from hearth.hub.initialize import Openings, client_info
+from hearth.hub.catalog import Catalog
+from hearth.hub.initialize import InitializeHandler, client_info
 from hearth.hub.sessions import Session
 from hearth.mcp import capabilities, messages, versions
-from hearth.mcp.catalog import Offering
+from hearth.mcp.catalog import ServerCatalog
 from hearth.upstreams.server import Server
 from hearth.wire import json
 from unit.hub.outlets import Kept
@@ -21,28 +21,28 @@ class Stage:
     """Servers, and clients that come."""
 
     def __init__(self, *servers: Server) -> None:
-        self.catalogue = Catalogue(lambda: servers)
+        self.catalogue = Catalog(lambda: servers)
         self.lit: list[tuple[Session, str]] = []
-        self.openings = Openings(
+        self.openings = InitializeHandler(
             messages.Identity("9.9", "d1"), self.catalogue, lambda session, era: self.lit.append((session, era))
         )
-        self.outlet = Kept()
-        self.session = Session(self.outlet, "lines")
+        self.sink = Kept()
+        self.session = Session(self.sink, "lines")
 
     def initialize(self, **params: object) -> dict[str, Any]:
         call = opened(self.session)
         self.openings.initialize(call, json.split(json.dumps(params)), {})
-        result: dict[str, Any] = self.outlet.messages("answer")[-1]["result"]
+        result: dict[str, Any] = self.sink.messages("answer")[-1]["result"]
         return result
 
     def discover(self) -> dict[str, Any]:
-        self.outlet.said.clear()
+        self.sink.said.clear()
         self.openings.discover(opened(self.session, era=versions.MODERN), {}, {})
-        result: dict[str, Any] = self.outlet.messages("answer")[-1]["result"]
+        result: dict[str, Any] = self.sink.messages("answer")[-1]["result"]
         return result
 
 
-def knowing(name: str, offered: Offering, profile: bytes = capabilities.FULL, **spec: object) -> Server:
+def knowing(name: str, offered: ServerCatalog, profile: bytes = capabilities.FULL, **spec: object) -> Server:
     found = server(name, **spec)  # type: ignore[arg-type]
     found.offerings.known[profile] = offered
     return found
@@ -61,7 +61,7 @@ def test_what_a_legacy_client_says_of_itself_is_kept(asked: str | None, given: s
     assert session.client == {"name": "c", "title": "C", "version": "1"}
     assert session.caller.info is not None
     assert json.loads(session.caller.info) == info
-    assert stage.outlet.kept == ["initialize"]
+    assert stage.sink.kept == ["initialize"]
 
 
 @pytest.mark.parametrize(("version", "elicits"), [("2025-03-26", False), ("2025-06-18", True), ("2025-11-25", True)])

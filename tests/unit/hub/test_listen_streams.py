@@ -3,7 +3,7 @@
 import pytest
 
 from hearth.errors import MessageError
-from hearth.hub.listen_streams import KEY_LIMIT_BYTES, Listen, keep_name
+from hearth.hub.listen_streams import KEY_LIMIT_BYTES, ListenStream, keep_name
 from hearth.mcp import versions
 from hearth.mcp.catalog import KINDS, PROMPTS, RESOURCES, TEMPLATES, TOOLS
 from hearth.wire import json
@@ -12,13 +12,13 @@ from unit.hub.stage import client
 ALL = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
 
 
-def listening(id: bytes = b'"s1"', **wanted: object) -> tuple[Listen, list[dict[str, object]]]:
+def listening(id: bytes = b'"s1"', **wanted: object) -> tuple[ListenStream, list[dict[str, object]]]:
     """A subscription, and what its client hears, once it does."""
-    member, outlet = client(versions.MODERN)
-    listen = Listen(member, 0, id, json.split(json.dumps(wanted)))
+    member, sink = client(versions.MODERN)
+    listen = ListenStream(member, 0, id, json.split(json.dumps(wanted)))
     heard: list[dict[str, object]] = []
-    outlet.notify = lambda payload, topic=None, about=None: heard.append(json.loads(payload) | {"topic": topic})  # type: ignore[method-assign]
-    outlet.tell = lambda payload, about=None: heard.append(json.loads(payload))  # type: ignore[method-assign]
+    sink.notify = lambda payload, topic=None, about=None: heard.append(json.loads(payload) | {"topic": topic})  # type: ignore[method-assign]
+    sink.tell = lambda payload, about=None: heard.append(json.loads(payload))  # type: ignore[method-assign]
     return listen, heard
 
 

@@ -7,12 +7,12 @@ import pytest
 
 from hearth.errors import MessageError
 from hearth.hub.bindings import Binding
-from hearth.hub.catalog import Catalogue
-from hearth.hub.client_requests import Questions
+from hearth.hub.catalog import Catalog
+from hearth.hub.client_requests import ClientRequests
 from hearth.hub.deadlines import Deadlines
-from hearth.hub.dispatcher import Forwarding
+from hearth.hub.dispatcher import Dispatcher
 from hearth.hub.listing import Listing
-from hearth.hub.log_levels import Levels
+from hearth.hub.log_levels import LogLevels
 from hearth.hub.sessions import Session
 from hearth.mcp import versions
 from hearth.mcp.catalog import KINDS, PROMPTS, TOOLS, Kind
@@ -33,12 +33,12 @@ class Stage:
         self.servers = {
             name: StagedServer(folder / f"{name}.json", script, name=name) for name, script in scripts.items()
         }
-        self.catalogue = Catalogue(self.servers.values)
+        self.catalogue = Catalog(self.servers.values)
         for server in self.servers.values():
             server.audience.offered = self._offered  # type: ignore[method-assign]
-        levels = Levels()
-        binding = Binding(Questions("d"), levels)
-        forwarding = Forwarding(self.catalogue, binding, levels, Deadlines(self.servers.values))
+        levels = LogLevels()
+        binding = Binding(ClientRequests("d"), levels)
+        forwarding = Dispatcher(self.catalogue, binding, levels, Deadlines(self.servers.values))
         self.listing = Listing(self.catalogue, binding, forwarding, b'{"name":"hearth"}', lambda: timeout)
 
     def _offered(self, instance: Instance) -> None:
@@ -53,9 +53,9 @@ class Stage:
         return {name: len(server.connections) for name, server in self.servers.items()}
 
 
-async def listed(outlet: Kept, count: int = 1) -> dict[str, Any]:
-    await until(lambda: len(outlet.heard("answer")) == count, "the list is given")
-    answer = outlet.messages("answer")[-1]
+async def listed(sink: Kept, count: int = 1) -> dict[str, Any]:
+    await until(lambda: len(sink.heard("answer")) == count, "the list is given")
+    answer = sink.messages("answer")[-1]
     found: dict[str, Any] = answer.get("result") or answer["error"]
     return found
 
@@ -66,22 +66,22 @@ def names(result: dict[str, Any]) -> list[str]:
 
 async def test_a_list_waits_for_servers_that_have_never_said_what_they_have(tmp_path: Path) -> None:
     stage = Stage(tmp_path, a=legacy_script(), b=legacy_script())
-    member, outlet = client()
+    member, sink = client()
     stage.ask(member)
-    assert outlet.said == []
-    assert names(await listed(outlet)) == ["a__t", "b__t"]
+    assert sink.said == []
+    assert names(await listed(sink)) == ["a__t", "b__t"]
     # And the next one waits for nobody.
     stage.ask(member, id=b"2")
-    assert len(outlet.heard("answer")) == 2
+    assert len(sink.heard("answer")) == 2
     assert stage.started() == {"a": 1, "b": 1}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_what_a_client_has_seen_of_each_list_is_remembered(tmp_path: Path, kind: Kind) -> None:
     stage = Stage(tmp_path, a=legacy_script())
-    member, outlet = client()
+    member, sink = client()
     stage.ask(member, kind)
-    assert kind.member in await listed(outlet)
+    assert kind.member in await listed(sink)
     assert member.seen == {kind: stage.catalogue.view(member).content[kind]}
 
 
@@ -97,38 +97,38 @@ async def test_a_list_goes_on_without_the_stragglers_and_they_are_not_given_up(t
     slow = legacy_script()
     tools = slow.pop("tools/list")
     stage = Stage(tmp_path, 0.05, a=slow, b=legacy_script())
-    member, outlet = client()
+    member, sink = client()
     stage.ask(member)
-    assert names(await listed(outlet)) == ["b__t"]
+    assert names(await listed(sink)) == ["b__t"]
     connection = stage.servers["a"].connections[0]
     number = next(item["id"] for item in connection.sent if item["method"] == "tools/list")
     connection.give(number, tools)
     await until(lambda: not stage.catalogue.unknown(member), "the straggler has come")
     stage.ask(member, id=b"2")
-    assert names(await listed(outlet, 2)) == ["a__t", "b__t"]
+    assert names(await listed(sink, 2)) == ["a__t", "b__t"]
 
 
 async def test_among_others_a_server_that_fails_is_left_out_and_later_not_waited_for(tmp_path: Path) -> None:
     stage = Stage(tmp_path, a=dict(BROKEN), b=legacy_script())
-    member, outlet = client()
+    member, sink = client()
     stage.ask(member)
-    assert names(await listed(outlet)) == ["b__t"]
+    assert names(await listed(sink)) == ["b__t"]
     assert stage.started()["a"] == 1
     stage.servers["a"].script.clear()
     stage.ask(member, id=b"2")
     # Tried again, and never heard of; the answer is there all the same.
-    assert len(outlet.heard("answer")) == 2
+    assert len(sink.heard("answer")) == 2
     await until(lambda: stage.started()["a"] == 2, "it is tried again")
     await stage.servers["a"].retire()
 
 
 async def test_of_one_server_alone_its_failure_is_the_answer(tmp_path: Path) -> None:
     stage = Stage(tmp_path, a=dict(BROKEN), b=legacy_script())
-    member, outlet = client()
+    member, sink = client()
     member.server = "a"
     for count in (1, 2):
         stage.ask(member, id=b"%d" % count)
-        error = await listed(outlet, count)
+        error = await listed(sink, count)
         assert error["code"] == -32603
         assert "server 'a'" in error["message"]
     assert stage.started()["b"] == 0
@@ -136,36 +136,36 @@ async def test_of_one_server_alone_its_failure_is_the_answer(tmp_path: Path) -> 
 
 async def test_a_call_that_was_cancelled_meanwhile_gets_no_list(tmp_path: Path) -> None:
     stage = Stage(tmp_path, a=legacy_script())
-    member, outlet = client()
+    member, sink = client()
     stage.ask(member)
     next(iter(member.open.values())).cancel()
     await until(lambda: not stage.catalogue.unknown(member), "the server has said what it has")
     stage.ask(member, id=b"2")
-    assert [answer["id"] for answer in outlet.messages("answer")] == [2]
+    assert [answer["id"] for answer in sink.messages("answer")] == [2]
 
 
 async def test_a_modern_list_is_modern(tmp_path: Path) -> None:
     stage = Stage(tmp_path, a=legacy_script())
-    member, outlet = client(versions.MODERN)
+    member, sink = client(versions.MODERN)
     stage.ask(member)
-    result = await listed(outlet)
+    result = await listed(sink)
     assert (result["resultType"], names(result)) == ("complete", ["a__t"])
     assert result["_meta"] == {versions.SERVER_INFO_KEY: {"name": "hearth"}}
 
 
 async def test_whatever_has_never_said_what_it_has_is_started_when_a_client_might_miss_it(tmp_path: Path) -> None:
     stage = Stage(tmp_path, a=legacy_script(), b=dict(BROKEN))
-    member, outlet = client()
+    member, sink = client()
     await stage.listing.try_unknown([member])
     assert stage.started() == {"a": 1, "b": 1}
     assert [of.name for of in stage.catalogue.unknown(member)] == ["b"]
-    assert outlet.said == []
+    assert sink.said == []
     await stage.listing.try_unknown([member])
     assert stage.started()["a"] == 1
 
 
 async def test_a_list_of_nothing_is_empty(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    member, outlet = client()
+    member, sink = client()
     stage.ask(member, PROMPTS)
-    assert await listed(outlet) == {"prompts": []}
+    assert await listed(sink) == {"prompts": []}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hearth.hub.log_levels import Levels, at_least, most_verbose
+from hearth.hub.log_levels import LogLevels, at_least, most_verbose
 from hearth.mcp import versions
 from hearth.upstreams.instance import Instance
 from unit.conversations import Recorded
@@ -56,11 +56,11 @@ def test_a_server_is_as_verbose_as_the_most_curious_of_those_who_use_it() -> Non
     on, connection = staged()
     for level in ("error", "debug", "warning"):
         hold(on, level)
-        Levels().sync(on)
+        LogLevels().sync(on)
     assert levels(connection) == ["error", "debug"]
     on.holders.clear()
     hold(on, "warning")
-    Levels().sync(on)
+    LogLevels().sync(on)
     assert levels(connection)[2:] == ["warning"]
 
 
@@ -68,7 +68,7 @@ def test_a_server_is_told_nothing_as_long_as_nobody_has_set_a_level() -> None:
     on, connection = staged()
     hold(on)
     hold(on, None, versions.MODERN)
-    Levels().sync(on)
+    LogLevels().sync(on)
     assert connection.sent == []
 
 
@@ -76,7 +76,7 @@ def test_one_client_s_wish_for_silence_does_not_silence_another_that_set_nothing
     on, connection = staged()
     hold(on)
     hold(on, "emergency")
-    Levels().sync(on)
+    LogLevels().sync(on)
     assert levels(connection) == ["info"]
 
 
@@ -84,24 +84,24 @@ def test_a_modern_client_that_names_no_level_wants_nothing() -> None:
     on, connection = staged()
     hold(on, None, versions.MODERN)
     hold(on, "error")
-    Levels().sync(on)
+    LogLevels().sync(on)
     assert levels(connection) == ["error"]
 
 
 def test_a_request_that_names_a_level_makes_the_server_more_verbose_and_never_quieter() -> None:
     on, connection = staged()
     hold(on, "warning")
-    Levels().sync(on)
+    LogLevels().sync(on)
     for wanted in ("error", "warning", "debug", "info"):
-        Levels().sync(on, wanted)
+        LogLevels().sync(on, wanted)
     assert levels(connection) == ["warning", "debug"]
 
 
 def test_a_request_s_level_is_forgotten_when_those_who_use_the_server_change() -> None:
     on, connection = staged()
-    Levels().sync(on, "debug")
+    LogLevels().sync(on, "debug")
     hold(on, "error")
-    Levels().sync(on)
+    LogLevels().sync(on)
     assert levels(connection) == ["debug", "error"]
 
 
@@ -110,10 +110,10 @@ def test_a_retry_that_names_a_level_counts_like_any_request() -> None:
     member, _ = client(versions.MODERN)
     call = opened(member)
     call.instance = on
-    Levels().attached(call)
+    LogLevels().attached(call)
     assert levels(connection) == []
     call.log_level = "notice"
-    Levels().attached(call)
+    LogLevels().attached(call)
     assert levels(connection) == ["notice"]
 
 
@@ -125,8 +125,8 @@ def test_a_server_without_levels_and_one_that_is_told_with_every_request_are_lef
 ) -> None:
     on, connection = staged(declared, era)
     hold(on, "debug")
-    Levels().sync(on)
-    Levels().sync(on, "debug")
+    LogLevels().sync(on)
+    LogLevels().sync(on, "debug")
     assert connection.sent == []
 
 
@@ -134,8 +134,8 @@ def test_a_level_that_could_not_be_set_is_tried_again() -> None:
     on, connection = staged()
     hold(on, "debug")
     connection.broken = True
-    Levels().sync(on)
+    LogLevels().sync(on)
     connection.broken = False
-    Levels().sync(on)
-    Levels().sync(on)
+    LogLevels().sync(on)
+    LogLevels().sync(on)
     assert levels(connection) == ["debug"]

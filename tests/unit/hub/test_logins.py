@@ -38,29 +38,29 @@ class Server:
 
 async def asked_again(outcome: bool, again: Callable[[], None]) -> tuple[Call, Kept]:
     """A modern client's call, made once more after its person was shown the page."""
-    member, outlet = client(versions.MODERN)
+    member, sink = client(versions.MODERN)
     invited = Invited(outcome)
     logins = Logins(lambda name: None, lambda work, call=None: work.close(), b"{}")
     logins._told[invited] = {member.id}  # type: ignore[index]
     call = opened(member)
     await logins._invite(call, PROBLEM, Server(invited), again)  # type: ignore[arg-type]
-    return call, outlet
+    return call, sink
 
 
 async def test_once_somebody_has_logged_in_the_call_is_done() -> None:
     done: list[str] = []
-    call, outlet = await asked_again(True, lambda: done.append("again"))
-    assert (done, call.is_open, outlet.messages("answer")) == (["again"], True, [])
+    call, sink = await asked_again(True, lambda: done.append("again"))
+    assert (done, call.is_open, sink.messages("answer")) == (["again"], True, [])
 
 
 async def test_what_keeps_the_call_from_being_done_then_is_its_answer() -> None:
     def again() -> None:
         raise UpstreamError("server 's' is busy")
 
-    _, outlet = await asked_again(True, again)
-    assert outlet.messages("answer")[0]["error"]["message"] == "server 's' is busy"
+    _, sink = await asked_again(True, again)
+    assert sink.messages("answer")[0]["error"]["message"] == "server 's' is busy"
 
 
 async def test_where_nobody_has_the_command_to_type_is_the_answer() -> None:
-    _, outlet = await asked_again(False, lambda: pytest.fail("nobody has logged in"))
-    assert outlet.messages("answer")[0]["error"]["message"] == str(PROBLEM)
+    _, sink = await asked_again(False, lambda: pytest.fail("nobody has logged in"))
+    assert sink.messages("answer")[0]["error"]["message"] == str(PROBLEM)

@@ -24,31 +24,31 @@ class Limited(Stage):
         self.now = 0.0
         self.hub._router.results = ResultLimit(LargeResults(lambda: self.now, lifetime))
 
-    async def called(self, member: Session, outlet: Kept, text: str = LONG, count: int = 1) -> dict[str, Any]:
+    async def called(self, member: Session, sink: Kept, text: str = LONG, count: int = 1) -> dict[str, Any]:
         self.ask(member, "tools/call", name="a__t")
         request = await self.on("a", "tools/call", count)
         self.connection("a").give(request["id"], {"content": [{"type": "text", "text": text}]})
-        found: dict[str, Any] = outlet.messages("answer")[-1]["result"]
+        found: dict[str, Any] = sink.messages("answer")[-1]["result"]
         return found
 
 
 async def test_an_expired_result_is_an_error_that_says_so(tmp_path: Path) -> None:
     stage = Limited(tmp_path)
-    member, outlet = stage.client()
-    uri = (await stage.called(member, outlet))["content"][1]["uri"]
+    member, sink = stage.client()
+    uri = (await stage.called(member, sink))["content"][1]["uri"]
     stage.ask(member, "resources/read", 2, uri=uri)
-    assert (await answer(outlet, 2))["result"]["contents"][0]["text"] == LONG
+    assert (await answer(sink, 2))["result"]["contents"][0]["text"] == LONG
     stage.now += 900
     stage.ask(member, "resources/read", 3, uri=uri)
-    error = (await answer(outlet, 3))["error"]
+    error = (await answer(sink, 3))["error"]
     assert error["code"] == -32002
     assert "expired" in error["message"]
 
 
 async def test_a_kept_result_holds_the_daemon_until_its_session_ends(tmp_path: Path) -> None:
     stage = Limited(tmp_path)
-    member, outlet = stage.client()
-    await stage.called(member, outlet)
+    member, sink = stage.client()
+    await stage.called(member, sink)
     stage.hub.sessions.fell_silent(member)
     assert stage.hub.busy()
     stage.hub.close_session(member)
@@ -57,13 +57,13 @@ async def test_a_kept_result_holds_the_daemon_until_its_session_ends(tmp_path: P
 
 async def test_a_timer_frees_what_has_expired(tmp_path: Path) -> None:
     stage = Limited(tmp_path, lifetime=0.01)
-    member, outlet = stage.client()
-    await stage.called(member, outlet)
+    member, sink = stage.client()
+    await stage.called(member, sink)
     assert stage.hub._router.results
     stage.now += 1
     await until(lambda: not stage.hub._router.results, "the result is freed")
     # The next one has a timer, too.
-    await stage.called(member, outlet, count=2)
+    await stage.called(member, sink, count=2)
     stage.now += 1
     await until(lambda: not stage.hub._router.results, "the next result is freed")
 
@@ -71,13 +71,13 @@ async def test_a_timer_frees_what_has_expired(tmp_path: Path) -> None:
 async def test_a_result_that_cannot_be_kept_is_passed_on_whole(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(large_results, "SESSION_BYTES", 100)
     stage = Limited(tmp_path)
-    member, outlet = stage.client()
-    assert (await stage.called(member, outlet))["content"] == [{"type": "text", "text": LONG}]
+    member, sink = stage.client()
+    assert (await stage.called(member, sink))["content"] == [{"type": "text", "text": LONG}]
 
 
 async def test_nothing_is_kept_for_a_call_that_was_cancelled(tmp_path: Path) -> None:
     stage = Limited(tmp_path)
-    member, outlet = stage.client()
+    member, sink = stage.client()
     stage.ask(member, "tools/call", name="a__t")
     request = await stage.on("a", "tools/call")
     [call] = member.open.values()
@@ -86,13 +86,13 @@ async def test_nothing_is_kept_for_a_call_that_was_cancelled(tmp_path: Path) -> 
     stage.connection("a").give(request["id"], result)
     assert bytes(stage.hub._router.limit_result(call, b"{}")) == b"{}"
     assert not stage.hub._router.results
-    assert outlet.messages("answer") == []
+    assert sink.messages("answer") == []
 
 
 async def test_a_result_of_another_hearth_is_read_there(tmp_path: Path) -> None:
     stage = Limited(tmp_path)
-    member, outlet = stage.client()
-    await stage.called(member, outlet, "short")
+    member, sink = stage.client()
+    await stage.called(member, sink, "short")
     uri = "hearth-result:///abc"
     member.mention(uri, "a")
     stage.ask(member, "resources/read", 2, uri=uri)
@@ -105,10 +105,10 @@ async def test_without_a_limit_no_result_is_looked_at(tmp_path: Path) -> None:
     stage.servers["a"].spec = stage.servers["a"].spec.replace(result_limit=0)
     looked: list[object] = []
     stage.hub._router.results.shorten = lambda call, result: looked.append(result) or result  # type: ignore[method-assign,func-returns-value]
-    member, outlet = stage.client()
-    assert (await stage.called(member, outlet))["content"] == [{"type": "text", "text": LONG}]
+    member, sink = stage.client()
+    assert (await stage.called(member, sink))["content"] == [{"type": "text", "text": LONG}]
     stage.servers["a"].spec = stage.servers["a"].spec.replace(result_limit=LIMIT)
-    await stage.called(member, outlet, "short", 2)
+    await stage.called(member, sink, "short", 2)
     assert looked == []
-    await stage.called(member, outlet, LONG, 3)
+    await stage.called(member, sink, LONG, 3)
     assert len(looked) == 1

@@ -22,9 +22,9 @@ async def test_a_method_of_the_other_era_is_not_found_and_not_forwarded(
     tmp_path: Path, method: str, modern: bool
 ) -> None:
     stage = Stage(tmp_path, a=PLENTY)
-    member, outlet = stage.client()
+    member, sink = stage.client()
     stage.ask(member, method, **({"_meta": ENVELOPE} if modern else {}))
-    error = (await answer(outlet))["error"]
+    error = (await answer(sink))["error"]
     assert error["code"] == -32601
     assert method in error["message"]
     assert stage.started() == []
@@ -32,13 +32,13 @@ async def test_a_method_of_the_other_era_is_not_found_and_not_forwarded(
 
 async def test_the_era_is_told_by_each_request_and_the_session_s_by_its_first(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    member, outlet = stage.client(initialized=False)
+    member, sink = stage.client(initialized=False)
     info = {"name": "c", "version": "1"}
     meta = {**ENVELOPE, versions.CLIENT_CAPABILITIES_KEY: {"roots": {}}, versions.CLIENT_INFO_KEY: info}
     stage.ask(member, "tools/list", 1, _meta=meta)
     stage.ask(member, "tools/list", 2)
     stage.ask(member, "tools/list", 3, _meta=ENVELOPE)
-    assert ["resultType" in message["result"] for message in outlet.messages("answer")] == [True, False, True]
+    assert ["resultType" in message["result"] for message in sink.messages("answer")] == [True, False, True]
     assert (member.era, member.version, member.client) == (versions.MODERN, versions.NEWEST_MODERN, info)
     assert member.caller.capabilities == b'{"roots":{}}'
 
@@ -53,9 +53,9 @@ async def test_the_era_is_told_by_each_request_and_the_session_s_by_its_first(tm
 )
 async def test_a_bad_envelope_is_refused(tmp_path: Path, meta: dict[str, object], code: int) -> None:
     stage = Stage(tmp_path)
-    member, outlet = stage.client(initialized=False)
+    member, sink = stage.client(initialized=False)
     stage.ask(member, "tools/list", _meta=meta)
-    assert (await answer(outlet))["error"]["code"] == code
+    assert (await answer(sink))["error"]["code"] == code
     assert (member.era, member.open) == (None, {})
 
 
@@ -64,31 +64,31 @@ async def test_a_bad_envelope_is_refused(tmp_path: Path, meta: dict[str, object]
 
 async def test_an_id_in_flight_is_not_used_twice_and_the_first_goes_on(tmp_path: Path) -> None:
     stage = Stage(tmp_path, a=PLENTY)
-    member, outlet = stage.client()
+    member, sink = stage.client()
     stage.ask(member, "tools/call", name="a__t")
     stage.ask(member, "ping")
-    assert (await answer(outlet))["error"]["code"] == -32600
+    assert (await answer(sink))["error"]["code"] == -32600
     stage.ask(member, "ping", id="1")
-    assert (await answer(outlet, 2))["result"] == {}
+    assert (await answer(sink, 2))["result"] == {}
     request = await stage.on("a", "tools/call")
     stage.connection("a").give(request["id"], {"content": []})
-    assert (await answer(outlet, 3))["result"] == {"content": []}
+    assert (await answer(sink, 3))["result"] == {"content": []}
 
 
 async def test_the_id_of_an_open_subscription_is_in_use(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    member, outlet = stage.client(initialized=False)
+    member, sink = stage.client(initialized=False)
     for _ in range(2):
         stage.ask(member, "subscriptions/listen", _meta=ENVELOPE, notifications={"toolsListChanged": True})
-    assert (await answer(outlet))["error"]["code"] == -32600
+    assert (await answer(sink))["error"]["code"] == -32600
     assert len(member.listens) == 1
 
 
 async def test_a_response_to_nothing_is_finished_and_nothing_else(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    member, outlet = stage.client()
+    member, sink = stage.client()
     tag = stage.receive(member, {"id": "hearth-d0-1", "result": {}})
-    assert outlet.said == [("finish", tag)]
+    assert sink.said == [("finish", tag)]
 
 
 # --- notifications
@@ -96,7 +96,7 @@ async def test_a_response_to_nothing_is_finished_and_nothing_else(tmp_path: Path
 
 async def test_a_cancelled_call_is_withdrawn_and_that_of_another_session_is_not(tmp_path: Path) -> None:
     stage = Stage(tmp_path, a=PLENTY)
-    (member, outlet), (other, _) = stage.client(), stage.client()
+    (member, sink), (other, _) = stage.client(), stage.client()
     stage.ask(member, "tools/call", name="a__t")
     request = await stage.on("a", "tools/call")
     stage.tell(other, "notifications/cancelled", requestId=1)
@@ -105,34 +105,34 @@ async def test_a_cancelled_call_is_withdrawn_and_that_of_another_session_is_not(
     assert stage.connection("a").cancelled() == []
     stage.tell(member, "notifications/cancelled", requestId=1, reason="enough")
     assert stage.connection("a").notified[-1]["params"] == {"requestId": request["id"], "reason": "enough"}
-    assert outlet.heard("answer") == []
+    assert sink.heard("answer") == []
 
 
 async def test_a_call_that_is_cancelled_while_its_server_is_started_is_never_sent(tmp_path: Path) -> None:
     stage = Stage(tmp_path, a=PLENTY)
-    member, outlet = stage.client()
+    member, sink = stage.client()
     stage.ask(member, "tools/call", 1, name="a__t")
     stage.tell(member, "notifications/cancelled", requestId=1)
     stage.ask(member, "tools/call", 2, name="a__t", arguments={"second": True})
     assert (await stage.on("a", "tools/call"))["params"]["arguments"] == {"second": True}
-    assert outlet.heard("answer") == []
+    assert sink.heard("answer") == []
 
 
 async def test_a_cancelled_subscription_is_no_longer_kept(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    member, outlet = stage.client(initialized=False)
+    member, sink = stage.client(initialized=False)
     stage.ask(member, "subscriptions/listen", _meta=ENVELOPE, notifications={"toolsListChanged": True})
     stage.tell(member, "notifications/cancelled", requestId=1)
-    assert (outlet.kept, outlet.dropped, member.listens) == (["listen:1"], ["listen:1"], {})
+    assert (sink.kept, sink.dropped, member.listens) == (["listen:1"], ["listen:1"], {})
 
 
 async def test_the_end_of_the_handshake_is_kept_and_a_replayed_one_is_told_to_look_again(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    member, outlet = stage.client(initialized=False)
+    member, sink = stage.client(initialized=False)
     stage.tell(member, "notifications/initialized")
-    assert (outlet.kept, outlet.heard("notify"), member.initialized) == (["initialized"], [], True)
+    assert (sink.kept, sink.heard("notify"), member.initialized) == (["initialized"], [], True)
     stage.tell(member, "notifications/initialized", replay=True)
-    assert {message["method"] for message in outlet.messages("notify")} == {
+    assert {message["method"] for message in sink.messages("notify")} == {
         f"notifications/{what}/list_changed" for what in ("tools", "prompts", "resources")
     }
 
@@ -142,10 +142,10 @@ async def test_a_notice_that_hearth_does_not_know_goes_where_there_is_one_place_
     tmp_path: Path, names: tuple[str, ...], passed: bool
 ) -> None:
     stage = Stage(tmp_path, **dict.fromkeys(names, PLENTY))
-    member, outlet = stage.client()
+    member, sink = stage.client()
     stage.tell(member, "notifications/made/up", k=0)
     stage.ask(member, "tools/list")
-    await answer(outlet)
+    await answer(sink)
     stage.tell(member, "notifications/made/up", k=1)
     stage.tell(member, "$/internal")
     told = [item for item in stage.connection("a").notified if item["method"] != "notifications/initialized"]
@@ -157,14 +157,14 @@ async def test_a_notice_that_hearth_does_not_know_goes_where_there_is_one_place_
 
 async def test_a_level_is_kept_set_on_what_is_used_and_checked(tmp_path: Path) -> None:
     stage = Stage(tmp_path, a=PLENTY)
-    member, outlet = stage.client()
+    member, sink = stage.client()
     stage.ask(member, "tools/list")
-    await answer(outlet)
+    await answer(sink)
     stage.ask(member, "logging/setLevel", 2, level="loud")
-    assert (await answer(outlet, 2))["error"]["code"] == -32602
+    assert (await answer(sink, 2))["error"]["code"] == -32602
     stage.ask(member, "logging/setLevel", 3, level="debug")
-    assert (await answer(outlet, 3))["result"] == {}
-    assert outlet.kept == ["logLevel"]
+    assert (await answer(sink, 3))["result"] == {}
+    assert sink.kept == ["logLevel"]
     assert (await stage.on("a", "logging/setLevel"))["params"] == {"level": "debug"}
 
 
@@ -173,9 +173,9 @@ async def test_a_level_is_kept_set_on_what_is_used_and_checked(tmp_path: Path) -
 
 async def test_a_session_that_leaves_takes_its_calls_questions_and_subscriptions_with_it(tmp_path: Path) -> None:
     stage = Stage(tmp_path, a=PLENTY)
-    member, outlet = stage.client()
+    member, sink = stage.client()
     stage.ask(member, "resources/subscribe", 1, uri="r:1")
-    await answer(outlet)
+    await answer(sink)
     stage.ask(member, "tools/call", 2, name="a__t")
     request = await stage.on("a", "tools/call")
     (instance,) = stage.servers["a"].instances.values()
@@ -183,40 +183,40 @@ async def test_a_session_that_leaves_takes_its_calls_questions_and_subscriptions
     assert stage.connection("a").cancelled() == [request["id"]]
     assert (bool(instance.watch), instance.holders, stage.hub.in_flight) == (False, set(), 0)
     stage.connection("a").give(request["id"], {})
-    assert len(outlet.heard("answer")) == 1
+    assert len(sink.heard("answer")) == 1
 
 
 async def test_a_server_that_is_watched_is_started_again_when_it_ends(tmp_path: Path) -> None:
     stage = Stage(tmp_path, a=PLENTY)
-    member, outlet = stage.client()
+    member, sink = stage.client()
     stage.ask(member, "resources/subscribe", uri="r:1")
-    await answer(outlet)
+    await answer(sink)
     stage.connection("a").end("it fell over")
     assert (await stage.on("a", "resources/subscribe", 2))["params"] == {"uri": "r:1"}
     assert len(stage.servers["a"].connections) == 2
     stage.connection("a").say("notifications/resources/updated", {"uri": "r:1"})
-    assert outlet.messages("notify")[-1]["params"] == {"uri": "r:1"}
+    assert sink.messages("notify")[-1]["params"] == {"uri": "r:1"}
 
 
 async def test_a_change_of_a_server_s_list_is_told_to_who_has_seen_it(tmp_path: Path) -> None:
     stage = Stage(tmp_path, a=PLENTY)
-    (member, outlet), (_, others) = stage.client(), stage.client()
+    (member, sink), (_, others) = stage.client(), stage.client()
     stage.ask(member, "tools/list")
-    await answer(outlet)
+    await answer(sink)
     stage.servers["a"].script["tools/list"] = {"tools": [{"name": "u", "inputSchema": {}}]}
     stage.connection("a").say("notifications/tools/list_changed")
-    await until(lambda: outlet.heard("notify"), "it is told")
-    assert [message["method"] for message in outlet.messages("notify")] == ["notifications/tools/list_changed"]
+    await until(lambda: sink.heard("notify"), "it is told")
+    assert [message["method"] for message in sink.messages("notify")] == ["notifications/tools/list_changed"]
     assert others.said == []
 
 
 async def test_a_call_to_a_server_that_ends_is_an_error_and_the_next_finds_another_process(tmp_path: Path) -> None:
     stage = Stage(tmp_path, a=PLENTY)
-    member, outlet = stage.client()
+    member, sink = stage.client()
     stage.ask(member, "tools/call", 1, name="a__t")
     await stage.on("a", "tools/call")
     stage.connection("a").end("it fell over")
-    assert (await answer(outlet))["error"]["code"] == -32603
+    assert (await answer(sink))["error"]["code"] == -32603
     stage.ask(member, "tools/call", 2, name="a__t")
     await stage.on("a", "tools/call", 2)
     assert len(stage.servers["a"].connections) == 2

@@ -12,11 +12,11 @@ from unit.hub.relay_stage import ELICIT, ROOTS, SAMPLE, Stage
 
 async def test_a_question_in_a_modern_client_s_call_parks_it(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    member, outlet = stage.client(versions.MODERN)
+    member, sink = stage.client(versions.MODERN)
     stage.call(member)
     stage.ask(id=7)
     stage.ask(id=8)
-    (answer,) = outlet.messages("answer")
+    (answer,) = sink.messages("answer")
     assert answer["result"]["resultType"] == "input_required"
     assert (len(stage.parking), len(stage.relay._open)) == (1, 2)
     stage.tell("notifications/cancelled", {"requestId": 8})
@@ -27,28 +27,28 @@ async def test_a_question_in_a_modern_client_s_call_parks_it(tmp_path: Path) -> 
 
 async def test_more_than_a_client_may_park_is_refused_to_the_server(tmp_path: Path) -> None:
     stage = Stage(tmp_path, limit=0)
-    member, outlet = stage.client(versions.MODERN)
+    member, sink = stage.client(versions.MODERN)
     call = stage.call(member)
     stage.ask()
     assert "parked_limit" in (await stage.answer())["error"]["message"]
-    assert (call.is_open, outlet.said) == (True, [])
+    assert (call.is_open, sink.said) == (True, [])
 
 
 async def test_nobody_is_asked_in_the_midst_of_what_a_modern_client_cannot_retry(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    member, outlet = stage.client(versions.MODERN)
+    member, sink = stage.client(versions.MODERN)
     stage.call(member, "completion/complete")
     stage.ask()
     assert "in the midst of completion/complete" in (await stage.answer())["error"]["message"]
-    assert outlet.said == []
+    assert sink.said == []
 
 
 async def test_a_modern_client_is_never_asked_out_of_the_blue(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    _, outlet = stage.client(versions.MODERN)
+    _, sink = stage.client(versions.MODERN)
     stage.ask()
     assert "error" in await stage.answer()
-    assert outlet.said == []
+    assert sink.said == []
 
 
 # --- what is learned
@@ -102,8 +102,8 @@ async def test_folders_of_the_config_are_not_replaced_by_one_that_no_client_has_
 
 async def test_roots_of_a_modern_client_that_tells_its_own_are_asked_for_in_its_call(tmp_path: Path) -> None:
     stage = Stage(tmp_path, "workspace", isolation="workspace")
-    member, outlet = stage.client(versions.MODERN)
+    member, sink = stage.client(versions.MODERN)
     stage.call(member)
     stage.ask(ROOTS)
-    assert outlet.messages("answer")[0]["result"]["resultType"] == "input_required"
+    assert sink.messages("answer")[0]["result"]["resultType"] == "input_required"
     assert stage.connection.answers == []

@@ -21,11 +21,11 @@ async def test_a_message_reaches_the_session_that_caused_it_from_its_level_on(
     tmp_path: Path, threshold: str | None, level: str, heard: bool
 ) -> None:
     stage = Stage(tmp_path)
-    (member, outlet), (_, others) = stage.client(), stage.client()
+    (member, sink), (_, others) = stage.client(), stage.client()
     member.log_level = threshold
     stage.call(member)
     stage.tell("notifications/message", message(level))
-    assert [item["params"] for item in outlet.messages("notify")] == ([message(level)] if heard else [])
+    assert [item["params"] for item in sink.messages("notify")] == ([message(level)] if heard else [])
     assert others.said == []
 
 
@@ -34,20 +34,20 @@ async def test_a_modern_client_hears_only_for_requests_that_named_a_level(
     tmp_path: Path, named: str | None, heard: bool
 ) -> None:
     stage = Stage(tmp_path)
-    member, outlet = stage.client(versions.MODERN)
+    member, sink = stage.client(versions.MODERN)
     stage.tell("notifications/message", message())
     stage.call(member, level=named)
     stage.tell("notifications/message", message())
-    assert len(outlet.heard("notify")) == heard
+    assert len(sink.heard("notify")) == heard
 
 
 async def test_a_message_while_a_call_is_parked_is_dropped(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    member, outlet = stage.client(versions.MODERN)
+    member, sink = stage.client(versions.MODERN)
     stage.call(member, level="debug")
     stage.ask()
     stage.tell("notifications/message", message())
-    assert outlet.heard("notify") == []
+    assert sink.heard("notify") == []
 
 
 async def test_an_ambiguous_message_reaches_nobody(tmp_path: Path) -> None:
@@ -57,16 +57,16 @@ async def test_an_ambiguous_message_reaches_nobody(tmp_path: Path) -> None:
     for member, _ in clients:
         stage.call(member)
     stage.tell("notifications/message", message())
-    assert all(outlet.said == [] for _, outlet in clients)
+    assert all(sink.said == [] for _, sink in clients)
     stage.tell("notifications/message", message(), cause=2)
-    assert [len(outlet.heard("notify")) for _, outlet in clients] == [0, 1]
+    assert [len(sink.heard("notify")) for _, sink in clients] == [0, 1]
 
 
 async def test_the_only_session_hears_what_is_said_when_nobody_waits(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    _, outlet = stage.client()
+    _, sink = stage.client()
     stage.tell("notifications/message", message())
-    assert len(outlet.heard("notify")) == 1
+    assert len(sink.heard("notify")) == 1
 
 
 # --- the rest
@@ -74,25 +74,25 @@ async def test_the_only_session_hears_what_is_said_when_nobody_waits(tmp_path: P
 
 async def test_the_end_of_a_visit_is_told_to_who_was_sent_there(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    (member, outlet), (_, others) = stage.client(), stage.client()
+    (member, sink), (_, others) = stage.client(), stage.client()
     stage.call(member)
     stage.ask(params={"mode": "url", "message": "Go", "url": "https://x", "elicitationId": "e1"})
-    question = await stage.question(outlet)
+    question = await stage.question(sink)
     assert question["params"]["elicitationId"] == "e1"
     for id in ("other", "e1", "e1"):
         stage.tell("notifications/elicitation/complete", {"elicitationId": id})
-    assert [item["params"] for item in outlet.messages("notify")] == [{"elicitationId": "e1"}]
+    assert [item["params"] for item in sink.messages("notify")] == [{"elicitationId": "e1"}]
     assert others.said == []
 
 
 async def test_what_hearth_does_not_know_goes_to_the_only_session_of_the_same_era(tmp_path: Path) -> None:
     for era, heard in ((versions.LEGACY, 1), (versions.MODERN, 0)):
         stage = Stage(tmp_path)
-        _, outlet = stage.client(era)
+        _, sink = stage.client(era)
         stage.tell("notifications/made/up", {"k": 1})
         stage.tell("notifications/subscriptions/acknowledged", {})
-        assert len(outlet.heard("notify")) == heard
+        assert len(sink.heard("notify")) == heard
         _, other = stage.client(era)
         stage.tell("notifications/made/up", {"k": 1})
         assert len(other.heard("notify")) == 0
-        assert len(outlet.heard("notify")) == heard
+        assert len(sink.heard("notify")) == heard

@@ -18,7 +18,7 @@ def crowd(count: int) -> tuple[Sessions, list[tuple[Session, Kept]]]:
 def test_the_first_session_is_the_owner_and_stays_it() -> None:
     sessions, members = crowd(3)
     assert sessions.owner is members[0][0]
-    assert [len(outlet.heard("owner")) for _, outlet in members] == [1, 0, 0]
+    assert [len(sink.heard("owner")) for _, sink in members] == [1, 0, 0]
 
 
 def test_when_the_owner_leaves_the_earliest_other_follows_and_all_are_told() -> None:
@@ -30,17 +30,17 @@ def test_when_the_owner_leaves_the_earliest_other_follows_and_all_are_told() -> 
 
 
 def test_when_another_leaves_nobody_is_told() -> None:
-    sessions, [(first, _), (second, _), (_, outlet)] = crowd(3)
+    sessions, [(first, _), (second, _), (_, sink)] = crowd(3)
     sessions.remove(second)
     assert sessions.owner is first
-    assert outlet.heard("owner") == []
+    assert sink.heard("owner") == []
 
 
 def test_a_silent_owner_is_followed_and_does_not_come_back_as_owner() -> None:
-    sessions, [(first, outlet), (second, _)] = crowd(2)
+    sessions, [(first, sink), (second, _)] = crowd(2)
     sessions.fell_silent(first)
     assert sessions.owner is second
-    assert outlet.heard("owner")[-1] == ("owner", second.id, False)
+    assert sink.heard("owner")[-1] == ("owner", second.id, False)
     sessions.came_back(first)
     assert (sessions.owner, first.active) == (second, True)
 
@@ -67,12 +67,12 @@ def test_the_earliest_follows_in_whatever_order_they_spoke_again() -> None:
 
 def test_one_without_a_way_to_hear_of_it_is_owner_all_the_same() -> None:
     sessions, [(first, heard)] = crowd(1)
-    deaf, outlet = session()
-    outlet.hears_of_owner = False
+    deaf, sink = session()
+    sink.hears_of_owner = False
     sessions.add(deaf)
     sessions.fell_silent(first)
     assert sessions.owner is deaf
-    assert (heard.heard("owner")[-1], outlet.heard("owner")) == (("owner", deaf.id, False), [])
+    assert (heard.heard("owner")[-1], sink.heard("owner")) == (("owner", deaf.id, False), [])
 
 
 def test_one_that_has_left_does_not_become_owner_by_speaking() -> None:

@@ -9,9 +9,9 @@ import pytest
 from hearth.errors import MessageError
 from hearth.hub.bindings import Binding
 from hearth.hub.calls import Call
-from hearth.hub.catalog import Catalogue
-from hearth.hub.client_requests import Questions
-from hearth.hub.log_levels import Levels
+from hearth.hub.catalog import Catalog
+from hearth.hub.client_requests import ClientRequests
+from hearth.hub.log_levels import LogLevels
 from hearth.hub.sessions import SEARCH, Session
 from hearth.hub.subscriptions import Subscriptions
 from hearth.mcp import capabilities, versions
@@ -37,8 +37,8 @@ class Stage:
             self.instances[name], self.connections[name] = instance(of, offered)
             of.offerings.known[capabilities.FULL] = offered
             self.servers.append(of)
-        self.catalogue = Catalogue(lambda: self.servers)
-        binding = Binding(Questions("d"), Levels())
+        self.catalogue = Catalog(lambda: self.servers)
+        binding = Binding(ClientRequests("d"), LogLevels())
         self.tasks: set[asyncio.Task[None]] = set()
         self.subscriptions = Subscriptions(self.catalogue, binding, self._spawn)
 
@@ -73,8 +73,8 @@ class Stage:
         self.subscriptions.unsubscribe(opened(member, id), json.split(json.dumps({"uri": uri})))
 
 
-def told(outlet: Kept) -> list[str]:
-    return [message["method"].removeprefix("notifications/") for message in outlet.messages("notify")]
+def told(sink: Kept) -> list[str]:
+    return [message["method"].removeprefix("notifications/") for message in sink.messages("notify")]
 
 
 def asked(connection: Recorded) -> list[tuple[str, object]]:
@@ -86,100 +86,100 @@ def asked(connection: Recorded) -> list[tuple[str, object]]:
 
 async def test_who_saw_a_list_that_changed_is_told_once() -> None:
     stage = Stage(a={"tools": ["t"], "prompts": ["p"]})
-    member, outlet = client()
+    member, sink = client()
     content = stage.catalogue.view(member).content
     member.seen = {TOOLS: content[TOOLS], PROMPTS: content[PROMPTS]}
     stage.subscriptions.announce([member])
-    assert told(outlet) == []
+    assert told(sink) == []
     stage.offer("a", tools=["t", "u"], prompts=["p"])
     for _ in range(2):
         stage.subscriptions.announce([member])
-    assert told(outlet) == ["tools/list_changed"]
+    assert told(sink) == ["tools/list_changed"]
 
 
 async def test_a_list_that_its_server_called_changed_is_told_of_although_it_is_equal() -> None:
     stage = Stage(a={"tools": ["t"], "prompts": ["p"]})
-    member, outlet = client()
+    member, sink = client()
     content = stage.catalogue.view(member).content
     member.seen = {TOOLS: content[TOOLS], PROMPTS: content[PROMPTS]}
     stage.subscriptions.announce([member], lambda session: [TOOLS])
-    assert told(outlet) == ["tools/list_changed"]
+    assert told(sink) == ["tools/list_changed"]
     # Different and called so: once.
     stage.offer("a", tools=["t", "u"], prompts=["p"])
     stage.subscriptions.announce([member], lambda session: [TOOLS])
-    assert told(outlet) == ["tools/list_changed"] * 2
+    assert told(sink) == ["tools/list_changed"] * 2
 
 
 async def test_who_searches_is_not_told_of_tools_that_it_is_not_shown() -> None:
     stage = Stage(a={"tools": ["t"], "prompts": ["p"]})
-    member, outlet = client()
+    member, sink = client()
     member.mode = SEARCH
     content = stage.catalogue.content(member)
     member.seen = {TOOLS: content[TOOLS], PROMPTS: content[PROMPTS]}
     stage.subscriptions.announce([member], lambda session: [TOOLS, PROMPTS])
-    assert told(outlet) == ["prompts/list_changed"]
+    assert told(sink) == ["prompts/list_changed"]
 
 
 async def test_who_never_saw_a_list_has_nothing_to_be_told() -> None:
-    stage, (member, outlet) = Stage(a={"tools": ["t"]}), client()
+    stage, (member, sink) = Stage(a={"tools": ["t"]}), client()
     stage.offer("a", tools=["u"])
     stage.subscriptions.announce([member])
-    assert told(outlet) == []
+    assert told(sink) == []
 
 
 async def test_who_has_not_finished_the_handshake_is_not_told() -> None:
-    stage, (member, outlet) = Stage(), client()
+    stage, (member, sink) = Stage(), client()
     member.initialized = False
     stage.subscriptions.tell(member, [TOOLS])
-    assert outlet.said == []
+    assert sink.said == []
 
 
 async def test_lists_that_are_announced_together_are_announced_once() -> None:
-    stage, (member, outlet) = Stage(), client()
+    stage, (member, sink) = Stage(), client()
     stage.subscriptions.tell(member, [RESOURCES, TEMPLATES, TOOLS])
-    assert told(outlet) == ["resources/list_changed", "tools/list_changed"]
+    assert told(sink) == ["resources/list_changed", "tools/list_changed"]
 
 
 # --- modern clients
 
 
 async def test_a_subscription_is_acknowledged_first_kept_and_told_of_changes() -> None:
-    stage, (member, outlet) = Stage(a={"tools": ["t"]}), client(versions.MODERN)
+    stage, (member, sink) = Stage(a={"tools": ["t"]}), client(versions.MODERN)
     stage.listen(member, b'"s"', toolsListChanged=True)
-    assert [item[0] for item in outlet.said] == ["finish", "tell"]
-    assert (outlet.kept, len(member.listens), member.open) == (['listen:"s"'], 1, {})
+    assert [item[0] for item in sink.said] == ["finish", "tell"]
+    assert (sink.kept, len(member.listens), member.open) == (['listen:"s"'], 1, {})
     assert member.seen.keys() == {TOOLS}
     stage.offer("a", tools=["u"])
     stage.subscriptions.announce([member])
-    assert told(outlet) == ["tools/list_changed"]
+    assert told(sink) == ["tools/list_changed"]
 
 
 async def test_a_replayed_subscription_is_told_of_a_change_of_each_list_once_and_not_acknowledged() -> None:
-    stage, (member, outlet) = Stage(), client(versions.MODERN)
+    stage, (member, sink) = Stage(), client(versions.MODERN)
     stage.listen(member, replayed=True, toolsListChanged=True, resourcesListChanged=True)
-    assert outlet.heard("tell") == []
-    assert sorted(told(outlet)) == ["resources/list_changed", "tools/list_changed"]
+    assert sink.heard("tell") == []
+    assert sorted(told(sink)) == ["resources/list_changed", "tools/list_changed"]
 
 
 @pytest.mark.parametrize("params", [{}, {"notifications": 7}, {"notifications": {"resourceSubscriptions": 7}}])
 async def test_a_subscription_without_a_wish_is_bad_params_and_still_open_as_a_call(params: dict[str, object]) -> None:
-    stage, (member, outlet) = Stage(), client(versions.MODERN)
+    stage, (member, sink) = Stage(), client(versions.MODERN)
     call = opened(member, era=versions.MODERN)
     with pytest.raises(MessageError):
         stage.subscriptions.listen(call, json.split(json.dumps(params)))
     assert call.is_open
-    assert (member.listens, outlet.said) == ({}, [])
+    assert (member.listens, sink.said) == ({}, [])
 
 
 async def test_resources_of_several_servers_are_watched_for_one_subscription_until_it_ends() -> None:
     stage = Stage(a={"resources": ["r:1"]}, b={"resources": ["r:1"]})
-    member, outlet = client(versions.MODERN)
+    member, sink = client(versions.MODERN)
     stage.listen(member, b"5", resourceSubscriptions=["r:1", "hearth:b:r:1", "nobody:1"])
     await stage.settle()
     assert [asked(stage.connections[name]) for name in ("a", "b")] == [[("subscribe", "r:1")]] * 2
     for name in ("a", "b"):
         stage.update(name, "r:1")
-    notices = outlet.messages("notify")
+    notices = sink.messages("notify")
     assert [notice["params"]["uri"] for notice in notices] == ["r:1", "hearth:b:r:1"]
     assert {notice["params"]["_meta"][versions.SUBSCRIPTION_ID_KEY] for notice in notices} == {5}
     listen = member.listens.popitem()[1]
@@ -201,48 +201,48 @@ async def test_a_subscription_that_was_cancelled_before_its_server_was_found_wat
 
 async def test_a_subscribed_resource_is_watched_kept_and_told_of_under_the_client_s_name_for_it() -> None:
     stage = Stage(a={"resources": ["r:1"]}, b={"resources": ["r:1"]})
-    (member, outlet), (other, others) = client(), client()
+    (member, sink), (other, others) = client(), client()
     await stage.subscribe(member, "hearth:b:r:1")
     await stage.subscribe(other, "r:1")
-    assert outlet.messages("answer") == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
-    assert outlet.kept == ["subscribe:hearth:b:r:1"]
+    assert sink.messages("answer") == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
+    assert sink.kept == ["subscribe:hearth:b:r:1"]
     assert [asked(stage.connections[name]) for name in ("a", "b")] == [[("subscribe", "r:1")]] * 2
     stage.update("b", "r:1")
-    assert [notice["params"] for notice in outlet.messages("notify")] == [{"uri": "hearth:b:r:1"}]
+    assert [notice["params"] for notice in sink.messages("notify")] == [{"uri": "hearth:b:r:1"}]
     assert others.heard("notify") == []
 
 
 async def test_a_change_below_a_subscribed_resource_is_told_as_what_it_is() -> None:
     stage = Stage(a={"resources": ["file:///a"]})
-    member, outlet = client()
+    member, sink = client()
     await stage.subscribe(member, "file:///a")
     stage.update("a", "file:///a/b")
     stage.update("a", "file:///other")
-    assert [notice["params"]["uri"] for notice in outlet.messages("notify")] == ["file:///a/b"]
+    assert [notice["params"]["uri"] for notice in sink.messages("notify")] == ["file:///a/b"]
 
 
 async def test_an_unsubscribed_resource_is_neither_watched_nor_kept() -> None:
     stage = Stage(a={"resources": ["r:1"]})
-    (member, outlet), (other, others) = client(), client()
+    (member, sink), (other, others) = client(), client()
     for one in (member, other):
         await stage.subscribe(one, "r:1")
     stage.unsubscribe(member, "r:1", b"2")
-    assert outlet.dropped == ["subscribe:r:1"]
+    assert sink.dropped == ["subscribe:r:1"]
     stage.update("a", "r:1")
-    assert (len(outlet.heard("notify")), len(others.heard("notify"))) == (0, 1)
+    assert (len(sink.heard("notify")), len(others.heard("notify"))) == (0, 1)
     stage.unsubscribe(other, "r:1", b"2")
     assert asked(stage.connections["a"]) == [("subscribe", "r:1"), ("unsubscribe", "r:1")]
 
 
 async def test_the_same_resource_of_another_server_stays_subscribed_to() -> None:
     stage = Stage(a={"resources": ["r:1"]}, b={"resources": ["r:1"]})
-    member, outlet = client()
+    member, sink = client()
     await stage.subscribe(member, "r:1", b"1")
     await stage.subscribe(member, "hearth:b:r:1", b"2")
     stage.unsubscribe(member, "r:1", b"3")
     for name in ("a", "b"):
         stage.update(name, "r:1")
-    assert [notice["params"]["uri"] for notice in outlet.messages("notify")] == ["hearth:b:r:1"]
+    assert [notice["params"]["uri"] for notice in sink.messages("notify")] == ["hearth:b:r:1"]
 
 
 @pytest.mark.parametrize("era", [versions.LEGACY, versions.MODERN])
@@ -265,29 +265,29 @@ async def test_who_waits_for_what_a_server_tells_follows_it_to_its_next_instance
 
 
 async def test_what_was_never_subscribed_to_is_unsubscribed_without_ado() -> None:
-    stage, (member, outlet) = Stage(), client()
+    stage, (member, sink) = Stage(), client()
     stage.unsubscribe(member, "r:1")
-    assert outlet.messages("answer")[0]["result"] == {}
+    assert sink.messages("answer")[0]["result"] == {}
 
 
 async def test_a_subscription_that_is_withdrawn_before_it_was_made_is_not_made() -> None:
     stage = Stage(a={"resources": ["r:1"]})
-    member, outlet = client()
+    member, sink = client()
     stage.subscriptions.subscribe(opened(member, b"1"), json.split(b'{"uri":"r:1"}'))
     stage.unsubscribe(member, "r:1", b"2")
     await stage.settle()
-    assert len(outlet.messages("answer")) == 2
-    assert outlet.kept == []
+    assert len(sink.messages("answer")) == 2
+    assert sink.kept == []
     assert not stage.instances["a"].watch
 
 
 async def test_a_resource_that_nobody_has_is_an_error_and_not_kept() -> None:
-    stage, (member, outlet) = Stage(), client()
+    stage, (member, sink) = Stage(), client()
     await stage.subscribe(member, "nobody:1")
-    (answer,) = outlet.messages("answer")
+    (answer,) = sink.messages("answer")
     assert answer["error"]["code"] == -32002
     assert "nobody:1" in answer["error"]["message"]
-    assert (outlet.kept, member.subscriptions) == ([], {})
+    assert (sink.kept, member.subscriptions) == ([], {})
 
 
 @pytest.mark.parametrize("params", [{}, {"uri": 7}])
@@ -300,17 +300,17 @@ async def test_a_subscription_to_no_uri_is_bad_params(params: dict[str, object])
 
 async def test_an_update_of_nothing_is_told_to_nobody() -> None:
     stage = Stage(a={"resources": ["r:1"]})
-    member, outlet = client()
+    member, sink = client()
     await stage.subscribe(member, "r:1")
     stage.subscriptions.updated(stage.instances["a"], stage.servers[0], {})
-    assert outlet.heard("notify") == []
+    assert sink.heard("notify") == []
 
 
 async def test_a_server_without_subscriptions_is_named() -> None:
     stage = Stage(a={"resources": ["r:1"]})
     stage.instances["a"].offering = offering("a", declared=b'{"resources":{}}', resources=["r:1"])
-    member, outlet = client()
+    member, sink = client()
     await stage.subscribe(member, "r:1")
-    (answer,) = outlet.messages("answer")
+    (answer,) = sink.messages("answer")
     assert (answer["error"]["code"], "'a'" in answer["error"]["message"]) == (-32601, True)
     assert member.subscriptions == {}

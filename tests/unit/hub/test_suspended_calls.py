@@ -29,7 +29,7 @@ async def test_a_question_parks_the_call_and_the_retry_brings_the_answer_to_the_
     stage.connection.give(1, {"content": []})
     result = stage.result()
     assert (result["resultType"], result["content"]) == ("complete", [])
-    assert stage.outlet.messages("answer")[-1]["id"] == 2
+    assert stage.sink.messages("answer")[-1]["id"] == 2
     assert len(stage.parking) == 0
 
 
@@ -51,7 +51,7 @@ async def test_what_finishes_while_it_is_parked_is_kept_for_the_retry() -> None:
     stage.ask(stage.call())
     required = stage.result()
     stage.connection.give(1, {"content": [{"type": "text", "text": "done"}]})
-    assert len(stage.outlet.messages("answer")) == 1
+    assert len(stage.sink.messages("answer")) == 1
     stage.retry(required, **{keys(required)[0]: ACCEPT})
     assert stage.result()["content"][0]["text"] == "done"
     assert stage.connection.answers == []
@@ -64,7 +64,7 @@ async def test_a_server_that_ends_while_a_call_is_parked_is_told_of_at_the_retry
     required = stage.result()
     stage.connection.end("it fell over")
     stage.retry(required, **{keys(required)[0]: ACCEPT})
-    assert "is gone" in stage.outlet.messages("answer")[-1]["error"]["message"]
+    assert "is gone" in stage.sink.messages("answer")[-1]["error"]["message"]
     assert len(stage.parking) == 0
 
 
@@ -76,7 +76,7 @@ async def test_an_error_after_the_retry_names_the_resource_as_the_client_does() 
     required = stage.result()
     stage.retry(required, method="resources/read", **{keys(required)[0]: ACCEPT})
     stage.connection.refuse(1, -32002, "no", {"uri": "r:1"})
-    error = stage.outlet.messages("answer")[-1]["error"]
+    error = stage.sink.messages("answer")[-1]["error"]
     assert (error["code"], error["data"]) == (-32602, {"uri": "hearth:s:r:1"})
 
 
@@ -110,10 +110,10 @@ async def test_progress_is_told_under_the_token_of_the_request_that_waits_and_to
     stage.ask(stage.call(token=b'"first"'))
     required = stage.result()
     stage.connection.say("notifications/progress", {"progressToken": 1, "progress": 1})
-    assert stage.outlet.heard("notify") == []
+    assert stage.sink.heard("notify") == []
     stage.retry(required, token=b'"second"', **{keys(required)[0]: ACCEPT})
     stage.connection.say("notifications/progress", {"progressToken": 1, "progress": 2})
-    assert [item["params"]["progressToken"] for item in stage.outlet.messages("notify")] == ["second"]
+    assert [item["params"]["progressToken"] for item in stage.sink.messages("notify")] == ["second"]
 
 
 async def test_what_the_retry_declares_counts_for_what_is_asked_next() -> None:
@@ -126,7 +126,7 @@ async def test_what_the_retry_declares_counts_for_what_is_asked_next() -> None:
     assert "result" in by_id["q"]
     assert "lists roots" in by_id["roots"]["error"]["message"]
     assert sorted(stage.settled) == ["q", "roots"]
-    assert len(stage.outlet.messages("answer")) == 1
+    assert len(stage.sink.messages("answer")) == 1
 
 
 async def test_a_client_that_cannot_be_asked_stays_attached_and_the_server_is_refused() -> None:
@@ -134,7 +134,7 @@ async def test_a_client_that_cannot_be_asked_stays_attached_and_the_server_is_re
     call = stage.call(declared=b"{}")
     stage.ask(call)
     assert "has not declared elicitation" in stage.connection.answers[0]["error"]["message"]
-    assert (call.is_open, stage.outlet.said, stage.settled) == (True, [], ["q"])
+    assert (call.is_open, stage.sink.said, stage.settled) == (True, [], ["q"])
     stage.connection.give(1, {"content": []})
     assert stage.result()["content"] == []
 

@@ -81,14 +81,14 @@ async def test_a_declined_url_fails_the_call() -> None:
     stage.parking.take(stage.call()).demanded([URL])
     required = stage.result()
     stage.retry(required, **{keys(required)[0]: {"action": "decline"}})
-    assert "declined" in stage.outlet.messages("answer")[-1]["error"]["message"]
+    assert "declined" in stage.sink.messages("answer")[-1]["error"]["message"]
     assert len(stage.parking) == 0
 
 
 async def test_a_client_that_takes_no_urls_is_told_what_it_would_need() -> None:
     stage = Stage()
     stage.parking.take(stage.call(declared=b'{"elicitation":{}}')).demanded([URL])
-    error = stage.outlet.messages("answer")[-1]["error"]
+    error = stage.sink.messages("answer")[-1]["error"]
     assert error["code"] == versions.MISSING_CAPABILITY
     assert error["data"] == {"requiredCapabilities": {"elicitation": {"url": {}}}}
     assert len(stage.parking) == 0
@@ -97,4 +97,4 @@ async def test_a_client_that_takes_no_urls_is_told_what_it_would_need() -> None:
 async def test_a_failure_of_an_attached_call_is_the_client_s_error() -> None:
     stage = Stage()
     stage.parking.take(stage.call()).failed(UpstreamError("it fell over"))
-    assert stage.outlet.messages("answer")[-1]["error"]["message"] == "it fell over"
+    assert stage.sink.messages("answer")[-1]["error"]["message"] == "it fell over"

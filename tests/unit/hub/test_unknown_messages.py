@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hearth.hub import unknown_messages
-from hearth.hub.unknown_messages import Unknowns
+from hearth.hub.unknown_messages import UnknownMessages
 from hearth.mcp import versions
 from unit.hub.whole_hub import ENVELOPE, PLENTY, Stage
 
@@ -69,14 +69,14 @@ async def test_an_unknown_notification_that_is_passed_on_is_a_warning_with_the_s
 
 
 def test_what_a_client_sent_is_shown_cut_and_without_control_characters(caplog: pytest.LogCaptureFixture) -> None:
-    Unknowns().version("client", "\x1b[2J\u202e" + "x" * 500)
+    UnknownMessages().version("client", "\x1b[2J\u202e" + "x" * 500)
     [said] = warnings(caplog)
     assert said.isprintable() and said.isascii() and len(said) < 200
 
 
 def test_the_record_of_clients_is_bounded(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(unknown_messages, "CLIENTS_LIMIT", 2)
-    record = Unknowns()
+    record = UnknownMessages()
     for client in ("a", "b", "c", "c", "a"):
         record.version(client, "new")
     assert len(record._warned) == 2

@@ -1,11 +1,11 @@
 """Whose elicitation by URL it is that a server announces as complete."""
 
-from hearth.hub.visits import VISITS_LIMIT, Visits
+from hearth.hub.visits import VISITS_LIMIT, UrlVisits
 from unit.hub.stage import client, instance, server
 
 
 def test_who_was_told_of_it_hears_of_its_end_once_and_nobody_else_does() -> None:
-    visits, of = Visits(), server()
+    visits, of = UrlVisits(), server()
     (_, one), (_, other) = instance(of), instance(of)
     (first, _), (second, _) = client(), client()
     visits.begun(one, "e-1", first)
@@ -18,7 +18,7 @@ def test_who_was_told_of_it_hears_of_its_end_once_and_nobody_else_does() -> None
 
 
 def test_the_oldest_are_forgotten_when_there_are_too_many() -> None:
-    visits, (_, connection), (member, _) = Visits(), instance(server()), client()
+    visits, (_, connection), (member, _) = UrlVisits(), instance(server()), client()
     for number in range(VISITS_LIMIT + 1):
         visits.begun(connection, f"e-{number}", member)
     assert visits.ended(connection, "e-0") is None

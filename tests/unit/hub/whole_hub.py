@@ -50,14 +50,14 @@ class Stage:
         self._tag = 0
 
     def client(self, initialized: bool = True, **keys: str) -> tuple[Session, Kept]:
-        outlet = Kept()
-        member = self.hub.open_session(outlet, "lines", **keys)
+        sink = Kept()
+        member = self.hub.open_session(sink, "lines", **keys)
         if initialized:
             self.ask(member, "initialize", id="i", protocolVersion="2025-11-25", capabilities={})
             self.tell(member, "notifications/initialized")
-            outlet.said.clear()
-            outlet.kept.clear()
-        return member, outlet
+            sink.said.clear()
+            sink.kept.clear()
+        return member, sink
 
     def receive(self, member: Session, message: dict[str, object], resent: bool = False, replay: bool = False) -> int:
         self._tag += 1
@@ -87,6 +87,6 @@ class Stage:
         return [name for name, server in self.servers.items() if server.connections]
 
 
-async def answer(outlet: Kept, count: int = 1) -> dict[str, Any]:
-    await until(lambda: len(outlet.heard("answer")) >= count, "it is answered")
-    return outlet.messages("answer")[count - 1]
+async def answer(sink: Kept, count: int = 1) -> dict[str, Any]:
+    await until(lambda: len(sink.heard("answer")) >= count, "it is answered")
+    return sink.messages("answer")[count - 1]

@@ -2,7 +2,7 @@
 
 from hearth.mcp.capabilities import ELICITATION, ROOTS, SAMPLING
 from hearth.mcp.client_requests import Question
-from hearth.mcp.suspended import Instruction, Parked, State
+from hearth.mcp.suspended import Instruction, State, Suspended
 from hearth.wire import json
 
 PATIENCE = 10.0
@@ -30,11 +30,11 @@ def takes_none(question: Question) -> str | None:
     return f"no {question.method}"
 
 
-def running() -> Parked[str]:
-    return Parked(PATIENCE, takes_all)
+def running() -> Suspended[str]:
+    return Suspended(PATIENCE, takes_all)
 
 
-def asking(*questions: Question) -> Parked[str]:
+def asking(*questions: Question) -> Suspended[str]:
     """Parked with the first question asked and the others gathered; their ids are 1, 2, …"""
     call = running()
     for number, question in enumerate(questions or [form()], 1):
@@ -43,33 +43,33 @@ def asking(*questions: Question) -> Parked[str]:
     return call
 
 
-def visiting(*urls: Question) -> Parked[str]:
+def visiting(*urls: Question) -> Suspended[str]:
     call = running()
     call.demanded(urls or [url()], 0.0)
     assert call.state is State.VISITING
     return call
 
 
-def waiting() -> Parked[str]:
+def waiting() -> Suspended[str]:
     call = visiting()
     assert retry(call, q1=ACCEPT) == []
     assert call.state is State.WAITING
     return call
 
 
-def finished() -> Parked[str]:
+def finished() -> Suspended[str]:
     call = asking()
     call.finished("kept")
     assert call.state is State.FINISHED
     return call
 
 
-def done() -> Parked[str]:
+def done() -> Suspended[str]:
     call = running()
     call.finished("x")
     assert call.state is State.DONE
     return call
 
 
-def retry(call: Parked[str], **responses: bytes) -> list[Instruction[str]]:
+def retry(call: Suspended[str], **responses: bytes) -> list[Instruction[str]]:
     return call.retry(call.round, responses, 1.0, takes_all)

@@ -18,7 +18,7 @@ from hearth.mcp.catalog import (
     Kind,
     ListLimits,
     ListReader,
-    Offering,
+    ServerCatalog,
     exposed_name,
 )
 from hearth.wire import json
@@ -28,8 +28,8 @@ def tool(definition: bytes, server: str = "s") -> Item:
     return Item(TOOLS, server, json.split(definition))
 
 
-def offering(capabilities: bytes = b"{}") -> Offering:
-    return Offering(versions.LEGACY, "2025-11-25", json.split(capabilities), None)
+def offering(capabilities: bytes = b"{}") -> ServerCatalog:
+    return ServerCatalog(versions.LEGACY, "2025-11-25", json.split(capabilities), None)
 
 
 # --- items

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearth.mcp.catalog import TOOLS, Item, Offering
+from hearth.mcp.catalog import TOOLS, Item, ServerCatalog
 from hearth.mcp.pinning import (
     CHANGED,
     KNOWN_LIMIT,
@@ -141,7 +141,7 @@ def test_what_is_kept_is_bounded() -> None:
 
 
 def test_the_definitions_of_an_offering_are_those_of_its_tools() -> None:
-    offering = Offering("legacy", "2025-11-25", {}, None)
+    offering = ServerCatalog("legacy", "2025-11-25", {}, None)
     offering.take(TOOLS, [Item(TOOLS, "s", wire.split(b'{"name":"a","description":"x"}'))])
     assert definitions(offering) == {"a": '{"description":"x","name":"a"}'}
 

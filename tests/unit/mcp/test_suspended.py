@@ -6,7 +6,7 @@ from hearth.errors import MessageError
 from hearth.mcp.capabilities import ELICITATION, ROOTS, SAMPLING
 from hearth.mcp.client_requests import Question
 from hearth.mcp.request_state import StateRefused
-from hearth.mcp.suspended import Answer, CallAgain, Cancel, Deliver, Fail, Instruction, Park, Parked, Refuse, State
+from hearth.mcp.suspended import Answer, CallAgain, Cancel, Deliver, Fail, Instruction, Park, Refuse, State, Suspended
 from unit.mcp.parked_calls import (
     ACCEPT,
     DECLINE,
@@ -49,7 +49,7 @@ def test_a_question_is_put_in_modern_words() -> None:
 
 
 def test_a_question_that_the_client_does_not_take_is_refused_and_the_call_goes_on() -> None:
-    call: Parked[str] = Parked(PATIENCE, takes_none)
+    call: Suspended[str] = Suspended(PATIENCE, takes_none)
     assert call.question(b"1", form(), 0.0) == [Refuse(b"1", f"no {ELICITATION}")]
     assert call.state is State.RUNNING
     assert call.finished("x") == [Answer("x")]
@@ -156,7 +156,7 @@ def test_an_expired_round_gives_every_question_up_and_cancels_the_call() -> None
 
 @pytest.mark.parametrize("make", [asking, finished, visiting])
 def test_a_late_retry_is_refused_as_expired_before_and_never_run_after_the_clock_says_so(make: object) -> None:
-    call: Parked[str] = make()  # type: ignore[operator]
+    call: Suspended[str] = make()  # type: ignore[operator]
     with pytest.raises(StateRefused) as caught:
         call.retry(1, {}, 10.0, takes_all)
     assert caught.value.data == {"reason": "expired"}
@@ -168,7 +168,7 @@ def test_a_late_retry_is_refused_as_expired_before_and_never_run_after_the_clock
 
 @pytest.mark.parametrize("make", [running, waiting, done])
 def test_the_clock_does_not_touch_a_call_that_somebody_waits_for(make: object) -> None:
-    call: Parked[str] = make()  # type: ignore[operator]
+    call: Suspended[str] = make()  # type: ignore[operator]
     before = call.state
     assert call.expired(1e9) == []
     assert call.state is before
@@ -193,7 +193,7 @@ def test_every_round_has_its_own_time() -> None:
     ],
 )
 def test_a_cancelled_call_ends_at_once(make: object, instructions: list[Instruction[str]]) -> None:
-    call: Parked[str] = make()  # type: ignore[operator]
+    call: Suspended[str] = make()  # type: ignore[operator]
     assert call.cancelled() == instructions
     assert call.state is State.DONE
     assert call.cancelled() == []
@@ -255,7 +255,7 @@ def test_a_declined_url_fails_the_call(result: bytes) -> None:
 
 
 def test_a_client_that_takes_no_urls_is_told_which_capability_it_lacks() -> None:
-    call: Parked[str] = Parked(PATIENCE, takes_none)
+    call: Suspended[str] = Suspended(PATIENCE, takes_none)
     assert call.demanded([url()], 0.0) == [Fail(f"no {ELICITATION}", url(None))]
     assert call.state is State.DONE
     later = visiting(url("e1"), url("e2"))
@@ -273,7 +273,7 @@ def test_urls_demanded_while_parked_are_asked_for_on_the_retry() -> None:
 
 @pytest.mark.parametrize("make", [finished, visiting, waiting, done])
 def test_late_events_change_nothing(make: object) -> None:
-    call: Parked[str] = make()  # type: ignore[operator]
+    call: Suspended[str] = make()  # type: ignore[operator]
     before = call.state
     (refusal,) = call.question(b"9", form(), 0.0)
     assert isinstance(refusal, Refuse)
@@ -285,7 +285,7 @@ def test_late_events_change_nothing(make: object) -> None:
 
 @pytest.mark.parametrize("make", [running, waiting, done])
 def test_a_retry_of_what_is_not_parked_is_refused(make: object) -> None:
-    call: Parked[str] = make()  # type: ignore[operator]
+    call: Suspended[str] = make()  # type: ignore[operator]
     with pytest.raises(StateRefused):
         retry(call, q1=ACCEPT)
 

@@ -7,7 +7,7 @@ import pytest
 from hearth.mcp.capabilities import ELICITATION, ROOTS, SAMPLING
 from hearth.mcp.client_requests import Question
 from hearth.mcp.request_state import StateRefused
-from hearth.mcp.suspended import Answer, CallAgain, Cancel, Deliver, Fail, Instruction, Park, Parked, Refuse, State
+from hearth.mcp.suspended import Answer, CallAgain, Cancel, Deliver, Fail, Instruction, Park, Refuse, State, Suspended
 from hearth.wire import json, values
 from unit.mcp.parked_calls import (
     PATIENCE,
@@ -41,7 +41,7 @@ class Life:
         self.chance = random.Random(seed)
         self.now = 0.0
         self.refused_kinds: set[str] = set()
-        self.call: Parked[str] = Parked(PATIENCE, self.problem)
+        self.call: Suspended[str] = Suspended(PATIENCE, self.problem)
         # The server's books: its call, and what each of its open questions said.
         self.call_runs = True
         self.open: dict[bytes, Question] = {}

@@ -7,8 +7,8 @@ import pytest
 from hearth import config
 from hearth.ops import server_states
 from hearth.paths import Places
-from hearth.upstreams.catalog_cache import Kept, Memory
-from hearth.upstreams.traits import Learned
+from hearth.upstreams.catalog_cache import CachedCatalog, CatalogCache
+from hearth.upstreams.traits import TraitStore
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
 
 
 def note_failure(places: Places, name: str) -> None:
-    kept = Kept(places.catalogue, Learned(places.learned).fingerprints)
-    kept.note(config.load(places).servers[name], Memory({}, failed_at=1.0, failure="exit code 1"))
+    kept = CatalogCache(places.catalogue, TraitStore(places.learned).fingerprints)
+    kept.note(config.load(places).servers[name], CachedCatalog({}, failed_at=1.0, failure="exit code 1"))
 
 
 def test_a_failure_that_a_daemon_noted_is_told_without_one(places: Places) -> None:

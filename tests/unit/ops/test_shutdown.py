@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from hearth.control_client import service_state, systemd_unit
-from hearth.control_client.connection import Control
+from hearth.control_client.connection import ControlConnection
 from hearth.errors import Refused
 from hearth.ops import shutdown
 from hearth.paths import Places
@@ -56,7 +56,7 @@ IDLE = {"id": "h", "wire": "http", "active": False, "inFlight": 0}
 
 
 def test_sessions_over_http_between_two_requests_are_not_asked_about() -> None:
-    shutdown.ask_about_sessions(cast(Control, Told(IDLE, IDLE)), "stop", yes=False)
+    shutdown.ask_about_sessions(cast(ControlConnection, Told(IDLE, IDLE)), "stop", yes=False)
 
 
 @pytest.mark.parametrize(
@@ -67,5 +67,5 @@ def test_who_is_attached_is_asked_about_and_nobody_else_counts(
 ) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
     with pytest.raises(Refused, match=r"^1 session attached"):
-        shutdown.ask_about_sessions(cast(Control, Told(IDLE, session)), "stop", yes=False)
+        shutdown.ask_about_sessions(cast(ControlConnection, Told(IDLE, session)), "stop", yes=False)
     assert len(capsys.readouterr().err.splitlines()) == 2

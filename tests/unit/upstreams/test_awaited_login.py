@@ -11,13 +11,13 @@ from hearth.mcp import versions
 from hearth.paths import oauth_file
 from hearth.upstreams import awaited_login
 from hearth.upstreams.awaited_login import AwaitedLogin
-from hearth.upstreams.client_context import Tenant
+from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.supervision import READY
 from unit.conversations import until
 from unit.staged_servers import StagedServer
 
-TENANT = Tenant("1", versions.LEGACY)
+TENANT = ClientContext("1", versions.LEGACY)
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ class Guarded(StagedServer):
         self.attempts = 0
         self.gate = asyncio.Event()
 
-    async def _connect(self, owner: Owner, tenant: Tenant) -> Connection:
+    async def _connect(self, owner: Owner, tenant: ClientContext) -> Connection:
         self.attempts += 1
         is_logged_in = os.path.exists(oauth_file())
         await self.gate.wait()
@@ -72,7 +72,7 @@ async def test_a_login_during_the_attempt_that_wanted_it_is_noticed_without_anot
 async def test_a_login_during_an_attempt_that_another_login_caused_is_noticed_after_it() -> None:
     begun: list[asyncio.Event] = []
 
-    async def start(tenant: Tenant) -> None:
+    async def start(tenant: ClientContext) -> None:
         begun.append(asyncio.Event())
         await begun[-1].wait()
         login.needed(tenant, None)

@@ -11,7 +11,7 @@ from hearth.config import ServerSpec
 from hearth.mcp import versions
 from hearth.mcp.catalog import PROMPTS, RESOURCES, TOOLS
 from hearth.upstreams import catalog_cache as module
-from hearth.upstreams.catalog_cache import NOTHING, Kept, Memory
+from hearth.upstreams.catalog_cache import NOTHING, CachedCatalog, CatalogCache
 from hearth.upstreams.fingerprints import Fingerprints
 from unit.hub.stage import offering
 
@@ -19,9 +19,9 @@ SPEC = ServerSpec(name="s", command="run", env={"TOKEN": "${TOKEN}"})
 OFFERED = offering("s", tools=["b", {"name": "a", "description": "ä ☃"}], resources=["x://1"], instructions="Be kind.")
 
 
-def catalogue(folder: Path, environ: Mapping[str, str] | None = None) -> Kept:
+def catalogue(folder: Path, environ: Mapping[str, str] | None = None) -> CatalogCache:
     fingerprints = Fingerprints(str(folder / "learned" / "mcp.key"))
-    return Kept(str(folder / "catalogue" / "mcp"), fingerprints, environ or {"TOKEN": "one"})
+    return CatalogCache(str(folder / "catalogue" / "mcp"), fingerprints, environ or {"TOKEN": "one"})
 
 
 def files(folder: Path) -> list[Path]:
@@ -34,7 +34,7 @@ def test_nothing_is_known_of_what_was_never_kept(tmp_path: Path) -> None:
 
 
 def test_another_daemon_knows_what_was_kept(tmp_path: Path) -> None:
-    catalogue(tmp_path).note(SPEC, Memory({b"{}": OFFERED}))
+    catalogue(tmp_path).note(SPEC, CachedCatalog({b"{}": OFFERED}))
     found = catalogue(tmp_path).recall(SPEC)
     assert list(found.offerings) == [b"{}"]
     known = found.offerings[b"{}"]
@@ -47,7 +47,7 @@ def test_another_daemon_knows_what_was_kept(tmp_path: Path) -> None:
 
 def test_each_kind_of_client_has_its_own_and_the_latest_stay(tmp_path: Path) -> None:
     many = {b'{"n":%d}' % number: offering("s", tools=[f"t{number}"]) for number in range(module.OFFERINGS_LIMIT + 3)}
-    catalogue(tmp_path).note(SPEC, Memory(many))
+    catalogue(tmp_path).note(SPEC, CachedCatalog(many))
     found = catalogue(tmp_path).recall(SPEC)
     assert list(found.offerings) == list(many)[3:]
     assert list(found.offerings[b'{"n":7}'].lists[TOOLS]) == ["t7"]
@@ -63,12 +63,12 @@ def test_each_kind_of_client_has_its_own_and_the_latest_stay(tmp_path: Path) -> 
     ],
 )
 def test_another_entry_is_another_server(tmp_path: Path, other: ServerSpec) -> None:
-    catalogue(tmp_path).note(SPEC, Memory({b"{}": OFFERED}))
+    catalogue(tmp_path).note(SPEC, CachedCatalog({b"{}": OFFERED}))
     assert catalogue(tmp_path).recall(other) == NOTHING
 
 
 def test_with_another_token_it_may_offer_other_things(tmp_path: Path) -> None:
-    catalogue(tmp_path).note(SPEC, Memory({b"{}": OFFERED}))
+    catalogue(tmp_path).note(SPEC, CachedCatalog({b"{}": OFFERED}))
     assert catalogue(tmp_path, {"TOKEN": "two"}).recall(SPEC) == NOTHING
     assert catalogue(tmp_path, {"TOKEN": "one", "OTHER": "x"}).recall(SPEC) != NOTHING
 
@@ -77,7 +77,7 @@ def test_a_file_that_a_reference_names_counts_by_its_content(tmp_path: Path) -> 
     secret = tmp_path / "secret"
     spec = ServerSpec(name="s", url="http://127.0.0.1:1/mcp", headers={"Authorization": f"Bearer ${{file:{secret}}}"})
     secret.write_text("one")
-    catalogue(tmp_path).note(spec, Memory({b"{}": OFFERED}))
+    catalogue(tmp_path).note(spec, CachedCatalog({b"{}": OFFERED}))
     secret.write_text("two")
     assert catalogue(tmp_path).recall(spec) == NOTHING
     secret.write_text("one")
@@ -88,7 +88,7 @@ def test_a_file_that_a_reference_names_counts_by_its_content(tmp_path: Path) -> 
 
 def test_nothing_in_a_name_or_a_file_tells_an_argument_or_a_secret(tmp_path: Path) -> None:
     spec = SPEC.replace(args=("--key=hunter2",))
-    catalogue(tmp_path, {"TOKEN": "swordfish"}).note(spec, Memory({b"{}": OFFERED}))
+    catalogue(tmp_path, {"TOKEN": "swordfish"}).note(spec, CachedCatalog({b"{}": OFFERED}))
     (file,) = files(tmp_path)
     for secret in ("hunter2", "swordfish"):
         assert secret not in file.name
@@ -98,7 +98,7 @@ def test_nothing_in_a_name_or_a_file_tells_an_argument_or_a_secret(tmp_path: Pat
 
 
 def test_without_the_key_nothing_is_found_again(tmp_path: Path) -> None:
-    catalogue(tmp_path).note(SPEC, Memory({b"{}": OFFERED}))
+    catalogue(tmp_path).note(SPEC, CachedCatalog({b"{}": OFFERED}))
     (tmp_path / "learned" / "mcp.key").unlink()
     assert catalogue(tmp_path).recall(SPEC) == NOTHING
 
@@ -118,7 +118,7 @@ def test_without_the_key_nothing_is_found_again(tmp_path: Path) -> None:
 def test_what_is_not_what_was_written_is_thrown_away(
     tmp_path: Path, spoil: object, caplog: pytest.LogCaptureFixture
 ) -> None:
-    catalogue(tmp_path).note(SPEC, Memory({b"{}": OFFERED}))
+    catalogue(tmp_path).note(SPEC, CachedCatalog({b"{}": OFFERED}))
     (file,) = files(tmp_path)
     file.write_bytes(spoil(file.read_bytes()))  # type: ignore[operator]
     assert catalogue(tmp_path).recall(SPEC) == NOTHING
@@ -128,7 +128,7 @@ def test_what_is_not_what_was_written_is_thrown_away(
 
 def test_a_file_of_which_the_hash_is_right_and_the_content_is_not_is_thrown_away(tmp_path: Path) -> None:
     place = catalogue(tmp_path)
-    place.note(SPEC, Memory({b"{}": OFFERED}))
+    place.note(SPEC, CachedCatalog({b"{}": OFFERED}))
     (file,) = files(tmp_path)
     for body in (b"[]", b"{}", b'{"offerings":[{"clients":"{}","offering":{"era":"legacy"}}]}'):
         file.write_bytes(place._sealed(body))
@@ -137,14 +137,14 @@ def test_a_file_of_which_the_hash_is_right_and_the_content_is_not_is_thrown_away
 
 def test_a_failure_is_remembered_for_a_while(tmp_path: Path) -> None:
     now = time.time()
-    catalogue(tmp_path).note(SPEC, Memory({}, failed_at=now))
+    catalogue(tmp_path).note(SPEC, CachedCatalog({}, failed_at=now))
     found = catalogue(tmp_path).recall(SPEC)
     assert (found.is_late, found.has_failed) == (True, True)
-    old = Memory({}, failed_at=now - module.FAILURE_SECONDS - 1)
+    old = CachedCatalog({}, failed_at=now - module.FAILURE_SECONDS - 1)
     assert (old.is_late, old.has_failed) == (True, False)
     # A clock that was set back does not make it last for ever.
-    assert not Memory({}, failed_at=now + 3600).has_failed
-    late = Memory({}, late_at=now)
+    assert not CachedCatalog({}, failed_at=now + 3600).has_failed
+    late = CachedCatalog({}, late_at=now)
     assert (late.is_late, late.has_failed) == (True, False)
 
 
@@ -152,11 +152,11 @@ def test_of_very_many_the_ones_that_nobody_asked_for_go_first(tmp_path: Path, mo
     monkeypatch.setattr(module, "FILES_LIMIT", 3)
     specs = [SPEC.replace(name=f"s{number}") for number in range(4)]
     for number, spec in enumerate(specs[:3]):
-        catalogue(tmp_path).note(spec, Memory({b"{}": OFFERED}))
+        catalogue(tmp_path).note(spec, CachedCatalog({b"{}": OFFERED}))
         newest = max(files(tmp_path), key=lambda file: file.stat().st_mtime)
         os.utime(newest, (1000 + number, 1000 + number))
     assert catalogue(tmp_path).recall(specs[0]) != NOTHING
-    catalogue(tmp_path).note(specs[3], Memory({b"{}": OFFERED}))
+    catalogue(tmp_path).note(specs[3], CachedCatalog({b"{}": OFFERED}))
     assert [catalogue(tmp_path).recall(spec) != NOTHING for spec in specs] == [True, False, True, True]
 
 
@@ -164,19 +164,19 @@ def test_what_cannot_be_written_is_said_once(tmp_path: Path, caplog: pytest.LogC
     (tmp_path / "catalogue").write_text("a file is in the way")
     place = catalogue(tmp_path)
     for _ in range(3):
-        place.note(SPEC, Memory({b"{}": OFFERED}))
+        place.note(SPEC, CachedCatalog({b"{}": OFFERED}))
     assert len(caplog.records) == 1
     assert place.recall(SPEC) == NOTHING
 
 
 def test_what_is_too_long_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FILE_LIMIT_BYTES", 1000)
-    catalogue(tmp_path).note(SPEC, Memory({b"{}": offering("s", tools=["x" * 2000])}))
+    catalogue(tmp_path).note(SPEC, CachedCatalog({b"{}": offering("s", tools=["x" * 2000])}))
     assert catalogue(tmp_path).recall(SPEC) == NOTHING
 
 
 def test_an_offering_of_the_modern_era_stays_one(tmp_path: Path) -> None:
     offered = offering("s", era=versions.MODERN, declared=b"{}", tools=["a"])
-    catalogue(tmp_path).note(SPEC, Memory({b"{}": offered}))
+    catalogue(tmp_path).note(SPEC, CachedCatalog({b"{}": offered}))
     known = catalogue(tmp_path).recall(SPEC).offerings[b"{}"]
     assert (known.era, known.capabilities, known.key) == (versions.MODERN, {}, offered.key)

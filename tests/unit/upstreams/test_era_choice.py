@@ -5,22 +5,22 @@ import pytest
 from hearth.config import ServerSpec
 from hearth.mcp import isolation
 from hearth.upstreams import era_choice, traits
-from hearth.upstreams.traits import NOTHING, Knowledge
+from hearth.upstreams.traits import NOTHING, ServerTraits
 
-BOTH = Knowledge(eras=frozenset({"legacy", "modern"}))
-OLD = Knowledge(eras=frozenset({"legacy"}))
+BOTH = ServerTraits(eras=frozenset({"legacy", "modern"}))
+OLD = ServerTraits(eras=frozenset({"legacy"}))
 
 
 def spec(**keys: object) -> ServerSpec:
     return ServerSpec(name="s", command="true", **keys)  # type: ignore[arg-type]
 
 
-def choose(entry: ServerSpec, mode: str, known: Knowledge, client: str, running: str | None) -> str:
+def choose(entry: ServerSpec, mode: str, known: ServerTraits, client: str, running: str | None) -> str:
     per_era = era_choice.is_per_era(entry, known)
     return era_choice.choose(entry, mode, known, client, running, per_era)
 
 
-def apart(monkeypatch: pytest.MonkeyPatch) -> Knowledge:
+def apart(monkeypatch: pytest.MonkeyPatch) -> ServerTraits:
     monkeypatch.setattr("time.time", lambda: 1000.0)
     return BOTH._replace(apart_since=999.0)
 
@@ -36,14 +36,14 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> Knowledge:
         ({}, OLD, None, "legacy"),
         ({}, NOTHING, "legacy", "legacy"),
         ({}, NOTHING, "modern", "modern"),
-        ({}, Knowledge(only="legacy"), None, "legacy"),
-        ({"era": "client"}, Knowledge(only="modern"), None, "modern"),
+        ({}, ServerTraits(only="legacy"), None, "legacy"),
+        ({"era": "client"}, ServerTraits(only="modern"), None, "modern"),
         ({"isolation": "shared"}, NOTHING, None, "modern"),
         ({"isolation": "shared"}, OLD, "legacy", "legacy"),
     ],
 )
 def test_clients_of_both_eras_get_the_same(
-    keys: dict[str, object], known: Knowledge, running: str | None, era: str, client: str
+    keys: dict[str, object], known: ServerTraits, running: str | None, era: str, client: str
 ) -> None:
     assert choose(spec(**keys), isolation.SHARED, known, client, running) == era
 
@@ -73,7 +73,7 @@ def test_the_modern_era_is_tried_once_and_only_where_the_entry_leaves_it_open(mo
         ({"era": "client"}, isolation.SHARED, OLD),
         ({}, isolation.SESSION, OLD),
         ({}, isolation.SHARED, BOTH),
-        ({}, isolation.SHARED, Knowledge(only="legacy")),
+        ({}, isolation.SHARED, ServerTraits(only="legacy")),
         ({}, isolation.SHARED, OLD._replace(apart_since=apart(monkeypatch).apart_since)),
     ):
         assert not era_choice.may_try_modern(spec(**keys), mode, known)

@@ -7,7 +7,7 @@ import pytest
 
 from hearth.errors import MessageError, UpstreamError
 from hearth.mcp import versions
-from hearth.mcp.catalog import KINDS, PROMPTS, RESOURCES, SLICE_ENTRIES, TEMPLATES, TOOLS, ListLimits, Offering
+from hearth.mcp.catalog import KINDS, PROMPTS, RESOURCES, SLICE_ENTRIES, TEMPLATES, TOOLS, ListLimits, ServerCatalog
 from hearth.upstreams import handshake
 from hearth.upstreams.handshake import PAGES_LIMIT, Opening, greet, own_params, read_list, read_lists
 from hearth.wire import json
@@ -148,8 +148,8 @@ def page(kind: Any, *names: str, cursor: str | None = None) -> dict[str, object]
     return {kind.member: [{kind.key: name} for name in names]} | ({} if cursor is None else {"nextCursor": cursor})
 
 
-def offered(capabilities: bytes = b'{"tools":{},"resources":{}}', era: str = versions.LEGACY) -> Offering:
-    return Offering(era, "2025-11-25", json.split(capabilities), None)
+def offered(capabilities: bytes = b'{"tools":{},"resources":{}}', era: str = versions.LEGACY) -> ServerCatalog:
+    return ServerCatalog(era, "2025-11-25", json.split(capabilities), None)
 
 
 async def test_every_list_that_a_server_declares_is_read_and_no_other() -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from hearth.upstreams.message_reader import TURN_MESSAGES, Intake, pieces
+from hearth.upstreams.message_reader import TURN_MESSAGES, MessageReader, pieces
 from hearth.wire import json
 from hearth.wire.lines import Item
 
@@ -17,7 +17,7 @@ class Reader:
     def __init__(self) -> None:
         self.portions: list[list[int]] = []
         self.held: list[bool] = []
-        self.intake = Intake(LIMIT, self.take, self.held.append)
+        self.intake = MessageReader(LIMIT, self.take, self.held.append)
 
     def take(self, items: list[Item], data: bytes) -> None:
         self.portions.append([int(bytes(item.fields["n"])) for item in items if isinstance(item, json.Message)])

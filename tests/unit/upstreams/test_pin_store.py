@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from hearth.config import ServerSpec
-from hearth.mcp.catalog import Offering
-from hearth.upstreams.pin_store import Pins
-from hearth.upstreams.server_catalogs import Offerings
-from hearth.upstreams.tool_pinning import Vetting
+from hearth.mcp.catalog import ServerCatalog
+from hearth.upstreams.pin_store import PinStore
+from hearth.upstreams.server_catalogs import ServerCatalogs
+from hearth.upstreams.tool_pinning import ToolPinning
 from unit.hub.stage import offering
 
 LEGACY, MODERN = "legacy 1", "modern 1"
 
 
-def offers(**tools: str) -> Offering:
+def offers(**tools: str) -> ServerCatalog:
     return offering(tools=[{"name": name, "description": text} for name, text in tools.items()])
 
 
@@ -27,14 +27,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def pins(folder: Path) -> Pins:
-    return Pins(str(folder))
+def pins(folder: Path) -> PinStore:
+    return PinStore(str(folder))
 
 
-def test_the_first_list_is_trusted_and_remembered_by_the_next_daemon(pins: Pins, folder: Path) -> None:
+def test_the_first_list_is_trusted_and_remembered_by_the_next_daemon(pins: PinStore, folder: Path) -> None:
     pins.see("s", LEGACY, offers(a="one"), is_pinned=True)
     assert pins.withheld("s", offers(a="one")) == set()
-    later = Pins(str(folder))
+    later = PinStore(str(folder))
     assert later.withheld("s", offers(a="one", b="new")) == {"b"}
     assert later.withheld("s", offers(a="other")) == {"a"}
     (file,) = folder.glob("*.json")
@@ -42,13 +42,13 @@ def test_the_first_list_is_trusted_and_remembered_by_the_next_daemon(pins: Pins,
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_a_server_that_was_never_seen_has_nothing_withheld(pins: Pins) -> None:
+def test_a_server_that_was_never_seen_has_nothing_withheld(pins: PinStore) -> None:
     assert pins.withheld("s", offers(a="one")) == set()
     assert pins.changes("s") == []
     assert pins.problem("s") is None
 
 
-def test_of_a_pinned_server_another_kind_of_client_gets_what_is_known_only(pins: Pins) -> None:
+def test_of_a_pinned_server_another_kind_of_client_gets_what_is_known_only(pins: PinStore) -> None:
     pins.see("s", LEGACY, offers(a="one"), is_pinned=True)
     more = offers(a="one", b="two")
     pins.see("s", MODERN, more, is_pinned=True)
@@ -57,21 +57,21 @@ def test_of_a_pinned_server_another_kind_of_client_gets_what_is_known_only(pins:
 
 
 @pytest.mark.parametrize("first", ["legacy", "modern"])
-def test_of_a_pinned_server_nothing_is_withheld_because_of_the_era_that_came_first(pins: Pins, first: str) -> None:
+def test_of_a_pinned_server_nothing_is_withheld_because_of_the_era_that_came_first(pins: PinStore, first: str) -> None:
     tool = {"name": "a", "description": "one", "inputSchema": {"type": "object"}}
     lists = {
         "legacy": offering(era="legacy", tools=[tool]),
         "modern": offering(era="modern", tools=[tool | {"outputSchema": {"type": "array"}}]),
     }
-    kept = Offerings(ServerSpec(name="s", command="true"), None)
-    vetting = Vetting("s", kept, pins)
+    kept = ServerCatalogs(ServerSpec(name="s", command="true"), None)
+    vetting = ToolPinning("s", kept, pins)
     for era in (first, *(era for era in lists if era != first)):
         vetting.see(b"{}", lists[era], is_pinned=True)
         assert vetting.withheld(lists[era]) == set()
     assert pins.changes("s") == []
 
 
-def test_of_any_other_the_first_list_to_each_kind_of_client_is_trusted(pins: Pins) -> None:
+def test_of_any_other_the_first_list_to_each_kind_of_client_is_trusted(pins: PinStore) -> None:
     pins.see("s", LEGACY, offers(a="one"), is_pinned=False)
     more = offers(a="one, in other words", b="two")
     pins.see("s", MODERN, more, is_pinned=False)
@@ -83,24 +83,24 @@ def test_of_any_other_the_first_list_to_each_kind_of_client_is_trusted(pins: Pin
     assert pins.withheld("s", offers(a="evil", b="two")) == {"a"}
 
 
-def test_what_the_command_line_approves_is_known_to_the_daemon(pins: Pins, folder: Path) -> None:
+def test_what_the_command_line_approves_is_known_to_the_daemon(pins: PinStore, folder: Path) -> None:
     pins.see("s", LEGACY, offers(a="one"), is_pinned=True)
     changed = offers(a="two")
     pins.see("s", LEGACY, changed, is_pinned=True)
     assert pins.withheld("s", changed) == {"a"}
-    terminal = Pins(str(folder))
+    terminal = PinStore(str(folder))
     assert terminal.servers() == ["s"]
     terminal.approve("s", terminal.changes("s"))
     assert pins.withheld("s", changed) == set()
     assert pins.changes("s") == []
 
 
-def test_a_file_is_not_written_when_there_is_nothing_new(pins: Pins, folder: Path) -> None:
+def test_a_file_is_not_written_when_there_is_nothing_new(pins: PinStore, folder: Path) -> None:
     pins.see("s", LEGACY, offers(a="one"), is_pinned=False)
     (file,) = folder.glob("*.json")
     before = file.stat().st_ino, file.stat().st_mtime_ns
     pins.see("s", LEGACY, offers(a="one"), is_pinned=False)
-    Pins(str(folder)).see("s", LEGACY, offers(a="one"), is_pinned=False)
+    PinStore(str(folder)).see("s", LEGACY, offers(a="one"), is_pinned=False)
     assert (file.stat().st_ino, file.stat().st_mtime_ns) == before
 
 
@@ -121,13 +121,13 @@ GARBAGE = [
 
 @pytest.mark.parametrize("garbage", GARBAGE)
 def test_of_a_pinned_server_whose_file_makes_no_sense_everything_is_withheld_until_it_is_approved(
-    pins: Pins, folder: Path, garbage: bytes
+    pins: PinStore, folder: Path, garbage: bytes
 ) -> None:
     pins.see("s", LEGACY, offers(a="one"), is_pinned=True)
     (file,) = folder.glob("*.json")
     file.write_bytes(garbage)
     found = offers(a="one", b="two")
-    later = Pins(str(folder))
+    later = PinStore(str(folder))
     assert later.withheld("s", found) == {"a", "b"}
     assert str(file) in (later.problem("s") or "")
     later.see("s", LEGACY, found, is_pinned=True)
@@ -138,24 +138,24 @@ def test_of_a_pinned_server_whose_file_makes_no_sense_everything_is_withheld_unt
 
 
 @pytest.mark.parametrize("garbage", GARBAGE)
-def test_of_any_other_such_a_file_is_begun_anew(pins: Pins, folder: Path, garbage: bytes) -> None:
+def test_of_any_other_such_a_file_is_begun_anew(pins: PinStore, folder: Path, garbage: bytes) -> None:
     pins.see("s", LEGACY, offers(a="one"), is_pinned=False)
     (file,) = folder.glob("*.json")
     file.write_bytes(garbage)
-    later = Pins(str(folder))
+    later = PinStore(str(folder))
     later.see("s", LEGACY, offers(a="two"), is_pinned=False)
     assert later.problem("s") is None
     assert later.changes("s") == []
     assert json.loads(file.read_bytes())["known"]["a"]
 
 
-def test_a_file_that_cannot_be_read_is_left_as_it_is_and_withholds_everything(pins: Pins, folder: Path) -> None:
+def test_a_file_that_cannot_be_read_is_left_as_it_is_and_withholds_everything(pins: PinStore, folder: Path) -> None:
     pins.see("s", LEGACY, offers(a="one"), is_pinned=True)
     (file,) = folder.glob("*.json")
     file.unlink()
     # For whoever runs the tests, root included, a folder is no file.
     file.mkdir()
-    later = Pins(str(folder))
+    later = PinStore(str(folder))
     later.see("s", LEGACY, offers(a="one"), is_pinned=True)
     assert later.withheld("s", offers(a="one")) == {"a"}
     assert later.problem("s")
@@ -167,7 +167,7 @@ def test_a_folder_that_cannot_be_written_costs_a_word_in_the_log_and_no_protecti
 ) -> None:
     occupied = tmp_path / "occupied"
     occupied.write_text("a file")
-    pins = Pins(str(occupied / "mcp"))
+    pins = PinStore(str(occupied / "mcp"))
     for text in ("one", "two"):
         pins.see("s", LEGACY, offers(a=text), is_pinned=True)
     assert pins.withheld("s", offers(a="one")) == set()
@@ -175,21 +175,21 @@ def test_a_folder_that_cannot_be_written_costs_a_word_in_the_log_and_no_protecti
     assert caplog.text.count("cannot be written") == 1
 
 
-def test_what_is_seen_while_the_command_line_writes_is_not_lost_on_this_daemon(pins: Pins, folder: Path) -> None:
+def test_what_is_seen_while_the_command_line_writes_is_not_lost_on_this_daemon(pins: PinStore, folder: Path) -> None:
     pins.see("s", LEGACY, offers(a="one"), is_pinned=True)
-    terminal = Pins(str(folder))
+    terminal = PinStore(str(folder))
     assert terminal._lock.acquire()
     pins.see("s", LEGACY, offers(a="two"), is_pinned=True)
     assert [change.tool for change in pins.changes("s")] == ["a"]
     terminal._lock.release()
     pins.see("s", LEGACY, offers(a="three"), is_pinned=True)
-    assert [change.tool for change in Pins(str(folder)).changes("s")] == ["a"]
+    assert [change.tool for change in PinStore(str(folder)).changes("s")] == ["a"]
 
 
-def test_servers_whose_names_are_alike_have_files_of_their_own(pins: Pins, folder: Path) -> None:
+def test_servers_whose_names_are_alike_have_files_of_their_own(pins: PinStore, folder: Path) -> None:
     names = ["a", "A", "a/b", "a_b", "..", "lock", "x" * 300, "é"]
     for name in names:
         pins.see(name, LEGACY, offers(**{f"t{len(name)}": name}), is_pinned=True)
-    assert sorted(Pins(str(folder)).servers()) == sorted(names)
+    assert sorted(PinStore(str(folder)).servers()) == sorted(names)
     assert len({path.name.lower() for path in folder.glob("*.json")}) == len(names)
     assert all(os.path.dirname(path) == str(folder) for path in folder.glob("**/*.json"))

@@ -4,12 +4,12 @@ import pytest
 
 from hearth.mcp import versions
 from hearth.upstreams import resource_subscriptions
-from hearth.upstreams.resource_subscriptions import Watch
+from hearth.upstreams.resource_subscriptions import ResourceSubscriptions
 from unit.conversations import Recorded, until
 
 
-def watched(era: str = versions.LEGACY) -> tuple[Watch, Recorded]:
-    watch, connection = Watch("s"), Recorded()
+def watched(era: str = versions.LEGACY) -> tuple[ResourceSubscriptions, Recorded]:
+    watch, connection = ResourceSubscriptions("s"), Recorded()
     watch.connected(connection, era)
     return watch, connection
 
@@ -25,7 +25,7 @@ def asked(connection: Recorded) -> list[tuple[str, object]]:
     ]
 
 
-def told(watch: Watch, uri: str) -> list[object]:
+def told(watch: ResourceSubscriptions, uri: str) -> list[object]:
     return sorted(str(holder) for holder, _ in watch.holders(uri))
 
 
@@ -33,7 +33,7 @@ def told(watch: Watch, uri: str) -> list[object]:
 
 
 def test_everybody_who_holds_a_resource_is_told_of_it() -> None:
-    watch = Watch("s")
+    watch = ResourceSubscriptions("s")
     for uri, holder in (("r:1", "a"), ("r:1", "b"), ("r:2", "c")):
         watch.hold(uri, holder)
     assert told(watch, "r:1") == ["a", "b"]
@@ -47,7 +47,7 @@ def test_everybody_who_holds_a_resource_is_told_of_it() -> None:
 
 
 def test_a_change_below_a_resource_is_one_of_it_and_the_holder_s_own_uri_is_told() -> None:
-    watch = Watch("s")
+    watch = ResourceSubscriptions("s")
     for uri in ("file:///a", "file:///a/", "file:///a/b"):
         watch.hold(uri, uri)
     assert [held for _, held in watch.holders("file:///a/b")] == ["file:///a", "file:///a/", "file:///a/b"]
@@ -193,7 +193,7 @@ async def test_a_stream_that_the_server_refuses_is_not_asked_for_again_and_again
     watch, connection = watched(versions.MODERN)
     watch.hold("r:1", "a")
     connection.refuse(1, -32601)
-    other = Watch("other")
+    other = ResourceSubscriptions("other")
     other.connected(connection, versions.MODERN)
     other.hold("r:9", "b")
     connection.give(2, {})

@@ -8,7 +8,7 @@ import pytest
 
 from hearth.errors import UpstreamError
 from hearth.mcp import capabilities, isolation, versions
-from hearth.upstreams.client_context import Tenant
+from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.connection import Connection, Owner
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.supervision import READY
@@ -28,7 +28,7 @@ def instances(*found: Instance) -> int:
 @pytest.mark.parametrize("mode", ["shared", "workspace"])
 @pytest.mark.parametrize("first", [LEGACY, MODERN])
 async def test_a_server_that_speaks_both_eras_is_one_process_in_the_era_of_its_first_client(
-    learned: Path, first: Tenant, mode: str
+    learned: Path, first: ClientContext, mode: str
 ) -> None:
     server = StagedServer(learned, dual_script())
     server.mode = mode  # type: ignore[assignment]
@@ -44,7 +44,7 @@ async def test_a_server_that_speaks_both_eras_is_one_process_in_the_era_of_its_f
 
 async def test_clients_of_both_eras_that_come_together_share_one_process(learned: Path) -> None:
     server = StagedServer(learned, dual_script())
-    found = await asyncio.gather(*map(server.ensure, (LEGACY, MODERN, Tenant("3", versions.LEGACY))))
+    found = await asyncio.gather(*map(server.ensure, (LEGACY, MODERN, ClientContext("3", versions.LEGACY))))
     assert (instances(*found), len(server.connections)) == (1, 1)
 
 
@@ -89,7 +89,7 @@ async def test_a_server_that_asks_and_speaks_no_modern_era_is_shared_more_narrow
 
 async def test_a_server_that_cannot_be_started_in_the_modern_era_goes_on_in_the_legacy_one(learned: Path) -> None:
     class HangsInModern(StagedServer):
-        async def _connect(self, owner: Owner, tenant: Tenant) -> Connection:
+        async def _connect(self, owner: Owner, tenant: ClientContext) -> Connection:
             assert isinstance(owner, Instance)
             self.script = {} if owner.wanted == versions.MODERN else legacy_script()
             return await super()._connect(owner, tenant)
@@ -97,7 +97,7 @@ async def test_a_server_that_cannot_be_started_in_the_modern_era_goes_on_in_the_
     server = HangsInModern(learned, start_timeout=0.05)
     await server.ensure(LEGACY)
     server.learn(isolation.QUESTION)
-    found = await asyncio.gather(*(server.ensure(Tenant(name, versions.LEGACY)) for name in ("3", "4")))
+    found = await asyncio.gather(*(server.ensure(ClientContext(name, versions.LEGACY)) for name in ("3", "4")))
     assert [(one.era, one.mode, one.open) for one in found] == [(versions.LEGACY, "session", True)] * 2
     assert (server.again().mode, server.error) == ("session", None)
 
@@ -115,13 +115,13 @@ async def test_a_start_that_a_question_has_ended_is_no_trial_of_the_modern_era(l
     await first.retire()
     found = await waiting
     assert (found.era, found.open, server.mode) == (versions.MODERN, True, "shared")
-    assert await server.ensure(Tenant("3", era)) is found
+    assert await server.ensure(ClientContext("3", era)) is found
 
 
 @pytest.mark.parametrize("mode", ["shared", "workspace"])
 async def test_a_server_that_exits_when_it_is_tried_in_the_modern_era_is_tried_once(learned: Path, mode: str) -> None:
     class Exits(StagedServer):
-        async def _connect(self, owner: Owner, tenant: Tenant) -> Connection:
+        async def _connect(self, owner: Owner, tenant: ClientContext) -> Connection:
             self.connections.append(Mortal(owner, self.script, self.name))
             return self.connections[-1]
 
@@ -194,15 +194,15 @@ async def test_with_the_era_of_the_client_each_era_has_a_process_of_its_own(lear
     server = StagedServer(learned, dual_script(), era="client")
     old, new = await server.ensure(LEGACY), await server.ensure(MODERN)
     assert (old.era, new.era, len(server.connections)) == (versions.LEGACY, versions.MODERN, 2)
-    assert await server.ensure(Tenant("3", versions.LEGACY)) is old
-    assert await server.ensure(Tenant("4", versions.MODERN)) is new
+    assert await server.ensure(ClientContext("3", versions.LEGACY)) is old
+    assert await server.ensure(ClientContext("4", versions.MODERN)) is new
     assert len(server.connections) == 2
 
 
 @pytest.mark.parametrize(("script", "era"), [(legacy_script(), versions.LEGACY), (modern_script(), versions.MODERN)])
 @pytest.mark.parametrize("first", [LEGACY, MODERN])
 async def test_a_server_that_speaks_one_era_is_one_process_for_clients_of_both(
-    learned: Path, script: dict[str, object], era: str, first: Tenant
+    learned: Path, script: dict[str, object], era: str, first: ClientContext
 ) -> None:
     server = StagedServer(learned, script)
     second = MODERN if first is LEGACY else LEGACY
@@ -227,7 +227,7 @@ async def test_a_server_that_was_found_to_speak_one_era_only_is_not_asked_again(
 
 async def test_everybody_waits_for_the_one_who_finds_out_which_era_it_is(learned: Path) -> None:
     server = StagedServer(learned)
-    found = await asyncio.gather(*(server.ensure(tenant) for tenant in (MODERN, LEGACY, Tenant("3"), LEGACY)))
+    found = await asyncio.gather(*(server.ensure(tenant) for tenant in (MODERN, LEGACY, ClientContext("3"), LEGACY)))
     assert (instances(*found), len(server.connections)) == (1, 1)
 
 
@@ -276,18 +276,18 @@ async def test_shared_by_hand_means_one_process_in_one_era_whoever_comes_first(
 )
 async def test_who_shares_an_instance_is_a_matter_of_the_mode(learned: Path, mode: str, shares: set[str]) -> None:
     server = StagedServer(learned, isolation=mode)
-    one = await server.ensure(Tenant("1", cwd="/a"))
+    one = await server.ensure(ClientContext("1", cwd="/a"))
     others = {
-        "same session": Tenant("1", cwd="/a"),
-        "same folder": Tenant("2", cwd="/a"),
-        "other folder": Tenant("3", cwd="/b"),
+        "same session": ClientContext("1", cwd="/a"),
+        "same folder": ClientContext("2", cwd="/a"),
+        "other folder": ClientContext("3", cwd="/b"),
     }
     assert {name for name, tenant in others.items() if await server.ensure(tenant) is one} == shares
     assert one.mode == mode
 
 
 async def test_only_alone_on_an_instance_a_client_declares_its_capabilities_for_itself(learned: Path) -> None:
-    tenant = Tenant("1", versions.LEGACY, capabilities=b'{"roots":{}}')
+    tenant = ClientContext("1", versions.LEGACY, capabilities=b'{"roots":{}}')
     for mode, declared in (("session", {"roots": {}}), ("workspace", None), ("shared", None)):
         server = StagedServer(learned, isolation=mode)
         instance = await server.ensure(tenant)
@@ -300,12 +300,12 @@ async def test_only_alone_on_an_instance_a_client_declares_its_capabilities_for_
 
 async def test_what_it_offers_is_known_for_those_who_declare_the_same(learned: Path) -> None:
     server = StagedServer(learned, isolation="session")
-    plain, rich = Tenant("1", versions.LEGACY), Tenant("2", versions.LEGACY, capabilities=b'{"roots":{}}')
+    plain, rich = ClientContext("1", versions.LEGACY), ClientContext("2", versions.LEGACY, capabilities=b'{"roots":{}}')
     assert server.offering(plain) is server.offerings.any is None
     instance = await server.ensure(plain)
     server.offered(instance)
-    assert server.offering(plain) is server.offering(Tenant("3", versions.LEGACY)) is instance.offering
-    assert server.offering(rich) is server.offering(Tenant("4")) is None
+    assert server.offering(plain) is server.offering(ClientContext("3", versions.LEGACY)) is instance.offering
+    assert server.offering(rich) is server.offering(ClientContext("4")) is None
     assert server.offerings.any is instance.offering
 
 

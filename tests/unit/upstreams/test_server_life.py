@@ -8,7 +8,7 @@ import pytest
 
 from hearth.errors import ConfigError, UpstreamError
 from hearth.mcp import isolation, versions
-from hearth.upstreams.client_context import Tenant
+from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.server import Server
 from hearth.upstreams.stdio import StdioConnection
 from hearth.upstreams.supervision import FAILED, READY, STARTING, STOPPED
@@ -18,7 +18,7 @@ from unit.staged_servers import LEGACY, MODERN, StagedServer
 # --- connecting
 
 
-async def launched(server: StagedServer, tenant: Tenant) -> tuple[list[str], dict[str, str], str]:
+async def launched(server: StagedServer, tenant: ClientContext) -> tuple[list[str], dict[str, str], str]:
     made = await Server._connect(server, Hearer(), tenant)
     assert isinstance(made, StdioConnection)
     argv, environment, cwd = made._launch
@@ -40,7 +40,7 @@ async def test_a_process_runs_in_a_client_s_folder_only_if_it_is_shared_by_place
 ) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     server = StagedServer(learned, args=("-x",), env={"KEY": "value"}, **spec)
-    argv, environment, folder = await launched(server, Tenant("1", cwd="/work"))
+    argv, environment, folder = await launched(server, ClientContext("1", cwd="/work"))
     assert (argv, environment["KEY"], folder) == (["true", "-x"], "value", cwd)
 
 
@@ -154,12 +154,12 @@ async def test_the_status_tells_the_best_that_can_be_said_and_every_instance(lea
     server = StagedServer(learned, isolation="session")
     assert (server.state, server.error, server.pids) == (STOPPED, None, [])
     assert server.describe()["tools"] is None
-    good = await server.ensure(Tenant("1", versions.LEGACY))
+    good = await server.ensure(ClientContext("1", versions.LEGACY))
     server.offered(good)
     server.hold(good, "a", "a")
     server.script = {"initialize": -32600, "server/discover": -32601}
     with pytest.raises(UpstreamError):
-        await server.ensure(Tenant("2", versions.LEGACY))
+        await server.ensure(ClientContext("2", versions.LEGACY))
     assert server.state == READY
     assert "refused every way" in (server.error or "")
     shown = server.describe()

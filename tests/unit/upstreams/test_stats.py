@@ -6,20 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearth.upstreams.stats import BOUNDS_SECONDS, LAST_CALLS, Figures, total
+from hearth.upstreams.stats import BOUNDS_SECONDS, LAST_CALLS, CallStats, total
 
 SECONDS = st.floats(min_value=0.0, max_value=40_000.0)
 
 
-def counted(*seconds: float, erred: bool = False) -> Figures:
-    found = Figures()
+def counted(*seconds: float, erred: bool = False) -> CallStats:
+    found = CallStats()
     for each in seconds:
         found.add(each, erred)
     return found
 
 
 def test_without_a_call_there_is_no_percentile() -> None:
-    assert Figures().describe() == {"calls": 0, "errors": 0, "p50Ms": None, "p95Ms": None}
+    assert CallStats().describe() == {"calls": 0, "errors": 0, "p50Ms": None, "p95Ms": None}
 
 
 @given(st.lists(SECONDS, min_size=1, max_size=LAST_CALLS))
@@ -43,7 +43,7 @@ def test_times_that_cannot_be_are_none_at_all() -> None:
 def test_two_sets_are_told_as_one(one: list[tuple[float, bool]], other: list[tuple[float, bool]]) -> None:
     parts = []
     for calls in (one, other, one + other):
-        figures = Figures()
+        figures = CallStats()
         for seconds, erred in calls:
             figures.add(seconds, erred)
         parts.append(figures)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from hearth.upstreams.termination import Endings
+from hearth.upstreams.termination import Terminations
 
 
 class Ending:
@@ -26,7 +26,7 @@ async def test_the_next_one_may_begin_when_nothing_is_left_or_the_end_itself_has
     problem: Exception | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     gone = asyncio.Event()
-    endings = Endings(gone.set)
+    endings = Terminations(gone.set)
     ending = Ending(problem)
     endings.part(ending, by_itself=False)  # type: ignore[arg-type]
     assert not gone.is_set()

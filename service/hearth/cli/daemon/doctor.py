@@ -83,10 +83,10 @@ def _say_what_fix_would_do(findings: Sequence[Finding], asked: bool) -> None:
 def _mend(places: Places, findings: Sequence[Finding], dry_run: bool, yes: bool, quiet: bool) -> "list[Outcome]":
     """Say what will be done, ask, do it. Raises Refused when there is nobody to ask, or the answer is no."""
     from hearth.doctor import fixes, render
-    from hearth.doctor.context import Patient
+    from hearth.doctor.context import CheckContext
     from hearth.ops import shutdown
 
-    patient = Patient(places, os.environ)
+    patient = CheckContext(places, os.environ)
     planned = fixes.plan(patient, findings)
     if not quiet:
         click.echo()

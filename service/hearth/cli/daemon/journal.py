@@ -8,7 +8,7 @@ import sys
 from hearth.cli.daemon import log_lines
 from hearth.cli.daemon.tail import Wanted
 from hearth.control_client import running_daemon, systemd_unit
-from hearth.control_client.connection import Control
+from hearth.control_client.connection import ControlConnection
 from hearth.errors import Unreachable
 from hearth.paths import Places
 
@@ -48,7 +48,7 @@ def _systemd_starts_it(places: Places) -> bool:
     lit = running_daemon.find(places)
     if lit:
         try:
-            with Control(lit.endpoint, lit.pid, lit.token) as control:
+            with ControlConnection(lit.endpoint, lit.pid, lit.token) as control:
                 return control.status().get("activation") == "systemd"
         except Unreachable:
             # Its log is wanted most when it does not answer.

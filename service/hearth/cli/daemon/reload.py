@@ -4,7 +4,7 @@ import click
 
 from hearth.cli.target import with_places
 from hearth.control_client import running_daemon
-from hearth.control_client.connection import Control
+from hearth.control_client.connection import ControlConnection
 from hearth.errors import ConfigError
 from hearth.ops import shutdown
 from hearth.output import documents
@@ -29,7 +29,7 @@ def reload(places: Places, yes: bool, as_json: bool) -> None:
     if lit is None:
         _say(as_json, False, "hearth is not running: it reads the config when it is lit.")
         return
-    with Control(lit.endpoint, lit.pid, lit.token) as control:
+    with ControlConnection(lit.endpoint, lit.pid, lit.token) as control:
         shutdown.ask_about_sessions(control, "reload", yes, as_json)
         ok, message = control.reload()
     if not ok:

@@ -8,8 +8,8 @@ from hearth.cli.numbers import Number
 from hearth.cli.servers import server_names
 from hearth.cli.target import with_places
 from hearth.control_client import own_daemons, running_daemon
-from hearth.control_client.connection import Control
-from hearth.control_client.running_daemon import Lit
+from hearth.control_client.connection import ControlConnection
+from hearth.control_client.running_daemon import RunningDaemon
 from hearth.ops import shutdown
 from hearth.output import documents, status_lines, table
 from hearth.paths import Places
@@ -64,7 +64,7 @@ def restart(
         click.echo(f"hearth is not running. {shutdown.what_lights(places)}")
     restarted = []
     for name, lit in found.items():
-        with Control(lit.endpoint, lit.pid, lit.token) as control:
+        with ControlConnection(lit.endpoint, lit.pid, lit.token) as control:
             if server is not None:
                 _ask_about_calls(control.status(), server, yes, as_json)
                 message = f"{control.restart(server)}."
@@ -80,7 +80,7 @@ def restart(
         documents.show({"restarted": restarted})
 
 
-def _replace(control: Control, lit: Lit, places: Places, timeout: float) -> str:
+def _replace(control: ControlConnection, lit: RunningDaemon, places: Places, timeout: float) -> str:
     """End the daemon and wait for that; return what to tell the user."""
     ports = shutdown.own_ports(control.status())
     shutdown.end(control, lit, restart=True, seconds=timeout)
@@ -88,7 +88,7 @@ def _replace(control: Control, lit: Lit, places: Places, timeout: float) -> str:
     return f"pid {lit.pid} has gone; bridges that are attached light a new one at once. {lights}"
 
 
-def _one(places: Places) -> dict[str, Lit]:
+def _one(places: Places) -> dict[str, RunningDaemon]:
     lit = running_daemon.find(places)
     return {places.key: lit} if lit else {}
 

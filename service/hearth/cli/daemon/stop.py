@@ -5,7 +5,7 @@ import click
 from hearth.cli.numbers import Number
 from hearth.cli.target import with_places
 from hearth.control_client import own_daemons, running_daemon
-from hearth.control_client.connection import Control
+from hearth.control_client.connection import ControlConnection
 from hearth.ops import shutdown
 from hearth.output import documents
 from hearth.paths import Places
@@ -43,7 +43,7 @@ def stop(places: Places, yes: bool, everyone: bool, timeout: float, as_json: boo
         click.echo("hearth is not running.")
     stopped = []
     for whose, each in found.items():
-        with Control(each.endpoint, each.pid, each.token) as control:
+        with ControlConnection(each.endpoint, each.pid, each.token) as control:
             shutdown.ask_about_sessions(control, "stop", yes, as_json)
             ports = shutdown.own_ports(control.status())
             shutdown.end(control, each, restart=False, seconds=timeout)

@@ -9,20 +9,20 @@ from hearth.cli.servers import server_names
 from hearth.cli.target import with_places
 from hearth.cli.tools import diff, tool_changes
 from hearth.control_client import running_daemon
-from hearth.control_client.connection import Control
+from hearth.control_client.connection import ControlConnection
 from hearth.errors import Refused, StartError
 from hearth.host.folders import refusal
 from hearth.mcp.pinning import Change
 from hearth.ops import shutdown
 from hearth.output import documents, table
 from hearth.paths import Places
-from hearth.upstreams.pin_store import Pins
+from hearth.upstreams.pin_store import PinStore
 
 
 def _complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     places = server_names.places_of(ctx)
     server = ctx.params.get("server")
-    changes = Pins(places.pins).changes(server) if places and server else []
+    changes = PinStore(places.pins).changes(server) if places and server else []
     return [CompletionItem(change.tool) for change in changes if change.tool.startswith(incomplete)]
 
 
@@ -44,7 +44,7 @@ def approve(places: Places, server: str, tools: tuple[str, ...], yes: bool, as_j
       hearth tools approve github --yes
       hearth tools approve github --yes --json | jq -r '.approved[].tool'
     """
-    pins = Pins(places.pins)
+    pins = PinStore(places.pins)
     ((name, spec),) = diff.chosen(places, pins, server).items()
     problem = pins.problem(name)
     if problem:
@@ -64,7 +64,7 @@ def approve(places: Places, server: str, tools: tuple[str, ...], yes: bool, as_j
         raise refusal("write to", pins.folder, exc) from exc
     lit = running_daemon.find(places)
     if lit:
-        with Control(lit.endpoint, lit.pid, lit.token) as control:
+        with ControlConnection(lit.endpoint, lit.pid, lit.token) as control:
             control.approved()
     if as_json:
         approved = [{"tool": change.tool, "change": change.kind} for change in changes]

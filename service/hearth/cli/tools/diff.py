@@ -13,7 +13,7 @@ from hearth.errors import StartError
 from hearth.mcp.pinning import Change
 from hearth.output import table
 from hearth.paths import Places
-from hearth.upstreams.pin_store import Pins
+from hearth.upstreams.pin_store import PinStore
 
 
 @click.command(short_help="Show tools that are described otherwise than before.")
@@ -34,7 +34,7 @@ def diff(places: Places, server: str | None, as_json: bool) -> int:
       hearth tools diff github
       hearth tools diff --json | jq -r '.[].tool'
     """
-    pins = Pins(places.pins)
+    pins = PinStore(places.pins)
     specs = chosen(places, pins, server)
     changes = {name: pins.changes(name) for name in specs}
     problems = [unreadable(name, problem) for name in specs if (problem := pins.problem(name))]
@@ -68,7 +68,7 @@ def _show(specs: dict[str, ServerSpec], changes: dict[str, list[Change]], is_par
         click.echo("Every tool is as it was first seen or last approved.")
 
 
-def chosen(places: Places, pins: Pins, server: str | None) -> dict[str, ServerSpec]:
+def chosen(places: Places, pins: PinStore, server: str | None) -> dict[str, ServerSpec]:
     """The servers that are meant, as configured; one that is named may have been taken out of the config.
 
     Raises click.UsageError for one that is nowhere.

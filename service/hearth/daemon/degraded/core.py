@@ -22,7 +22,7 @@ from hearth.host.stdio import say
 from hearth.wire.frames import MESSAGE_LIMIT_BYTES, PROTOCOL_VERSION, FrameDecoder, encode
 
 if TYPE_CHECKING:
-    from hearth.daemon.daemon_lock import Claim
+    from hearth.daemon.daemon_lock import DaemonLock
 
 # Nobody needs an explanation that nobody asks for.
 IDLE_SECONDS = 60.0
@@ -33,7 +33,7 @@ RETRY_SECONDS = 2.0
 def run(start: Start, cause: Exception) -> int:
     """Explain `cause` to whoever connects, until it is mended or nobody asks. Returns the exit code."""
     reason = describe(cause)
-    claim: Claim | None = None
+    claim: DaemonLock | None = None
     try:
         claim = _claim(start)
         listener = start.listen()
@@ -73,12 +73,12 @@ def exit_code_of(cause: Exception) -> int:
     return cause.exit_code if isinstance(cause, HearthError) else HearthError.exit_code
 
 
-def _claim(start: Start) -> "Claim | None":
+def _claim(start: Start) -> "DaemonLock | None":
     """The daemon lock where it can be had; an activated daemon explains itself without it, too."""
     try:
-        from hearth.daemon.daemon_lock import Claim
+        from hearth.daemon.daemon_lock import DaemonLock
 
-        claim = Claim(start.places)
+        claim = DaemonLock(start.places)
         claim.take(start.adopted)
     except Exception:
         if not start.adopted:

@@ -11,16 +11,16 @@ from urllib.parse import parse_qs, unquote
 from starlette.routing import Route, Router
 from uvicorn.server import ServerState
 
-from hearth.daemon.counters import TALLY
+from hearth.daemon.counters import COUNTERS
 from hearth.daemon.http import legacy_sse, mcp, rate_limits, request_checks, responses, uvicorn_settings
-from hearth.daemon.http.authenticated import Guests
-from hearth.daemon.http.client_identity import Who
+from hearth.daemon.http.authenticated import AuthenticatedConnections
+from hearth.daemon.http.client_identity import ClientIdentity
 from hearth.daemon.http.connection import HttpConnection
 from hearth.daemon.http.rate_limits import Gates
-from hearth.daemon.http.session_store import KeptSessions
+from hearth.daemon.http.session_store import SessionStore
 from hearth.daemon.http.sessions import SWEEP_SECONDS, TTL_SECONDS, HttpSessions
 from hearth.daemon.http_ports import STRANGERS_LIMIT
-from hearth.daemon.services import Steward
+from hearth.daemon.services import DaemonServices
 from hearth.errors import NoRoom, OverLimit
 from hearth.host import server_memory
 from hearth.host.posix.peers import Peer, own_uid
@@ -36,7 +36,7 @@ Handler = Callable[["Request"], Awaitable[None]]
 class Request:
     """One HTTP request that was let in."""
 
-    def __init__(self, front: "Front", scope: Scope, receive: Receive, send: responses.Send) -> None:
+    def __init__(self, front: "HttpApp", scope: Scope, receive: Receive, send: responses.Send) -> None:
         self.front = front
         self.method: str = scope["method"]
         self.headers = request_checks.headers_of(scope["headers"])
@@ -50,10 +50,10 @@ class Request:
         self.target_host = request_checks.target_host(self.connection.url)
 
     @property
-    def who(self) -> Who:
+    def who(self) -> ClientIdentity:
         """Who sends it."""
         uid = self.connection.peer.uid
-        return Who(uid, self._claim("role"), self._claim("agent"), self.server, self._first("mode"))
+        return ClientIdentity(uid, self._claim("role"), self._claim("agent"), self.server, self._first("mode"))
 
     def _claim(self, name: str) -> str | None:
         return self.headers.get(f"x-hearth-{name}") or self._first(name)
@@ -90,29 +90,29 @@ def _server_in(raw_path: bytes) -> str:
     return unquote(raw_path.split(b"/", 2)[2].decode("latin-1").removesuffix("/"))
 
 
-class Front:
+class HttpApp:
     """Made with the first HTTP connection."""
 
-    def __init__(self, steward: Steward) -> None:
-        self.steward = steward
-        self.hub = steward.hub
+    def __init__(self, services: DaemonServices) -> None:
+        self.services = services
+        self.hub = services.hub
         self.sessions = HttpSessions(
-            steward.hub,
-            lambda: (steward.config.max_connections, steward.config.outbound_limit),
-            steward.now,
-            KeptSessions(steward.kept_sessions, TTL_SECONDS),
+            services.hub,
+            lambda: (services.config.max_connections, services.config.outbound_limit),
+            services.now,
+            SessionStore(services.kept_sessions, TTL_SECONDS),
         )
-        self.gates = Gates(steward)
+        self.gates = Gates(services)
         # Connections over TCP that have shown no token yet, the oldest first.
         self.strangers: dict[HttpConnection, None] = {}
-        self.guests = Guests()
+        self.guests = AuthenticatedConnections()
         # Why no further request is taken.
         self.farewell: str | None = None
         self._state = ServerState()
         self._state.default_headers = responses.VARY
         # Without the layers of a whole Starlette application: each would cost every request something. Whoever may not
         # come in is told so at any address.
-        router = Router(self._routes(), redirect_slashes=False, default=_Door(self, _nothing))
+        router = Router(self._routes(), redirect_slashes=False, default=_RequestGuard(self, _nothing))
         self._settings = uvicorn_settings.load(router)
         self._sweep()
 
@@ -129,7 +129,7 @@ class Front:
             ("/status", _read_only(_limited(_status))),
             ("/metrics", _read_only(_limited(_metrics))),
         ]
-        return [Route(path, _Door(self, handler)) for path, handler in served]
+        return [Route(path, _RequestGuard(self, handler)) for path, handler in served]
 
     def connect(self, peer: Peer) -> HttpConnection:
         """The protocol for one connection more."""
@@ -138,7 +138,7 @@ class Front:
     def connect_port(self, token: str = "") -> HttpConnection:
         """Serve a connection over TCP: a client with the token of the endpoint counts as this user."""
         if len(self.strangers) >= STRANGERS_LIMIT:
-            TALLY.connections_refused += 1
+            COUNTERS.connections_refused += 1
             # One connection gives way, so that others cannot hold every place against a client with the token.
             self.drop_stranger()
         stranger = HttpConnection(self, self._settings, self._state, Peer(None, own_uid(), -1), needs_token=True)
@@ -155,16 +155,16 @@ class Front:
     def introduced(self, connection: HttpConnection) -> None:
         """A connection over TCP has shown the token: from now on it is as good as any other. Raises NoRoom."""
         if connection.is_stranger:
-            self.steward.check_room()
+            self.services.check_room()
             connection.is_stranger = False
             self.strangers.pop(connection, None)
-            self.steward.welcome(connection)
+            self.services.welcome(connection)
 
     def lost(self, connection: HttpConnection) -> None:
         """A connection has ended."""
         self.strangers.pop(connection, None)
         self.guests.discard(connection)
-        self.steward.forget(connection)
+        self.services.forget(connection)
 
     def drain(self, reason: str) -> None:
         """Take no further request; streams that would go on for ever end."""
@@ -174,7 +174,7 @@ class Front:
             for each in self.sessions:
                 for listen in list(each.session.listens.values()):
                     listen.complete()
-                each.outlet.end_standing()
+                each.sink.end_standing()
 
     def _sweep(self) -> None:
         # First: what goes wrong this time may go well the next.
@@ -182,16 +182,16 @@ class Front:
         self.sessions.sweep()
 
 
-class _Door:
+class _RequestGuard:
     """Lets requests in, or says why not. What is behind it need not look at addresses."""
 
-    def __init__(self, front: Front, handler: Handler) -> None:
+    def __init__(self, front: HttpApp, handler: Handler) -> None:
         self._front = front
         self._handler = handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: responses.Send) -> None:
         request = Request(self._front, scope, receive, send)
-        config = self._front.steward.config
+        config = self._front.services.config
         origin = request.headers.get("origin")
         own = request.connection.own_address
         fault = request_checks.faulty_host(request.headers, scope["http_version"])
@@ -285,7 +285,7 @@ def _limited(handler: Handler) -> Handler:
 
 async def _status(request: Request) -> None:
     # Not in the loop: the kernel takes milliseconds to count a large process.
-    found = await asyncio.to_thread(server_memory.with_memory, request.front.steward.status())
+    found = await asyncio.to_thread(server_memory.with_memory, request.front.services.status())
     await request.answer(200, json.dumps(found))
 
 

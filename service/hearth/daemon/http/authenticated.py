@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
 
 
-class Guests:
+class AuthenticatedConnections:
     """Each with the token that it has shown last. The file is looked at only while there is anybody."""
 
     def __init__(self) -> None:

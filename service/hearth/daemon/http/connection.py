@@ -15,14 +15,14 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from hearth.daemon.counters import TALLY
+from hearth.daemon.counters import COUNTERS
 from hearth.daemon.http import request_checks, responses
 from hearth.daemon.http.incoming import Inflow, Pieces
 from hearth.daemon.http.outgoing import LINGER_BYTES, Outgoing
 from hearth.hub.sessions import Session
 
 if TYPE_CHECKING:
-    from hearth.daemon.http.app import Front
+    from hearth.daemon.http.app import HttpApp
     from hearth.host.posix.peers import Peer
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class HttpConnection(HttpToolsProtocol):
     is_shared = True
 
     def __init__(
-        self, front: "Front", config: Config, state: ServerState, peer: "Peer", needs_token: bool = False
+        self, front: "HttpApp", config: Config, state: ServerState, peer: "Peer", needs_token: bool = False
     ) -> None:
         super().__init__(config, state, {"connection": self}, asyncio.get_running_loop())
         self.front = front
@@ -115,7 +115,7 @@ class HttpConnection(HttpToolsProtocol):
     def _may_hear(self) -> int:
         """What it has not said yet: it is being read, or waits to be, or nobody knows where it ends."""
         is_sending = self._is_partial or self._held or self._refused
-        return self.front.steward.config.message_limit + LINGER_BYTES if is_sending else 0
+        return self.front.services.config.message_limit + LINGER_BYTES if is_sending else 0
 
     # --- what comes
 
@@ -255,7 +255,7 @@ class HttpConnection(HttpToolsProtocol):
             super().on_message_complete()
 
     def _set_deadline(self) -> None:
-        seconds = self.front.steward.config.http_request_timeout
+        seconds = self.front.services.config.http_request_timeout
         if self.is_stranger and not self._is_headed:
             seconds = min(seconds or STRANGER_SECONDS, STRANGER_SECONDS)
         if seconds:
@@ -267,7 +267,7 @@ class HttpConnection(HttpToolsProtocol):
             self._deadline = None
 
     def _late(self, seconds: float) -> None:
-        limit = self.front.steward.config.http_request_timeout
+        limit = self.front.services.config.http_request_timeout
         name = " (http_request_timeout)" if seconds == limit else ", and has shown no token"
         self.refuse(408, f"the request did not come to its end within {seconds:g} s{name}")
 
@@ -317,7 +317,7 @@ class HttpConnection(HttpToolsProtocol):
         """What lets a page read the answer, if it is one that is let in, as far as its headers have come."""
         if headers is None:
             headers = request_checks.headers_of(self.headers) if self._is_partial else {}
-        config, origin = self.front.steward.config, headers.get("origin")
+        config, origin = self.front.services.config, headers.get("origin")
         if origin is None or request_checks.refused_address(
             headers, config.http_hosts, config.http_origins, self.own_address
         ):
@@ -336,7 +336,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def _await_reader(self) -> None:
         # Whatever waits for it is bounded, but would be held for as long as it stays connected.
-        seconds = self.front.steward.config.http_request_timeout
+        seconds = self.front.services.config.http_request_timeout
         if seconds:
             size = self.transport.get_write_buffer_size()
             self._unread = self.loop.call_later(seconds, self._look_at_reader, size, seconds)
@@ -398,5 +398,5 @@ class HttpConnection(HttpToolsProtocol):
         """Drop a client that does not read."""
         who = f"the HTTP client with pid {self.peer.pid}" if self.peer.pid else "an HTTP client over TCP"
         log.warning("%s %s; its connection is dropped", who, why)
-        TALLY.readers_dropped += 1
+        COUNTERS.readers_dropped += 1
         self.transport.abort()

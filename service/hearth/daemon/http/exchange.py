@@ -36,9 +36,9 @@ class Exchange:
 
     async def run(self, receive: Callable[[int], None]) -> None:
         """Have the hub `receive` the message, and answer."""
-        outlet = self._found.outlet
-        tag = outlet.begin()
-        stream = outlet.stream(tag)
+        sink = self._found.sink
+        tag = sink.begin()
+        stream = sink.stream(tag)
         assert stream is not None
         stream.attach(self)
         self._begin(stream)
@@ -52,7 +52,7 @@ class Exchange:
             if self._found.session.stateless:
                 self._leave(stream)
             elif self._lost and not self._is_told:
-                self._found.outlet.abandon(stream)
+                self._found.sink.abandon(stream)
 
     async def _answer(self, stream: Stream) -> None:
         only = stream.only
@@ -61,10 +61,10 @@ class Exchange:
         if only is not None:
             status = responses.status_of(only) if self._found.session.stateless else 200
             await self._request.answer(status, only, self._headers)
-            self._found.outlet.forget(stream.number)
+            self._found.sink.forget(stream.number)
         elif stream.ended and not stream.waiting:
             await self._answer_nothing(stream)
-            self._found.outlet.forget(stream.number)
+            self._found.sink.forget(stream.number)
         else:
             # Not forgotten at its end: the last of it may be on its way when the connection breaks.
             await self._pump(stream, is_primed=True)
@@ -107,7 +107,7 @@ class Exchange:
         """Closing a modern stream is a cancellation, and nobody comes back for the rest."""
         if self._lost:
             self._request.front.hub.withdraw(self._found.session, stream.number)
-        self._found.outlet.forget(stream.number)
+        self._found.sink.forget(stream.number)
 
     @property
     def _is_told(self) -> bool:
@@ -117,7 +117,7 @@ class Exchange:
     async def _pump(self, stream: Stream, is_primed: bool) -> None:
         session = self._found.session
         # Modern streams cannot be resumed; those of the oldest revision have no place for it.
-        name = None if session.stateless else self._found.outlet.name(stream)
+        name = None if session.stateless else self._found.sink.name(stream)
         first = b""
         if name is not None and is_primed and (session.version or "") >= _PRIMED_SINCE:
             first = responses.priming(name, stream.taken, RETRY_MS)

@@ -27,8 +27,8 @@ async def serve_stream(request: "Request") -> None:
     except Refused as exc:
         await request.refuse(503, str(exc))
         return
-    found.outlet.is_single = True
-    stream = found.outlet.general
+    found.sink.is_single = True
+    stream = found.sink.general
     reader = object()
     stream.attach(reader)
     found.begin()
@@ -69,13 +69,13 @@ async def serve_message(request: "Request") -> None:
     except mcp.Rejected as exc:
         await mcp.reject(request, exc)
         return
-    request.front.hub.receive(found.session, found.outlet.begin(), message, resent=False, replay=False)
+    request.front.hub.receive(found.session, found.sink.begin(), message, resent=False, replay=False)
     await request.answer(202)
 
 
 def _session(request: "Request") -> HttpSession:
     """The one that a message names. Raises Rejected."""
     found = request.front.sessions.find(request.query.get("session", [""])[0], request.who)
-    if found is None or not found.outlet.is_single:
+    if found is None or not found.sink.is_single:
         raise mcp.Rejected(404, Refused("there is no such session: open /sse first"))
     return found

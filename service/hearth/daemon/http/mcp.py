@@ -111,7 +111,7 @@ def check_body(request: "Request") -> None:
 
 async def read_body(request: "Request") -> bytes | None:
     """The whole body; None when its client has gone. Raises Rejected for one over the limit."""
-    limit = request.front.steward.config.message_limit
+    limit = request.front.services.config.message_limit
     declared = request.headers.get("content-length", "")
     too_large = TooLarge(f"the body is over the limit of {limit} bytes (message_limit)")
     if declared.isdigit() and int(declared) > limit:
@@ -181,10 +181,10 @@ def _receive(request: "Request", found: HttpSession, tag: int, message: Posted) 
     if isinstance(message, json.Batch) or message.method not in _OPENING:
         found.use()
     if isinstance(message, json.Batch):
-        found.outlet.carry_batch(tag, message)
+        found.sink.carry_batch(tag, message)
         hub.receive_batch(found.session, tag, message, resent=False, replay=False)
     else:
-        found.outlet.carry(tag, message)
+        found.sink.carry(tag, message)
         hub.receive(found.session, tag, message, resent=False, replay=False)
 
 
@@ -298,7 +298,7 @@ def _session(request: "Request", id: bytes | None = None) -> HttpSession:
     except Refused as exc:
         raise Rejected(503, exc, id) from exc
     # What is asked in a session of the oldest revision is answered on its one stream, and not here.
-    if found is None or found.outlet.is_single:
+    if found is None or found.sink.is_single:
         raise _no_session()
     return found
 
@@ -326,16 +326,16 @@ async def _get(request: "Request") -> None:
     found.use()
     exchange = Exchange(request, found, [])
     if last is None:
-        await exchange.listen(found.outlet.general)
+        await exchange.listen(found.sink.general)
         return
     place = event_ids.parse(last)
-    if place is not None and not found.outlet.knows(place):
+    if place is not None and not found.sink.knows(place):
         # Another session's: whoever asks never asked what that one did.
         raise _not_kept()
-    if place is not None and not found.outlet.is_own(place):
+    if place is not None and not found.sink.is_own(place):
         await _get_former(exchange, found, place)
         return
-    stream = found.outlet.stream(place.stream) if place else None
+    stream = found.sink.stream(place.stream) if place else None
     # Of a stream that has ended nothing may be left to send: one without an answer would have clients come back again.
     if place is None or stream is None or not stream.has(place.number) or stream.is_through(place.number):
         raise _not_kept()
@@ -344,15 +344,15 @@ async def _get(request: "Request") -> None:
 
 async def _get_former(exchange: Exchange, found: HttpSession, place: event_ids.Place) -> None:
     """Resume a stream of a life that the session had in a former daemon. Raises Rejected."""
-    outlet = found.outlet
+    sink = found.sink
     if not place.stream:
         # Whoever comes from there has seen nothing of what is here.
-        await exchange.listen(outlet.general, outlet.general.oldest)
+        await exchange.listen(sink.general, sink.general.oldest)
     elif place.request is None:
         raise _not_kept()
     else:
         # Some clients would wait for it until they lose patience if the stream were refused.
-        await exchange.listen(outlet.answered(place.request, messages.failure(place.request, _lost())))
+        await exchange.listen(sink.answered(place.request, messages.failure(place.request, _lost())))
 
 
 def _lost() -> HearthError:

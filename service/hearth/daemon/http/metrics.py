@@ -16,13 +16,13 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from hearth.daemon.counters import TALLY
+from hearth.daemon.counters import COUNTERS
 from hearth.host import memory
-from hearth.hub.server_metrics import STATES, Durations, Measures
+from hearth.hub.server_metrics import STATES, Durations, ServerMetrics
 from hearth.mcp import versions
 
 if TYPE_CHECKING:
-    from hearth.daemon.http.app import Front, Request
+    from hearth.daemon.http.app import HttpApp, Request
 
 # What sessions have not said yet.
 UNKNOWN = "unknown"
@@ -80,7 +80,7 @@ class _Look:
     def __init__(self) -> None:
         self._task: asyncio.Task[dict[int, int | None]] | None = None
 
-    async def at_processes(self, front: "Front") -> dict[int, int | None]:
+    async def at_processes(self, front: "HttpApp") -> dict[int, int | None]:
         if self._task is None:
             pids = [pid for server in front.hub.servers.values() for pid in server.pids]
             self._task = asyncio.create_task(asyncio.to_thread(memory.of_families, pids))
@@ -95,25 +95,25 @@ class _Look:
 _LOOK = _Look()
 
 
-def collect(front: "Front", sizes: Mapping[int, int | None]) -> dict[str, list[Row]]:
+def collect(front: "HttpApp", sizes: Mapping[int, int | None]) -> dict[str, list[Row]]:
     """The rows of every metric. `sizes`: of the processes that servers have, in bytes."""
-    status = front.steward.status()
+    status = front.services.status()
     sessions: list[dict[str, Any]] = status["sessions"]
     counted = _count((each["wire"], each["era"] or UNKNOWN) for each in sessions)
     rows: dict[str, list[Row]] = {
         "hearth_build_info": [([status["version"]], 1)],
         "hearth_uptime_seconds": [([], status["uptimeSeconds"])],
-        "hearth_connections": [([wire], number) for wire, number in front.steward.connections().items()],
-        "hearth_connections_refused_total": [([], TALLY.connections_refused)],
+        "hearth_connections": [([wire], number) for wire, number in front.services.connections().items()],
+        "hearth_connections_refused_total": [([], COUNTERS.connections_refused)],
         "hearth_sessions": [(labels, number) for labels, number in counted.items()],
         "hearth_calls_in_flight": [([], sum(each["inFlight"] for each in sessions))],
         "hearth_calls_parked": [([], status["parked"])],
-        "hearth_messages_refused_total": [(labels, number) for labels, number in TALLY.messages_refused.items()],
-        "hearth_readers_dropped_total": [([], TALLY.readers_dropped)],
+        "hearth_messages_refused_total": [(labels, number) for labels, number in COUNTERS.messages_refused.items()],
+        "hearth_readers_dropped_total": [([], COUNTERS.readers_dropped)],
         "hearth_http_exchanges": [([], sum(each.exchanges for each in front.sessions))],
         "hearth_config_reloads_total": [
-            (["ok"], TALLY.reloads - TALLY.reloads_failed),
-            (["refused"], TALLY.reloads_failed),
+            (["ok"], COUNTERS.reloads - COUNTERS.reloads_failed),
+            (["refused"], COUNTERS.reloads_failed),
         ],
         "hearth_config_valid": [([], status["configError"] is None)],
     }
@@ -134,7 +134,9 @@ def _count(items: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
     return found
 
 
-def _upstream(entry: dict[str, Any], measures: Measures, sizes: Mapping[int, int | None]) -> Iterator[tuple[str, Row]]:
+def _upstream(
+    entry: dict[str, Any], measures: ServerMetrics, sizes: Mapping[int, int | None]
+) -> Iterator[tuple[str, Row]]:
     name: str = entry["name"]
     for state in STATES:
         yield "hearth_upstream_state", ([name, state], entry["state"] == state)

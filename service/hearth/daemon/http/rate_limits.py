@@ -11,8 +11,8 @@ from hearth.config import Config
 from hearth.daemon import rate_limit
 from hearth.daemon.http.responses import Headers
 from hearth.daemon.http.sessions import HttpSession
-from hearth.daemon.rate_limit import Gate, Limits
-from hearth.daemon.services import Steward
+from hearth.daemon.rate_limit import Limits, RateLimiter
+from hearth.daemon.services import DaemonServices
 from hearth.errors import OverLimit
 from hearth.wire import json
 
@@ -22,25 +22,27 @@ log = logging.getLogger(__name__)
 class Gates:
     """`is_far` tells the doors apart: a port, or the daemon's own socket."""
 
-    def __init__(self, steward: Steward) -> None:
-        self._steward = steward
-        self._doors: dict[bool, Gate] = {}
-        self._looks: dict[bool, Gate] = {}
-        self._read(steward.config)
+    def __init__(self, services: DaemonServices) -> None:
+        self._services = services
+        self._doors: dict[bool, RateLimiter] = {}
+        self._looks: dict[bool, RateLimiter] = {}
+        self._read(services.config)
 
     def _read(self, config: Config) -> None:
         self._config = config
         self._limits = {False: rate_limit.near(config), True: rate_limit.far(config)}
 
     def _wanted(self, is_far: bool) -> Limits | None:
-        if self._steward.config is not self._config:
-            self._read(self._steward.config)
+        if self._services.config is not self._config:
+            self._read(self._services.config)
         return self._limits[is_far]
 
-    def _gate(self, gates: dict[bool, Gate], is_far: bool, wanted: Limits, name: str) -> Gate:
+    def _gate(self, gates: dict[bool, RateLimiter], is_far: bool, wanted: Limits, name: str) -> RateLimiter:
         found = gates.get(is_far)
         if found is None:
-            found = gates[is_far] = Gate(wanted, self._steward.now, functools.partial(log.warning, "%s: %s", name))
+            found = gates[is_far] = RateLimiter(
+                wanted, self._services.now, functools.partial(log.warning, "%s: %s", name)
+            )
         elif found.limits is not wanted:
             found.settle(wanted)
         return found
@@ -62,7 +64,7 @@ class Gates:
             raise admitted
         return admitted
 
-    def _of_session(self, found: HttpSession, is_far: bool, wanted: Limits) -> Gate:
+    def _of_session(self, found: HttpSession, is_far: bool, wanted: Limits) -> RateLimiter:
         return self._gate(found.gates, is_far, wanted, f"the client of session {found.session.id} over HTTP")
 
     def check_stream(self, found: HttpSession, is_far: bool) -> None:

@@ -18,9 +18,9 @@ class Total:
     def __init__(self) -> None:
         self.size = 0
         # Those that keep anything.
-        self._keepers: set[Finished] = set()
+        self._keepers: set[ReplayBuffer] = set()
 
-    def count(self, keeper: "Finished", more: int) -> None:
+    def count(self, keeper: "ReplayBuffer", more: int) -> None:
         """One of them keeps so many bytes more, or less."""
         self.size += more
         if keeper.size:
@@ -28,7 +28,7 @@ class Total:
         else:
             self._keepers.discard(keeper)
 
-    def trim(self, newcomer: "Finished") -> None:
+    def trim(self, newcomer: "ReplayBuffer") -> None:
         """Let go of the oldest of whoever keeps most, and never of what was just added: its client may be reading."""
         while self.size > TOTAL_LIMIT_BYTES:
             others = (each for each in self._keepers if each is not newcomer or len(each) > 1)
@@ -38,7 +38,7 @@ class Total:
             largest.drop_oldest()
 
 
-class Finished:
+class ReplayBuffer:
     """Those of one session, by their numbers, the oldest first."""
 
     def __init__(self, total: Total) -> None:

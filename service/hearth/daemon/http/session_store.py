@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from hearth.daemon.http.client_identity import Who
+from hearth.daemon.http.client_identity import ClientIdentity
 from hearth.errors import StartError
 from hearth.host import private_files
 from hearth.host.folders import make_private
@@ -32,10 +32,10 @@ _VERSION = 1
 _ENDING = ".json"
 
 
-class Record(NamedTuple):
+class SessionRecord(NamedTuple):
     """What is kept of one session: whose it is, the lines that are replayed, and the raw roots if its client told."""
 
-    who: Who
+    who: ClientIdentity
     lines: dict[str, bytes]
     roots: tuple[bytes, ...] | None = None
 
@@ -44,12 +44,12 @@ class _Document(msgspec.Struct):
     """A record as it is written."""
 
     version: int
-    who: Who
+    who: ClientIdentity
     lines: dict[str, str]
     roots: list[str] | None
 
 
-class KeptSessions:
+class SessionStore:
     """Those of one profile (Places.sessions). One that was not used for `ttl` seconds is over."""
 
     def __init__(self, folder: str, ttl: float, now: Callable[[], float] = time.time) -> None:
@@ -65,7 +65,7 @@ class KeptSessions:
         # It was there, and nobody else's, when it was last looked at; that takes longer than writing a file.
         self._has_folder = False
 
-    def read(self, id: str) -> Record | None:
+    def read(self, id: str) -> SessionRecord | None:
         """The session of that id, if there was one and it is not over."""
         name = _name(id)
         try:
@@ -81,7 +81,7 @@ class KeptSessions:
             self._remove(name)
         return None
 
-    def write(self, id: str, record: Record) -> None:
+    def write(self, id: str, record: SessionRecord) -> None:
         """Keep it as it is now, which is when it was last used."""
         name = _name(id)
         try:
@@ -199,10 +199,10 @@ class KeptSessions:
             log.warning("sessions over HTTP cannot be %s, and end with the daemon: %s: %s", what, self._folder, why)
 
 
-class Book:
+class SessionJournal:
     """What is kept of one session, as it goes on."""
 
-    def __init__(self, kept: KeptSessions, id: str, record: Record) -> None:
+    def __init__(self, kept: SessionStore, id: str, record: SessionRecord) -> None:
         self._kept = kept
         self._id = id
         self._record = record
@@ -246,7 +246,7 @@ def _name(id: str) -> str:
     return hashlib.sha256(id.encode()).hexdigest()
 
 
-def _document(record: Record) -> bytes:
+def _document(record: SessionRecord) -> bytes:
     """Raises ValueError for one that is too long."""
     lines = {name: line.decode() for name, line in record.lines.items()}
     roots = None if record.roots is None else [root.decode() for root in record.roots]
@@ -256,10 +256,12 @@ def _document(record: Record) -> bytes:
     return data
 
 
-def _parsed(data: bytes) -> Record:
+def _parsed(data: bytes) -> SessionRecord:
     """Raises ValueError and what msgspec raises for what was not written like that."""
     found = msgspec.json.decode(data, type=_Document)
     if found.version != _VERSION:
         raise ValueError(f"it is of version {found.version}")
     lines = {name: line.encode() for name, line in found.lines.items()}
-    return Record(found.who, lines, None if found.roots is None else tuple(root.encode() for root in found.roots))
+    return SessionRecord(
+        found.who, lines, None if found.roots is None else tuple(root.encode() for root in found.roots)
+    )

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from hearth.daemon.http.client_identity import Who
+from hearth.daemon.http.client_identity import ClientIdentity
 from hearth.daemon.http.replay import Total
-from hearth.daemon.http.session_store import Book, KeptSessions, Record
-from hearth.daemon.http.sink import REPLAYED, HttpOutlet
-from hearth.daemon.rate_limit import Gate
+from hearth.daemon.http.session_store import SessionJournal, SessionRecord, SessionStore
+from hearth.daemon.http.sink import REPLAYED, HttpSink
+from hearth.daemon.rate_limit import RateLimiter
 from hearth.errors import MessageError, Refused
 from hearth.hub.hub import Hub
 from hearth.hub.sessions import Session
@@ -36,21 +36,21 @@ class HttpSession:
     def __init__(
         self,
         hub: Hub,
-        who: Who,
+        who: ClientIdentity,
         session: Session,
-        outlet: HttpOutlet,
+        sink: HttpSink,
         now: Callable[[], float],
-        book: Book | None = None,
+        book: SessionJournal | None = None,
     ) -> None:
         self.who = who
         self.session = session
-        self.outlet = outlet
+        self.sink = sink
         self.book = book
         self._hub = hub
         self._now = now
         self._open = 0
         # What may be sent in it, by the door that it comes through.
-        self.gates: dict[bool, Gate] = {}
+        self.gates: dict[bool, RateLimiter] = {}
         self.used_at = now()
         # Somebody has done more with it than open it.
         self.is_used = False
@@ -96,14 +96,14 @@ class HttpSessions:
     """All of them. `limits` tells how many there may be, and how many bytes may wait on a stream."""
 
     def __init__(
-        self, hub: Hub, limits: Callable[[], tuple[int, int]], now: Callable[[], float], kept: KeptSessions
+        self, hub: Hub, limits: Callable[[], tuple[int, int]], now: Callable[[], float], kept: SessionStore
     ) -> None:
         self._hub = hub
         self._limits = limits
         self._now = now
         self._kept = kept
         self._legacy: dict[str, HttpSession] = {}
-        self._modern: dict[Who, HttpSession] = {}
+        self._modern: dict[ClientIdentity, HttpSession] = {}
         # What is kept for clients who come back.
         self._total = Total()
         self._has_told = False
@@ -111,28 +111,28 @@ class HttpSessions:
     def __iter__(self) -> Iterator[HttpSession]:
         return iter([*self._legacy.values(), *self._modern.values()])
 
-    def open_legacy(self, who: Who, is_kept: bool = True) -> tuple[str, HttpSession]:
+    def open_legacy(self, who: ClientIdentity, is_kept: bool = True) -> tuple[str, HttpSession]:
         """A new session, and the id by which its client will name it. Raises Refused."""
         id = os.urandom(_ID_BYTES).hex()
-        book = Book(self._kept, id, Record(who, {})) if is_kept else None
+        book = SessionJournal(self._kept, id, SessionRecord(who, {})) if is_kept else None
         found = self._legacy[id] = self._open(who, id, book)
         return id, found
 
-    def find(self, id: str, who: Who) -> HttpSession | None:
+    def find(self, id: str, who: ClientIdentity) -> HttpSession | None:
         """The session of that id, if it is here, and this user's, and of the same server."""
         found = self._legacy.get(id)
         return found if found and who.may_use(found.who) else None
 
-    def resume(self, id: str, who: Who) -> HttpSession | None:
+    def resume(self, id: str, who: ClientIdentity) -> HttpSession | None:
         """The same; one that a former daemon has left goes on here. Raises Refused when there is no room for it."""
         if id in self._legacy:
             return self.find(id, who)
         record = self._kept.read(id)
         return self._restore(id, record) if record and who.may_use(record.who) else None
 
-    def _restore(self, id: str, record: Record) -> HttpSession | None:
+    def _restore(self, id: str, record: SessionRecord) -> HttpSession | None:
         """Nothing is waited for in here: of several requests at once, the first restores it. Raises Refused."""
-        found = self._legacy[id] = self._open(record.who, id, Book(self._kept, id, record))
+        found = self._legacy[id] = self._open(record.who, id, SessionJournal(self._kept, id, record))
         found.use()
         if record.roots is not None:
             found.session.know_roots(record.roots)
@@ -155,7 +155,7 @@ class HttpSessions:
         if session.era is None:
             raise MessageError("what was kept of it has no opening")
 
-    def end(self, id: str, who: Who) -> bool:
+    def end(self, id: str, who: ClientIdentity) -> bool:
         """Its client has no more use for it, or it never came to be one. Whether there was one."""
         found = self.find(id, who)
         if found:
@@ -168,11 +168,11 @@ class HttpSessions:
         self._kept.remove(id)
         return True
 
-    def knows(self, who: Who) -> bool:
+    def knows(self, who: ClientIdentity) -> bool:
         """Whether that modern client was here before."""
         return who in self._modern
 
-    def modern(self, who: Who) -> HttpSession:
+    def modern(self, who: ClientIdentity) -> HttpSession:
         """What the requests of one client have in common. Raises Refused."""
         found = self._modern.get(who)
         if found is None:
@@ -181,16 +181,16 @@ class HttpSessions:
             self._modern[who] = found
         return found
 
-    def _open(self, who: Who, id: str | None, book: Book | None = None) -> HttpSession:
+    def _open(self, who: ClientIdentity, id: str | None, book: SessionJournal | None = None) -> HttpSession:
         """Without an id nobody can come back for what was missed."""
         most, bytes_limit = self._limits()
         self._make_room(most)
         if len(self._legacy) + len(self._modern) >= most:
             raise Refused(f"{most} sessions are open already (max_connections)")
-        outlet = HttpOutlet(bytes_limit, id is not None, book, id or "", self._total)
-        session = self._hub.open_session(outlet, "http", who.server, mode=who.mode)
+        sink = HttpSink(bytes_limit, id is not None, book, id or "", self._total)
+        session = self._hub.open_session(sink, "http", who.server, mode=who.mode)
         session.role, session.agent_id = who.role, who.agent
-        found = HttpSession(self._hub, who, session, outlet, self._now, book)
+        found = HttpSession(self._hub, who, session, sink, self._now, book)
         # It holds nothing by being there.
         self._hub.sessions.fell_silent(session)
         return found
@@ -202,7 +202,7 @@ class HttpSessions:
         self._legacy = self._used_since(self._legacy, oldest)
         self._modern = self._used_since(self._modern, oldest)
         for found in self:
-            found.outlet.sweep()
+            found.sink.sweep()
         # First: a machine that slept has lost more time than its sessions have.
         self.remember()
         self._kept.sweep()
@@ -249,5 +249,5 @@ class HttpSessions:
         self._let_go(found)
 
     def _let_go(self, found: HttpSession) -> None:
-        found.outlet.end_all()
+        found.sink.end_all()
         self._hub.close_session(found.session)

@@ -6,8 +6,8 @@ A message goes on exactly one stream. Knows nothing of HTTP itself.
 import itertools
 
 from hearth.daemon.http import event_ids
-from hearth.daemon.http.replay import Finished, Total
-from hearth.daemon.http.session_store import Book
+from hearth.daemon.http.replay import ReplayBuffer, Total
+from hearth.daemon.http.session_store import SessionJournal
 from hearth.daemon.http.streams import Stream
 from hearth.errors import HearthError
 from hearth.mcp import messages
@@ -17,7 +17,7 @@ from hearth.wire import json
 REPLAYED = -1
 
 
-class HttpOutlet:
+class HttpSink:
     """The outlet of one session. `limit` is of the bytes that wait for a reader of one stream.
 
     `resumable`: clients may come back for what they missed. `book`: they may also do so after the daemon's end.
@@ -27,7 +27,7 @@ class HttpOutlet:
     hears_of_owner = False
 
     def __init__(
-        self, limit: int, resumable: bool, book: Book | None = None, id: str = "", total: Total | None = None
+        self, limit: int, resumable: bool, book: SessionJournal | None = None, id: str = "", total: Total | None = None
     ) -> None:
         self._limit = limit
         self._resumable = resumable
@@ -38,7 +38,7 @@ class HttpOutlet:
         self._messages: dict[int, json.Message] = {}
         self._tags = itertools.count(1)
         self._streams: dict[int, Stream] = {}
-        self._finished = Finished(total or Total())
+        self._finished = ReplayBuffer(total or Total())
         # For what no request is the reason of; its number is 0.
         self.general = Stream(0, limit, resumable)
         # Where everything goes, for clients of the oldest revision: they have one stream.

@@ -24,15 +24,15 @@ LAST_PAUSE_SECONDS = 10.0
 class Grouped:
     """Starts programs in control groups, for as long as the nursery lives."""
 
-    def __init__(self, starter: cgroup_spawner.Nursery) -> None:
-        self._nursery: cgroup_spawner.Nursery | None = starter
+    def __init__(self, starter: cgroup_spawner.CgroupSpawner) -> None:
+        self._spawner: cgroup_spawner.CgroupSpawner | None = starter
         self._subtree = starter.subtree
         self._sweeping = False
 
     @property
     def containment(self) -> str:
         """What holds a server and its descendants together."""
-        return "control groups" if self._nursery else "process groups"
+        return "control groups" if self._spawner else "process groups"
 
     def spawn(
         self,
@@ -43,12 +43,12 @@ class Grouped:
         limits: Mapping[str, str] = MappingProxyType({}),
     ) -> children.Child | None:
         """Start it in a group of its own, within limits; None when it has to be done without. Raises OSError."""
-        if self._nursery is None:
+        if self._spawner is None:
             return None
         # Pipes first: without them no group is left behind.
         with _Pipes() as pipes:
             group = self._make(name, limits)
-            return self._spawn(self._nursery, group, argv, environment, cwd, pipes) if group else None
+            return self._spawn(self._spawner, group, argv, environment, cwd, pipes) if group else None
 
     def _make(self, name: str, limits: Mapping[str, str]) -> cgroups.Group | None:
         try:
@@ -62,7 +62,7 @@ class Grouped:
 
     def _spawn(
         self,
-        starter: cgroup_spawner.Nursery,
+        starter: cgroup_spawner.CgroupSpawner,
         group: cgroups.Group,
         argv: Sequence[str],
         environment: Mapping[str, str],
@@ -71,10 +71,10 @@ class Grouped:
     ) -> children.Child | None:
         try:
             pid = starter.bear(group, argv, environment, cwd, pipes.its)
-        except cgroup_spawner.NurseryLost as exc:
+        except cgroup_spawner.SpawnerLost as exc:
             log.warning("no control groups from now on, the process that starts servers in them is lost: %s", exc)
             starter.close()
-            self._nursery = None
+            self._spawner = None
             self.end(group)
             return None
         except OSError:

@@ -44,11 +44,11 @@ _PIPE_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)
 _END_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-class NurseryLost(Exception):
+class SpawnerLost(Exception):
     """It does not answer: servers have to be started without it."""
 
 
-class Nursery:
+class CgroupSpawner:
     """The daemon's side. Used by one thread."""
 
     def __init__(self, pid: int, connection: socket.socket, subtree: cgroups.Subtree) -> None:
@@ -75,11 +75,11 @@ class Nursery:
             self._connection.sendall(body)
             pid, step, code = _ANSWER.unpack(_receive(self._connection, _ANSWER.size))
         except (OSError, EOFError) as exc:
-            raise NurseryLost(str(exc) or "it has ended") from exc
+            raise SpawnerLost(str(exc) or "it has ended") from exc
         finally:
             os.close(folder)
         if pid < 0:
-            raise NurseryLost(f"clone3: {os.strerror(code)}")
+            raise SpawnerLost(f"clone3: {os.strerror(code)}")
         if code:
             os.waitpid(pid, 0)
             raise OSError(code, os.strerror(code), cwd if step == _FOLDER else argv[0])
@@ -102,20 +102,20 @@ class Nursery:
             pass
 
 
-def start() -> Nursery | None:
+def start() -> CgroupSpawner | None:
     """Fork it; None where there are no control groups to be had. Call it while there is one thread."""
     subtree = cgroups.take()
     return fork(subtree) if subtree else None
 
 
-def fork(subtree: cgroups.Subtree) -> Nursery:
+def fork(subtree: cgroups.Subtree) -> CgroupSpawner:
     """Fork it for that part of the tree."""
     mine, its = socket.socketpair()
     pid = os.fork()
     if pid == 0:
         _attend(its)
     its.close()
-    return Nursery(pid, mine, subtree)
+    return CgroupSpawner(pid, mine, subtree)
 
 
 def _receive(connection: socket.socket, size: int) -> bytes:

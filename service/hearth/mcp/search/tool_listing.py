@@ -6,7 +6,7 @@ Pure: what servers offer in, a document out. The daemon makes it of what it know
 from collections.abc import Iterable
 
 from hearth.mcp import catalog
-from hearth.mcp.catalog import TOOLS, Offering
+from hearth.mcp.catalog import TOOLS, ServerCatalog
 from hearth.mcp.search.tool_index import Tool, ToolIndex
 from hearth.wire import json
 
@@ -16,7 +16,7 @@ FITTING = "fitting"
 UNKNOWN = "unknown"
 
 
-def merged(offerings: Iterable[tuple[str, Offering]]) -> list[Tool]:
+def merged(offerings: Iterable[tuple[str, ServerCatalog]]) -> list[Tool]:
     """The tools of servers under the names that clients see who are offered all of them, in the order of the config."""
     found: dict[str, Tool] = {}
     for server, offered in offerings:
@@ -27,7 +27,7 @@ def merged(offerings: Iterable[tuple[str, Offering]]) -> list[Tool]:
 
 
 def document(
-    offerings: Iterable[tuple[str, Offering | None]], query: str = "", server: str | None = None, limit: int = 0
+    offerings: Iterable[tuple[str, ServerCatalog | None]], query: str = "", server: str | None = None, limit: int = 0
 ) -> bytes:
     """What `hearth tools --json` is made of. None stands for a server of which nothing is known; 0 for no limit.
 

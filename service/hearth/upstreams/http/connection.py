@@ -20,7 +20,7 @@ from hearth.upstreams.http.sse_carrier import SseCarrier
 from hearth.upstreams.http.streamable import StreamableCarrier
 from hearth.wire.lines import Item
 from hearth.wire.values import RawBytes
-from hearth.write_batch import TURN
+from hearth.write_batch import WRITE_BATCH
 
 if TYPE_CHECKING:
     from hearth.upstreams.http.pool import Pool
@@ -211,11 +211,11 @@ class HttpConnection(Connection):
 
     def take(self, items: Iterable[Item], cause: int | None) -> None:
         """Messages of the server, on the stream of the request that is their cause."""
-        TURN.begin()
+        WRITE_BATCH.begin()
         try:
             self._take_all(items, cause)
         finally:
-            TURN.end()
+            WRITE_BATCH.end()
 
     def fail(self, number: int, problem: HearthError) -> None:
         """There will be no answer to that request."""

@@ -2,18 +2,18 @@
 
 from typing import Any
 
-from hearth.mcp.catalog import Offering
+from hearth.mcp.catalog import ServerCatalog
 from hearth.mcp.search.tool_listing import document, merged
 from hearth.wire import json
 from unit.hub.stage import offering
 
 
-def offered(server: str, *names: str) -> tuple[str, Offering]:
+def offered(server: str, *names: str) -> tuple[str, ServerCatalog]:
     tools: list[object] = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
     return server, offering(server, tools=tools)
 
 
-def listed(*offerings: tuple[str, Offering | None], **wanted: Any) -> dict[str, Any]:
+def listed(*offerings: tuple[str, ServerCatalog | None], **wanted: Any) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(document(offerings, **wanted))
     return found
 
