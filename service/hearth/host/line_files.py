@@ -115,11 +115,11 @@ def _append(path: str, data: bytes) -> None:
     make_private(os.path.dirname(path))
     descriptor = _open_alone(path)
     try:
-        size = os.fstat(descriptor).st_size
-        if size + len(data) > FILE_BYTES and size:
-            # Opened anew below; while the name is the old file's nothing is written that would exceed the bound.
+        size, is_moved = os.fstat(descriptor).st_size, True
+        # A loop: another process may fill the new file before this one has opened it.
+        while is_moved and size and size + len(data) > FILE_BYTES:
             former, descriptor = descriptor, -1
-            _put_aside(path, former)
+            is_moved = _put_aside(path, former)
             descriptor = _open_alone(path)
             size = os.fstat(descriptor).st_size
         if size:
@@ -133,21 +133,22 @@ def _append(path: str, data: bytes) -> None:
             os.close(descriptor)
 
 
-def _put_aside(path: str, descriptor: int) -> None:
-    """Give the open file its predecessor's name, and close it. Raises OSError."""
+def _put_aside(path: str, descriptor: int) -> bool:
+    """Give the open file its predecessor's name, and close it; return whether it was moved. Raises OSError."""
     if sys.platform == "win32":
         os.close(descriptor)
         try:
             os.replace(path, f"{path}.1")
         except PermissionError:
-            # Somebody else has it open: it grows, and loses nothing.
-            pass
-        return
+            # Another process has it open: the file grows, and loses nothing.
+            return False
+        return True
     try:
         # Before it is closed: whoever waits for it finds the other name then, and would put aside the next one too.
         os.replace(path, f"{path}.1")
     finally:
         os.close(descriptor)
+    return True
 
 
 def _open_alone(path: str) -> int:
