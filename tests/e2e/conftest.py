@@ -1,4 +1,4 @@
-"""Fixtures: one booted systemd for the session, a fresh user for each test, Hearth on two Pythons."""
+"""Fixtures: a home for the CLI, one booted systemd for the session, a fresh user for each test, two Pythons."""
 
 import os
 import shutil
@@ -7,6 +7,7 @@ from itertools import count
 
 import pytest
 
+from e2e.cli_home import Bridge, Home, attached_bridge, scratch_home
 from e2e.systemd.installation import Installation, fill, make_folder, newest_python, system_python
 from e2e.systemd.machine import Machine, missing_requirement
 from e2e.systemd.seat import Seat
@@ -85,3 +86,15 @@ def seat(bare_seat: Seat) -> Seat:
     bare_seat.configure()
     bare_seat.install()
     return bare_seat
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    """Make a home with its own environment; the daemon in it is stopped at the end."""
+    yield from scratch_home()
+
+
+@pytest.fixture
+def bridge(home: Home) -> Iterator[Bridge]:
+    """Attach a client to a daemon in that home."""
+    yield from attached_bridge(home)

@@ -6,24 +6,13 @@ import stat
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 
 import pytest
 
-from e2e.cli_home import HEARTH, Bridge, Home, attached_bridge, scratch_home
+from e2e.cli_home import HEARTH, Bridge, Home
 from e2e.terminal import Terminal
 
 DEMO = ("--", sys.executable, "-I", "-m", "hearth.demo.server")
-
-
-@pytest.fixture
-def home() -> Iterator[Home]:
-    yield from scratch_home()
-
-
-@pytest.fixture
-def bridge(home: Home) -> Iterator[Bridge]:
-    yield from attached_bridge(home)
 
 
 def config_path(home: Home) -> str:

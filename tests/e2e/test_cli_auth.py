@@ -1,15 +1,6 @@
 """`hearth auth status` as typed, where nobody is logged in."""
 
-from collections.abc import Iterator
-
-import pytest
-
-from e2e.cli_home import Home, scratch_home
-
-
-@pytest.fixture
-def home() -> Iterator[Home]:
-    yield from scratch_home()
+from e2e.cli_home import Home
 
 
 def test_a_server_with_an_unset_variable_says_so_and_keeps_no_other_from_being_shown(home: Home) -> None:

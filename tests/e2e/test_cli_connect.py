@@ -4,17 +4,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
-from e2e.cli_home import HEARTH, Bridge, Home, scratch_home
+from e2e.cli_home import HEARTH, Bridge, Home
 from e2e.terminal import Terminal
-
-
-@pytest.fixture
-def home() -> Iterator[Home]:
-    yield from scratch_home()
 
 
 def test_the_printed_command_leads_to_the_one_daemon_with_a_client_s_environment(home: Home) -> None:

@@ -4,23 +4,13 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Bridge, Home, Lines, attached_bridge, scratch_home
+from e2e.cli_home import HEARTH, PATIENCE_SECONDS, Bridge, Home, Lines
 from e2e.terminal import Terminal
 from hearth.host import processes
-
-
-@pytest.fixture
-def home() -> Iterator[Home]:
-    yield from scratch_home()
-
-
-@pytest.fixture
-def bridge(home: Home) -> Iterator[Bridge]:
-    yield from attached_bridge(home)
 
 
 def daemon_pid(home: Home) -> int:

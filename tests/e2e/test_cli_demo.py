@@ -6,23 +6,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from e2e.cli_home import HEARTH, Home, scratch_home
+from e2e.cli_home import HEARTH, Home
 from e2e.terminal import Terminal
 from hearth.host import processes
 from hearth.output.spinner import CLEAR_LINE
 
 # The demo starts a dozen servers that import a large SDK; on a loaded machine that takes a minute.
 DEMO_SECONDS = 100.0
-
-
-@pytest.fixture
-def home() -> Iterator[Home]:
-    yield from scratch_home()
 
 
 def run_demo(home: Home, *words: str, **changes: str) -> "subprocess.CompletedProcess[str]":

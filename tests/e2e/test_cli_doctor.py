@@ -6,19 +6,13 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.cli_home import Bridge, Home, attached_bridge, scratch_home
+from e2e.cli_home import Bridge, Home, attached_bridge
 from hearth.daemon.acceptor import CONTROL_PLACES
-
-
-@pytest.fixture
-def home() -> Iterator[Home]:
-    yield from scratch_home()
 
 
 def findings(home: Home, code: int, **changes: str) -> dict[str, dict[str, Any]]:

@@ -4,22 +4,14 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
-from e2e.cli_home import HEARTH, Bridge, Home, scratch_home
+from e2e.cli_home import HEARTH, Bridge, Home
 from e2e.terminal import Terminal
 
 VARIABLE_CAUSE = "ended (exit code 3) before it answered; its last words: GITHUB_TOKEN is not set"
 STDOUT_CAUSE = "printed to stdout, which is for MCP only: Listening with ***"
 SECRET = "hunter2hunter2"
-
-
-@pytest.fixture
-def home() -> Iterator[Home]:
-    yield from scratch_home()
 
 
 def shell_server(name: str, script: str, more: str = "") -> str:

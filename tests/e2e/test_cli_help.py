@@ -5,22 +5,16 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import click
 import pytest
 
-from e2e.cli_home import HEARTH, Home, attached_bridge, scratch_home
+from e2e.cli_home import HEARTH, Home, attached_bridge
 from e2e.terminal import Terminal
 from hearth.cli.main import VERBS, WITHOUT_TARGET, cli
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ESCAPE = "\x1b"
-
-
-@pytest.fixture
-def home() -> Iterator[Home]:
-    yield from scratch_home()
 
 
 def read(*parts: str) -> str:

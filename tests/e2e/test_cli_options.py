@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from e2e.cli_home import HEARTH, Bridge, Home, attached_bridge, scratch_home
+from e2e.cli_home import HEARTH, Bridge, Home
 from hearth.cli.main import cli
 
 # Their output is MCP, or the daemon's log, not an answer for a person.
@@ -49,16 +49,6 @@ def test_every_verb_below_a_group_teaches_by_an_example() -> None:
     for context in commands():
         if context.parent and context.parent.parent:
             assert f"{context.command_path}" in (context.command.help or ""), context.command_path
-
-
-@pytest.fixture
-def home() -> Iterator[Home]:
-    yield from scratch_home()
-
-
-@pytest.fixture
-def bridge(home: Home) -> Iterator[Bridge]:
-    yield from attached_bridge(home)
 
 
 def test_the_path_of_the_config_is_json(home: Home) -> None:

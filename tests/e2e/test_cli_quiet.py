@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.cli_home import Home, scratch_home
+from e2e.cli_home import Home
 
 LOOKING = [
     ("status",),
@@ -24,11 +24,6 @@ LOOKING = [
     ("doctor",),
     ("connect", "--print"),
 ]
-
-
-@pytest.fixture
-def home() -> Iterator[Home]:
-    yield from scratch_home()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from e2e.cli_home import PATIENCE_SECONDS, Bridge, Home, Lines, attached_bridge, scratch_home
+from e2e.cli_home import PATIENCE_SECONDS, Bridge, Home, Lines
 
 FIXTURE = Path(__file__).parent / "fixtures" / "own_servers.py"
 CLIENTS = {
@@ -23,16 +23,6 @@ CLIENTS = {
     "planner": "planner",  # no client that is known
 }
 ECHO = "import sys\nfor line in sys.stdin:\n    print(line, end='', flush=True)\n"
-
-
-@pytest.fixture
-def home() -> Iterator[Home]:
-    yield from scratch_home()
-
-
-@pytest.fixture
-def bridge(home: Home) -> Iterator[Bridge]:
-    yield from attached_bridge(home)
 
 
 class Agents:

@@ -6,15 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cli_home import Bridge, Home, attached_bridge, scratch_home
+from e2e.cli_home import Bridge, Home, attached_bridge
 from hearth.demo.tools import DEFINITIONS
 
 NAMES = sorted(f"demo__{tool['name']}" for tool in DEFINITIONS)
-
-
-@pytest.fixture
-def home() -> Iterator[Home]:
-    yield from scratch_home()
 
 
 @pytest.fixture

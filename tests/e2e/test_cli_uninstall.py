@@ -2,21 +2,15 @@
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from e2e.cli_home import HEARTH, Bridge, Home, scratch_home
+from e2e.cli_home import HEARTH, Bridge, Home
 from e2e.terminal import Terminal
 
 CURSOR = '{\n  "mcpServers": {\n    "demo": {"command": "%s", "args": ["-I", "-m", "hearth.demo.server"]}\n  }\n}\n'
 CODEX = '# mine\n[mcp_servers.demo] # a comment\ncommand = "%s"\nargs = ["-I", "-m", "hearth.demo.server"]\n'
-
-
-@pytest.fixture
-def home() -> Iterator[Home]:
-    yield from scratch_home()
 
 
 @pytest.fixture

@@ -2,21 +2,8 @@
 
 import os
 import time
-from collections.abc import Iterator
 
-import pytest
-
-from e2e.cli_home import PATIENCE_SECONDS, Bridge, Home, attached_bridge, scratch_home
-
-
-@pytest.fixture
-def home() -> Iterator[Home]:
-    yield from scratch_home()
-
-
-@pytest.fixture
-def bridge(home: Home) -> Iterator[Bridge]:
-    yield from attached_bridge(home)
+from e2e.cli_home import PATIENCE_SECONDS, Bridge, Home
 
 
 def test_calls_and_errors_are_counted_and_processes_weighed(home: Home, bridge: Bridge) -> None:

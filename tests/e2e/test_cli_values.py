@@ -3,11 +3,10 @@
 import os
 import stat
 import sys
-from collections.abc import Iterator
 
 import pytest
 
-from e2e.cli_home import HEARTH, Bridge, Home, attached_bridge, scratch_home
+from e2e.cli_home import HEARTH, Bridge, Home, attached_bridge
 from e2e.terminal import Terminal
 
 CONFIG = """\
@@ -25,11 +24,6 @@ TOKEN = "abc"
 [mcpServers."git.hub"]
 command = "true"
 """
-
-
-@pytest.fixture
-def home() -> Iterator[Home]:
-    yield from scratch_home()
 
 
 def read(path: str) -> str:

@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterator
 import pytest
 import uvloop
 
-from process import http_door
+from process import http_door, scripted_daemon
+from process.authority import Authority
 from process.chaos.home import Home, scratch_home
 from process.corners import Actor, Stage
 from process.daemon import Scratch
+from process.eras import Speaker, opened, serve_both
 from process.sharing import House
+from process.turncoat import Turncoat
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
@@ -86,3 +89,36 @@ def door(request: pytest.FixtureRequest, hurried: Scratch) -> http_door.Door:
 @pytest.fixture(params=http_door.DOORS)
 def open_door(request: pytest.FixtureRequest, patient: Scratch) -> http_door.Door:
     return http_door.Door(patient, request.param)
+
+
+@pytest.fixture
+def scene() -> Iterator[scripted_daemon.Stage]:
+    """Set bridges before a daemon that does what the test writes."""
+    with scripted_daemon.stage() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def both(shared: Scratch) -> Scratch:
+    """Start a daemon with a server of each era."""
+    serve_both(shared)
+    return shared
+
+
+@pytest.fixture
+def speaker(both: Scratch, era: str) -> Speaker:
+    """Connect a client of the era that the test names."""
+    return Speaker(opened(both), era)
+
+
+@pytest.fixture
+def authority() -> Iterator[Authority]:
+    """Run an authorization server."""
+    with Authority() as found:
+        yield found
+
+
+@pytest.fixture
+def turncoat(scratch: Scratch) -> Turncoat:
+    """Prepare a server that changes its tools after they were approved."""
+    return Turncoat(scratch)

@@ -9,6 +9,8 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from conformance.clients import Client, LegacyClient, Message, ModernClient, Outcome, client_of
 from conformance.corners import Corner, outcome
 from conformance.puppets import Puppet, PuppetServer
@@ -33,6 +35,17 @@ SAMPLE: Message = {
     "maxTokens": 10,
 }
 QUESTIONS: dict[str, Message] = {"elicitation/create": FORM, "sampling/createMessage": SAMPLE, "roots/list": {}}
+SAMPLE_ANSWER = {
+    "role": "assistant",
+    "model": "test-model",
+    "stopReason": "endTurn",
+    "content": {"type": "text", "text": "said for somebody"},
+}
+ROOTS_ANSWER = {"roots": [{"uri": "file:///home/somebody", "name": "somebody"}]}
+# Each kind of question, with the answer that every client of these tests gives.
+EACH_QUESTION = pytest.mark.parametrize(
+    ("question", "answer"), list(zip(QUESTIONS, (FORM_ANSWER, SAMPLE_ANSWER, ROOTS_ANSWER), strict=True))
+)
 
 
 def page(number: int = 1, **more: Any) -> Message:

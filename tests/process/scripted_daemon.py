@@ -343,3 +343,10 @@ def stage() -> Iterator[Stage]:
             yield scene
         finally:
             scene.close()
+
+
+def refused(bridge: BridgeProcess, id: object = 1) -> str:
+    """Return the message of the error that answers that request."""
+    answer = bridge.read()
+    assert (answer["id"], answer["error"]["code"]) == (id, -32603)
+    return str(answer["error"]["message"])

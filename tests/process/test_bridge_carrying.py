@@ -6,18 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-
-import pytest
 
 from hearth.wire.frames import encode
-from process.scripted_daemon import BOUND_SECONDS, SERVICE, Stage, client_environment, readable, stage
-
-
-@pytest.fixture
-def scene() -> Iterator[Stage]:
-    with stage() as opened:
-        yield opened
+from process.scripted_daemon import BOUND_SECONDS, SERVICE, Stage, client_environment, readable
 
 
 def test_lines_follow_hello_without_waiting_for_the_welcome(scene: Stage) -> None:

@@ -3,19 +3,12 @@
 import os
 import shutil
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from hearth.bridge.ledger import DEATHS_LIMIT
 from hearth.wire.frames import encode
-from process.scripted_daemon import SERVICE, SILENCE_SECONDS, ScriptedDaemon, Stage, Wire, eventually, readable, stage
-
-
-@pytest.fixture
-def scene() -> Iterator[Stage]:
-    with stage() as opened:
-        yield opened
+from process.scripted_daemon import SERVICE, SILENCE_SECONDS, ScriptedDaemon, Stage, Wire, eventually, readable
 
 
 def welcomed(daemon: ScriptedDaemon) -> Wire:

@@ -2,17 +2,10 @@
 
 import os
 import signal
-from collections.abc import Iterator
 
 import pytest
 
-from process.scripted_daemon import Stage, stage
-
-
-@pytest.fixture
-def scene() -> Iterator[Stage]:
-    with stage() as opened:
-        yield opened
+from process.scripted_daemon import Stage
 
 
 def test_with_nothing_owed_the_end_of_input_is_the_end(scene: Stage) -> None:

@@ -6,26 +6,19 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from hearth.paths import Places, short_dir
-from process.scripted_daemon import BOUND_SECONDS, SCRIPT, SERVICE, BridgeProcess, Stage, client_environment, stage
-
-
-@pytest.fixture
-def scene() -> Iterator[Stage]:
-    with stage() as opened:
-        yield opened
-
-
-def refused(bridge: BridgeProcess, id: object = 1) -> str:
-    """The message of the error that answers that request."""
-    answer = bridge.read()
-    assert (answer["id"], answer["error"]["code"]) == (id, -32603)
-    return str(answer["error"]["message"])
+from process.scripted_daemon import (
+    BOUND_SECONDS,
+    SCRIPT,
+    SERVICE,
+    Stage,
+    client_environment,
+    refused,
+)
 
 
 def test_patience_ends_with_a_sentence_and_errors_for_requests_only(scene: Stage) -> None:

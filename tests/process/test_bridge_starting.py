@@ -7,27 +7,13 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from process.kernel import is_gone
-from process.scripted_daemon import BridgeProcess, Stage, client_environment, end_daemon, eventually, stage
-
-
-@pytest.fixture
-def scene() -> Iterator[Stage]:
-    with stage() as opened:
-        yield opened
-
-
-def refused(bridge: BridgeProcess, id: object = 1) -> str:
-    """The message of the error that answers that request."""
-    answer = bridge.read()
-    assert (answer["id"], answer["error"]["code"]) == (id, -32603)
-    return str(answer["error"]["message"])
+from process.scripted_daemon import Stage, client_environment, end_daemon, eventually, refused
 
 
 def initialize(id: int = 1) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from process.corners import (
+    EACH_QUESTION,
     FAILED,
     FORM,
     FORM_ANSWER,
@@ -61,22 +62,7 @@ def asked(actor: Actor, client: LegacyClient, **result: Any) -> tuple[Errand, Me
 # --- questions and answers
 
 
-@pytest.mark.parametrize(
-    ("question", "answer"),
-    [
-        ("elicitation/create", FORM_ANSWER),
-        (
-            "sampling/createMessage",
-            {
-                "role": "assistant",
-                "model": "test-model",
-                "stopReason": "endTurn",
-                "content": {"type": "text", "text": "said for somebody"},
-            },
-        ),
-        ("roots/list", {"roots": [{"uri": "file:///home/somebody", "name": "somebody"}]}),
-    ],
-)
+@EACH_QUESTION
 def test_each_kind_of_question_is_asked_as_it_is_and_its_answer_brought(
     stage: Stage, actor: Actor, question: str, answer: Message
 ) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from process.corners import (
+    EACH_QUESTION,
     FORM,
     FORM_ANSWER,
     INVALID_PARAMS,
@@ -22,22 +23,7 @@ from process.parked_corners import parked
 # --- every kind of question, in every kind of call
 
 
-@pytest.mark.parametrize(
-    ("question", "answer"),
-    [
-        ("elicitation/create", FORM_ANSWER),
-        (
-            "sampling/createMessage",
-            {
-                "role": "assistant",
-                "model": "test-model",
-                "stopReason": "endTurn",
-                "content": {"type": "text", "text": "said for somebody"},
-            },
-        ),
-        ("roots/list", {"roots": [{"uri": "file:///home/somebody", "name": "somebody"}]}),
-    ],
-)
+@EACH_QUESTION
 def test_each_kind_of_question_is_asked_as_it_is_and_its_answer_delivered(
     stage: Stage, actor: Actor, question: str, answer: Message
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from process.clients import MODERN, PREFIX, Message, modern, text_of
 from process.daemon import Scratch, server
-from process.eras import CHANGED, CLIENTS, WIRES, Speaker, opened, received, serve_both
+from process.eras import CHANGED, CLIENTS, WIRES, Speaker, opened, received
 
 LEGACY_VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 # Declared once and for all, whatever the servers of the moment have.
@@ -30,18 +30,6 @@ QUESTIONS = [
     ),
     ("elicitation/create", "elicitation", {"action": "decline"}),
 ]
-
-
-@pytest.fixture(scope="module")
-def both(shared: Scratch) -> Scratch:
-    """A daemon with a server of each era."""
-    serve_both(shared)
-    return shared
-
-
-@pytest.fixture
-def speaker(both: Scratch, era: str) -> Speaker:
-    return Speaker(opened(both), era)
 
 
 # --- openings

@@ -8,25 +8,13 @@ import pytest
 
 from process.clients import PREFIX, Client, FramesClient, Message, modern, text_of
 from process.daemon import Scratch
-from process.eras import CHANGED, CLIENTS, WIRES, Speaker, opened, received, serve_both
+from process.eras import CHANGED, CLIENTS, WIRES, Speaker, opened, received
 from process.kernel import until
 
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 # Which of the servers that keep what they received.
 UPSTREAMS = pytest.mark.parametrize("upstream", ["old", "new"])
-
-
-@pytest.fixture(scope="module")
-def both(shared: Scratch) -> Scratch:
-    """A daemon with a server of each era."""
-    serve_both(shared)
-    return shared
-
-
-@pytest.fixture
-def speaker(both: Scratch, era: str) -> Speaker:
-    return Speaker(opened(both), era)
 
 
 # --- progress

@@ -2,16 +2,8 @@
 
 import json
 
-import pytest
-
 from process.clients import text_of
-from process.daemon import Scratch
 from process.turncoat import CHANGED, EVIL, Turncoat, refusal
-
-
-@pytest.fixture
-def turncoat(scratch: Scratch) -> Turncoat:
-    return Turncoat(scratch)
 
 
 def test_a_changed_tool_of_a_pinned_server_is_withheld_until_it_is_approved(turncoat: Turncoat) -> None:

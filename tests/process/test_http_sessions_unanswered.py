@@ -26,13 +26,6 @@ class Pending:
         return found
 
 
-@pytest.fixture
-def actor(stage: Stage) -> Actor:
-    found = stage.actor()
-    stage.start()
-    return found
-
-
 def opened(stage: Stage, version: str = "2025-11-25") -> LegacyHttp:
     client = LegacyHttp(stage.scratch)
     client.open(version)

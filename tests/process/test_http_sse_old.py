@@ -13,13 +13,6 @@ from process.http_sessions import files, go_out, said
 from process.kernel import BOUND_SECONDS, until
 
 
-@pytest.fixture
-def actor(stage: Stage) -> Actor:
-    found = stage.actor()
-    stage.start()
-    return found
-
-
 def test_the_oldest_clients_have_one_stream_and_an_address_to_post_to(scratch: Scratch) -> None:
     scratch.configure({"echo": server("echo")})
     scratch.start()

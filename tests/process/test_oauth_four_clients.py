@@ -7,7 +7,6 @@ one client program do; a refresh token that two of them use ends the login for a
 import asyncio
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from urllib.parse import parse_qs, urlsplit
 
@@ -28,12 +27,6 @@ CLIENTS = 4
 HOURS = 3
 KEYRING = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
 CALLBACK = "http://127.0.0.1:9/callback"
-
-
-@pytest.fixture
-def authority() -> Iterator[Authority]:
-    with Authority() as opened:
-        yield opened
 
 
 class Store(TokenStorage):

@@ -6,7 +6,6 @@ import signal
 import socket
 import stat
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -19,12 +18,6 @@ from process.daemon import Scratch
 from process.kernel import BOUND_SECONDS
 
 KEYRING = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
-
-
-@pytest.fixture
-def authority() -> Iterator[Authority]:
-    with Authority() as opened:
-        yield opened
 
 
 def entry(scratch: Scratch, url: str, **keys: object) -> None:

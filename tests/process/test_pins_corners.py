@@ -6,14 +6,9 @@ import pytest
 
 from e2e.terminal import Terminal
 from process.clients import text_of
-from process.daemon import Scratch, pids_of
+from process.daemon import pids_of
 from process.kernel import is_gone, until
 from process.turncoat import CHANGED, EVIL, HONEST, Turncoat, refusal
-
-
-@pytest.fixture
-def turncoat(scratch: Scratch) -> Turncoat:
-    return Turncoat(scratch)
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 5)])

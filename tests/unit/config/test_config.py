@@ -3,9 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from config_reading import config_of, examined
@@ -17,17 +15,6 @@ from hearth.errors import ConfigError
 from hearth.paths import Places
 
 NOTHING: dict[str, str] = {}
-
-
-@pytest.fixture
-def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home of the test's own, with no config in it."""
-    with TemporaryDirectory(dir="/tmp") as folder:
-        for name in [*os.environ]:
-            if name.startswith(("XDG_", "HEARTH_")):
-                monkeypatch.delenv(name)
-        monkeypatch.setenv("HOME", folder)
-        yield Path(folder)
 
 
 def written(path: Path, text: str) -> Path:

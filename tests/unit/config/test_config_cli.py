@@ -1,26 +1,14 @@
 """`hearth config show|check|path`, as typed."""
 
 import json
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 from hearth.cli.main import main
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    with TemporaryDirectory(dir="/tmp") as folder:
-        for name in [*os.environ]:
-            if name.startswith(("XDG_", "HEARTH_")):
-                monkeypatch.delenv(name)
-        monkeypatch.setenv("HOME", folder)
-        yield Path(folder)
 
 
 @pytest.fixture

@@ -1,0 +1,19 @@
+"""Fixtures that several unit tests share."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Set a home of the test's own, with no config in it."""
+    with TemporaryDirectory(dir="/tmp") as folder:
+        for name in [*os.environ]:
+            if name.startswith(("XDG_", "HEARTH_")):
+                monkeypatch.delenv(name)
+        monkeypatch.setenv("HOME", folder)
+        yield Path(folder)
