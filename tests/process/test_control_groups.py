@@ -233,7 +233,7 @@ async def test_without_the_nursery_servers_are_started_in_process_groups(
     assert len([line for line in caplog.messages if "no control groups from now on" in line]) == 1
 
 
-TAKE = "from hearth.host import control_groups as groups; print(groups.take(*__import__('sys').argv[1:]))"
+TAKE = "from hearth.host.linux import cgroups as groups; print(groups.take(*__import__('sys').argv[1:]))"
 
 
 def taken(*words: str, before: str = ":") -> str:

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from hearth import registry
+from hearth import registry, socket_trust
 from hearth.host import processes
-from hearth.host.posix import socket_trust
 from hearth.paths import Places
 from process.remote_bridge import bridge_to
 from process.scripted_daemon import BridgeProcess, Stage, stage

@@ -27,9 +27,9 @@ PHRASES = (
 _NOT_IMPERATIVE = re.compile(
     r"(?:The|A|An|Whether|Which|How|When|Where|Why|This|These|Every|Each|All|None|No|One|Same|As|If)\b"
 )
-_QUOTED = re.compile(r"``.*?``|`[^`]*`|\"[^\"]*\"|“[^”]*”|«[^»]*»|‘[^’]*’", re.S)
-_OPENING = re.compile(rf"(?:{'|'.join(OPENINGS)})\b", re.I)
-_PHRASE = re.compile(rf"\b(?:{'|'.join(PHRASES)})\b", re.I)
+_QUOTED = re.compile(r"``.*?``|`[^`]*`|\"[^\"]*\"|“[^”]*”|«[^»]*»|‘[^’]*’", re.DOTALL)
+_OPENING = re.compile(rf"(?:{'|'.join(OPENINGS)})\b", re.IGNORECASE)
+_PHRASE = re.compile(rf"\b(?:{'|'.join(PHRASES)})\b", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"“])|(?<=:)\s*\n|\n\s*[-*] |\n\s*\n")
 # Comments for programs.
 _DIRECTIVE = re.compile(r"#\s*(?:noqa|type:|fmt:|pragma|!|pyright|mypy:|ruff:)")

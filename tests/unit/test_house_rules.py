@@ -44,8 +44,9 @@ def hold(rule: str, broken: dict[str, object]) -> None:
 
 def not_imperative() -> dict[str, list[str]]:
     """Return what ruff says of the mood of docstrings, by module."""
-    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "D401", "--output-format", "concise"]
-    shown = subprocess.run([*command, str(PACKAGE)], capture_output=True, text=True, check=False, cwd=PACKAGE)
+    command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--isolated", "--select", "D401"]
+    command += ["--output-format", "concise", str(PACKAGE)]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False, cwd=PACKAGE)
     assert shown.returncode in (0, 1), shown.stderr
     found: dict[str, list[str]] = defaultdict(list)
     for line in shown.stdout.splitlines():

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2] / "service"
 
 # Modules that import nothing of hearth but each other, and that anybody may use. "hearth" is the version.
-FREE = {"hearth", "addresses", "control_chars", "errors", "paths", "faults", "records", "sids"}
+FREE = {"hearth", "addresses", "control_chars", "errors", "paths", "faults", "records", "sids", "socket_trust"}
 
 # What each part may use besides itself and FREE. A part is a package of hearth, or a module beside them.
 ARROWS = {
@@ -52,7 +52,7 @@ BRIDGE_MODULES = {
     "hearth", "hearth.errors", "hearth.paths", "hearth.faults", "hearth.wire", "hearth.wire.frames",
     "hearth.host", "hearth.host.macos", "hearth.host.posix", "hearth.host.windows",
     "hearth.host.macos.agent", "hearth.host.locks", "hearth.host.windows.locks", "hearth.host.folders",
-    "hearth.host.windows.pipe_streams", "hearth.host.windows.task", "hearth.sids", "hearth.host.posix.socket_trust",
+    "hearth.host.windows.pipe_streams", "hearth.host.windows.task", "hearth.sids", "hearth.socket_trust",
     # Of a bridge to an HTTP server.
     "hearth.addresses", "hearth.host.posix.ownership", "hearth.mcp", "hearth.mcp.header_annotations", "hearth.wire.sse",
 }  # fmt: skip

@@ -5,7 +5,7 @@ The one place of the bridge's fast path that knows the system.
 
 import sys
 
-from hearth.host.posix import socket_trust
+from hearth import socket_trust
 from hearth.paths import short_dir
 
 # A listener of this machine takes a connection at once, or its queue is full.

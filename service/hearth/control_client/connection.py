@@ -20,7 +20,7 @@ if sys.platform == "win32":
 else:
     import socket
 
-    from hearth.host.posix import socket_trust
+    from hearth import socket_trust
     from hearth.paths import short_dir
 
     Stream = socket.socket

@@ -3,7 +3,7 @@
 import socket
 import sys
 
-from hearth.host.posix import socket_trust
+from hearth import socket_trust
 from hearth.paths import short_dir
 
 TCP = "tcp:"

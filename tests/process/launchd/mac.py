@@ -9,7 +9,7 @@ AS_ON_A_MAC = """
 import sys
 sys.platform = "darwin"
 from socket import SO_PEERCRED, SOL_SOCKET
-from hearth.host.posix import socket_trust
+from hearth import socket_trust
 socket_trust.peer_uid = lambda sock: int.from_bytes(sock.getsockopt(SOL_SOCKET, SO_PEERCRED, 12)[4:8], sys.byteorder)
 from hearth.__main__ import main
 sys.argv[0] = "hearth"

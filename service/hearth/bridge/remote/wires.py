@@ -173,7 +173,7 @@ def _connect_unix(path: str) -> socket:
 
 def _check_listener(sock: socket, path: str) -> None:
     """Raise Unreachable where the user who listens may have put the socket in the place of another's."""
-    from hearth.host.posix import socket_trust
+    from hearth import socket_trust
 
     uid = socket_trust.peer_uid(sock)
     if uid is None:
