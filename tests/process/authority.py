@@ -1,7 +1,10 @@
 """The authorization server of upstreams/oauth_server.py as a process, and a browser of a few lines."""
 
+import contextlib
 import json
 import os
+import random
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,6 +17,19 @@ from process.daemon import UPSTREAMS, Scratch
 from process.kernel import BOUND_SECONDS
 
 HEARTH = (sys.executable, "-I", "-m", "hearth")
+
+
+# Below those that the kernel gives to outgoing connections and to listeners that name none.
+_CHOSEN_PORTS = range(20_000, 32_768)
+
+
+def quiet_port() -> int:
+    """Return a port on which a test can listen later: nobody does, and no outgoing connection will have it."""
+    for port in random.sample(_CHOSEN_PORTS, 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
 
 
 class Authority:

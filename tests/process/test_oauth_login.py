@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from process.authority import Authority, Command, browse, hearth, landing, log_in
+from process.authority import Authority, Command, browse, hearth, landing, log_in, quiet_port
 from process.clients import text_of
 from process.daemon import Scratch
 from process.kernel import BOUND_SECONDS
@@ -101,7 +101,7 @@ def test_a_registered_client_authenticates_as_the_authorization_server_wants(
 
 
 def test_a_client_that_the_config_names_is_used_with_its_secret(scratch: Scratch, authority: Authority) -> None:
-    redirect = "http://127.0.0.1:48173/return/here"
+    redirect = f"http://127.0.0.1:{quiet_port()}/return/here"
     authority.set(
         client={
             "client_id": "by-hand",
@@ -135,7 +135,7 @@ def test_a_client_that_the_config_names_is_used_with_its_secret(scratch: Scratch
 def test_a_clients_document_is_used_where_the_authorization_server_reads_it(
     scratch: Scratch, authority: Authority
 ) -> None:
-    redirect = "http://127.0.0.1:48174/callback"
+    redirect = f"http://127.0.0.1:{quiet_port()}/callback"
     authority.set(
         metadata={"client_id_metadata_document_supported": True},
         document={
@@ -172,12 +172,14 @@ def test_the_documented_client_id_document_logs_in_without_a_registration(
     config = tomllib.loads(example("toml"))["mcpServers"]["tracker"]["oauth"]
     assert config["client_metadata_url"] == document.pop("client_id")
     assert document["redirect_uris"] == [config["redirect_uri"]]
+    # The documented port may be another program's just now.
+    redirect = re.sub(r":\d+/", f":{quiet_port()}/", config["redirect_uri"])
     # The test's authorization server asks for a scope that a client may have.
     authority.set(
         metadata={"client_id_metadata_document_supported": True, "registration_endpoint": None},
-        document={**document, "scope": "read"},
+        document={**document, "redirect_uris": [redirect], "scope": "read"},
     )
-    place = {"client_metadata_url": f"{authority.origin}/client.json"}
+    place = {"client_metadata_url": f"{authority.origin}/client.json", "redirect_uri": redirect}
     entry(scratch, authority.url, oauth={**config, **place})
     assert log_in(scratch, "far")[0] == 0
     found = state(scratch)
