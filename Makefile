@@ -7,9 +7,10 @@ RUNS := $(VENV)/.runs
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 # Processes that share the tests; 0 runs them in pytest's own, for --pdb and -s. tests/conftest.py says which stay together
-# and which come first: xdist's own order, by the number of tests, would keep the slow ones for the end.
+# and which come first: xdist's own order, by the number of tests, would keep slow ones for the end. A cache of its own:
+# xdist adds the group to a test's id, and --last-failed skips failed tests where it finds ids with and without.
 WORKERS ?= 2
-PARALLEL = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+PARALLEL := $(if $(filter-out 0,$(WORKERS)),-n $(WORKERS) --dist loadgroup --no-loadscope-reorder -o cache_dir=.pytest_cache/grouped)
 
 .PHONY: install demo test thorough slow real wheel setup-test picture matrix conformance coverage lint bench fuzz chaos test-windows clean deb deb-test
 
@@ -88,7 +89,7 @@ conformance: $(STAMP)
 # Branch coverage, daemons included; the bridge runs without site-packages and is counted by its unit tests only.
 coverage: $(STAMP)
 	mkdir -p .coverage
-	$(BIN)/coverage run -m pytest tests/unit tests/process
+	$(BIN)/coverage run -m pytest $(PARALLEL) tests/unit tests/process
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
