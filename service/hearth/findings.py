@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 State = Literal["ok", "note", "broken"]
 # What `--fix` may do by itself; `checkup.mending` knows how.
-Deed = Literal["close", "rotate", "forget", "sweep", "compile", "install", "start", "reload", "repoint", "renew"]
+FixName = Literal["close", "rotate", "forget", "sweep", "compile", "install", "start", "reload", "repoint", "renew"]
 
 
 # A server's entry, as it is written; and a server that was tried: the second follows from the first.
@@ -13,10 +13,10 @@ _OF_ENTRIES = frozenset({"servers.reference", "servers.program", "servers.path",
 _OF_FAILURES = frozenset({"servers.failed", "servers.given_up", "servers.variable"})
 
 
-class Mend(NamedTuple):
+class FixRequest(NamedTuple):
     """What is safe to do about a finding: which deed, and to what. Two findings may want the same one."""
 
-    deed: Deed
+    name: FixName
     target: str = ""
 
 
@@ -32,7 +32,7 @@ class Finding(NamedTuple):
     message: str
     fix: str = ""
     subject: str = ""
-    mend: Mend | None = None
+    request: FixRequest | None = None
 
     @property
     def group(self) -> str:
@@ -51,12 +51,12 @@ def without_consequences(findings: Sequence[Finding]) -> list[Finding]:
     return [each for each in findings if not (each.id in _OF_FAILURES and each.subject in entries)]
 
 
-def mends(findings: Sequence[Finding]) -> dict[Mend, list[Finding]]:
+def requested_fixes(findings: Sequence[Finding]) -> dict[FixRequest, list[Finding]]:
     """What could be done, each once and in order, and for which findings."""
-    found: dict[Mend, list[Finding]] = {}
+    found: dict[FixRequest, list[Finding]] = {}
     for finding in findings:
-        if finding.mend and finding.state != "ok":
-            found.setdefault(finding.mend, []).append(finding)
+        if finding.request and finding.state != "ok":
+            found.setdefault(finding.request, []).append(finding)
     return found
 
 
@@ -71,7 +71,7 @@ def as_document(findings: Sequence[Finding]) -> dict[str, object]:
                 "state": finding.state,
                 "message": finding.message,
                 "fix": finding.fix,
-                "fixable": finding.mend is not None,
+                "fixable": finding.request is not None,
             }
             for finding in findings
         ],

@@ -10,7 +10,7 @@ from hearth.control_client import start_hint
 from hearth.control_client.start_hint import AGAIN
 from hearth.control_client.systemd_unit import Unit
 from hearth.errors import HearthError
-from hearth.findings import Finding, Mend
+from hearth.findings import Finding, FixRequest
 from hearth.host import commands
 from hearth.host.macos import agent
 
@@ -69,7 +69,9 @@ def check(places: paths.Places) -> list[Finding]:
 def _state(places: paths.Places, found: Unit) -> Finding:
     name = found.name
     if found.active != "active":
-        return Finding("units.stopped", "note", f"{name} is installed, and not loaded", AGAIN, name, Mend("install"))
+        return Finding(
+            "units.stopped", "note", f"{name} is installed, and not loaded", AGAIN, name, FixRequest("install")
+        )
     if not os.path.lexists(places.socket):
         message = f"{name} is loaded, but {places.socket} is gone, so nobody can connect"
         return Finding("socket.gone", "broken", message, AGAIN, name)

@@ -6,7 +6,7 @@ Pure; systemd's units are looked at in `checkup.units`.
 from collections.abc import Callable
 
 from hearth.control_client.systemd_unit import BY_BRIDGE, Unit
-from hearth.findings import Finding, Mend
+from hearth.findings import Finding, FixRequest
 
 AGAIN = "hearth install"
 
@@ -30,5 +30,5 @@ def check(
         return Finding("units.missing", "note", message, AGAIN, held.name)
     if interpreter := missing(held):
         message = f"{held.name} starts {interpreter}, which is not there"
-        return Finding("units.interpreter", "broken", message, AGAIN, held.name, Mend("install"))
+        return Finding("units.interpreter", "broken", message, AGAIN, held.name, FixRequest("install"))
     return state(held)

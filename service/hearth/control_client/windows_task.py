@@ -12,7 +12,7 @@ from hearth.control_client import start_hint
 from hearth.control_client.start_hint import AGAIN
 from hearth.control_client.systemd_unit import Unit
 from hearth.errors import HearthError
-from hearth.findings import Finding, Mend
+from hearth.findings import Finding, FixRequest
 from hearth.host.windows import service_requests, task
 from hearth.host.windows.schtasks import Schtasks
 
@@ -70,7 +70,7 @@ def _ask_scheduler(name: str) -> Finding:
         return Finding("units.manager", "note", f"the Task Scheduler was not asked: {tasks.problem}", "", name)
     if not known:
         message = f"{task.file()} tells of {name}, and the Task Scheduler does not know it"
-        return Finding("units.stopped", "note", message, AGAIN, name, Mend("install"))
+        return Finding("units.stopped", "note", message, AGAIN, name, FixRequest("install"))
     return Finding("units.state", "ok", f"{name} is installed", "", name)
 
 

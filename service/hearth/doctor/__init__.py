@@ -1,7 +1,7 @@
 """Behind `hearth doctor`: what is looked at, what is made of it, and what may be mended.
 
     chart         every check by its id, with what it means: the documentation's table
-    patient       what several groups of checks look at, each looked at once
+    context       what several groups of checks look at, each looked at once
     rounds        the groups in their order, each within a time
     mending       the safe deeds
     report        all of it as text

@@ -20,22 +20,22 @@ _MISSING_VARIABLE = (
 )
 
 
-class Kind(NamedTuple):
+class FailureCause(NamedTuple):
     """A recognised cause: the id of its check, and what to do about it."""
 
     check: str
     fix: str
 
 
-def find(error: str) -> Kind | None:
+def find(error: str) -> FailureCause | None:
     """Recognise the cause of a failure."""
     if name := missing_variable(error):
         fix = (
             f'`hearth secret set {name}`, and env = {{ {name} = "${{keyring:{name}}}" }} in its entry of the config'
             " (or the value itself where it is no secret)."
         )
-        return Kind("servers.variable", fix)
-    return Kind("servers.stdout", STDOUT_FIX) if STRAY_MARK in error else None
+        return FailureCause("servers.variable", fix)
+    return FailureCause("servers.stdout", STDOUT_FIX) if STRAY_MARK in error else None
 
 
 def missing_variable(error: str) -> str:

@@ -2,18 +2,18 @@
 
 from typing import NamedTuple
 
-from hearth.findings import Deed
+from hearth.findings import FixName
 
 
 class Check(NamedTuple):
     """What a finding with this id says; `deed` is what `--fix` does, where it does something."""
 
     means: str
-    deed: Deed | None = None
+    fix: FixName | None = None
 
 
 # In words, for the documentation.
-DEEDS: dict[Deed, str] = {
+FIX_SUMMARIES: dict[FixName, str] = {
     "close": "closes it to others",
     "rotate": "`hearth token rotate`",
     "forget": "removes the file, under the daemon's lock",

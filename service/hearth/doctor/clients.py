@@ -15,11 +15,11 @@ from hearth.clients.table import KINDS
 from hearth.doctor import bridge_entries
 from hearth.doctor.context import CheckContext
 from hearth.errors import ConfigError
-from hearth.findings import Finding, Mend
+from hearth.findings import Finding, FixRequest
 from hearth.paths import Places
 
 
-class Entry(NamedTuple):
+class ClientEntry(NamedTuple):
     """One entry of a client. `gone`: a file that its bridge needs; `shared`: the server of Hearth's that it is."""
 
     client: str
@@ -35,10 +35,10 @@ class Entry(NamedTuple):
     ours: str = ""
 
 
-class Facts(NamedTuple):
+class ClientFacts(NamedTuple):
     """What was seen: entries that are switched on, what cannot be read, and records of what is no longer so."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[ClientEntry]
     unreadable: Sequence[tuple[str, str]]
     servers: Sequence[str]
     # Client and what is left over of it, in words.
@@ -46,10 +46,10 @@ class Facts(NamedTuple):
     damage: str = ""
 
 
-def look(patient: CheckContext) -> Facts:
+def look(context: CheckContext) -> ClientFacts:
     """Every client on this machine; of projects, the one around the current folder."""
-    specs = patient.examined().config.servers
-    entries: list[Entry] = []
+    specs = context.examined().config.servers
+    entries: list[ClientEntry] = []
     unreadable: list[tuple[str, str]] = []
     for table in discovery.tables(discovery.here()):
         try:
@@ -57,15 +57,15 @@ def look(patient: CheckContext) -> Facts:
         except ConfigError as error:
             unreadable.append((table.client, str(error)))
             continue
-        entries += [_look_at(each, specs, patient.places) for each in found]
+        entries += [_look_at(each, specs, context.places) for each in found]
     leftovers, damage = _records()
     # A file that has several tables is broken once.
-    return Facts(entries, list(dict.fromkeys(unreadable)), list(specs), leftovers, damage)
+    return ClientFacts(entries, list(dict.fromkeys(unreadable)), list(specs), leftovers, damage)
 
 
-def _look_at(found: Found, specs: Mapping[str, config.ServerSpec], places: Places) -> Entry:
+def _look_at(found: Found, specs: Mapping[str, config.ServerSpec], places: Places) -> ClientEntry:
     table = found.table
-    entry = Entry(table.client, table.path, found.name, table.scope, found.bridge_to, False)
+    entry = ClientEntry(table.client, table.path, found.name, table.scope, found.bridge_to, False)
     if found.bridge_to is None:
         return entry._replace(shared=planning.server_for(found, specs, records.imported) or "")
     words = bridge_entries.words(found.entry)
@@ -115,23 +115,25 @@ def _left_over(trace: backups.Trace) -> Iterator[tuple[str, str]]:
             yield splice.table.client, f"{trace.path}: {splice.name} led to Hearth, and does so no longer"
 
 
-def judge(facts: Facts) -> list[Finding]:
+def judge(facts: ClientFacts) -> list[Finding]:
     """What to say of them."""
     found = [*_unreadable(facts), *_bridges(facts), *_repetitions(facts), *_twice(facts), *_leftovers(facts)]
     return found or [Finding("clients.bridges", "ok", _summary(facts.entries))]
 
 
-def _summary(entries: Sequence[Entry]) -> str:
+def _summary(entries: Sequence[ClientEntry]) -> str:
     clients = dict.fromkeys(entry.client for entry in entries)
     bridges = [entry.client for entry in entries if entry.bridge_to is not None]
     told = (f"{KINDS[client].title} {bridges.count(client)}" for client in clients)
     return f"entries that lead to Hearth: {', '.join(told)}" if clients else "no client has MCP servers of its own"
 
 
-def _unreadable(facts: Facts) -> Iterator[Finding]:
+def _unreadable(facts: ClientFacts) -> Iterator[Finding]:
     for client, problem in facts.unreadable:
         message = f"{KINDS[client].title}: {problem}"
-        yield Finding("clients.broken", "broken", message, "Mend the file: its client cannot read it either.", client)
+        yield Finding(
+            "clients.broken", "broken", message, "FixRequest the file: its client cannot read it either.", client
+        )
     if facts.damage:
         fix = (
             "Look at it, and remove it if it is of no use: `hearth disconnect` then leaves that client's file as it is."
@@ -139,7 +141,7 @@ def _unreadable(facts: Facts) -> Iterator[Finding]:
         yield Finding("clients.record", "broken", facts.damage, fix)
 
 
-def _bridges(facts: Facts) -> Iterator[Finding]:
+def _bridges(facts: ClientFacts) -> Iterator[Finding]:
     for entry in facts.entries:
         where = f"{KINDS[entry.client].title}: {entry.name} in {entry.path}"
         if entry.bridge_to is None:
@@ -150,16 +152,16 @@ def _bridges(facts: Facts) -> Iterator[Finding]:
                 if entry.ours
                 else "`hearth connect --print` shows what to write there."
             )
-            mend = Mend("repoint", entry.ours) if entry.ours and entry.for_this else None
+            request = FixRequest("repoint", entry.ours) if entry.ours and entry.for_this else None
             message = f"{where} starts a bridge that needs {entry.gone}, which is not there"
-            yield Finding("clients.bridge", "broken", message, fix, entry.client, mend)
+            yield Finding("clients.bridge", "broken", message, fix, entry.client, request)
         elif entry.for_this and entry.bridge_to and entry.bridge_to not in facts.servers:
             message = f"{where} leads to {entry.bridge_to!r}, and Hearth has no server of that name"
             fix = f"`hearth add {entry.bridge_to} -- COMMAND`, or `hearth disconnect {entry.client}`."
             yield Finding("clients.server", "broken", message, fix, entry.client)
 
 
-def _repetitions(facts: Facts) -> Iterator[Finding]:
+def _repetitions(facts: ClientFacts) -> Iterator[Finding]:
     for entry in facts.entries:
         if entry.shared:
             message = (
@@ -169,9 +171,9 @@ def _repetitions(facts: Facts) -> Iterator[Finding]:
             yield Finding("clients.own", "note", message, f"hearth connect {entry.client}", entry.client)
 
 
-def _twice(facts: Facts) -> Iterator[Finding]:
+def _twice(facts: ClientFacts) -> Iterator[Finding]:
     """Within one file: a server that is offered by two entries offers its tools twice."""
-    files: dict[tuple[str, str, str], list[Entry]] = {}
+    files: dict[tuple[str, str, str], list[ClientEntry]] = {}
     for entry in facts.entries:
         if entry.bridge_to is not None and entry.for_this:
             files.setdefault((entry.client, entry.path, entry.scope), []).append(entry)
@@ -182,7 +184,7 @@ def _twice(facts: Facts) -> Iterator[Finding]:
             yield Finding("clients.twice", "note", message, fix, client)
 
 
-def _pair(entries: Sequence[Entry]) -> tuple[Entry, Entry] | None:
+def _pair(entries: Sequence[ClientEntry]) -> tuple[ClientEntry, ClientEntry] | None:
     """Two entries that lead to the same server; the one without a name leads to all of them."""
     for number, one in enumerate(entries):
         for other in entries[number + 1 :]:
@@ -191,6 +193,6 @@ def _pair(entries: Sequence[Entry]) -> tuple[Entry, Entry] | None:
     return None
 
 
-def _leftovers(facts: Facts) -> Iterator[Finding]:
+def _leftovers(facts: ClientFacts) -> Iterator[Finding]:
     for client, what in facts.leftovers:
         yield Finding("clients.leftover", "note", what, f"hearth disconnect {client}", client)

@@ -9,7 +9,7 @@ from hearth.findings import Finding
 _FILE = "config.file"
 
 
-class Facts(NamedTuple):
+class ConfigFacts(NamedTuple):
     """What was seen."""
 
     path: str
@@ -19,11 +19,11 @@ class Facts(NamedTuple):
     servers: int
 
 
-def look(patient: CheckContext) -> Facts:
+def look(context: CheckContext) -> ConfigFacts:
     """The config as the daemon would take it."""
-    found = patient.examined()
-    return Facts(
-        patient.places.config_file(),
+    found = context.examined()
+    return ConfigFacts(
+        context.places.config_file(),
         bool(found.config.hash),
         tuple(found.problems),
         tuple(found.warnings),
@@ -31,7 +31,7 @@ def look(patient: CheckContext) -> Facts:
     )
 
 
-def judge(facts: Facts) -> list[Finding]:
+def judge(facts: ConfigFacts) -> list[Finding]:
     """What to say of it."""
     if facts.problems:
         fix = f"Mend {facts.path}; `hearth config check` looks again."

@@ -24,7 +24,7 @@ T = TypeVar("T")
 _ENVIRONMENT_LIMIT_BYTES = 4 * 1024 * 1024
 
 
-class Surroundings(NamedTuple):
+class ServiceEnvironment(NamedTuple):
     """The environment that servers are started from: whose it is, in words, and whether it is certain to be that."""
 
     values: Mapping[str, str]
@@ -32,7 +32,7 @@ class Surroundings(NamedTuple):
     known: bool
 
 
-class Word(NamedTuple):
+class DaemonReply(NamedTuple):
     """What a daemon that lives says of itself, or why it says nothing."""
 
     status: Mapping[str, Any]
@@ -77,25 +77,25 @@ class CheckContext:
             registry.sweep(self.places)
         return None
 
-    def word(self) -> Word:
+    def word(self) -> DaemonReply:
         """What the daemon says of itself; nothing where none lives, or where its socket is gone."""
         return self._once("word", self._ask)
 
-    def _ask(self) -> Word:
+    def _ask(self) -> DaemonReply:
         living = self.living()
         if living is None:
-            return Word({})
+            return DaemonReply({})
         endpoint = running_daemon.endpoint_of(living, self.places)
         if not endpoint.startswith(TCP) and not listening.is_there(endpoint):
-            return Word({})
+            return DaemonReply({})
         try:
             with ControlConnection(endpoint, living.pid, living.token) as control:
-                return Word(control.status())
+                return DaemonReply(control.status())
         except TurnedAway as error:
-            return Word({}, refusal=str(error))
+            return DaemonReply({}, refusal=str(error))
         except Unreachable as error:
             # It may have gone while it was asked; then there is nothing to say.
-            return Word({}, str(error.__cause__ or error)) if registry.is_alive(living) else Word({})
+            return DaemonReply({}, str(error.__cause__ or error)) if registry.is_alive(living) else DaemonReply({})
 
     def is_locked_out(self) -> bool:
         """Whether the login's folder is somebody else's, and closed: what is below it fails for that one reason."""
@@ -104,24 +104,24 @@ class CheckContext:
             return False
         return owner(named) not in (None, me()) and not os.access(named, os.W_OK | os.X_OK)
 
-    def manager(self) -> systemd_manager.Sight:
+    def manager(self) -> systemd_manager.ManagerState:
         """The user's systemd and its word on the units; empty on other systems."""
         return self._once("manager", lambda: systemd_manager.look(self.places))
 
-    def surroundings(self) -> Surroundings:
+    def surroundings(self) -> ServiceEnvironment:
         """What the service is started with: by its unit, or as the daemon that runs was started."""
         return self._once("surroundings", self._surroundings)
 
-    def _surroundings(self) -> Surroundings:
+    def _surroundings(self) -> ServiceEnvironment:
         seen = self.manager()
         if seen.socket.get("LoadState") == "loaded":
-            return Surroundings(systemd_manager.environment(seen), "the service", True)
+            return ServiceEnvironment(systemd_manager.environment(seen), "the service", True)
         if sys.platform != "linux" and (path := service_state.search_path(self.places)):
-            return Surroundings({**self.environ, "PATH": path}, "the service", False)
+            return ServiceEnvironment({**self.environ, "PATH": path}, "the service", False)
         living = self.living()
         if living and (values := environment_of(living.pid)):
-            return Surroundings(values, f"the daemon (pid {living.pid})", True)
-        return Surroundings(self.environ, "this shell", False)
+            return ServiceEnvironment(values, f"the daemon (pid {living.pid})", True)
+        return ServiceEnvironment(self.environ, "this shell", False)
 
 
 def owner(path: str) -> int | None:

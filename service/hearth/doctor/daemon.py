@@ -13,7 +13,7 @@ from hearth import profile_lock, registry
 from hearth.control_client.connection import last_resort
 from hearth.doctor import causes
 from hearth.doctor.context import CheckContext, environment_of
-from hearth.findings import Finding, Mend
+from hearth.findings import Finding, FixRequest
 from hearth.host import processes, reachability
 from hearth.ops import server_states
 from hearth.output.table import clean
@@ -24,7 +24,7 @@ _STATE = "daemon.state"
 _FAILING = {"failed", "given up", "backing off"}
 
 
-class Facts(NamedTuple):
+class DaemonFacts(NamedTuple):
     """What was seen. `lives`: by pid and start time; `reused`: somebody else has that pid now."""
 
     path: str
@@ -46,26 +46,26 @@ class Facts(NamedTuple):
     others: Mapping[str, bool] = MappingProxyType({})
 
 
-def look(patient: CheckContext) -> Facts:
+def look(context: CheckContext) -> DaemonFacts:
     """The registry's file, the process that it names, and that one's word."""
-    entry, living, word = patient.entry(), patient.living(), patient.word()
-    surroundings = patient.surroundings()
+    entry, living, word = context.entry(), context.living(), context.word()
+    surroundings = context.surroundings()
     mine = environment_of(living.pid).get("PATH", "") if living and surroundings.whose == "the service" else ""
-    return Facts(
-        path=patient.places.registry,
-        has_file=os.path.lexists(patient.places.registry),
+    return DaemonFacts(
+        path=context.places.registry,
+        has_file=os.path.lexists(context.places.registry),
         entry=entry,
         lives=living is not None,
         reused=bool(entry) and not living and _has_somebody(entry.pid if entry else 0),
-        status=word.status if living else server_states.complete(patient.places, {}),
+        status=word.status if living else server_states.complete(context.places, {}),
         silence=word.silence,
         search_paths=(mine, surroundings.values.get("PATH", "")) if mine else ("", ""),
         logged=frozenset(
-            spec.name for spec in patient.servers() if os.path.exists(patient.places.server_log(spec.name))
+            spec.name for spec in context.servers() if os.path.exists(context.places.server_log(spec.name))
         ),
         refusal=word.refusal,
         missing=_missing(word.status),
-        others=_others(patient.places),
+        others=_others(context.places),
     )
 
 
@@ -85,7 +85,7 @@ def _has_somebody(pid: int) -> bool:
     return processes.is_alive(pid, processes.UNKNOWN_START_TIME)
 
 
-def judge(facts: Facts) -> list[Finding]:
+def judge(facts: DaemonFacts) -> list[Finding]:
     """What to say of it."""
     return [*_judge_own(facts), *(_second(path, answers) for path, answers in facts.others.items())]
 
@@ -99,7 +99,7 @@ def _second(path: str, answers: bool) -> Finding:
     return Finding("daemon.second", "note", message, fix, path)
 
 
-def _judge_own(facts: Facts) -> list[Finding]:
+def _judge_own(facts: DaemonFacts) -> list[Finding]:
     if facts.entry is None or not facts.lives:
         state = _stale(facts, facts.entry) if facts.entry else _unknown(facts)
         return [state, *failures(facts.status.get("upstreams") or [], facts.logged, "hearth call")]
@@ -123,15 +123,15 @@ def _judge_own(facts: Facts) -> list[Finding]:
     return findings + failures(facts.status.get("upstreams") or [], facts.logged)
 
 
-def _unknown(facts: Facts) -> Finding:
+def _unknown(facts: DaemonFacts) -> Finding:
     if not facts.has_file:
         return Finding(_STATE, "ok", "not running")
     message = f"{facts.path} is damaged, or not a file of yours"
     fix = f"rm {facts.path}; the next start writes it anew."
-    return Finding("daemon.registry", "note", message, fix, mend=Mend("forget", facts.path))
+    return Finding("daemon.registry", "note", message, fix, request=FixRequest("forget", facts.path))
 
 
-def _stale(facts: Facts, entry: registry.Entry) -> Finding:
+def _stale(facts: DaemonFacts, entry: registry.Entry) -> Finding:
     fix = "Nothing to do: doctor has removed the file, under the daemon's lock."
     if facts.reused:
         message = f"{facts.path} names pid {entry.pid}, which is another program by now: the daemon was killed"
@@ -151,24 +151,24 @@ def _full(pid: int, reason: str) -> Finding:
 
 
 def _degraded(pid: int, reason: str) -> Finding:
-    fix = "Mend that: the daemon tries again by itself."
+    fix = "FixRequest that: the daemon tries again by itself."
     return Finding("daemon.degraded", "broken", f"pid {pid} cannot serve: {clean(reason)}", fix)
 
 
 def _old_config(reason: str) -> Finding:
     message = f"the daemon goes on with the former config, because the new one was refused: {clean(reason)}"
-    return Finding("daemon.config", "broken", message, "Mend the file; `hearth reload` has it read again.")
+    return Finding("daemon.config", "broken", message, "FixRequest the file; `hearth reload` has it read again.")
 
 
 def _other_version(entry: registry.Entry) -> Finding:
     message = f"pid {entry.pid} is version {clean(entry.version)}, and {hearth.__version__} is installed"
     fix = f"`hearth restart` brings it to {hearth.__version__}."
-    return Finding("daemon.version", "note", message, fix, mend=Mend("renew"))
+    return Finding("daemon.version", "note", message, fix, request=FixRequest("renew"))
 
 
 def _moved(entry: registry.Entry, path: str) -> Finding:
     message = f"pid {entry.pid} runs from {clean(path)}, which is gone: parts that it has not loaded yet will fail"
-    return Finding("daemon.moved", "broken", message, "`hearth restart` starts this one.", mend=Mend("renew"))
+    return Finding("daemon.moved", "broken", message, "`hearth restart` starts this one.", request=FixRequest("renew"))
 
 
 def _described(entry: registry.Entry, status: Mapping[str, Any]) -> Finding:

@@ -22,7 +22,7 @@ _DEFAULTS = {"XDG_CONFIG_HOME": ".config", "XDG_STATE_HOME": os.path.join(".loca
 _UNREMARKABLE = frozenset({"HEARTH_COMPLETE"})
 
 
-class Facts(NamedTuple):
+class EnvironmentFacts(NamedTuple):
     """What was seen."""
 
     shell: Mapping[str, str]
@@ -45,25 +45,25 @@ class Facts(NamedTuple):
     has_systemd: bool
 
 
-def look(patient: CheckContext) -> Facts:
+def look(context: CheckContext) -> EnvironmentFacts:
     """Variables, owners, times and limits."""
-    surroundings, living = patient.surroundings(), patient.living()
-    named = patient.environ.get("XDG_RUNTIME_DIR", "")
-    limit, whose = _open_files(living.pid if living else 0, patient.manager().service.get("LimitNOFILESoft", ""))
+    surroundings, living = context.surroundings(), context.living()
+    named = context.environ.get("XDG_RUNTIME_DIR", "")
+    limit, whose = _open_files(living.pid if living else 0, context.manager().service.get("LimitNOFILESoft", ""))
     unset = sys.platform == "linux" and not named.startswith("/")
-    return Facts(
-        shell=patient.environ,
+    return EnvironmentFacts(
+        shell=context.environ,
         service=surroundings.values,
         whose=surroundings.whose,
         service_known=surroundings.known,
         runtime_owner=owner(named) if named else None,
         runtime_writable=os.access(named, os.W_OK | os.X_OK),
-        runtime_used=bool(named) and patient.places.folder.startswith(named),
+        runtime_used=bool(named) and context.places.folder.startswith(named),
         stand_in=runtime_dir() if unset and not runtime_dir().startswith("/run/user/") else "",
         me=me(),
         home_owner=owner(home_dir()),
         now=time.time(),
-        newest=_newest([os.path.abspath(hearth.__file__), patient.places.config_file(), *_state_files()]),
+        newest=_newest([os.path.abspath(hearth.__file__), context.places.config_file(), *_state_files()]),
         open_files=limit,
         open_files_whose=whose,
         is_wsl=_is_wsl(),
@@ -114,14 +114,14 @@ def _is_wsl() -> bool:
         return False
 
 
-def judge(facts: Facts) -> list[Finding]:
+def judge(facts: EnvironmentFacts) -> list[Finding]:
     """What to say of it."""
     found = (*_variables(facts), *_differences(facts), _runtime(facts), _home(facts), _clock(facts), *_limits(facts))
     findings = [finding for finding in found if finding]
     return findings or [Finding("environment.well", "ok", "variables, clock and limits are as they should be")]
 
 
-def _variables(facts: Facts) -> list[Finding]:
+def _variables(facts: EnvironmentFacts) -> list[Finding]:
     names = sorted(name for name, value in facts.shell.items() if name.startswith("HEARTH_") and value)
     return [
         Finding(
@@ -142,7 +142,7 @@ def _effect(name: str, value: str) -> str:
     return ": it holds for what is started from here, and not for a daemon that systemd or a client starts"
 
 
-def _differences(facts: Facts) -> list[Finding]:
+def _differences(facts: EnvironmentFacts) -> list[Finding]:
     """Variables by which shell and service would work on different files."""
     if not facts.service_known:
         return []
@@ -163,7 +163,7 @@ def _meant(name: str, values: Mapping[str, str], shell: Mapping[str, str]) -> st
     return (values.get(name) or default).rstrip("/")
 
 
-def _runtime(facts: Facts) -> Finding | None:
+def _runtime(facts: EnvironmentFacts) -> Finding | None:
     """XDG_RUNTIME_DIR may be left from another login, as after `su`, or be missing, as after `sudo`."""
     if facts.stand_in:
         message = f"there is no folder of a login (XDG_RUNTIME_DIR is not set), so the socket lies in {facts.stand_in}"
@@ -181,7 +181,7 @@ def foreign_variable(named: str, whose: int, user: int, writable: bool) -> Findi
     return Finding("environment.runtime", "note" if writable else "broken", message, fix)
 
 
-def _home(facts: Facts) -> Finding | None:
+def _home(facts: EnvironmentFacts) -> Finding | None:
     if sys.platform == "win32" or facts.home_owner in (None, facts.me):
         return None
     message = f"HOME is {home_dir()}, which belongs to user {facts.home_owner}, and you are {facts.me}, as after `sudo`"
@@ -189,7 +189,7 @@ def _home(facts: Facts) -> Finding | None:
     return Finding("environment.home", "note", message, fix)
 
 
-def _clock(facts: Facts) -> Finding | None:
+def _clock(facts: EnvironmentFacts) -> Finding | None:
     at, path = facts.newest
     ahead = at - facts.now
     if ahead < CLOCK_SLACK_SECONDS:
@@ -203,7 +203,7 @@ def _clock(facts: Facts) -> Finding | None:
     return Finding("environment.clock", "broken", message, fix, path)
 
 
-def _limits(facts: Facts) -> list[Finding]:
+def _limits(facts: EnvironmentFacts) -> list[Finding]:
     findings = []
     if facts.open_files < LEAST_OPEN_FILES:
         message = f"{facts.open_files_whose} may have {facts.open_files} files open at once, too few for many clients"

@@ -17,7 +17,7 @@ from hearth.doctor import bridge_entries
 from hearth.doctor.context import CheckContext
 from hearth.doctor.socket_file import is_listened_to
 from hearth.errors import HearthError
-from hearth.findings import Deed, Finding, Mend, mends
+from hearth.findings import Finding, FixName, FixRequest, requested_fixes
 from hearth.host import install
 from hearth.host.byte_code import compile_package
 from hearth.host.folders import refusal
@@ -30,36 +30,38 @@ from hearth.secrets import http_token
 RENEW_SECONDS = 60.0
 
 
-class Work(NamedTuple):
+class Fix(NamedTuple):
     """One deed: what it would do, as a sentence without its subject; and doing it."""
 
     prospect: Callable[[CheckContext, str], str]
-    act: Callable[[CheckContext, str], None]
+    apply: Callable[[CheckContext, str], None]
 
 
-class Outcome(NamedTuple):
+class FixResult(NamedTuple):
     """What came of a deed: `error` is empty when it was done; `done` is false in a dry run."""
 
-    mend: Mend
+    request: FixRequest
     ids: Sequence[str]
     prospect: str
     done: bool = False
     error: str = ""
 
 
-def plan(patient: CheckContext, findings: Sequence[Finding]) -> list[Outcome]:
+def plan(context: CheckContext, findings: Sequence[Finding]) -> list[FixResult]:
     """What would be done, in the order in which it is done: what others build on comes first."""
-    wanted = sorted(mends(findings).items(), key=lambda item: _ORDER.index(item[0].deed))
+    wanted = sorted(requested_fixes(findings).items(), key=lambda item: _ORDER.index(item[0].name))
     return [
-        Outcome(mend, sorted({finding.id for finding in of}), WORKS[mend.deed].prospect(patient, mend.target))
-        for mend, of in wanted
+        FixResult(
+            request, sorted({finding.id for finding in of}), FIXES[request.name].prospect(context, request.target)
+        )
+        for request, of in wanted
     ]
 
 
-def perform(patient: CheckContext, planned: Outcome) -> Outcome:
+def perform(context: CheckContext, planned: FixResult) -> FixResult:
     """Do it, and say what came of it."""
     try:
-        WORKS[planned.mend.deed].act(patient, planned.mend.target)
+        FIXES[planned.request.name].apply(context, planned.request.target)
     except HearthError as error:
         return planned._replace(error=str(error))
     return planned._replace(done=True)
@@ -72,7 +74,7 @@ def _wanted_mode(mode: int) -> int:
     return 0o700 if stat.S_ISDIR(mode) else 0o600
 
 
-def _prospect_of_closing(patient: CheckContext, path: str) -> str:
+def _prospect_of_closing(context: CheckContext, path: str) -> str:
     try:
         mode = os.lstat(path).st_mode
     except OSError:
@@ -80,7 +82,7 @@ def _prospect_of_closing(patient: CheckContext, path: str) -> str:
     return f"close {path} to others: mode {stat.S_IMODE(mode):04o} becomes {_wanted_mode(mode):04o}"
 
 
-def _close(patient: CheckContext, path: str) -> None:
+def _close(context: CheckContext, path: str) -> None:
     if sys.platform == "win32":
         raise HearthError("modes are POSIX's")
     try:
@@ -92,7 +94,7 @@ def _close(patient: CheckContext, path: str) -> None:
         raise refusal("close", path, exc) from exc
 
 
-def _rotate(patient: CheckContext, path: str) -> None:
+def _rotate(context: CheckContext, path: str) -> None:
     """Closing it would leave a token in force that others may have read."""
     try:
         usable = http_token.read()
@@ -105,8 +107,8 @@ def _rotate(patient: CheckContext, path: str) -> None:
 # --- what a daemon that was killed has left
 
 
-def _forget(patient: CheckContext, path: str) -> None:
-    places = patient.places
+def _forget(context: CheckContext, path: str) -> None:
+    places = context.places
     with _held(places.daemon_lock):
         entry = registry.read(places)
         if entry and registry.is_alive(entry):
@@ -114,8 +116,8 @@ def _forget(patient: CheckContext, path: str) -> None:
         registry.remove(places)
 
 
-def _sweep(patient: CheckContext, path: str) -> None:
-    with _held(patient.places.start_lock), _held(patient.places.daemon_lock):
+def _sweep(context: CheckContext, path: str) -> None:
+    with _held(context.places.start_lock), _held(context.places.daemon_lock):
         try:
             is_ours = stat.S_ISSOCK(os.lstat(path).st_mode)
         except FileNotFoundError:
@@ -143,14 +145,14 @@ def _held(path: str) -> Iterator[None]:
 # --- the installation
 
 
-def _compile(patient: CheckContext, target: str) -> None:
+def _compile(context: CheckContext, target: str) -> None:
     if not compile_package(sys.executable):
         raise HearthError("the package's folder cannot be written to: compile as whoever installed it")
 
 
-def _prospect_of_installing(patient: CheckContext, target: str) -> str:
+def _prospect_of_installing(context: CheckContext, target: str) -> str:
     try:
-        outcome = install.install(enable=_is_enabled(patient), dry_run=True, profile=patient.places.profile)
+        outcome = install.install(enable=_is_enabled(context), dry_run=True, profile=context.places.profile)
     except HearthError as error:
         return f"install the units anew, which will not work: {error}"
     files = ", ".join(os.path.join(outcome.folder, name) for name in outcome.plan.write)
@@ -158,20 +160,20 @@ def _prospect_of_installing(patient: CheckContext, target: str) -> str:
     return f"write {files or 'the units'} anew{path}"
 
 
-def _install(patient: CheckContext, target: str) -> None:
-    install.install(enable=_is_enabled(patient), profile=patient.places.profile)
+def _install(context: CheckContext, target: str) -> None:
+    install.install(enable=_is_enabled(context), profile=context.places.profile)
 
 
-def _is_enabled(patient: CheckContext) -> bool:
+def _is_enabled(context: CheckContext) -> bool:
     """Somebody who has switched the socket off meant it."""
-    return patient.manager().socket.get("UnitFileState", "enabled").startswith("enabled")
+    return context.manager().socket.get("UnitFileState", "enabled").startswith("enabled")
 
 
-def _reload(patient: CheckContext, target: str) -> None:
+def _reload(context: CheckContext, target: str) -> None:
     _manager().do("daemon-reload")
 
 
-def _start(patient: CheckContext, socket: str) -> None:
+def _start(context: CheckContext, socket: str) -> None:
     manager = _manager()
     manager.do("daemon-reload")
     # A start limit that was hit before the mending must not stand in the way after it.
@@ -188,32 +190,32 @@ def _manager() -> Manager:
     return manager
 
 
-def _renew(patient: CheckContext, target: str) -> None:
-    lit = running_daemon.find(patient.places)
+def _renew(context: CheckContext, target: str) -> None:
+    lit = running_daemon.find(context.places)
     if lit is None:
         return
     with ControlConnection(lit.endpoint, lit.pid, lit.token) as control:
         shutdown.end(control, lit, restart=True, seconds=RENEW_SECONDS)
 
 
-def _start_prospect(patient: CheckContext, socket: str) -> str:
-    state = patient.manager().socket.get("ActiveState") or "not started"
+def _start_prospect(context: CheckContext, socket: str) -> str:
+    state = context.manager().socket.get("ActiveState") or "not started"
     return f"have systemd forget failures and start {socket}: {state} becomes active"
 
 
-WORKS: dict[Deed, Work] = {
-    "close": Work(_prospect_of_closing, _close),
-    "rotate": Work(lambda _, path: f"put a new token into {path}: who has the former one needs the new one", _rotate),
-    "forget": Work(lambda _, path: f"remove {path}, which names a daemon that is gone", _forget),
-    "sweep": Work(lambda _, path: f"remove {path}, at which nobody listens", _sweep),
-    "compile": Work(lambda _, target: "write the byte code of the bridge and the daemon", _compile),
-    "install": Work(_prospect_of_installing, _install),
-    "reload": Work(lambda _, target: "have systemd read the unit files again", _reload),
-    "start": Work(_start_prospect, _start),
-    "renew": Work(lambda _, target: "restart the daemon: calls in flight finish, clients stay connected", _renew),
-    "repoint": Work(
+FIXES: dict[FixName, Fix] = {
+    "close": Fix(_prospect_of_closing, _close),
+    "rotate": Fix(lambda _, path: f"put a new token into {path}: who has the former one needs the new one", _rotate),
+    "forget": Fix(lambda _, path: f"remove {path}, which names a daemon that is gone", _forget),
+    "sweep": Fix(lambda _, path: f"remove {path}, at which nobody listens", _sweep),
+    "compile": Fix(lambda _, target: "write the byte code of the bridge and the daemon", _compile),
+    "install": Fix(_prospect_of_installing, _install),
+    "reload": Fix(lambda _, target: "have systemd read the unit files again", _reload),
+    "start": Fix(_start_prospect, _start),
+    "renew": Fix(lambda _, target: "restart the daemon: calls in flight finish, clients stay connected", _renew),
+    "repoint": Fix(
         lambda _, entry: bridge_entries.prospect(entry),
-        lambda patient, entry: bridge_entries.repoint(entry, patient.places),
+        lambda context, entry: bridge_entries.repoint(entry, context.places),
     ),
 }
-_ORDER = tuple(WORKS)
+_ORDER = tuple(FIXES)

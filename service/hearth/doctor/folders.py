@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hearth.doctor.context import CheckContext, me
-from hearth.findings import Finding, Mend
+from hearth.findings import Finding, FixRequest
 from hearth.paths import state_dir
 
 # A few files of what servers offer, and a log that has just begun.
@@ -45,7 +45,7 @@ class Room(NamedTuple):
     free_files: int | None
 
 
-class Facts(NamedTuple):
+class FolderFacts(NamedTuple):
     """What was seen."""
 
     private: Sequence[Folder]
@@ -54,16 +54,16 @@ class Facts(NamedTuple):
     me: int
 
 
-def look(patient: CheckContext) -> Facts:
+def look(context: CheckContext) -> FolderFacts:
     """Every folder that must be private, the one of the state, and the file systems of both."""
-    private = [] if patient.is_locked_out() else [look_at(path) for path in patient.places.private_folders()]
-    if patient.examined().config.socket_mode == "0660":
-        entered = os.path.dirname(patient.places.socket)
+    private = [] if context.is_locked_out() else [look_at(path) for path in context.places.private_folders()]
+    if context.examined().config.socket_mode == "0660":
+        entered = os.path.dirname(context.places.socket)
         private = [each._replace(allowed=stat.S_IXGRP) if each.path == entered else each for each in private]
     state = look_at(state_dir())
     places = [*(folder.above for folder in private[:1]), state.above]
     rooms = [room for place in places if (room := _room(place))]
-    return Facts(private, state, rooms, me())
+    return FolderFacts(private, state, rooms, me())
 
 
 def look_at(path: str) -> Folder:
@@ -96,7 +96,7 @@ def _room(path: str) -> Room | None:
     return Room(path, bool(found.f_flag & os.ST_RDONLY), found.f_bavail * found.f_frsize, files)
 
 
-def judge(facts: Facts) -> list[Finding]:
+def judge(facts: FolderFacts) -> list[Finding]:
     """What to say of them: one cause once."""
     tight = [finding for room in facts.rooms if (finding := tightness(room))]
     short = {finding.subject for finding in tight if finding.id == "folders.read_only"}
@@ -152,7 +152,7 @@ def unfitness(folder: Folder, me: int) -> Finding | None:
         return _broken(folder, f"{path} belongs to user {folder.found.st_uid}, not to you", fix)
     if stat.S_IMODE(mode) & 0o077 & ~folder.allowed:
         message = f"{path} is open to others (mode {stat.S_IMODE(mode):04o})"
-        return Finding("folders.open", "broken", message, f"chmod 700 {path}", path, Mend("close", path))
+        return Finding("folders.open", "broken", message, f"chmod 700 {path}", path, FixRequest("close", path))
     if not folder.writable:
         return _broken(folder, f"{path} cannot be written to", f"chmod 700 {path}")
     return None

@@ -15,7 +15,7 @@ from hearth.secrets import http_token
 _STATE = "port.state"
 
 
-class Facts(NamedTuple):
+class PortFacts(NamedTuple):
     """What was seen. `served` are the addresses that the daemon says it serves, `lost` those that it did."""
 
     name: str
@@ -38,27 +38,27 @@ class Facts(NamedTuple):
         return self.unit.get("Listen", "").partition(" ")[0]
 
 
-def look(patient: CheckContext) -> Facts:
+def look(context: CheckContext) -> PortFacts:
     """The unit, the daemon's word and the token."""
-    seen, units = patient.manager(), systemd_unit.units_of(patient.places)
+    seen, units = context.manager(), systemd_unit.units_of(context.places)
     has_token, problem = False, ""
     try:
         has_token = http_token.read() is not None
     except StartError as exc:
         problem = str(exc)
     name = units.more[0] if units and units.more else ""
-    status = patient.word().status
+    status = context.word().status
     lost = status_lines.lost_ports(status)
-    return Facts(name, seen.http, seen.systemctl, status.get("http") or (), has_token, problem, lost)
+    return PortFacts(name, seen.http, seen.systemctl, status.get("http") or (), has_token, problem, lost)
 
 
-def judge(facts: Facts) -> list[Finding]:
+def judge(facts: PortFacts) -> list[Finding]:
     """What to say of them."""
     findings = [finding for finding in (_unit(facts), _loss(facts), _reach(facts), _token(facts)) if finding]
     return findings or [Finding(_STATE, "ok", _summary(facts))]
 
 
-def _unit(facts: Facts) -> Finding | None:
+def _unit(facts: PortFacts) -> Finding | None:
     state = facts.unit.get("ActiveState")
     if state == "failed":
         result = facts.unit.get("Result", "")
@@ -76,7 +76,7 @@ def _unit(facts: Facts) -> Finding | None:
     return None
 
 
-def _loss(facts: Facts) -> Finding | None:
+def _loss(facts: PortFacts) -> Finding | None:
     if not facts.lost:
         return None
     again = f"{facts.systemctl} restart {facts.name}" if facts.listens else "hearth serve --transport http"
@@ -84,7 +84,7 @@ def _loss(facts: Facts) -> Finding | None:
     return Finding("port.lost", "broken", message, f"hearth stop; {again}")
 
 
-def _reach(facts: Facts) -> Finding | None:
+def _reach(facts: PortFacts) -> Finding | None:
     host = facts.address.rpartition(":")[0].strip("[]")
     if not facts.listens or tcp_ports.is_loopback(host):
         return None
@@ -93,7 +93,7 @@ def _reach(facts: Facts) -> Finding | None:
     return Finding("port.remote", "note", message, fix, facts.name)
 
 
-def _token(facts: Facts) -> Finding | None:
+def _token(facts: PortFacts) -> Finding | None:
     if not (facts.listens or facts.served):
         return None
     if facts.problem:
@@ -104,7 +104,7 @@ def _token(facts: Facts) -> Finding | None:
     return None
 
 
-def _summary(facts: Facts) -> str:
+def _summary(facts: PortFacts) -> str:
     if facts.served:
         return f"HTTP on {', '.join(facts.served)}"
     return f"{facts.name} listens on {facts.address}" if facts.listens else "none: HTTP is on the daemon's socket only"

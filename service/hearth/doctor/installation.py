@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import hearth
 from hearth.doctor.context import CheckContext
-from hearth.findings import Finding, Mend
+from hearth.findings import Finding, FixRequest
 from hearth.ops import bridge_entry
 
 OLDEST_PYTHON = (3, 11)
@@ -18,7 +18,7 @@ _NEEDED = ("click", "msgspec", "httpx", "httptools", "starlette", "uvicorn")
 _FIRST_LINE_BYTES = 4096
 
 
-class Facts(NamedTuple):
+class InstallationFacts(NamedTuple):
     """What was seen. `others`: commands of the same name on PATH, before this installation's own, by interpreter."""
 
     version: tuple[int, int]
@@ -31,11 +31,11 @@ class Facts(NamedTuple):
     others: Sequence[tuple[str, str]]
 
 
-def look(patient: CheckContext) -> Facts:
+def look(context: CheckContext) -> InstallationFacts:
     """The files of this installation, and which `hearth` a shell would find."""
     main = bridge_entry.bridge_file()
     has_bridge = os.path.isfile(main)
-    return Facts(
+    return InstallationFacts(
         version=sys.version_info[:2],
         python=sys.executable,
         package=os.path.dirname(os.path.abspath(hearth.__file__)),
@@ -43,11 +43,11 @@ def look(patient: CheckContext) -> Facts:
         bridge=main,
         has_bridge=has_bridge,
         uncompiled=uncompiled(os.path.dirname(main)) if has_bridge else (),
-        others=_others(patient.environ.get("PATH", "")),
+        others=_others(context.environ.get("PATH", "")),
     )
 
 
-def judge(facts: Facts) -> list[Finding]:
+def judge(facts: InstallationFacts) -> list[Finding]:
     """What to say of it."""
     again = f"{facts.python} -m pip install --force-reinstall mcp-hearth"
     python = f"Python {platform.python_version()} at {facts.python}"
@@ -67,7 +67,7 @@ def judge(facts: Facts) -> list[Finding]:
     if facts.uncompiled:
         message = f"{', '.join(facts.uncompiled)} not compiled, so each start of a bridge takes longer"
         fix = f"{facts.python} -m compileall -q {facts.package}"
-        findings.append(Finding("installation.byte_code", "note", message, fix, mend=Mend("compile")))
+        findings.append(Finding("installation.byte_code", "note", message, fix, request=FixRequest("compile")))
     return findings + [_other(script, python, facts.python) for script, python in facts.others[:1]]
 
 

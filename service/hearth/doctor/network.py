@@ -11,7 +11,7 @@ _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-class Facts(NamedTuple):
+class ProxyFacts(NamedTuple):
     """What was seen: the proxy variables of shell and service, by their names in capitals."""
 
     shell: Mapping[str, str]
@@ -24,13 +24,13 @@ class Facts(NamedTuple):
     servers: int
 
 
-def look(patient: CheckContext) -> Facts:
+def look(context: CheckContext) -> ProxyFacts:
     """The variables, and the servers that are reached by url."""
-    surroundings = patient.surroundings()
-    specs = patient.servers()
+    surroundings = context.surroundings()
+    specs = context.servers()
     hosts = ((spec.name, _host(spec.url)) for spec in specs if spec.url and spec.url.startswith("http"))
-    return Facts(
-        variables(patient.environ),
+    return ProxyFacts(
+        variables(context.environ),
         variables(surroundings.values),
         surroundings.whose,
         surroundings.known,
@@ -53,7 +53,7 @@ def _host(url: str) -> str:
         return ""
 
 
-def judge(facts: Facts) -> list[Finding]:
+def judge(facts: ProxyFacts) -> list[Finding]:
     """What to say of them."""
     findings = []
     lacking = [name for name in _PROXIES if name in facts.shell and name not in facts.service]
@@ -84,5 +84,5 @@ def is_exempt(host: str, no_proxy: str) -> bool:
     return any(rule == "*" or rule == host or (rule and host.endswith(f".{rule}")) for rule in rules)
 
 
-def _summary(facts: Facts) -> str:
+def _summary(facts: ProxyFacts) -> str:
     return "no proxy" if not facts.service else f"the service's: {', '.join(facts.service)}"

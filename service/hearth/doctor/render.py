@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from hearth.doctor.fixes import Outcome
+from hearth.doctor.fixes import FixResult
 from hearth.findings import Finding, State
 from hearth.output import terminal
 from hearth.output.table import harmless
@@ -72,13 +72,13 @@ def _mark(state: State) -> str:
     return click.style(state.ljust(6), fg=_COLOURS[state])
 
 
-def prospects(planned: Sequence[Outcome], dry_run: bool) -> list[str]:
+def prospects(planned: Sequence[FixResult], dry_run: bool) -> list[str]:
     """What could be mended."""
     heading = "`hearth doctor --fix` would:" if dry_run else "To be mended:"
     return [heading, *(f"  - {each.prospect}" for each in planned)]
 
 
-def outcome(done: Outcome) -> str:
+def outcome(done: FixResult) -> str:
     """What came of one deed."""
     if done.error:
         return f"{click.style('could not', fg='red')} {done.prospect}: {done.error}"

@@ -29,15 +29,15 @@ from hearth.paths import Places
 GROUP_SECONDS = 25.0
 
 
-class Group(NamedTuple):
+class CheckGroup(NamedTuple):
     """Checks that look at the same thing."""
 
     name: str
     findings: Callable[[CheckContext], list[Finding]]
 
 
-def _group(name: str, look: Callable[[CheckContext], Any], judge: Callable[[Any], list[Finding]]) -> Group:
-    return Group(name, lambda patient: judge(look(patient)))
+def _group(name: str, look: Callable[[CheckContext], Any], judge: Callable[[Any], list[Finding]]) -> CheckGroup:
+    return CheckGroup(name, lambda context: judge(look(context)))
 
 
 if sys.platform == "linux":
@@ -45,7 +45,7 @@ if sys.platform == "linux":
 
     _UNITS = _group("units", units.look, units.judge)
 else:
-    _UNITS = Group("units", lambda patient: service_state.check(patient.places))
+    _UNITS = CheckGroup("units", lambda context: service_state.check(context.places))
 
 GROUPS = (
     _group("installation", installation.look, installation.judge),
@@ -56,7 +56,9 @@ GROUPS = (
     _group("network", network.look, network.judge),
     _group("folders", folders.look, folders.judge),
     _UNITS,
-    Group("socket", lambda patient: [] if patient.is_locked_out() else socket_file.judge(socket_file.look(patient))),
+    CheckGroup(
+        "socket", lambda context: [] if context.is_locked_out() else socket_file.judge(socket_file.look(context))
+    ),
     _group("port", http_port.look, http_port.judge),
     _group("daemon", daemon.look, daemon.judge),
     _group("clients", clients.look, clients.judge),
@@ -68,20 +70,20 @@ def examine(places: Places, tell: Callable[[str], None] = lambda name: None) -> 
     return without_consequences(list(_findings(CheckContext(places, os.environ), tell)))
 
 
-def _findings(patient: CheckContext, tell: Callable[[str], None]) -> Iterator[Finding]:
+def _findings(context: CheckContext, tell: Callable[[str], None]) -> Iterator[Finding]:
     for group in GROUPS:
         tell(group.name)
-        yield from within(group, patient, GROUP_SECONDS)
+        yield from within(group, context, GROUP_SECONDS)
 
 
-def within(group: Group, patient: CheckContext, seconds: float) -> list[Finding]:
+def within(group: CheckGroup, context: CheckContext, seconds: float) -> list[Finding]:
     """The findings of a group, or the one that it did not come to an end."""
     found: list[list[Finding]] = []
     failed: list[BaseException] = []
 
     def go() -> None:
         try:
-            found.append(group.findings(patient))
+            found.append(group.findings(context))
         except Exception as error:
             failed.append(error)
 

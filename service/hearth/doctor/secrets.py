@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from hearth import config
 from hearth.doctor.context import CheckContext
 from hearth.errors import VaultError
-from hearth.findings import Finding, Mend
+from hearth.findings import Finding, FixRequest
 from hearth.ops import literal_secrets
 from hearth.paths import state_dir
 from hearth.secrets import http_token, references
@@ -28,7 +28,7 @@ _OTHERS = 0o077
 KEYRING_SECONDS = 8.0
 
 
-class Facts(NamedTuple):
+class SecretFacts(NamedTuple):
     """What was seen: `open` has mode by path; `exposed` is the config, if others can read the secrets in it."""
 
     open: Mapping[str, int]
@@ -42,13 +42,13 @@ class Facts(NamedTuple):
     token: str = ""
 
 
-def look(patient: CheckContext) -> Facts:
+def look(context: CheckContext) -> SecretFacts:
     """Modes of files and folders, the config's own secrets, the vault's index, the keyring."""
-    path = patient.places.config_file()
+    path = context.places.config_file()
     found = _lstat(os.path.realpath(path))
-    literal = [f"{spec.name}: {what}" for spec in patient.servers() for what in written_secrets(spec)]
-    damage, problem = _vault(patient.servers())
-    return Facts(
+    literal = [f"{spec.name}: {what}" for spec in context.servers() for what in written_secrets(spec)]
+    damage, problem = _vault(context.servers())
+    return SecretFacts(
         open=dict(_open()) if sys.platform != "win32" else {},
         exposed=path if literal and found and _is_exposed(os.path.realpath(path), found) else "",
         exposed_mode=stat.S_IMODE(found.st_mode) if found else 0,
@@ -60,7 +60,7 @@ def look(patient: CheckContext) -> Facts:
     )
 
 
-def judge(facts: Facts) -> list[Finding]:
+def judge(facts: SecretFacts) -> list[Finding]:
     """What to say of it."""
     findings = []
     for path, mode in facts.open.items():
@@ -68,9 +68,11 @@ def judge(facts: Facts) -> list[Finding]:
         message = f"{path} is open to others (mode {stat.S_IMODE(mode):04o})"
         if path == facts.token:
             message = f"{message}: the token in it may be known by now"
-            found = Finding("secrets.token", "broken", message, "hearth token rotate", path, Mend("rotate", path))
+            found = Finding("secrets.token", "broken", message, "hearth token rotate", path, FixRequest("rotate", path))
         else:
-            found = Finding("secrets.open", "broken", message, f"chmod {wanted} {path}", path, Mend("close", path))
+            found = Finding(
+                "secrets.open", "broken", message, f"chmod {wanted} {path}", path, FixRequest("close", path)
+            )
         findings.append(found)
     if facts.exposed:
         findings.append(_exposure(facts))
@@ -88,15 +90,15 @@ def judge(facts: Facts) -> list[Finding]:
     return findings or [Finding("secrets.kept", "ok", "nobody else can read them")]
 
 
-def _exposure(facts: Facts) -> Finding:
+def _exposure(facts: SecretFacts) -> Finding:
     several = f" and {len(facts.secrets_in_config) - 1} more" if len(facts.secrets_in_config) > 1 else ""
     message = (
         f"others can read {facts.exposed} (mode {facts.exposed_mode:04o}), and a secret stands in it:"
         f" {facts.secrets_in_config[0]}{several}"
     )
     fix = f"chmod 600 {facts.exposed}; better still, `hearth secret set NAME` and ${{keyring:NAME}} in its place"
-    mend = None if facts.is_link else Mend("close", facts.exposed)
-    return Finding("secrets.config", "broken", message, fix, facts.exposed, mend)
+    request = None if facts.is_link else FixRequest("close", facts.exposed)
+    return Finding("secrets.config", "broken", message, fix, facts.exposed, request)
 
 
 def written_secrets(spec: config.ServerSpec) -> list[str]:

@@ -13,7 +13,7 @@ from hearth.control_client import service_state
 from hearth.doctor import shims
 from hearth.doctor.context import CheckContext
 from hearth.errors import ConfigError
-from hearth.findings import Finding, Mend
+from hearth.findings import Finding, FixRequest
 from hearth.host.install import systemd_user
 from hearth.host.linux import unit_files, units
 from hearth.host.posix import shell_path
@@ -37,7 +37,7 @@ _WHERE_FROM = {
 }
 
 
-class Server(NamedTuple):
+class ServerFacts(NamedTuple):
     """One server as it would be started."""
 
     name: str
@@ -57,33 +57,33 @@ class Server(NamedTuple):
     refusal: "Refusal | None" = None
 
 
-class Facts(NamedTuple):
+class ServersFacts(NamedTuple):
     """What was seen."""
 
-    servers: list[Server]
+    servers: list[ServerFacts]
     whose: str
     has_service: bool
     service: Mapping[str, str]
     shell: Mapping[str, str]
 
 
-def look(patient: CheckContext) -> Facts:
+def look(context: CheckContext) -> ServersFacts:
     """Every server that is not switched off."""
-    surroundings = patient.surroundings()
+    surroundings = context.surroundings()
     has_service = surroundings.whose == "the service"
-    return Facts(
-        [_look_at(spec, surroundings.values, patient) for spec in patient.servers()],
+    return ServersFacts(
+        [_look_at(spec, surroundings.values, context) for spec in context.servers()],
         surroundings.whose,
         has_service,
         surroundings.values,
-        patient.environ,
+        context.environ,
     )
 
 
-def _look_at(spec: config.ServerSpec, service: Mapping[str, str], patient: CheckContext) -> Server:
-    shell, places = patient.environ, patient.places
+def _look_at(spec: config.ServerSpec, service: Mapping[str, str], context: CheckContext) -> ServerFacts:
+    shell, places = context.environ, context.places
     url = masked_url(spec.url or "")
-    server = Server(spec.name, spec.command or "", url)
+    server = ServerFacts(spec.name, spec.command or "", url)
     try:
         resolved = references.glance(spec, service, None if spec.isolation == "shared" else home_dir())
     except ConfigError as error:
@@ -127,12 +127,12 @@ def missing_file(spec: config.ServerSpec) -> str:
     return script
 
 
-def judge(facts: Facts) -> list[Finding]:
+def judge(facts: ServersFacts) -> list[Finding]:
     """What to say of them."""
     return [_judge(server, facts) for server in facts.servers]
 
 
-def _judge(server: Server, facts: Facts) -> Finding:
+def _judge(server: ServerFacts, facts: ServersFacts) -> Finding:
     name = server.name
     if server.problem:
         return Finding("servers.reference", "broken", server.problem, service_state.ADVICE_ON_VARIABLES, name)
@@ -148,17 +148,19 @@ def _judge(server: Server, facts: Facts) -> Finding:
         return Finding("servers.folder", "broken", message, "Make it, or mend cwd in the config.", name)
     if server.missing_file:
         message = f"{name}: {server.written} is told to run {server.missing_file}, which is not there"
-        return Finding("servers.file", "broken", message, "Mend its args in the config, or put the file there.", name)
+        return Finding(
+            "servers.file", "broken", message, "FixRequest its args in the config, or put the file there.", name
+        )
     if trouble := shims.trouble(server.found, facts.service, facts.shell if facts.has_service else {}):
         return Finding("servers.shim", "note", f"{name}: {trouble.message}", trouble.fix, name)
     return Finding("servers.program", "ok", f"{name}: {_shown(server)}", "", name)
 
 
-def _shown(server: Server) -> str:
+def _shown(server: ServerFacts) -> str:
     return server.found if server.found.endswith(server.written) else server.written
 
 
-def _unfound(server: Server, facts: Facts) -> Finding:
+def _unfound(server: ServerFacts, facts: ServersFacts) -> Finding:
     name, written = server.name, server.written
     if server.found_here and facts.has_service:
         folder = os.path.dirname(server.found_here)
@@ -166,7 +168,7 @@ def _unfound(server: Server, facts: Facts) -> Finding:
         fix = "`hearth install` gives the service the PATH of this shell; or write the program's whole path."
         if not server.findable:
             fix = f"Write the program's whole path into the config: {folder} is not kept by `hearth install`."
-        return Finding("servers.path", "broken", message, fix, name, Mend("install") if server.findable else None)
+        return Finding("servers.path", "broken", message, fix, name, FixRequest("install") if server.findable else None)
     if os.path.sep in written:
         fix = "Install it, or correct the path of its command in the config."
         return Finding("servers.program", "broken", f"{name}: {written} is not there, or no program", fix, name)

@@ -12,13 +12,13 @@ from hearth import paths
 from hearth.control_client import running_daemon
 from hearth.control_client.connection import TCP, last_resort
 from hearth.doctor.context import CheckContext, me
-from hearth.findings import Finding, Mend
+from hearth.findings import Finding, FixRequest
 from hearth.host import listening
 
 _FILE = "socket.file"
 
 
-class Facts(NamedTuple):
+class SocketFacts(NamedTuple):
     """What was seen. `pid` is of the daemon that lives, `service_pid` of systemd's; 0: none."""
 
     path: str
@@ -41,16 +41,16 @@ class Facts(NamedTuple):
     allowed: int = 0
 
 
-def look(patient: CheckContext) -> Facts:
+def look(context: CheckContext) -> SocketFacts:
     """The file, the kernel's table and who would have made it."""
-    places, living, seen = patient.places, patient.living(), patient.manager()
+    places, living, seen = context.places, context.living(), context.manager()
     path = running_daemon.endpoint_of(living, places) if living else places.socket
     pipe = listening.is_there(path) if sys.platform == "win32" else None
     found, error = _lstat(path) if pipe is None and not path.startswith(TCP) else (None, "")
     name = f"{places.key}.sock"
     fits = os.path.basename(places.socket) == name or places.named
     installed = seen.socket.get("LoadState") == "loaded"
-    return Facts(
+    return SocketFacts(
         path=path,
         too_long="" if places.system_wide or fits else os.path.join(paths.runtime_dir(), "mcp", name),
         found=found,
@@ -63,7 +63,7 @@ def look(patient: CheckContext) -> Facts:
         systemctl=seen.systemctl,
         me=me(),
         pipe=pipe,
-        allowed=int(patient.examined().config.socket_mode, 8),
+        allowed=int(context.examined().config.socket_mode, 8),
     )
 
 
@@ -76,7 +76,7 @@ def _lstat(path: str) -> tuple[os.stat_result | None, str]:
         return None, exc.strerror or str(exc)
 
 
-def judge(facts: Facts) -> list[Finding]:
+def judge(facts: SocketFacts) -> list[Finding]:
     """What to say of it."""
     if facts.pipe is not None:
         return [_pipe(facts, facts.pipe)]
@@ -86,7 +86,7 @@ def judge(facts: Facts) -> list[Finding]:
     return [*findings, _file(facts)]
 
 
-def _pipe(facts: Facts, is_there: bool) -> Finding:
+def _pipe(facts: SocketFacts, is_there: bool) -> Finding:
     if is_there and not facts.pid:
         message = f"{facts.path} was made by a program that is not known as Hearth's daemon"
         return Finding("socket.owner", "broken", message, "Find out which, and end it: bridges trust only your own.")
@@ -98,7 +98,7 @@ def _pipe(facts: Facts, is_there: bool) -> Finding:
     return Finding(_FILE, "ok", facts.path if is_there else f"{facts.path} is not there: the first bridge makes it")
 
 
-def _file(facts: Facts) -> Finding:
+def _file(facts: SocketFacts) -> Finding:
     path = facts.path
     if facts.error:
         return Finding(_FILE, "broken", f"{path}: {facts.error}", "Make its folder yours, with mode 0700.")
@@ -115,20 +115,22 @@ def _file(facts: Facts) -> Finding:
         return _dead(facts)
     if stat.S_IMODE(mode) & 0o077 & ~facts.allowed:
         message = f"{path} is open to others (mode {stat.S_IMODE(mode):04o})"
-        return Finding("socket.open", "broken", message, f"chmod 600 {path}", mend=Mend("close", path))
+        return Finding("socket.open", "broken", message, f"chmod 600 {path}", request=FixRequest("close", path))
     return Finding(_FILE, "ok", path)
 
 
-def _dead(facts: Facts) -> Finding:
+def _dead(facts: SocketFacts) -> Finding:
     message = f"{facts.path} is left over: nobody listens"
     if facts.unit == "active":
         # systemd believes that it listens, on a socket whose file was replaced.
         fix = f"{facts.systemctl} restart {facts.unit_name}"
         return Finding("socket.dead", "broken", message, fix)
-    return Finding("socket.dead", "note", message, "The next start replaces it.", mend=Mend("sweep", facts.path))
+    return Finding(
+        "socket.dead", "note", message, "The next start replaces it.", request=FixRequest("sweep", facts.path)
+    )
 
 
-def _absence(facts: Facts) -> Finding:
+def _absence(facts: SocketFacts) -> Finding:
     if facts.pid:
         message = f"{facts.path} is gone, so nobody reaches the daemon that runs as pid {facts.pid}"
         fix = (
@@ -142,7 +144,7 @@ def _absence(facts: Facts) -> Finding:
     return Finding(_FILE, "ok", f"{facts.path} is not there: the first bridge, or the service manager, makes it")
 
 
-def _length(facts: Facts) -> Finding | None:
+def _length(facts: SocketFacts) -> Finding | None:
     """A path that the kernel would refuse has a stand-in, which a unit does not know."""
     if not facts.too_long or sys.platform == "win32":
         return None
@@ -154,7 +156,7 @@ def _length(facts: Facts) -> Finding | None:
     return Finding("socket.path", "broken" if facts.unit else "note", message, fix)
 
 
-def _beside(facts: Facts) -> Finding | None:
+def _beside(facts: SocketFacts) -> Finding | None:
     """A daemon that somebody else started, although there is a unit for it."""
     if not facts.unit or not facts.pid or facts.pid == facts.service_pid:
         return None
@@ -162,8 +164,8 @@ def _beside(facts: Facts) -> Finding | None:
     if facts.unit == "active":
         return Finding("socket.beside", "note", message, "It hands over at the next connection, or: hearth stop")
     fix = f"{facts.systemctl} start {facts.unit_name}: it takes the socket over, and bridges follow"
-    mend = Mend("start", facts.unit_name) if facts.systemctl != "systemctl" else None
-    return Finding("socket.beside", "note", message, fix, mend=mend)
+    request = FixRequest("start", facts.unit_name) if facts.systemctl != "systemctl" else None
+    return Finding("socket.beside", "note", message, fix, request=request)
 
 
 def is_listened_to(path: str) -> bool | None:

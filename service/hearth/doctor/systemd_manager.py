@@ -29,7 +29,7 @@ Properties = Mapping[str, str]
 _NOTHING: Properties = MappingProxyType({})
 
 
-class Sight(NamedTuple):
+class ManagerState(NamedTuple):
     """What was seen. `state`: there is none, it is silent, or it answers; the rest is empty unless it answers."""
 
     state: Literal["absent", "silent", "answers"]
@@ -48,21 +48,21 @@ class Sight(NamedTuple):
         return self.systemctl != "systemctl"
 
 
-def look(places: paths.Places) -> Sight:
+def look(places: paths.Places) -> ManagerState:
     """Ask the daemon's systemd, if there is one."""
     found = systemd_unit.units_of(places)
     if sys.platform != "linux" or not (places.system_wide or systemd_unit.user_manager_runs()):
-        return Sight("absent")
+        return ManagerState("absent")
     scope = found.scope if found else ("--user",)
     names = (found.socket, found.service, *found.more[:1]) if found else ()
     said = _ask(scope, "show", f"--property={','.join(_PROPERTIES)}", "--", *names)
     variables = _ask(scope, "show-environment", "--output=json") if said.returncode == 0 else said
     if said.returncode or variables.returncode:
-        return Sight("silent", said=(said.stderr or variables.stderr).strip())
+        return ManagerState("silent", said=(said.stderr or variables.stderr).strip())
     blocks = [properties(block) for block in said.stdout.split("\n\n")] if names else []
     socket, service, http = (*blocks, {}, {}, {})[:3]
     typed = " ".join(("systemctl", *scope))
-    return Sight("answers", socket, service, http, parse_environment(variables.stdout), systemctl=typed)
+    return ManagerState("answers", socket, service, http, parse_environment(variables.stdout), systemctl=typed)
 
 
 def _ask(scope: Sequence[str], *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -100,7 +100,7 @@ def parse_environment(text: str) -> dict[str, str]:
     return {name: str(value) for name, value in found.items()} if isinstance(found, dict) else {}
 
 
-def environment(seen: Sight) -> dict[str, str]:
+def environment(seen: ManagerState) -> dict[str, str]:
     """What the service is started with: the manager's variables, then the unit's own, then those of its files."""
     found = dict(seen.variables)
     found |= assignments(_words(seen.service.get("Environment", "")))
@@ -135,7 +135,7 @@ def _file_words(path: str) -> list[str]:
     return [word for line in written if line and line[0] not in "#;" for word in _words(line)[:1]]
 
 
-def program(seen: Sight) -> str:
+def program(seen: ManagerState) -> str:
     """The program of ExecStart=, as `systemctl show` has it: `{ path=/usr/bin/x ; argv[]=… }`. Empty if not told."""
     _, found, rest = seen.service.get("ExecStart", "").partition("path=")
     return rest.partition(" ; ")[0] if found else ""

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from hearth.doctor import systemd_manager, unit_files
 from hearth.doctor.context import CheckContext
-from hearth.doctor.systemd_manager import Properties, Sight
+from hearth.doctor.systemd_manager import ManagerState, Properties
 from hearth.doctor.unit_files import UnitFile
-from hearth.findings import Finding, Mend, State
+from hearth.findings import Finding, FixRequest, State
 from hearth.host.linux.units import PATH_DROP_IN
 
 _MANAGER = "units.manager"
@@ -27,10 +27,10 @@ _EXPECTED: dict[str, tuple[str, State, str]] = {
 _KILLED = frozenset({"signal", "core-dump", "oom-kill", "watchdog"})
 
 
-class Facts(NamedTuple):
+class UnitFacts(NamedTuple):
     """What was seen. `names` are empty for a daemon that is named by its config's path, which has no units."""
 
-    seen: Sight
+    seen: ManagerState
     names: tuple[str, str] | None
     files: tuple[UnitFile, UnitFile] | None
     # The interpreter of this installation.
@@ -41,26 +41,26 @@ class Facts(NamedTuple):
     is_remote: bool
 
 
-def look(patient: CheckContext) -> Facts:
+def look(context: CheckContext) -> UnitFacts:
     """The manager's word and the unit files."""
     from hearth.control_client import systemd_unit
 
-    seen, places = patient.manager(), patient.places
+    seen, places = context.manager(), context.places
     socket, service = (systemd_unit.unit_name(places, kind) for kind in ("socket", "service"))
     program = systemd_manager.program(seen)
-    return Facts(
+    return UnitFacts(
         seen,
         (socket, service) if socket and service else None,
         (unit_files.look_at(seen.socket), unit_files.look_at(seen.service)) if seen.state == "answers" else None,
         unit_files.mine(),
         not program or os.access(program, os.X_OK),
         places.socket,
-        unit_files.is_lingering(patient.environ),
-        bool(patient.environ.get("SSH_CONNECTION")),
+        unit_files.is_lingering(context.environ),
+        bool(context.environ.get("SSH_CONNECTION")),
     )
 
 
-def judge(facts: Facts) -> list[Finding]:
+def judge(facts: UnitFacts) -> list[Finding]:
     """What to say of them."""
     if facts.seen.state == "absent":
         message = "no systemd user manager here: the first bridge starts the daemon"
@@ -81,15 +81,15 @@ def judge(facts: Facts) -> list[Finding]:
     return _installed(facts, facts.names, facts.files)
 
 
-def _install(facts: Facts) -> Mend | None:
-    return Mend("install") if facts.seen.is_mine else None
+def _install(facts: UnitFacts) -> FixRequest | None:
+    return FixRequest("install") if facts.seen.is_mine else None
 
 
 def _is(known: Properties, state: str) -> bool:
     return known.get("LoadState") == state
 
 
-def _installed(facts: Facts, names: tuple[str, str], files: tuple[UnitFile, UnitFile]) -> list[Finding]:
+def _installed(facts: UnitFacts, names: tuple[str, str], files: tuple[UnitFile, UnitFile]) -> list[Finding]:
     findings = [*_texts(names, files, facts), *_drop_ins(names[1], facts), *_states(names, facts.seen)]
     if not _is(facts.seen.service, "loaded"):
         message = f"{names[0]} is installed, and {names[1]} is not, so a connection starts nothing"
@@ -98,7 +98,7 @@ def _installed(facts: Facts, names: tuple[str, str], files: tuple[UnitFile, Unit
         message = "unit files have changed since systemd read them"
         fix = f"{facts.seen.systemctl} daemon-reload"
         findings.append(
-            Finding("units.unread", "note", message, fix, mend=Mend("reload") if facts.seen.is_mine else None)
+            Finding("units.unread", "note", message, fix, request=FixRequest("reload") if facts.seen.is_mine else None)
         )
     if facts.is_remote and not facts.lingers:
         message = "systemd ends your services, the daemon among them, when you log out from this machine"
@@ -109,14 +109,14 @@ def _installed(facts: Facts, names: tuple[str, str], files: tuple[UnitFile, Unit
     return [finding for finding in findings if finding.state != "ok"]
 
 
-def _texts(names: tuple[str, str], files: tuple[UnitFile, UnitFile], facts: Facts) -> list[Finding]:
+def _texts(names: tuple[str, str], files: tuple[UnitFile, UnitFile], facts: UnitFacts) -> list[Finding]:
     """The files against what this version would write."""
     findings = []
     python = files[1].python
     if python and not files[1].python_works:
         message = f"{files[1].path} starts {python}, which is not there"
-        mend = Mend("install") if files[1].wanted else None
-        findings.append(Finding("units.interpreter", "broken", message, "hearth install", names[1], mend))
+        request = FixRequest("install") if files[1].wanted else None
+        findings.append(Finding("units.interpreter", "broken", message, "hearth install", names[1], request))
     elif files[1].wanted and python != facts.mine:
         message = f"{files[1].path} starts another installation, {python}, and not this one, {facts.mine}"
         fix = "`hearth install` of the one that you want to keep; remove the other."
@@ -125,14 +125,14 @@ def _texts(names: tuple[str, str], files: tuple[UnitFile, UnitFile], facts: Fact
         if file.wanted and file.wanted != file.text:
             message = f"{file.path} is not what this version writes: it is of another version, or was edited"
             fix = f"hearth install; put changes of your own into a drop-in: systemctl --user edit {name}"
-            findings.append(Finding("units.outdated", "note", message, fix, name, Mend("install")))
+            findings.append(Finding("units.outdated", "note", message, fix, name, FixRequest("install")))
         if file.hides:
             message = f"{file.path} hides {file.hides}, which a package brings and keeps up to date"
             findings.append(Finding("units.hidden", "note", message, "hearth uninstall", name))
     return findings
 
 
-def _drop_ins(name: str, facts: Facts) -> list[Finding]:
+def _drop_ins(name: str, facts: UnitFacts) -> list[Finding]:
     """What drop-ins have made of the units; without any, the text tells."""
     findings: list[Finding] = []
     service, socket = facts.seen.service, facts.seen.socket
@@ -157,7 +157,7 @@ def _drop_ins(name: str, facts: Facts) -> list[Finding]:
     return findings
 
 
-def _states(names: tuple[str, str], seen: Sight) -> list[Finding]:
+def _states(names: tuple[str, str], seen: ManagerState) -> list[Finding]:
     """What the units are doing."""
     pairs = zip(names, (seen.socket, seen.service), strict=True)
     if failed := [
@@ -170,8 +170,8 @@ def _states(names: tuple[str, str], seen: Sight) -> list[Finding]:
     if state not in ("active", "activating"):
         if enabled.startswith("enabled"):
             fix = f"{seen.systemctl} start {name}"
-            mend = Mend("start", name) if seen.is_mine else None
-            return [Finding("units.stopped", "broken", f"{name} is enabled and not started", fix, name, mend)]
+            request = FixRequest("start", name) if seen.is_mine else None
+            return [Finding("units.stopped", "broken", f"{name} is enabled and not started", fix, name, request)]
         fix = f"{seen.systemctl} enable --now {name}"
         return [Finding("units.disabled", "note", f"{name} is installed, and neither enabled nor started", fix, name)]
     if enabled == "disabled":
@@ -182,7 +182,7 @@ def _states(names: tuple[str, str], seen: Sight) -> list[Finding]:
     ]
 
 
-def _failed(name: str, known: Properties, socket: str, seen: Sight) -> Finding:
+def _failed(name: str, known: Properties, socket: str, seen: ManagerState) -> Finding:
     result = known.get("Result", "")
     if name != socket and result in _KILLED and seen.socket.get("ActiveState") == "active":
         journal = f"{seen.systemctl.replace('systemctl', 'journalctl')} -u {name}"
@@ -192,8 +192,8 @@ def _failed(name: str, known: Properties, socket: str, seen: Sight) -> Finding:
         f"`{seen.systemctl.replace('systemctl', 'journalctl')} -u {name}` says why; then"
         f" {seen.systemctl} reset-failed {name}; {seen.systemctl} start {socket}"
     )
-    mend = Mend("start", socket) if seen.is_mine else None
+    request = FixRequest("start", socket) if seen.is_mine else None
     if "start-limit-hit" in result:
         message = f"{name} has failed: the daemon ended too often right after its start, so systemd tries no more"
-        return Finding("units.start_limit", "broken", message, fix, name, mend)
-    return Finding("units.failed", "broken", f"{name} has failed ({result})", fix, name, mend)
+        return Finding("units.start_limit", "broken", message, fix, name, request)
+    return Finding("units.failed", "broken", f"{name} has failed ({result})", fix, name, request)

@@ -4,8 +4,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from hearth.doctor.checks import CHECKS, DEEDS
-from hearth.doctor.fixes import WORKS
+from hearth.doctor.checks import CHECKS, FIX_SUMMARIES
+from hearth.doctor.fixes import FIXES
 from hearth.doctor.runner import GROUPS
 
 ROOT = Path(__file__).parents[3]
@@ -33,14 +33,14 @@ def test_every_check_of_the_code_is_on_the_chart_and_the_other_way_round() -> No
 
 
 def test_every_deed_is_done_by_somebody_and_said_in_words() -> None:
-    assert set(DEEDS) == set(WORKS)
-    assert {check.deed for check in CHECKS.values() if check.deed} == set(WORKS)
+    assert set(FIX_SUMMARIES) == set(FIXES)
+    assert {check.fix for check in CHECKS.values() if check.fix} == set(FIXES)
 
 
 def test_the_documentation_has_the_chart() -> None:
     page = (ROOT / "docs" / "doctor.md").read_text(encoding="utf-8")
     rows = [
-        f"| `{name}` | {check.means} | {DEEDS[check.deed] if check.deed else ''} |".replace("|  |", "| |")
+        f"| `{name}` | {check.means} | {FIX_SUMMARIES[check.fix] if check.fix else ''} |".replace("|  |", "| |")
         for name, check in CHECKS.items()
     ]
     assert [line for line in page.splitlines() if line.startswith("| `")] == rows

@@ -9,11 +9,11 @@ from hearth.doctor import bridge_entries, environment, http_port, network, runne
 from hearth.doctor.context import CheckContext
 from hearth.doctor.daemon import failures
 from hearth.doctor.unit_files import interpreter
-from hearth.findings import Finding, Mend, mends, verdict
+from hearth.findings import Finding, FixRequest, requested_fixes, verdict
 from hearth.host.linux.units import exec_word
 from hearth.paths import Places
 
-PLAIN = environment.Facts(
+PLAIN = environment.EnvironmentFacts(
     shell={"HOME": "/home/a"}, service={"HOME": "/home/a"}, whose="the service", service_known=True,
     runtime_owner=1000, runtime_writable=True, runtime_used=True, stand_in="", me=1000, home_owner=1000,
     now=time.time(), newest=(time.time() - 5, "/f"), open_files=1024, open_files_whose="this shell",
@@ -21,7 +21,7 @@ PLAIN = environment.Facts(
 )  # fmt: skip
 
 
-LISTENING = http_port.Facts(
+LISTENING = http_port.PortFacts(
     "mcp-http.socket", {"ActiveState": "active", "UnitFileState": "enabled", "Listen": "127.0.0.1:3847 (Stream)"},
     "systemctl --user", (), has_token=True, problem="",
 )  # fmt: skip
@@ -46,17 +46,17 @@ LISTENING = http_port.Facts(
         (LISTENING._replace(unit={}, served=["http://x"], problem="it is no token"), "port.token", "it is no token"),
     ],
 )
-def test_a_port_is_named_with_what_is_the_matter_with_it(facts: http_port.Facts, state: str, part: str) -> None:
+def test_a_port_is_named_with_what_is_the_matter_with_it(facts: http_port.PortFacts, state: str, part: str) -> None:
     [finding] = http_port.judge(facts)
     assert (finding.id, part in finding.message) == (state, True), finding
 
 
-def sight(socket: str, service: str, result: str) -> systemd_manager.Sight:
+def sight(socket: str, service: str, result: str) -> systemd_manager.ManagerState:
     units = [
         {"ActiveState": socket, "UnitFileState": "enabled"},
         {"ActiveState": service, "Result": result},
     ]
-    return systemd_manager.Sight("answers", socket=units[0], service=units[1])
+    return systemd_manager.ManagerState("answers", socket=units[0], service=units[1])
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_plain_surroundings_are_well() -> None:
         (PLAIN._replace(service={"XDG_STATE_HOME": "/x"}), "environment.differs"),
     ],
 )
-def test_odd_surroundings_are_named(facts: environment.Facts, check: str) -> None:
+def test_odd_surroundings_are_named(facts: environment.EnvironmentFacts, check: str) -> None:
     assert [finding.id for finding in environment.judge(facts)] == [check]
 
 
@@ -143,7 +143,7 @@ def test_the_interpreter_of_a_unit_is_read_as_it_was_written(path: str) -> None:
 
 
 def test_the_environment_of_a_service_is_the_manager_s_and_then_the_unit_s() -> None:
-    seen = systemd_manager.Sight(
+    seen = systemd_manager.ManagerState(
         "answers", service={"Environment": 'PATH=/a:/b "X=1 2"'}, variables={"PATH": "/c", "Y": "z"}
     )
     assert systemd_manager.environment(seen) == {"PATH": "/a:/b", "X": "1 2", "Y": "z"}
@@ -160,9 +160,14 @@ def test_a_bridge_entry_says_what_it_needs_and_which_daemon_it_leads_to() -> Non
 
 
 def test_what_two_findings_want_is_done_once() -> None:
-    install = Mend("install")
-    found = [Finding("units.outdated", "note", "", mend=install), Finding("servers.path", "broken", "", mend=install)]
-    assert list(mends([*found, Finding("socket.file", "ok", "", mend=Mend("close", "/x"))])) == [install]
+    install = FixRequest("install")
+    found = [
+        Finding("units.outdated", "note", "", request=install),
+        Finding("servers.path", "broken", "", request=install),
+    ]
+    assert list(requested_fixes([*found, Finding("socket.file", "ok", "", request=FixRequest("close", "/x"))])) == [
+        install
+    ]
     assert verdict(found) == "1 thing is broken, 1 note."
 
 
@@ -170,7 +175,7 @@ def test_a_look_that_hangs_is_told_and_does_not_hold_up_the_rest() -> None:
     import threading
 
     over = threading.Event()
-    group = runner.Group("folders", lambda patient: [][: over.wait(60)])
+    group = runner.CheckGroup("folders", lambda context: [][: over.wait(60)])
     (found,) = runner.within(group, CheckContext(Places(), {}), 0.01)
     over.set()
     assert (found.id, found.subject, found.state) == ("doctor.unfinished", "folders", "broken")

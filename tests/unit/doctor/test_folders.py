@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from hearth.doctor.environment import foreign_variable
-from hearth.doctor.folders import Facts, Folder, Room, judge, tightness, unfitness
+from hearth.doctor.folders import Folder, FolderFacts, Room, judge, tightness, unfitness
 
 ME, OTHER = 1000, 1001
 PLENTY = Room("/r", False, 1 << 30, 1 << 20)
@@ -43,7 +43,7 @@ def test_a_folder_that_the_daemon_would_refuse_is_broken(found: Folder, words: s
 
 def test_only_a_folder_that_is_open_is_mended_without_a_person() -> None:
     found = [unfitness(folder(kind, 0o777, ME), ME) for kind in (stat.S_IFDIR, stat.S_IFLNK, stat.S_IFREG)]
-    assert [finding and finding.mend is not None for finding in found] == [True, False, False]
+    assert [finding and finding.request is not None for finding in found] == [True, False, False]
 
 
 @pytest.mark.parametrize(("writable", "state"), [(False, "broken"), (True, "note")])
@@ -70,7 +70,7 @@ def test_a_file_system_that_takes_no_more_is_broken(room: Room, check: str | Non
 
 def test_one_cause_is_told_once() -> None:
     outer, inner = folder(stat.S_IFDIR, 0o755, ME, "/r"), folder(stat.S_IFDIR, 0o755, ME, "/r/inner")
-    found = judge(Facts([outer, inner], MINE, [PLENTY], ME))
+    found = judge(FolderFacts([outer, inner], MINE, [PLENTY], ME))
     assert [(finding.id, finding.subject) for finding in found] == [("folders.open", "/r")]
     full = PLENTY._replace(free_bytes=0)
-    assert [finding.id for finding in judge(Facts([MINE], MINE, [full, full], ME))] == ["folders.full"]
+    assert [finding.id for finding in judge(FolderFacts([MINE], MINE, [full, full], ME))] == ["folders.full"]

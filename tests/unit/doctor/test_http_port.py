@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from hearth.doctor import http_port
-from hearth.doctor.context import CheckContext, Word
+from hearth.doctor.context import CheckContext, DaemonReply
 from hearth.findings import Finding
 from hearth.paths import Places
 from hearth.secrets import http_token
@@ -26,8 +26,8 @@ def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def findings(status: dict[str, object]) -> list[Finding]:
     manager = SimpleNamespace(http={}, systemctl="systemctl --user")
-    patient = SimpleNamespace(places=Places(), manager=lambda: manager, word=lambda: Word(status))
-    return http_port.judge(http_port.look(cast(CheckContext, patient)))
+    context = SimpleNamespace(places=Places(), manager=lambda: manager, word=lambda: DaemonReply(status))
+    return http_port.judge(http_port.look(cast(CheckContext, context)))
 
 
 def linked(file: Path) -> None:

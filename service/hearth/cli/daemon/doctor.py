@@ -9,12 +9,12 @@ import click
 
 from hearth.cli.target import with_places
 from hearth.errors import Refused
-from hearth.findings import Finding, as_document, is_well, mends, verdict
+from hearth.findings import Finding, as_document, is_well, requested_fixes, verdict
 from hearth.output.spinner import Spinner
 from hearth.paths import Places
 
 if TYPE_CHECKING:
-    from hearth.doctor.fixes import Outcome
+    from hearth.doctor.fixes import FixResult
 
 
 @click.command(short_help="Look for what could be wrong, and mend it.")
@@ -42,10 +42,10 @@ def doctor(places: Places, fix: bool, yes: bool, dry_run: bool, verbose: bool, a
     if (yes or dry_run) and not fix:
         raise click.UsageError("--yes and --dry-run belong to --fix.")
     findings = _examine(places)
-    done: list[Outcome] = []
+    done: list[FixResult] = []
     if not as_json:
         _show(findings, verbose)
-    if fix and mends(findings):
+    if fix and requested_fixes(findings):
         done = _mend(places, findings, dry_run, yes, quiet=as_json)
         if any(each.done for each in done):
             findings = _examine(places)
@@ -74,20 +74,20 @@ def _show(findings: Sequence[Finding], verbose: bool) -> None:
 
 
 def _say_what_fix_would_do(findings: Sequence[Finding], asked: bool) -> None:
-    if not asked and (number := len(mends(findings))):
+    if not asked and (number := len(requested_fixes(findings))):
         click.echo(f"`hearth doctor --fix` can mend {'one thing' if number == 1 else f'{number} things'} by itself.")
     elif asked and any(finding.state != "ok" for finding in findings):
         click.echo("There is nothing that --fix could mend by itself: do as it says above.")
 
 
-def _mend(places: Places, findings: Sequence[Finding], dry_run: bool, yes: bool, quiet: bool) -> "list[Outcome]":
+def _mend(places: Places, findings: Sequence[Finding], dry_run: bool, yes: bool, quiet: bool) -> "list[FixResult]":
     """Say what will be done, ask, do it. Raises Refused when there is nobody to ask, or the answer is no."""
     from hearth.doctor import fixes, render
     from hearth.doctor.context import CheckContext
     from hearth.ops import shutdown
 
-    patient = CheckContext(places, os.environ)
-    planned = fixes.plan(patient, findings)
+    context = CheckContext(places, os.environ)
+    planned = fixes.plan(context, findings)
     if not quiet:
         click.echo()
         click.echo("\n".join(render.prospects(planned, dry_run)))
@@ -100,17 +100,17 @@ def _mend(places: Places, findings: Sequence[Finding], dry_run: bool, yes: bool,
     done = []
     for each in planned:
         with Spinner(each.prospect):
-            done.append(fixes.perform(patient, each))
+            done.append(fixes.perform(context, each))
         if not quiet:
             click.echo(render.outcome(done[-1]))
     return done
 
 
-def _documents(done: "Sequence[Outcome]") -> list[dict[str, object]]:
+def _documents(done: "Sequence[FixResult]") -> list[dict[str, object]]:
     return [
         {
-            "deed": each.mend.deed,
-            "target": each.mend.target,
+            "deed": each.request.name,
+            "target": each.request.target,
             "ids": list(each.ids),
             "what": each.prospect,
             "done": each.done,
