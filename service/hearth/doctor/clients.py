@@ -3,16 +3,16 @@
 Reads only; the files are the clients'. Entries that are not Hearth's are compared, and never shown: they have secrets.
 """
 
+import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hearth import config
-from hearth.clients import backups, discovery, launcher, planning, records
+from hearth.clients import backups, connector, discovery, launcher, planning, records
 from hearth.clients.discovery import Found
-from hearth.clients.table import KINDS
-from hearth.doctor import bridge_entries
+from hearth.clients.table import KINDS, Table
 from hearth.doctor.context import CheckContext
 from hearth.errors import ConfigError
 from hearth.findings import Finding, FixRequest
@@ -68,11 +68,11 @@ def _look_at(found: Found, specs: Mapping[str, config.ServerSpec], places: Place
     entry = ClientEntry(table.client, table.path, found.name, table.scope, found.bridge_to, False)
     if found.bridge_to is None:
         return entry._replace(shared=planning.server_for(found, specs, records.imported) or "")
-    words = bridge_entries.words(found.entry)
+    words = command_words(found.entry)
     return entry._replace(
-        for_this=bridge_entries.leads_to(words, places),
-        gone=next((path for path in bridge_entries.needed(words) if not _is_there(path)), "") or _missing(words),
-        ours=bridge_entries.packed(table, found.name, found.bridge_to) if _is_ours(found) else "",
+        for_this=leads_to(words, places),
+        gone=next((path for path in needed_files(words) if not _is_there(path)), "") or _missing(words),
+        ours=pack_entry(table, found.name, found.bridge_to) if _is_ours(found) else "",
     )
 
 
@@ -196,3 +196,66 @@ def _pair(entries: Sequence[ClientEntry]) -> tuple[ClientEntry, ClientEntry] | N
 def _leftovers(facts: ClientFacts) -> Iterator[Finding]:
     for client, what in facts.leftovers:
         yield Finding("clients.leftover", "note", what, f"hearth disconnect {client}", client)
+
+
+# --- bridges in entries
+
+
+def command_words(entry: Mapping[str, Any]) -> list[str]:
+    """The command of an entry, as command_words. Pure."""
+    arguments = entry.get("args")
+    found = (entry.get("command"), *(arguments if isinstance(arguments, list) else ()))
+    return [word for word in found if isinstance(word, str)]
+
+
+def needed_files(command: Sequence[str]) -> list[str]:
+    """The files without which a bridge does not start: its program and, where there is one, the bridge's file. Pure."""
+    script = [word for word in command[1:] if os.path.isabs(word) and os.path.basename(word).startswith("main.py")]
+    return [*command[:1], *script[:1]]
+
+
+def daemon_arguments(command: Sequence[str]) -> list[str]:
+    """Which daemon it leads to, as `Places.arguments` has it. Pure."""
+    for option in ("--profile", "--config"):
+        value = _value_of(command, option)
+        if value is not None:
+            return [] if (option, value) == ("--profile", "mcp") else [option, value]
+    return []
+
+
+def leads_to(command: Sequence[str], places: Places) -> bool:
+    """Return whether a bridge leads to the daemon of these places. Pure."""
+    socket = _value_of(command, "--socket")
+    return daemon_arguments(command) == places.arguments() and socket in (None, places.socket, places.folder + ".sock")
+
+
+def _value_of(command: Sequence[str], wanted: str) -> str | None:
+    for number, word in enumerate(command):
+        option, equals, value = word.partition("=")
+        if option == wanted:
+            return value if equals else "".join(command[number + 1 : number + 2])
+    return None
+
+
+def pack_entry(table: Table, name: str, server: str) -> str:
+    """An entry as one text, for a deed; `unpack_entry` is the inverse. Pure."""
+    return json.dumps([*table, name, server])
+
+
+def unpack_entry(text: str) -> tuple[Table, str, str]:
+    """The entry again: table, name, server. Pure."""
+    client, path, keys, scope, folder, name, server = json.loads(text)
+    return Table(client, path, tuple(keys), scope, folder), name, server
+
+
+def repoint_description(text: str) -> str:
+    """What writing it anew would do."""
+    table, name, _ = unpack_entry(text)
+    return f"have {name} of {KINDS[table.client].title}, in {table.path}, start the bridge of this installation"
+
+
+def repoint(text: str, places: Places) -> None:
+    """Write it anew, with what this installation starts. Raises ConfigError, Refused, StartError."""
+    table, name, server = unpack_entry(text)
+    is_whole = not server and name == connector.WHOLE
+    connector.connect(table, {} if is_whole else {name: server}, is_whole, places)

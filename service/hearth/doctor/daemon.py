@@ -4,6 +4,7 @@ Connects only to a daemon whose process lives; any other connection could light 
 """
 
 import os
+import re
 from collections.abc import Container, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -11,17 +12,40 @@ from typing import Any, NamedTuple
 import hearth
 from hearth import profile_lock, registry
 from hearth.control_client.connection import last_resort
-from hearth.doctor import causes
 from hearth.doctor.context import CheckContext, environment_of
 from hearth.findings import Finding, FixRequest
 from hearth.host import processes, reachability
 from hearth.ops import server_states
 from hearth.output.table import clean
 from hearth.paths import Places
+from hearth.upstreams.stdio import STRAY_MARK
 
 _STATE = "daemon.state"
 # As daemons of this version and of earlier ones call what does not work.
 _FAILING = {"failed", "given up", "backing off"}
+
+STDOUT_FIX = "Have it write its messages to stderr: see its options, or report it to its author."
+# With an underscore: a word in capitals alone is as often a name or an emphasis.
+_VARIABLE_NAME = r"['\"`$]*(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]+)\b"
+_IS_MISSING = (
+    r"['\"`]?(?: environment| env)?(?: variable)?,? (?:is |was |must be |has |are )?"
+    r"(?:not set|unset|missing|required|undefined|not defined|not provided|not found|not been set|set\b|provided)"
+)
+# As programs say that a variable is missing: Python's KeyError, "X is not set", "missing environment variable X".
+_MISSING_VARIABLE = (
+    re.compile(r"KeyError: ['\"](?P<name>[A-Z][A-Z0-9_]+)['\"]"),
+    re.compile(_VARIABLE_NAME + _IS_MISSING),
+    re.compile(
+        r"(?i:missing|required|requires|undefined|please set|you must set|provide)[^.|]{0,40}?\s" + _VARIABLE_NAME
+    ),
+)
+
+
+class FailureCause(NamedTuple):
+    """A recognised cause: the id of its check, and what to do about it."""
+
+    check: str
+    fix: str
 
 
 class DaemonFacts(NamedTuple):
@@ -192,7 +216,7 @@ def failures(
             findings.append(_failure(name, each, each.get("name") in logged, retry))
         elif stray := each.get("strayOutput"):
             message = f"{name} prints to stdout, which is for MCP only: {clean(str(stray.get('first')))}"
-            findings.append(Finding("servers.stdout", "note", message, causes.STDOUT_FIX, name))
+            findings.append(Finding("servers.stdout", "note", message, STDOUT_FIX, name))
     return findings
 
 
@@ -200,8 +224,28 @@ def _failure(name: str, upstream: Mapping[str, Any], has_log: bool, retry: str) 
     error = clean(str(upstream.get("error") or "no reason is known"))
     is_given_up = upstream.get("givenUp") or upstream.get("state") == "given up"
     words = "was given up after failing too often" if is_given_up else "failed"
-    kind = causes.find(error)
+    kind = find_cause(error)
     said = f"`hearth logs {name}` has what it said; then " if has_log else ""
     fix = f"{kind.fix} Then `{retry} {name}`." if kind else f"{said}`{retry} {name}`."
     check = kind.check if kind else "servers.given_up" if is_given_up else "servers.failed"
     return Finding(check, "broken", f"{name} {words}: {error}", fix, name)
+
+
+# --- why a server failed
+
+
+def find_cause(error: str) -> FailureCause | None:
+    """Recognise the cause of a failure."""
+    if name := missing_variable(error):
+        fix = (
+            f'`hearth secret set {name}`, and env = {{ {name} = "${{keyring:{name}}}" }} in its entry of the config'
+            " (or the value itself where it is no secret)."
+        )
+        return FailureCause("servers.variable", fix)
+    return FailureCause("servers.stdout", STDOUT_FIX) if STRAY_MARK in error else None
+
+
+def missing_variable(error: str) -> str:
+    """Return the name of the environment variable that a server says it lacks; empty if it names none."""
+    found = next(filter(None, (pattern.search(error) for pattern in _MISSING_VARIABLE)), None)
+    return found["name"] if found else ""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from hearth import registry
 from hearth.control_client import running_daemon
 from hearth.control_client.connection import ControlConnection
-from hearth.doctor import bridge_entries
+from hearth.doctor import clients
 from hearth.doctor.context import CheckContext
 from hearth.doctor.socket_file import is_listened_to
 from hearth.errors import HearthError
@@ -214,8 +214,8 @@ FIXES: dict[FixName, Fix] = {
     "start": Fix(_start_prospect, _start),
     "renew": Fix(lambda _, target: "restart the daemon: calls in flight finish, clients stay connected", _renew),
     "repoint": Fix(
-        lambda _, entry: bridge_entries.prospect(entry),
-        lambda context, entry: bridge_entries.repoint(entry, context.places),
+        lambda _, entry: clients.repoint_description(entry),
+        lambda context, entry: clients.repoint(entry, context.places),
     ),
 }
 _ORDER = tuple(FIXES)

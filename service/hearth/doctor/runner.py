@@ -7,19 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from hearth.control_client import service_state
-from hearth.doctor import (
-    clients,
-    configuration,
-    daemon,
-    environment,
-    folders,
-    http_port,
-    installation,
-    network,
-    secrets,
-    servers,
-    socket_file,
-)
+from hearth.doctor import clients, daemon, environment, folders, http_port, installation, secrets, servers, socket_file
 from hearth.doctor.context import CheckContext
 from hearth.findings import Finding, without_consequences
 from hearth.paths import Places
@@ -50,10 +38,10 @@ else:
 GROUPS = (
     _group("installation", installation.look, installation.judge),
     _group("environment", environment.look, environment.judge),
-    _group("config", configuration.look, configuration.judge),
+    _group("config", servers.look_at_config, servers.judge_config),
     _group("servers", servers.look, servers.judge),
     _group("secrets", secrets.look, secrets.judge),
-    _group("network", network.look, network.judge),
+    _group("network", environment.look_at_proxies, environment.judge_proxies),
     _group("folders", folders.look, folders.judge),
     _UNITS,
     CheckGroup(

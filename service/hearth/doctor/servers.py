@@ -5,12 +5,11 @@ variables and on the PATH that the *service* has. Starts none of them.
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from hearth import config
 from hearth.control_client import service_state
-from hearth.doctor import shims
 from hearth.doctor.context import CheckContext
 from hearth.errors import ConfigError
 from hearth.findings import Finding, FixRequest
@@ -35,6 +34,34 @@ _WHERE_FROM = {
     "bunx": "Install Bun (https://bun.sh).",
     "deno": "Install Deno (https://deno.com).",
 }
+
+_FILE = "config.file"
+
+
+class ConfigFacts(NamedTuple):
+    """What was seen."""
+
+    path: str
+    exists: bool
+    problems: Sequence[str]
+    warnings: Sequence[str]
+    servers: int
+
+
+class ShimTrouble(NamedTuple):
+    """What may go wrong with a program where there is no shell, and what to write in its place."""
+
+    message: str
+    fix: str
+
+
+class _VersionManager(NamedTuple):
+    """A version manager: a part of the paths of its stand-ins, what its shell integration sets, how to ask it."""
+
+    name: str
+    part: str
+    variables: tuple[str, ...]
+    asked: str
 
 
 class ServerFacts(NamedTuple):
@@ -151,7 +178,7 @@ def _judge(server: ServerFacts, facts: ServersFacts) -> Finding:
         return Finding(
             "servers.file", "broken", message, "FixRequest its args in the config, or put the file there.", name
         )
-    if trouble := shims.trouble(server.found, facts.service, facts.shell if facts.has_service else {}):
+    if trouble := shim_trouble(server.found, facts.service, facts.shell if facts.has_service else {}):
         return Finding("servers.shim", "note", f"{name}: {trouble.message}", trouble.fix, name)
     return Finding("servers.program", "ok", f"{name}: {_shown(server)}", "", name)
 
@@ -175,3 +202,65 @@ def _unfound(server: ServerFacts, facts: ServersFacts) -> Finding:
     where = f"the PATH of {facts.whose}" if facts.whose != "this shell" else "PATH"
     fix = " ".join(filter(None, [_WHERE_FROM.get(written, ""), service_state.ADVICE_ON_PATH]))
     return Finding("servers.program", "broken", f"{name}: {written} is not on {where}", fix, name)
+
+
+# --- version managers' shims
+
+_MANAGERS = (
+    _VersionManager("fnm", "/fnm_multishells/", (), "fnm exec --using=default which {program}"),
+    _VersionManager("asdf", "/.asdf/shims/", ("ASDF_DIR", "ASDF_DATA_DIR"), "asdf which {program}"),
+    _VersionManager("mise", "/mise/shims/", ("MISE_DATA_DIR", "MISE_CONFIG_DIR"), "mise which {program}"),
+    _VersionManager("pyenv", "/.pyenv/shims/", ("PYENV_ROOT", "PYENV_VERSION"), "pyenv which {program}"),
+    _VersionManager("nodenv", "/.nodenv/shims/", ("NODENV_ROOT", "NODENV_VERSION"), "nodenv which {program}"),
+    _VersionManager("rbenv", "/.rbenv/shims/", ("RBENV_ROOT", "RBENV_VERSION"), "rbenv which {program}"),
+    _VersionManager("volta", "/.volta/bin/", ("VOLTA_HOME",), "volta which {program}"),
+)
+
+
+def shim_trouble(path: str, service: Mapping[str, str], shell: Mapping[str, str]) -> ShimTrouble | None:
+    """What to say of a program that the service would start; None if it is no stand-in, or needs nothing of a shell."""
+    manager = next((each for each in _MANAGERS if each.part in path.replace(os.sep, "/")), None)
+    if manager is None:
+        return None
+    program = os.path.basename(path)
+    fix = f"Write the whole path that `{manager.asked.format(program=program)}` prints into the config."
+    if manager.name == "fnm":
+        message = f"{path} lies in a folder that fnm makes for one shell and removes with it"
+        return ShimTrouble(message, fix)
+    lacking = [name for name in manager.variables if shell.get(name) and shell[name] != service.get(name)]
+    if not lacking:
+        return None
+    message = f"{path} is a stand-in of {manager.name}, which goes by {' and '.join(lacking)}: set in this shell only"
+    return ShimTrouble(message, fix)
+
+
+# --- the config file
+
+
+def look_at_config(context: CheckContext) -> ConfigFacts:
+    """The config as the daemon would take it."""
+    found = context.examined()
+    return ConfigFacts(
+        context.places.config_file(),
+        bool(found.config.hash),
+        tuple(found.problems),
+        tuple(found.warnings),
+        len(found.config.servers),
+    )
+
+
+def judge_config(facts: ConfigFacts) -> list[Finding]:
+    """What to say of it."""
+    if facts.problems:
+        fix = f"Mend {facts.path}; `hearth config check` looks again."
+        return [Finding("config.broken", "broken", problem, fix) for problem in facts.problems]
+    warnings = [
+        Finding("config.odd", "note", warning, f"Look at it: {facts.path}; `hearth config check` looks again.")
+        for warning in facts.warnings
+    ]
+    if not facts.exists:
+        message = f"{facts.path} does not exist, so there is no MCP server"
+        missing = Finding("config.missing", "note", message, "`hearth add NAME -- COMMAND` writes it.")
+        return [missing, *warnings]
+    number = f"{facts.servers} MCP server{'' if facts.servers == 1 else 's'}"
+    return [Finding(_FILE, "ok", f"{facts.path}: {number}"), *warnings]

@@ -1,13 +1,18 @@
 """Doctor's look at systemd: whether the user's manager answers, and what is the matter with Hearth's units."""
 
 import os
+import sys
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from hearth.doctor import systemd_manager, unit_files
+from hearth.doctor import systemd_manager
 from hearth.doctor.context import CheckContext
 from hearth.doctor.systemd_manager import ManagerState, Properties
-from hearth.doctor.unit_files import UnitFile
+from hearth.errors import HearthError
 from hearth.findings import Finding, FixRequest, State
+from hearth.host.homebrew_paths import lasting
+from hearth.host.install import service_files, systemd_user
+from hearth.host.linux import units
 from hearth.host.linux.units import PATH_DROP_IN
 
 _MANAGER = "units.manager"
@@ -21,10 +26,26 @@ _EXPECTED: dict[str, tuple[str, State, str]] = {
     "NoNewPrivileges": ("no", "note", "sudo, rootless containers and the like do not work in servers"),
     "MemoryDenyWriteExecute": ("no", "broken", "Node.js does not start"),
 }
-
-
 # Results of a daemon that served and was ended from outside.
 _KILLED = frozenset({"signal", "core-dump", "oom-kill", "watchdog"})
+
+# Where packages put units for every user.
+_PACKAGED = ("/usr/local/lib/systemd/user", "/usr/lib/systemd/user", "/lib/systemd/user", "/etc/systemd/user")
+_FILE_LIMIT_BYTES = 1 << 20
+_EXEC = "ExecStart="
+
+
+class UnitFile(NamedTuple):
+    """One unit's file. `wanted` is what this version would write for the same interpreter; empty if it is not ours."""
+
+    path: str
+    text: str
+    wanted: str
+    # The interpreter that it names, and whether that can be run and has Hearth beside it.
+    python: str
+    python_works: bool
+    # A packaged unit of the same name, which this one hides.
+    hides: str
 
 
 class UnitFacts(NamedTuple):
@@ -51,11 +72,11 @@ def look(context: CheckContext) -> UnitFacts:
     return UnitFacts(
         seen,
         (socket, service) if socket and service else None,
-        (unit_files.look_at(seen.socket), unit_files.look_at(seen.service)) if seen.state == "answers" else None,
-        unit_files.mine(),
+        (look_at_file(seen.socket), look_at_file(seen.service)) if seen.state == "answers" else None,
+        own_interpreter(),
         not program or os.access(program, os.X_OK),
         places.socket,
-        unit_files.is_lingering(context.environ),
+        is_lingering(context.environ),
         bool(context.environ.get("SSH_CONNECTION")),
     )
 
@@ -197,3 +218,60 @@ def _failed(name: str, known: Properties, socket: str, seen: ManagerState) -> Fi
         message = f"{name} has failed: the daemon ended too often right after its start, so systemd tries no more"
         return Finding("units.start_limit", "broken", message, fix, name, request)
     return Finding("units.failed", "broken", f"{name} has failed ({result})", fix, name, request)
+
+
+# --- unit files
+
+
+def look_at_file(known: Properties) -> UnitFile:
+    """The file that the manager has read, or would read."""
+    path = known.get("FragmentPath", "")
+    text = _read(path)
+    ours = service_files.MARK in text and os.path.dirname(path) == systemd_user.units_folder()
+    python = interpreter(text)
+    return UnitFile(
+        path=path,
+        text=text,
+        wanted=_wanted(os.path.basename(path), python) if ours else "",
+        python=python,
+        python_works=not python or os.access(python, os.X_OK),
+        hides=_hidden(path) if ours else "",
+    )
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(_FILE_LIMIT_BYTES)
+    except OSError:
+        return ""
+
+
+def _wanted(name: str, python: str) -> str:
+    try:
+        return units.render(service_files.template("units", name), python or sys.executable)
+    except HearthError:
+        return ""
+
+
+def _hidden(path: str) -> str:
+    others = (os.path.join(folder, os.path.basename(path)) for folder in _PACKAGED)
+    return next((other for other in others if os.path.isfile(other)), "")
+
+
+def interpreter(text: str) -> str:
+    """The program of a unit's ExecStart= line, the inverse of `host.units.exec_word`; empty if there is none. Pure."""
+    line = next((line for line in text.splitlines() if line.startswith(_EXEC)), "").removeprefix(_EXEC).strip()
+    word = line[1:].partition('"')[0] if line.startswith('"') else line.partition(" ")[0]
+    return word.lstrip(":@-+!").replace("%%", "%")
+
+
+def own_interpreter() -> str:
+    """The interpreter that `hearth install` of this installation would write."""
+    return lasting(sys.executable)
+
+
+def is_lingering(account: Mapping[str, str]) -> bool:
+    """Whether this user's manager goes on without a login."""
+    name = account.get("USER") or account.get("LOGNAME") or ""
+    return os.path.exists(os.path.join("/var/lib/systemd/linger", name)) if name else False

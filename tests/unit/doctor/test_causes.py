@@ -2,7 +2,7 @@
 
 import pytest
 
-from hearth.doctor.causes import find, missing_variable
+from hearth.doctor.daemon import find_cause, missing_variable
 from hearth.upstreams.stdio import STRAY_MARK
 
 
@@ -22,11 +22,11 @@ from hearth.upstreams.stdio import STRAY_MARK
 )
 def test_a_missing_variable_is_named(error: str, name: str) -> None:
     assert missing_variable(error) == name
-    kind = find(error)
+    kind = find_cause(error)
     assert (kind.check if kind else "") == ("servers.variable" if name else "")
 
 
 def test_output_in_place_of_mcp_is_recognised() -> None:
-    kind = find(f"did not answer within 1 s; its last words: {STRAY_MARK}Listening")
+    kind = find_cause(f"did not answer within 1 s; its last words: {STRAY_MARK}Listening")
     assert kind
     assert kind.check == "servers.stdout"

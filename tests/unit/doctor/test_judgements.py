@@ -5,10 +5,10 @@ import time
 import pytest
 
 from hearth.clients.table import Table
-from hearth.doctor import bridge_entries, environment, http_port, network, runner, shims, systemd_manager, units
+from hearth.doctor import clients, environment, http_port, runner, servers, systemd_manager, units
 from hearth.doctor.context import CheckContext
 from hearth.doctor.daemon import failures
-from hearth.doctor.unit_files import interpreter
+from hearth.doctor.units import interpreter
 from hearth.findings import Finding, FixRequest, requested_fixes, verdict
 from hearth.host.linux.units import exec_word
 from hearth.paths import Places
@@ -105,21 +105,21 @@ def test_a_variable_with_the_default_value_is_no_difference() -> None:
     [("", False), ("localhost,127.0.0.1", True), ("*", True), (".invalid", False), ("example.org, 127.0.0.1", True)],
 )
 def test_what_no_proxy_exempts_is_not_caught(no_proxy: str, exempt: bool) -> None:
-    assert network.is_exempt("127.0.0.1", no_proxy) == exempt
+    assert environment.is_exempt("127.0.0.1", no_proxy) == exempt
 
 
 def test_the_small_variable_of_a_proxy_wins_as_with_curl() -> None:
-    assert network.variables({"http_proxy": "a", "HTTP_PROXY": "b"}) == {"HTTP_PROXY": "a"}
+    assert environment.proxy_variables({"http_proxy": "a", "HTTP_PROXY": "b"}) == {"HTTP_PROXY": "a"}
 
 
 def test_a_stand_in_is_trouble_only_where_it_needs_what_the_service_lacks() -> None:
     path = "/home/a/.asdf/shims/npx"
-    assert shims.trouble(path, {}, {}) is None
-    assert shims.trouble(path, {"ASDF_DIR": "/x"}, {"ASDF_DIR": "/x"}) is None
-    found = shims.trouble(path, {}, {"ASDF_DIR": "/x"})
+    assert servers.shim_trouble(path, {}, {}) is None
+    assert servers.shim_trouble(path, {"ASDF_DIR": "/x"}, {"ASDF_DIR": "/x"}) is None
+    found = servers.shim_trouble(path, {}, {"ASDF_DIR": "/x"})
     assert found and "ASDF_DIR" in found.message and "asdf which npx" in found.fix
-    assert shims.trouble("/usr/bin/npx", {}, {"ASDF_DIR": "/x"}) is None
-    assert shims.trouble("/run/user/1/fnm_multishells/1_2/bin/npx", {}, {})
+    assert servers.shim_trouble("/usr/bin/npx", {}, {"ASDF_DIR": "/x"}) is None
+    assert servers.shim_trouble("/run/user/1/fnm_multishells/1_2/bin/npx", {}, {})
 
 
 def test_servers_that_failed_and_were_given_up_are_told_by_the_daemon_s_word() -> None:
@@ -152,11 +152,11 @@ def test_the_environment_of_a_service_is_the_manager_s_and_then_the_unit_s() -> 
 
 def test_a_bridge_entry_says_what_it_needs_and_which_daemon_it_leads_to() -> None:
     words = ["/v/bin/python", "-I", "-S", "/v/lib/hearth/bridge/main.py", "--profile", "work", "--server", "x"]
-    assert bridge_entries.needed(words) == ["/v/bin/python", "/v/lib/hearth/bridge/main.py"]
-    assert bridge_entries.target(words) == ["--profile", "work"]
-    assert bridge_entries.target(words[:4]) == bridge_entries.target([*words[:4], "--profile=mcp"]) == []
+    assert clients.needed_files(words) == ["/v/bin/python", "/v/lib/hearth/bridge/main.py"]
+    assert clients.daemon_arguments(words) == ["--profile", "work"]
+    assert clients.daemon_arguments(words[:4]) == clients.daemon_arguments([*words[:4], "--profile=mcp"]) == []
     table = Table("codex", "/home/a/.codex/config.toml", ("mcp_servers",), "user", None)
-    assert bridge_entries.unpacked(bridge_entries.packed(table, "n", "s")) == (table, "n", "s")
+    assert clients.unpack_entry(clients.pack_entry(table, "n", "s")) == (table, "n", "s")
 
 
 def test_what_two_findings_want_is_done_once() -> None:
