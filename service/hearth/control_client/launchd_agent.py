@@ -6,9 +6,8 @@ from functools import partial
 from xml.parsers.expat import ExpatError
 
 from hearth import paths
-from hearth.control_client import start_hint
-from hearth.control_client.start_hint import AGAIN
-from hearth.control_client.systemd_unit import Unit
+from hearth.control_client import unit
+from hearth.control_client.unit import AGAIN, Unit
 from hearth.errors import HearthError
 from hearth.findings import Finding, FixRequest
 from hearth.host import commands
@@ -48,12 +47,12 @@ def parse(kind: str, text: str | None, written: bool) -> Unit:
     return Unit(agent.LABEL, True, active, known.get("last exit code", ""), pid, known.get("path", ""))
 
 
-def lights(held: Unit | None) -> str:
+def start_hint(held: Unit | None) -> str:
     """What would start the daemon, in a sentence."""
-    return start_hint.lights(held, _lights)
+    return unit.start_hint(held, _start_hint)
 
 
-def _lights(held: Unit) -> str:
+def _start_hint(held: Unit) -> str:
     if held.active == "active":
         return f"launchd holds the socket ({held.name}): the first connection lights it."
     return f"{held.name} is installed but not loaded: `{AGAIN}` loads it, and so does the next bridge or login."
@@ -63,7 +62,7 @@ def check(places: paths.Places) -> list[Finding]:
     """The agent, its socket and its interpreter."""
     found = look(places, "socket")
     nothing = "launchd has no agent for this daemon"
-    return [start_hint.check(found, nothing, lambda _: missing_interpreter(agent.file()), partial(_state, places))]
+    return [unit.check_unit(found, nothing, lambda _: missing_interpreter(agent.file()), partial(_state, places))]
 
 
 def _state(places: paths.Places, found: Unit) -> Finding:

@@ -1,16 +1,19 @@
-"""Whether the daemon is lit, found out without waking it.
+"""Whether a daemon runs, found out without waking it.
 
 Order: the registry and its process; then, where a service manager runs, what it says of the service (a degraded daemon
 may have been unable to write the registry). Only then is there somebody to connect to: a connection to an
 unlit socket would light the daemon.
 """
 
+import os
 import sys
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from hearth import __version__, profile_lock, registry
+from hearth import __version__, paths, profile_lock, registry
 from hearth.control_client import service_state
 from hearth.control_client.connection import TCP, ControlConnection
+from hearth.errors import Unreachable
 from hearth.host import listening, processes, reachability
 from hearth.host.server_memory import with_memory
 from hearth.paths import Places
@@ -25,6 +28,10 @@ class RunningDaemon(NamedTuple):
     # The token that it requires over TCP; empty otherwise.
     token: str = ""
 
+    def control(self) -> ControlConnection:
+        """Open a control connection. Raises Unreachable and TurnedAway."""
+        return ControlConnection(self.endpoint, self.pid, self.token)
+
 
 def find(places: Places) -> RunningDaemon | None:
     """The daemon of these places, if it runs; else one of the same profile that runs with another runtime folder."""
@@ -35,9 +42,9 @@ def _find_elsewhere(places: Places) -> RunningDaemon | None:
     if sys.platform == "win32" or places.named:
         return None
     for named in profile_lock.held(places.key):
-        lit = _find_here(Places(places.profile, places.config, named=named))
-        if lit is not None and reachability.answers(lit.endpoint):
-            return lit
+        daemon = _find_here(Places(places.profile, places.config, named=named))
+        if daemon is not None and reachability.answers(daemon.endpoint):
+            return daemon
     return None
 
 
@@ -62,10 +69,10 @@ def endpoint_of(entry: registry.Entry, places: Places) -> str:
 
 def document(places: Places) -> dict[str, Any]:
     """The status document, the daemon's own when it runs. Raises Unreachable when that one is silent."""
-    lit = find(places)
-    if lit is None:
+    daemon = find(places)
+    if daemon is None:
         return absent(places)
-    with ControlConnection(lit.endpoint, lit.pid, lit.token) as control:
+    with daemon.control() as control:
         return with_memory(control.status())
 
 
@@ -90,5 +97,38 @@ def absent(places: Places) -> dict[str, Any]:
         "degraded": None,
         "sessions": [],
         "upstreams": [],
-        "lights": service_state.lights(held),
+        "lights": service_state.start_hint(held),
     }
+
+
+# --- every daemon of this user and installation
+
+
+def own_daemons() -> Iterator[tuple[str, RunningDaemon]]:
+    """What each is called (its profile, or the hash of its config's path), and where it is."""
+    # The default one may be where the system's systemd has put it, whatever else there is.
+    keys = {paths.DEFAULT_PROFILE, *_keys(os.path.join(paths.runtime_dir(), "mcp")), *profile_lock.keys()}
+    for key in sorted(keys):
+        try:
+            # A config's hash names the same folder and socket as its path does.
+            daemon = find(paths.Places(key))
+        except ValueError:
+            continue
+        if daemon is not None and _is_ours(daemon):
+            yield key, daemon
+
+
+def _keys(folder: str) -> list[str]:
+    try:
+        return [entry.name for entry in os.scandir(folder) if entry.is_dir()]
+    except OSError:
+        return []
+
+
+def _is_ours(daemon: RunningDaemon) -> bool:
+    try:
+        with daemon.control() as control:
+            return control.status().get("executable") == sys.executable
+    except Unreachable:
+        # It has just gone, or hangs: nothing that asking once more would mend.
+        return False

@@ -13,18 +13,25 @@ if sys.platform == "darwin":
         ADVICE_ON_PATH,
         ADVICE_ON_VARIABLES,
         check,
-        lights,
         look,
         search_path,
+        start_hint,
     )
 elif sys.platform == "win32":
-    from hearth.control_client.windows_task import ADVICE_ON_PATH, ADVICE_ON_VARIABLES, check, lights, look, search_path
+    from hearth.control_client.windows_task import (
+        ADVICE_ON_PATH,
+        ADVICE_ON_VARIABLES,
+        check,
+        look,
+        search_path,
+        start_hint,
+    )
 else:
-    from hearth.control_client.systemd_unit import ADVICE_ON_PATH, ADVICE_ON_VARIABLES, lights, look, search_path
+    from hearth.control_client.systemd_unit import ADVICE_ON_PATH, ADVICE_ON_VARIABLES, look, search_path, start_hint
 
     def check(places: Places) -> list[Finding]:
         """Nothing: there is no service manager that is known."""
         return []
 
 
-__all__ = ["ADVICE_ON_PATH", "ADVICE_ON_VARIABLES", "check", "lights", "look", "search_path"]
+__all__ = ["ADVICE_ON_PATH", "ADVICE_ON_VARIABLES", "check", "look", "search_path", "start_hint"]

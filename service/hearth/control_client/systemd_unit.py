@@ -7,9 +7,9 @@ scratch one has none.
 import json
 import os
 import shlex
-from typing import NamedTuple
 
 from hearth import paths
+from hearth.control_client.unit import BY_BRIDGE, Unit
 from hearth.errors import HearthError
 from hearth.host import commands
 from hearth.host.linux import units
@@ -22,25 +22,7 @@ ADVICE_ON_PATH = (
     "Install it, or write its whole path; `hearth install`, typed in a shell that finds it, gives systemd"
     " that shell's PATH."
 )
-# What is said of a daemon that no service manager starts.
-BY_BRIDGE = "The first bridge starts it: `hearth connect` leads your clients to it."
 _PROPERTIES = ("Id", "LoadState", "ActiveState", "Result", "MainPID", "FragmentPath")
-
-
-class Unit(NamedTuple):
-    """One unit as the manager sees it. `active` is its ActiveState; an unknown unit is not `installed`."""
-
-    name: str
-    installed: bool
-    active: str
-    result: str
-    pid: int
-    path: str
-
-    @property
-    def systemctl(self) -> str:
-        """What to type to reach the systemd that has it."""
-        return "systemctl" if self.name.startswith("mcp-user@") else "systemctl --user"
 
 
 def units_of(places: paths.Places) -> units.Units | None:
@@ -129,7 +111,7 @@ def _manager_path(places: paths.Places) -> str | None:
     return path if isinstance(path, str) else None
 
 
-def lights(held: Unit | None) -> str:
+def start_hint(held: Unit | None) -> str:
     """What would start the daemon, in a sentence."""
     if held is None or not held.installed:
         return BY_BRIDGE

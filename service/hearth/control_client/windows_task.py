@@ -8,9 +8,8 @@ import sys
 from xml.etree import ElementTree
 
 from hearth import paths, sids
-from hearth.control_client import start_hint
-from hearth.control_client.start_hint import AGAIN
-from hearth.control_client.systemd_unit import Unit
+from hearth.control_client import unit
+from hearth.control_client.unit import AGAIN, Unit
 from hearth.errors import HearthError
 from hearth.findings import Finding, FixRequest
 from hearth.host.windows import service_requests, task
@@ -33,12 +32,12 @@ def look(places: paths.Places, kind: str) -> Unit | None:
     return Unit(task.name(sids.own()), os.path.lexists(task.file()), "active", "", 0, task.file())
 
 
-def lights(held: Unit | None) -> str:
+def start_hint(held: Unit | None) -> str:
     """What would start the daemon, in a sentence."""
-    return start_hint.lights(held, _lights)
+    return unit.start_hint(held, _start_hint)
 
 
-def _lights(held: Unit) -> str:
+def _start_hint(held: Unit) -> str:
     if held.name == service_requests.NAME:
         return f"The service {held.name} starts it with the first connection."
     return f"The first bridge has the Task Scheduler start it ({held.name})."
@@ -47,7 +46,7 @@ def _lights(held: Unit) -> str:
 def check(places: paths.Places) -> list[Finding]:
     """The task, or the service, and the interpreter that it starts."""
     found = look(places, "service")
-    return [start_hint.check(found, "no task or service is for this daemon", _missing, _state)]
+    return [unit.check_unit(found, "no task or service is for this daemon", _missing, _state)]
 
 
 def _state(held: Unit) -> Finding:

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from hearth import registry
 from hearth.control_client import running_daemon
-from hearth.control_client.connection import ControlConnection
 from hearth.doctor import clients
 from hearth.doctor.context import CheckContext
 from hearth.doctor.socket_file import is_listened_to
@@ -191,11 +190,11 @@ def _manager() -> Manager:
 
 
 def _renew(context: CheckContext, target: str) -> None:
-    lit = running_daemon.find(context.places)
-    if lit is None:
+    daemon = running_daemon.find(context.places)
+    if daemon is None:
         return
-    with ControlConnection(lit.endpoint, lit.pid, lit.token) as control:
-        shutdown.end(control, lit, restart=True, seconds=RENEW_SECONDS)
+    with daemon.control() as control:
+        shutdown.end(control, daemon, restart=True, seconds=RENEW_SECONDS)
 
 
 def _start_prospect(context: CheckContext, socket: str) -> str:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from hearth.config.layers import Examination
 from hearth.config.loader import FILE_LIMIT_BYTES, read_file
 from hearth.control_client import running_daemon
-from hearth.control_client.connection import ControlConnection
 from hearth.errors import ConfigError, HearthError, Refused, Unreachable
 from hearth.host import edited_files
 from hearth.paths import Places
@@ -77,10 +76,10 @@ def tell_daemon(places: Places, at_start: bool = False) -> str:
     `at_start`: the change is one that a daemon takes up when it starts.
     """
     try:
-        lit = running_daemon.find(places)
-        if lit is None:
+        daemon = running_daemon.find(places)
+        if daemon is None:
             return "No daemon runs; the next one reads it."
-        with ControlConnection(lit.endpoint, lit.pid, lit.token) as control:
+        with daemon.control() as control:
             taken, message = control.reload()
     except Unreachable as exc:
         return f"The daemon could not be told: {exc}."

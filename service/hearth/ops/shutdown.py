@@ -62,7 +62,7 @@ def end_when_quiet(control: ControlConnection) -> str:
     return message
 
 
-def end(control: ControlConnection, lit: RunningDaemon, restart: bool, seconds: float) -> str:
+def end(control: ControlConnection, daemon: RunningDaemon, restart: bool, seconds: float) -> str:
     """Send the daemon away and wait until its process has gone; return what it said.
 
     Raises Refused when it denies, Unreachable when it is still there after the time.
@@ -71,13 +71,13 @@ def end(control: ControlConnection, lit: RunningDaemon, restart: bool, seconds: 
     if not ok:
         raise Refused(message or "the daemon refused to go")
     deadline = time.monotonic() + seconds
-    with Spinner(f"waiting for the calls in flight, then for pid {lit.pid} to go"):
+    with Spinner(f"waiting for the calls in flight, then for pid {daemon.pid} to go"):
         ended = control.wait_for_end(seconds)
-        gone = ended and processes.wait_gone(lit.pid, lit.start_time, max(0.0, deadline - time.monotonic()))
+        gone = ended and processes.wait_gone(daemon.pid, daemon.start_time, max(0.0, deadline - time.monotonic()))
     if not gone:
         raise Unreachable(
-            f"pid {lit.pid} is still there after {seconds:g} s; it may be finishing calls: look again with"
-            f" `hearth status`; {last_resort(lit.pid)}"
+            f"pid {daemon.pid} is still there after {seconds:g} s; it may be finishing calls: look again with"
+            f" `hearth status`; {last_resort(daemon.pid)}"
         )
     return message
 
@@ -90,9 +90,9 @@ def own_ports(document: dict[str, Any]) -> list[str]:
     return [str(each) for each in (*(document.get("http") or ()), *lost)]
 
 
-def what_lights(places: Places, ports: list[str] | None = None) -> str:
+def start_hint(places: Places, ports: list[str] | None = None) -> str:
     """What would start a daemon in these places, in a sentence; and that it will not have these ports."""
-    lights = service_state.lights(service_state.look(places, "socket"))
+    hint = service_state.start_hint(service_state.look(places, "socket"))
     if not ports:
-        return lights
-    return f"{lights} What was served on {', '.join(ports)} comes back with `hearth serve --transport http` only."
+        return hint
+    return f"{hint} What was served on {', '.join(ports)} comes back with `hearth serve --transport http` only."

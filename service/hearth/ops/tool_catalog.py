@@ -8,7 +8,6 @@ from typing import Any
 
 from hearth import config
 from hearth.control_client import running_daemon
-from hearth.control_client.connection import ControlConnection
 from hearth.mcp.catalog import ServerCatalog
 from hearth.mcp.search import tool_listing
 from hearth.paths import Places
@@ -22,10 +21,10 @@ logging.getLogger("hearth").addHandler(logging.NullHandler())
 
 def current(places: Places, query: str, server: str | None, limit: int) -> dict[str, Any]:
     """Return the tools that a running daemon lists, else those that are kept. Raises HearthError."""
-    lit = running_daemon.find(places)
-    if lit is None:
+    daemon = running_daemon.find(places)
+    if daemon is None:
         return document(places, query, server, limit)
-    with ControlConnection(lit.endpoint, lit.pid, lit.token) as control:
+    with daemon.control() as control:
         return control.tools(query, server, limit)
 
 

@@ -42,12 +42,12 @@ def status_lines(document: Document, width: int) -> list[str]:
 def _headline(document: Document) -> str:
     activation = str(document.get("activation") or "")
     # By a bridge, by hand or by a scheduler: that is all that can be told.
-    lit_by = "holding its own socket" if activation == "self" else activation and f"lit by {clean(activation)}"
+    started_by = "holding its own socket" if activation == "self" else activation and f"lit by {clean(activation)}"
     parts = [
         f"hearth is running ({_whose(document)})",
         f"pid {document.get('pid')}",
         f"up {duration(float(document.get('uptimeSeconds') or 0))}",
-        lit_by,
+        started_by,
     ]
     return ", ".join(part for part in parts if part)
 

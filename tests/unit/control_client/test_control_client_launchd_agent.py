@@ -1,7 +1,7 @@
 """What launchctl printed."""
 
-from hearth.control_client.launchd_agent import lights, parse
-from hearth.control_client.systemd_unit import Unit
+from hearth.control_client.launchd_agent import parse, start_hint
+from hearth.control_client.unit import Unit
 from process.launchd.launchctl import PRINTED
 
 RUNNING = PRINTED % ("/Users/me/Library/LaunchAgents/mcp.hearth.plist", "running", "\tpid = 4711\n", "(never exited)")
@@ -31,7 +31,7 @@ def test_what_cannot_be_understood_is_a_loaded_job_without_a_process() -> None:
 
 
 def test_what_lights_the_daemon_depends_on_the_agent() -> None:
-    assert "first bridge" in lights(None)
-    assert "first bridge" in lights(parse("socket", None, written=False))
-    assert "first connection" in lights(parse("socket", WAITING, written=True))
-    assert "hearth install" in lights(parse("socket", None, written=True))
+    assert "first bridge" in start_hint(None)
+    assert "first bridge" in start_hint(parse("socket", None, written=False))
+    assert "first connection" in start_hint(parse("socket", WAITING, written=True))
+    assert "hearth install" in start_hint(parse("socket", None, written=True))

@@ -1,6 +1,6 @@
 """What systemctl printed."""
 
-from hearth.control_client.systemd_unit import Unit, lights, parse, path_in, unit_name
+from hearth.control_client.systemd_unit import Unit, parse, path_in, start_hint, unit_name
 from hearth.paths import Places
 
 SHOWN = """\
@@ -34,11 +34,11 @@ def test_a_profile_is_an_instance_and_a_config_by_path_has_no_unit() -> None:
 
 
 def test_what_lights_the_daemon_depends_on_the_socket_unit() -> None:
-    assert "first bridge" in lights(None)
-    assert "first bridge" in lights(held("inactive", installed=False))
-    assert "first connection" in lights(held("active"))
-    assert "enable --now mcp.socket" in lights(held("inactive"))
-    assert "reset-failed" in lights(held("failed"))
+    assert "first bridge" in start_hint(None)
+    assert "first bridge" in start_hint(held("inactive", installed=False))
+    assert "first connection" in start_hint(held("active"))
+    assert "enable --now mcp.socket" in start_hint(held("inactive"))
+    assert "reset-failed" in start_hint(held("failed"))
 
 
 def test_the_path_of_a_unit_is_read_as_systemctl_quotes_it() -> None:
@@ -51,4 +51,6 @@ def test_the_path_of_a_unit_is_read_as_systemctl_quotes_it() -> None:
 
 
 def test_a_unit_of_the_system_is_not_the_user_s_to_ask_for() -> None:
-    assert "`systemctl enable --now mcp-user@7.socket`" in lights(held("inactive")._replace(name="mcp-user@7.socket"))
+    assert "`systemctl enable --now mcp-user@7.socket`" in start_hint(
+        held("inactive")._replace(name="mcp-user@7.socket")
+    )

@@ -19,12 +19,12 @@ def held_by(monkeypatch: pytest.MonkeyPatch, found: systemd_unit.Unit | None) ->
 
 def test_where_systemd_holds_the_socket_the_next_connection_lights_it(monkeypatch: pytest.MonkeyPatch) -> None:
     held_by(monkeypatch, SOCKET)
-    assert shutdown.what_lights(Places()) == "systemd holds the socket (mcp.socket): the first connection lights it."
+    assert shutdown.start_hint(Places()) == "systemd holds the socket (mcp.socket): the first connection lights it."
 
 
 def test_where_nobody_holds_it_a_bridge_does_and_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     held_by(monkeypatch, None)
-    said = shutdown.what_lights(Places())
+    said = shutdown.start_hint(Places())
     assert said.startswith("The first bridge starts it")
     assert "connection" not in said
 
@@ -32,7 +32,7 @@ def test_where_nobody_holds_it_a_bridge_does_and_no_connection(monkeypatch: pyte
 def test_a_port_that_nobody_else_holds_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     held_by(monkeypatch, None)
     document = {"activation": "self", "http": ["http://127.0.0.1:3847"]}
-    said = shutdown.what_lights(Places(), shutdown.own_ports(document))
+    said = shutdown.start_hint(Places(), shutdown.own_ports(document))
     assert said.endswith("http://127.0.0.1:3847 comes back with `hearth serve --transport http` only.")
     assert shutdown.own_ports(document | {"activation": "systemd"}) == []
     assert shutdown.own_ports({"activation": "self"}) == []

@@ -8,7 +8,6 @@ import sys
 from hearth.cli.daemon import log_lines
 from hearth.cli.daemon.tail import Wanted
 from hearth.control_client import running_daemon, systemd_unit
-from hearth.control_client.connection import ControlConnection
 from hearth.errors import Unreachable
 from hearth.paths import Places
 
@@ -45,14 +44,14 @@ def _entry(line: bytes) -> bytes:
 
 
 def _systemd_starts_it(places: Places) -> bool:
-    lit = running_daemon.find(places)
-    if lit:
+    daemon = running_daemon.find(places)
+    if daemon:
         try:
-            with ControlConnection(lit.endpoint, lit.pid, lit.token) as control:
+            with daemon.control() as control:
                 return control.status().get("activation") == "systemd"
         except Unreachable:
             # Its log is wanted most when it does not answer.
             service = systemd_unit.look(places, "service")
-            return bool(service and service.pid == lit.pid)
+            return bool(service and service.pid == daemon.pid)
     held = systemd_unit.look(places, "socket")
     return bool(held and held.active in {"active", "failed"})

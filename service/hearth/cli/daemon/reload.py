@@ -4,7 +4,6 @@ import click
 
 from hearth.cli.target import with_places
 from hearth.control_client import running_daemon
-from hearth.control_client.connection import ControlConnection
 from hearth.errors import ConfigError
 from hearth.ops import shutdown
 from hearth.output import documents
@@ -25,11 +24,11 @@ def reload(places: Places, yes: bool, as_json: bool) -> None:
       hearth reload --yes
       hearth reload --yes --json | jq .reloaded
     """
-    lit = running_daemon.find(places)
-    if lit is None:
+    daemon = running_daemon.find(places)
+    if daemon is None:
         _say(as_json, False, "hearth is not running: it reads the config when it is lit.")
         return
-    with ControlConnection(lit.endpoint, lit.pid, lit.token) as control:
+    with daemon.control() as control:
         shutdown.ask_about_sessions(control, "reload", yes, as_json)
         ok, message = control.reload()
     if not ok:

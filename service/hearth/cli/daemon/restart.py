@@ -7,7 +7,7 @@ import click
 from hearth.cli.numbers import Number
 from hearth.cli.servers import server_names
 from hearth.cli.target import with_places
-from hearth.control_client import own_daemons, running_daemon
+from hearth.control_client import running_daemon
 from hearth.control_client.connection import ControlConnection
 from hearth.control_client.running_daemon import RunningDaemon
 from hearth.ops import shutdown
@@ -59,38 +59,38 @@ def restart(
         if everyone or when_quiet:
             raise click.UsageError("--all and --when-quiet are about daemons: leave out the server.")
         server_names.check([server], server_names.configured(places), places.config_file())
-    found = dict(own_daemons.running()) if everyone else _one(places)
+    found = dict(running_daemon.own_daemons()) if everyone else _one(places)
     if not found and not as_json:
-        click.echo(f"hearth is not running. {shutdown.what_lights(places)}")
+        click.echo(f"hearth is not running. {shutdown.start_hint(places)}")
     restarted = []
-    for name, lit in found.items():
-        with ControlConnection(lit.endpoint, lit.pid, lit.token) as control:
+    for name, daemon in found.items():
+        with daemon.control() as control:
             if server is not None:
                 _ask_about_calls(control.status(), server, yes, as_json)
                 message = f"{control.restart(server)}."
             elif when_quiet:
-                message = f"pid {lit.pid} ({name}): {shutdown.end_when_quiet(control)}."
+                message = f"pid {daemon.pid} ({name}): {shutdown.end_when_quiet(control)}."
             else:
                 shutdown.ask_about_sessions(control, "restart", yes, as_json)
-                message = _replace(control, lit, Places(name) if everyone else places, timeout)
-        restarted.append({"profile": name, "pid": lit.pid, "server": server, "message": message})
+                message = _replace(control, daemon, Places(name) if everyone else places, timeout)
+        restarted.append({"profile": name, "pid": daemon.pid, "server": server, "message": message})
         if not as_json:
             click.echo(table.clean(message))
     if as_json:
         documents.show({"restarted": restarted})
 
 
-def _replace(control: ControlConnection, lit: RunningDaemon, places: Places, timeout: float) -> str:
+def _replace(control: ControlConnection, daemon: RunningDaemon, places: Places, timeout: float) -> str:
     """End the daemon and wait for that; return what to tell the user."""
     ports = shutdown.own_ports(control.status())
-    shutdown.end(control, lit, restart=True, seconds=timeout)
-    lights = shutdown.what_lights(places, ports)
-    return f"pid {lit.pid} has gone; bridges that are attached light a new one at once. {lights}"
+    shutdown.end(control, daemon, restart=True, seconds=timeout)
+    hint = shutdown.start_hint(places, ports)
+    return f"pid {daemon.pid} has gone; bridges that are attached light a new one at once. {hint}"
 
 
 def _one(places: Places) -> dict[str, RunningDaemon]:
-    lit = running_daemon.find(places)
-    return {places.key: lit} if lit else {}
+    daemon = running_daemon.find(places)
+    return {places.key: daemon} if daemon else {}
 
 
 def _ask_about_calls(document: dict[str, Any], server: str, yes: bool, as_json: bool) -> None:

@@ -4,8 +4,7 @@ import click
 
 from hearth.cli.numbers import Number
 from hearth.cli.target import with_places
-from hearth.control_client import own_daemons, running_daemon
-from hearth.control_client.connection import ControlConnection
+from hearth.control_client import running_daemon
 from hearth.ops import shutdown
 from hearth.output import documents
 from hearth.paths import Places
@@ -36,20 +35,26 @@ def stop(places: Places, yes: bool, everyone: bool, timeout: float, as_json: boo
       hearth stop --all
       hearth stop --yes --json | jq '.stopped[].pid'
     """
-    lit = running_daemon.find(places)
+    daemon = running_daemon.find(places)
     # By a hash, too, the places of a config's daemon are found.
-    found = {Places(key): each for key, each in own_daemons.running()} if everyone else {places: lit} if lit else {}
+    found = (
+        {Places(key): each for key, each in running_daemon.own_daemons()}
+        if everyone
+        else {places: daemon}
+        if daemon
+        else {}
+    )
     if not found and not as_json:
         click.echo("hearth is not running.")
     stopped = []
     for whose, each in found.items():
-        with ControlConnection(each.endpoint, each.pid, each.token) as control:
+        with each.control() as control:
             shutdown.ask_about_sessions(control, "stop", yes, as_json)
             ports = shutdown.own_ports(control.status())
             shutdown.end(control, each, restart=False, seconds=timeout)
-        lights = shutdown.what_lights(whose, ports)
-        stopped.append({"profile": whose.key, "pid": each.pid, "lights": lights})
+        hint = shutdown.start_hint(whose, ports)
+        stopped.append({"profile": whose.key, "pid": each.pid, "lights": hint})
         if not as_json:
-            click.echo(f"Stopped (pid {each.pid}). {lights}")
+            click.echo(f"Stopped (pid {each.pid}). {hint}")
     if as_json:
         documents.show({"stopped": stopped})

@@ -11,7 +11,6 @@ from hearth.clients import discovery
 from hearth.clients.discovery import Found
 from hearth.clients.table import Table
 from hearth.control_client import running_daemon
-from hearth.control_client.connection import ControlConnection
 from hearth.host import install as installation
 from hearth.host.install.service_files import Outcome
 from hearth.ops import connect_clients, shutdown
@@ -108,7 +107,7 @@ def _stop_daemon(places: Places) -> int | None:
     running = running_daemon.find(places)
     if running is None:
         return None
-    with ControlConnection(running.endpoint, running.pid, running.token) as control:
+    with running.control() as control:
         shutdown.end(control, running, restart=False, seconds=STOP_SECONDS)
     return running.pid
 

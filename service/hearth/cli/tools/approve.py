@@ -9,7 +9,6 @@ from hearth.cli.servers import server_names
 from hearth.cli.target import with_places
 from hearth.cli.tools import diff, tool_changes
 from hearth.control_client import running_daemon
-from hearth.control_client.connection import ControlConnection
 from hearth.errors import Refused, StartError
 from hearth.host.folders import refusal
 from hearth.mcp.pinning import Change
@@ -62,9 +61,9 @@ def approve(places: Places, server: str, tools: tuple[str, ...], yes: bool, as_j
         pins.approve(name, changes)
     except OSError as exc:
         raise refusal("write to", pins.folder, exc) from exc
-    lit = running_daemon.find(places)
-    if lit:
-        with ControlConnection(lit.endpoint, lit.pid, lit.token) as control:
+    daemon = running_daemon.find(places)
+    if daemon:
+        with daemon.control() as control:
             control.approved()
     if as_json:
         approved = [{"tool": change.tool, "change": change.kind} for change in changes]

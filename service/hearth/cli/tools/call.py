@@ -17,7 +17,6 @@ from hearth.cli.target import with_places
 from hearth.cli.tools import call_arguments, questions, saved_content, tool_lines, tool_names
 from hearth.config.spelling import nearest
 from hearth.control_client import running_daemon
-from hearth.control_client.connection import ControlConnection
 from hearth.errors import ConfigError, HearthError, UpstreamError
 from hearth.host import signals
 from hearth.ops.tool_caller import Caller, CallError
@@ -110,9 +109,9 @@ def _check_server(places: Places, server: str) -> None:
 
 def _forgive(places: Places, server: str) -> None:
     """Have a failed server tried again: the user who asks for its tools may have repaired it."""
-    lit = running_daemon.find(places)
-    if lit and _upstream(places, server).get("state") == "failed":
-        with ControlConnection(lit.endpoint, lit.pid, lit.token) as control:
+    daemon = running_daemon.find(places)
+    if daemon and _upstream(places, server).get("state") == "failed":
+        with daemon.control() as control:
             control.restart(server)
 
 

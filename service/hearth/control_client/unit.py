@@ -4,19 +4,37 @@ Pure; systemd's units are looked at in `checkup.units`.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
-from hearth.control_client.systemd_unit import BY_BRIDGE, Unit
 from hearth.findings import Finding, FixRequest
 
 AGAIN = "hearth install"
+# What is said of a daemon that no service manager starts.
+BY_BRIDGE = "The first bridge starts it: `hearth connect` leads your clients to it."
 
 
-def lights(held: Unit | None, sentence: Callable[[Unit], str]) -> str:
+class Unit(NamedTuple):
+    """One unit as the manager sees it. `active` is its ActiveState; an unknown unit is not `installed`."""
+
+    name: str
+    installed: bool
+    active: str
+    result: str
+    pid: int
+    path: str
+
+    @property
+    def systemctl(self) -> str:
+        """What to type to reach the systemd that has it."""
+        return "systemctl" if self.name.startswith("mcp-user@") else "systemctl --user"
+
+
+def start_hint(held: Unit | None, sentence: Callable[[Unit], str]) -> str:
     """What would start the daemon: the first bridge, or what the sentence says of what is installed."""
     return sentence(held) if held and held.installed else BY_BRIDGE
 
 
-def check(
+def check_unit(
     held: Unit | None, nothing: str, missing: Callable[[Unit], str | None], state: Callable[[Unit], Finding]
 ) -> Finding:
     """Why it would not start the daemon, or its state.
