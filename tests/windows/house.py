@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from hearth import registry
 from hearth.control_client.connection import ControlConnection
-from hearth.demo.client import Client
+from hearth.demo.client import DemoClient
 from hearth.host import processes
 from hearth.ops.bridge_entry import bridge_command
 from hearth.paths import Places
@@ -44,7 +44,7 @@ class House:
 
     def __init__(self, folder: Path) -> None:
         self.config = folder / "config.toml"
-        self._clients: list[Client] = []
+        self._clients: list[DemoClient] = []
         self._pids: set[int] = set()
         self.write()
         self.places = Places(config=str(self.config))
@@ -58,9 +58,9 @@ class House:
             lines += ['isolation = "shared"']
         self.config.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
-    def client(self, name: str = "an agent", *extra: str) -> Client:
+    def client(self, name: str = "an agent", *extra: str) -> DemoClient:
         """A client behind a bridge that was started as its config would say."""
-        client = Client(name, bridge_command(self.places, extra), os.environ, modern=False)
+        client = DemoClient(name, bridge_command(self.places, extra), os.environ, modern=False)
         self._clients.append(client)
         client.first_answer()
         return client

@@ -30,7 +30,7 @@ def _option(names: str, text: str) -> click.Option:
     return click.Option([words], metavar=value, help=text, type=kinds.get(words), shell_complete=completions.get(words))
 
 
-class Bridge(click.Command):
+class BridgeCommand(click.Command):
     """Knows its options for as long as they are being typed; then they are the bridge's own to read."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -39,7 +39,7 @@ class Bridge(click.Command):
 
 
 @click.command(
-    cls=Bridge,
+    cls=BridgeCommand,
     short_help="Join stdin and stdout to the daemon.",
     add_help_option=False,
     context_settings={"ignore_unknown_options": True},

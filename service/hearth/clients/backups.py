@@ -41,7 +41,7 @@ class Splice(NamedTuple):
         return (*self.table.keys, self.name)
 
 
-class Known(NamedTuple):
+class KnownBackups(NamedTuple):
     """All traces that can be read, and sentences on those that cannot."""
 
     traces: list["Trace"]
@@ -86,9 +86,9 @@ def load(path: str) -> Trace | None:
     return found
 
 
-def every() -> Known:
+def every() -> KnownBackups:
     """All traces; one that is damaged concerns its own file only."""
-    known = Known([], [])
+    known = KnownBackups([], [])
     for name in sorted(_names()):
         try:
             trace = _read(os.path.join(folder(), name))

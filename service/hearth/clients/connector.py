@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from hearth.clients import backups, formats, launcher, restore
 from hearth.clients.backups import Splice, Trace
 from hearth.clients.commands import entry_command
-from hearth.clients.discovery import Found, found_in, servers_of
+from hearth.clients.discovery import ClientServer, found_in, servers_of
 from hearth.clients.table import KINDS, Table
 from hearth.config import editor
 from hearth.config.document import Document, parse
@@ -26,7 +26,7 @@ WHOLE = "hearth"
 _ATTEMPTS = 3
 
 
-class Change(NamedTuple):
+class EntryChange(NamedTuple):
     """One entry of a table: as it was and as it is now, in the file's characters and as values; None: not there."""
 
     name: str
@@ -36,11 +36,11 @@ class Change(NamedTuple):
     new: Any
 
 
-class Outcome(NamedTuple):
+class TableOutcome(NamedTuple):
     """What was done to a file, or would be."""
 
     table: Table
-    changes: list[Change]
+    changes: list[EntryChange]
     notes: list[str]  # what was left as it is, in sentences
     is_made: bool = False  # the file was not there
     is_removed: bool = False
@@ -50,7 +50,7 @@ class Outcome(NamedTuple):
 class _Step(NamedTuple):
     """The new bytes, None for no file, and what is known of it from then on, None for nothing."""
 
-    outcome: Outcome
+    outcome: TableOutcome
     data: bytes | None
     trace: Trace | None
     lost: Trace | None = None  # whose original is to be set aside, as it is nowhere else
@@ -66,7 +66,9 @@ class _Bridges(NamedTuple):
         return entry_command(self.places, self.launcher, ["--server", server] if server else [])
 
 
-def connect(table: Table, replace: Mapping[str, str], whole: bool, places: Places, dry_run: bool = False) -> Outcome:
+def connect(
+    table: Table, replace: Mapping[str, str], whole: bool, places: Places, dry_run: bool = False
+) -> TableOutcome:
     """Put bridges into a table: in the place of entries, by the name that each has in Hearth; or one for all servers.
 
     Entries that are switched off, or lead to Hearth already, are left. Raises ConfigError, Refused, StartError; the
@@ -81,7 +83,7 @@ def connect(table: Table, replace: Mapping[str, str], whole: bool, places: Place
     return _change(table, dry_run, lambda data, trace: _connected(table, replace, whole, bridges, data, trace))
 
 
-def disconnect(table: Table, dry_run: bool = False) -> Outcome:
+def disconnect(table: Table, dry_run: bool = False) -> TableOutcome:
     """Bring back what was in a table before. Raises ConfigError, Refused, StartError; the file is then as it was."""
     return _change(table, dry_run, lambda data, trace: _disconnected(table, data, trace))
 
@@ -96,7 +98,7 @@ def damaged() -> list[str]:
     return backups.every().problems
 
 
-def _change(table: Table, dry_run: bool, make: Callable[[bytes | None, Trace | None], _Step]) -> Outcome:
+def _change(table: Table, dry_run: bool, make: Callable[[bytes | None, Trace | None], _Step]) -> TableOutcome:
     with edited_files.held(table.path):
         former = backups.load(table.path)
         for _ in range(_ATTEMPTS):
@@ -155,12 +157,12 @@ def _connected(
     ours = {splice.name: splice for splice in _of(trace, table)}
     wanted, notes = _wanted(table, replace, whole, bridges, found, ours)
     if not wanted:
-        return _Step(Outcome(table, [], notes), data, trace)
+        return _Step(TableOutcome(table, [], notes), data, trace)
     new = editor.put(table.path, data or b"", table.keys, wanted)
     former = editor.written(table.path, data or b"", table.keys, [name for name in wanted if name in found])
     now = editor.written(table.path, new, table.keys, wanted)
     changes = [
-        Change(name, former.get(name), now[name], found[name].raw if name in found else None, entry)
+        EntryChange(name, former.get(name), now[name], found[name].raw if name in found else None, entry)
         for name, entry in wanted.items()
     ]
     splices = [
@@ -169,7 +171,7 @@ def _connected(
         else _splice(table, name, entry, document, former.get(name), data)
         for name, entry in wanted.items()
     ]
-    outcome = Outcome(table, changes, notes, is_made=data is None)
+    outcome = TableOutcome(table, changes, notes, is_made=data is None)
     made, is_lossy = _traced(table, data, new, trace, splices)
     return _keeping(_Step(outcome, new, made), trace, is_lossy)
 
@@ -196,7 +198,7 @@ def _wanted(
     replace: Mapping[str, str],
     whole: bool,
     bridges: _Bridges,
-    found: Mapping[str, Found],
+    found: Mapping[str, ClientServer],
     ours: Mapping[str, Splice],
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """The entries to write, and what is to be said of those that are left."""
@@ -214,7 +216,7 @@ def _wanted(
     return wanted, notes
 
 
-def _reason_to_leave(former: Found, entry: dict[str, Any], server: str, ours: Splice | None) -> str | None:
+def _reason_to_leave(former: ClientServer, entry: dict[str, Any], server: str, ours: Splice | None) -> str | None:
     if former.raw == entry:
         return "leads to Hearth already"
     if former.bridge_to is not None:
@@ -270,23 +272,23 @@ def _traced(
 def _disconnected(table: Table, data: bytes | None, trace: Trace | None) -> _Step:
     mine = _of(trace, table)
     if trace is None or not mine:
-        return _Step(Outcome(table, [], []), data, trace)
+        return _Step(TableOutcome(table, [], []), data, trace)
     rest = [splice for splice in trace.splices if splice not in mine]
     if data is None:
         # Who removed it may have meant to; a copy can be put back, a client that is there again is a surprise.
         note = f"{table.path} is gone, and was not brought back"
-        step = _Step(Outcome(table, [], [note]), data, trace._replace(splices=rest) if rest else None)
+        step = _Step(TableOutcome(table, [], [note]), data, trace._replace(splices=rest) if rest else None)
         return _keeping(step, trace, is_lossy=True)
     if data == trace.original:
         note = f"{table.path} is as it was before it was connected; somebody has brought it back"
-        return _Step(Outcome(table, [], [note]), data, None)
+        return _Step(TableOutcome(table, [], [note]), data, None)
     if not rest and backups.digest(data) == trace.left:
         changes = _changes_back(table, mine, data, trace.original)
-        outcome = Outcome(table, changes, [], is_removed=trace.original is None, is_exact=True)
+        outcome = TableOutcome(table, changes, [], is_removed=trace.original is None, is_exact=True)
         return _Step(outcome, trace.original, None)
     undone = restore.undone(trace, data, mine)
     changes = _changes_back(table, undone.splices, data, undone.data)
-    outcome = Outcome(table, changes, undone.notes, is_removed=undone.data is None)
+    outcome = TableOutcome(table, changes, undone.notes, is_removed=undone.data is None)
     left = [splice for splice in mine if splice not in undone.splices and splice.keys not in undone.gone]
     whole = restore.undone(trace, data, trace.splices) if rest else undone
     step = _Step(outcome, undone.data, _trace_of_rest(trace, data, undone.data, whole.data, rest, left))
@@ -307,13 +309,13 @@ def _trace_of_rest(
     return trace._replace(original=original, left=backups.digest(new), splices=[*rest, *left])
 
 
-def _changes_back(table: Table, splices: list[Splice], data: bytes, new: bytes | None) -> list[Change]:
+def _changes_back(table: Table, splices: list[Splice], data: bytes, new: bytes | None) -> list[EntryChange]:
     names = [splice.name for splice in splices]
     was = editor.written(table.path, data, table.keys, names)
     servers = {} if new is None else servers_of(parse(table.path, new), table.keys)
     there = [name for name in names if name in servers]
     now = editor.written(table.path, new or b"", table.keys, there)
     return [
-        Change(splice.name, was[splice.name], now.get(splice.name), splice.entry, servers.get(splice.name))
+        EntryChange(splice.name, was[splice.name], now.get(splice.name), splice.entry, servers.get(splice.name))
         for splice in splices
     ]

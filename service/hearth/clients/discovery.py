@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from hearth.clients import formats
-from hearth.clients.table import KINDS, LOCAL, PROJECT, USER, Kind, Machine, Place, Table, signs
+from hearth.clients.table import KINDS, LOCAL, PROJECT, USER, ClientKind, ConfigPlace, Machine, Table, signs
 from hearth.config.document import Document, parse
 from hearth.config.loader import FILE_LIMIT_BYTES, read_file
 from hearth.errors import ConfigError
@@ -21,7 +21,7 @@ from hearth.paths import home_dir
 NOWHERE = "the current folder is gone, so nothing is known of its project; go to another folder and try again"
 
 
-class Found(NamedTuple):
+class ClientServer(NamedTuple):
     """One entry of a table."""
 
     table: Table
@@ -64,13 +64,13 @@ def tables(folder: str | None, clients: Iterable[str] = tuple(KINDS), machine: M
     return found
 
 
-def read(table: Table) -> list[Found]:
+def read(table: Table) -> list[ClientServer]:
     """What is in a table, in the file's order. Raises ConfigError for a file that cannot be read or is broken."""
     document = opened(table.path)
     return [] if document is None else found_in(table, document)
 
 
-def found_in(table: Table, document: Document) -> list[Found]:
+def found_in(table: Table, document: Document) -> list[ClientServer]:
     """The same of a file that has been read. Raises ConfigError for a table that is something else."""
     dialect = KINDS[table.client].dialect
     found = []
@@ -78,7 +78,7 @@ def found_in(table: Table, document: Document) -> list[Found]:
         reading = formats.read(dialect, raw)
         disabled = reading.disabled or formats.is_disabled_beside(dialect, document.tree, table.keys, name)
         is_object = isinstance(raw, dict)
-        found.append(Found(table, name, raw if is_object else {}, reading.entry, disabled, *reading[2:]))
+        found.append(ClientServer(table, name, raw if is_object else {}, reading.entry, disabled, *reading[2:]))
     return found
 
 
@@ -102,13 +102,13 @@ def servers_of(document: Document, keys: tuple[str, ...]) -> dict[str, Any]:
     return servers
 
 
-def is_installed(kind: Kind, machine: Machine) -> bool:
+def is_installed(kind: ClientKind, machine: Machine) -> bool:
     """Whether the client is on this machine, by its command or its folders."""
     path = machine.environ.get("PATH")
     return any(map(os.path.isdir, signs(kind, machine))) or any(shutil.which(each, path=path) for each in kind.commands)
 
 
-def _user_places(kind: Kind, machine: Machine) -> list[Place]:
+def _user_places(kind: ClientKind, machine: Machine) -> list[ConfigPlace]:
     places = [each for place in kind.places(machine) for each in _expanded(place)]
     there = [place for place in places if os.path.lexists(place.path)]
     if kind.name == "claude-code" and len(there) > 1:
@@ -125,7 +125,7 @@ def _user_places(kind: Kind, machine: Machine) -> list[Place]:
     return [place for place in places if place in there or place in made]
 
 
-def _expanded(place: Place) -> Iterator[Place]:
+def _expanded(place: ConfigPlace) -> Iterator[ConfigPlace]:
     """The places that one with `*` in its path stands for."""
     base, star, _ = place.path.partition("*")
     if not star:
@@ -143,7 +143,7 @@ def _expanded(place: Place) -> Iterator[Place]:
             yield place._replace(path=path)
 
 
-def _local_tables(client: str, place: Place) -> list[Table]:
+def _local_tables(client: str, place: ConfigPlace) -> list[Table]:
     """Those that lie in the user's own file, by the project's folder, and are not empty."""
     try:
         document = opened(place.path)
@@ -159,7 +159,7 @@ def _local_tables(client: str, place: Place) -> list[Table]:
     ]
 
 
-def _project_tables(kind: Kind, folder: str, machine: Machine) -> list[Table]:
+def _project_tables(kind: ClientKind, folder: str, machine: Machine) -> list[Table]:
     for above in _upwards(os.path.abspath(folder), machine.home):
         paths = [os.path.join(above, *parts) for parts in kind.project]
         found = [Table(kind.name, path, kind.project_keys, PROJECT, above) for path in paths if os.path.isfile(path)]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from hearth.clients.connector import WHOLE
-from hearth.clients.discovery import Found
+from hearth.clients.discovery import ClientServer
 from hearth.clients.table import Table
 from hearth.config import ServerSpec
 
@@ -18,7 +18,7 @@ from hearth.config import ServerSpec
 _DEFINITION = ("command", "args", "env", "cwd", "url", "headers")
 
 
-class Plan(NamedTuple):
+class TablePlan(NamedTuple):
     """What is to be done with one table."""
 
     table: Table
@@ -28,13 +28,13 @@ class Plan(NamedTuple):
 
 
 def plans(
-    found: Mapping[Table, Sequence[Found]],
+    found: Mapping[Table, Sequence[ClientServer]],
     servers: Mapping[str, ServerSpec],
     imported: Callable[[Table, str], str | None],
     way: str | None = None,
-) -> list[Plan]:
+) -> list[TablePlan]:
     """What is to be done with the tables of one client; `way` is "one", "each" or not said."""
-    planned: list[Plan] = []
+    planned: list[TablePlan] = []
     for tables in _by_folder(found):
         each = [_plan(table, found[table], servers, imported, way) for table in tables]
         leads = any(entry.bridge_to is not None for table in tables for entry in found[table])
@@ -45,7 +45,7 @@ def plans(
 
 
 def server_for(
-    entry: Found, servers: Mapping[str, ServerSpec], imported: Callable[[Table, str], str | None]
+    entry: ClientServer, servers: Mapping[str, ServerSpec], imported: Callable[[Table, str], str | None]
 ) -> str | None:
     """The server of Hearth's that an entry is."""
     known = imported(entry.table, entry.name)
@@ -71,12 +71,12 @@ def _by_folder(tables: Iterable[Table]) -> list[list[Table]]:
 
 def _plan(
     table: Table,
-    found: Sequence[Found],
+    found: Sequence[ClientServer],
     servers: Mapping[str, ServerSpec],
     imported: Callable[[Table, str], str | None],
     way: str | None,
-) -> Plan:
-    plan = Plan(table, {}, False, [])
+) -> TablePlan:
+    plan = TablePlan(table, {}, False, [])
     for entry in found:
         server = server_for(entry, servers, imported)
         if entry.bridge_to is not None:
@@ -95,7 +95,7 @@ def _plan(
     return plan
 
 
-def _why_it_stays(entry: Found) -> str:
+def _why_it_stays(entry: ClientServer) -> str:
     if not entry.entry.get("command") and not entry.entry.get("url"):
         return "stays as it is: it " + (entry.notes[0] if entry.notes else "has neither a command nor a url")
     return f"is not among Hearth's servers, and stays as it is; `hearth import {entry.table.client}` brings it there"

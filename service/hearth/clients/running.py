@@ -42,7 +42,7 @@ DAEMON_MODULES = frozenset({"hearth.daemon", "hearth.server"})
 _PLACEHOLDER = re.compile(r"[${~%]")
 
 
-class Entry(NamedTuple):
+class ConfiguredCommand(NamedTuple):
     """A server in a client's file, as it is written there."""
 
     name: str
@@ -51,7 +51,7 @@ class Entry(NamedTuple):
     variables: tuple[str, ...] = ()
 
 
-class Instance(NamedTuple):
+class RunningServer(NamedTuple):
     """One server as one client runs it; its first process leads, and `argv` is the command line of that one."""
 
     name: str
@@ -59,13 +59,13 @@ class Instance(NamedTuple):
     agent: int  # pid of the client, 0 where that is gone
     pids: tuple[int, ...]
     argv: tuple[str, ...]
-    entry: Entry | None
+    entry: ConfiguredCommand | None
 
 
 class Survey(NamedTuple):
     """Result of a survey: servers that clients run for themselves, and the processes of Hearth."""
 
-    instances: list[Instance]
+    instances: list[RunningServer]
     daemons: list[int]  # the first process of each: a watcher, or the daemon itself
     bridges: list[int]
     shared: list[int]  # processes of servers below a daemon
@@ -73,7 +73,7 @@ class Survey(NamedTuple):
 
 
 def survey(
-    processes: Iterable[Process], entries: Sequence[Entry], is_on_pipes: Callable[[Process], bool | None]
+    processes: Iterable[Process], entries: Sequence[ConfiguredCommand], is_on_pipes: Callable[[Process], bool | None]
 ) -> Survey:
     """Find the servers; `is_on_pipes` looks at a process's standard input."""
     tree = _Tree(processes)
@@ -81,7 +81,7 @@ def survey(
     bridges = {pid for pid, process in tree.processes.items() if _is_bridge(process.argv)}
     shared = {pid for daemon in daemons for pid in tree.below(daemon)} - daemons - bridges
     others = tree.processes.keys() - daemons - bridges - shared
-    servers: dict[int, Entry | None] = {}
+    servers: dict[int, ConfiguredCommand | None] = {}
     for pid in sorted(others):
         entry = next((each for each in entries if fits(each, tree.argv(pid))), None)
         if entry or shows_a_server(tree.argv(pid)):
@@ -95,7 +95,7 @@ def survey(
     return Survey(found, sorted(first), sorted(bridges), sorted(shared), sorted(daemons | bridges))
 
 
-def fits(entry: Entry, argv: Sequence[str]) -> bool:
+def fits(entry: ConfiguredCommand, argv: Sequence[str]) -> bool:
     """Say whether a command line is that of an entry: directly, through an interpreter, or through a runner."""
     words = (entry.command, *entry.args)
     extra = len(argv) - len(words)
@@ -185,7 +185,7 @@ class _Tree:
             waiting += [child for child in self._children.get(each, ()) if child not in found and not stop(child)]
         return found
 
-    def root(self, pid: int, servers: Mapping[int, Entry | None]) -> int:
+    def root(self, pid: int, servers: Mapping[int, ConfiguredCommand | None]) -> int:
         """Return the topmost server above this one, with no client between them."""
         top, kind = pid, client_of(self.argv(pid))
         for ancestor in self.above(pid):
@@ -220,16 +220,18 @@ class _Tree:
         return pid
 
 
-def _instance(tree: _Tree, root: int, servers: Mapping[int, Entry | None], roots: frozenset[int]) -> Instance:
+def _instance(
+    tree: _Tree, root: int, servers: Mapping[int, ConfiguredCommand | None], roots: frozenset[int]
+) -> RunningServer:
     client, agent = tree.client(root)
     members = tree.below(root, lambda pid: pid in roots or client_of(tree.argv(pid)) is not None)
     entry = servers[root] or next((each for pid in members if (each := servers.get(pid))), None)
-    return Instance(
+    return RunningServer(
         name_of(tree.argv(root), entry), client, agent, (root, *sorted(members[1:])), tree.argv(root), entry
     )
 
 
-def name_of(argv: Sequence[str], entry: Entry | None = None) -> str:
+def name_of(argv: Sequence[str], entry: ConfiguredCommand | None = None) -> str:
     """Name what a command line runs: its package, or the name in the client's file, or the program."""
     names = packages(argv[0], argv[1:])
     telling = [name for name in names if _SIGN.search(name)] or ([] if entry else names)

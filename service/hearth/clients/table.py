@@ -59,7 +59,7 @@ class Machine(NamedTuple):
         return self.named("LOCALAPPDATA") or self.at_home("AppData", "Local")
 
 
-class Place(NamedTuple):
+class ConfigPlace(NamedTuple):
     """A file that may hold servers, and the keys that lead to them."""
 
     path: str
@@ -68,13 +68,13 @@ class Place(NamedTuple):
     is_made: bool = True
 
 
-class Kind(NamedTuple):
+class ClientKind(NamedTuple):
     """One client."""
 
     name: str
     title: str
     dialect: str
-    places: Callable[[Machine], list[Place]]
+    places: Callable[[Machine], list[ConfigPlace]]
     # In a project's folder, parts of the path.
     project: tuple[tuple[str, ...], ...]
     project_keys: tuple[str, ...]
@@ -92,13 +92,13 @@ _EDITORS = ("Code", "Code - Insiders", "VSCodium")
 _CLINE = ("globalStorage", "saoudrizwan.claude-dev", "settings", "cline_mcp_settings.json")
 
 
-def _claude_code(machine: Machine) -> list[Place]:
+def _claude_code(machine: Machine) -> list[ConfigPlace]:
     folder = machine.named("CLAUDE_CONFIG_DIR")
     # Where that file is, of former versions, it is the one that is read.
     former = machine.join(folder or machine.at_home(".claude"), ".config.json")
     return [
-        Place(machine.join(folder or machine.home, ".claude.json"), _SERVERS),
-        Place(former, _SERVERS, is_made=False),
+        ConfigPlace(machine.join(folder or machine.home, ".claude.json"), _SERVERS),
+        ConfigPlace(former, _SERVERS, is_made=False),
     ]
 
 
@@ -106,83 +106,83 @@ def _claude_code_signs(machine: Machine) -> list[str]:
     return [machine.named("CLAUDE_CONFIG_DIR") or machine.at_home(".claude")]
 
 
-def _claude_desktop(machine: Machine) -> list[Place]:
+def _claude_desktop(machine: Machine) -> list[ConfigPlace]:
     name = "claude_desktop_config.json"
-    places = [Place(machine.join(machine.app_config(), "Claude", name), _SERVERS)]
+    places = [ConfigPlace(machine.join(machine.app_config(), "Claude", name), _SERVERS)]
     if machine.platform == "win32":
         # The one of Microsoft's store sees a folder of its own under the usual name.
         package = ("Packages", "Claude_*", "LocalCache", "Roaming", "Claude", name)
-        places.append(Place(machine.join(machine.local_data(), *package), _SERVERS))
+        places.append(ConfigPlace(machine.join(machine.local_data(), *package), _SERVERS))
     return places
 
 
-def _codex(machine: Machine) -> list[Place]:
+def _codex(machine: Machine) -> list[ConfigPlace]:
     folder = machine.named("CODEX_HOME") or machine.at_home(".codex")
-    return [Place(machine.join(folder, "config.toml"), ("mcp_servers",))]
+    return [ConfigPlace(machine.join(folder, "config.toml"), ("mcp_servers",))]
 
 
-def _gemini(machine: Machine) -> list[Place]:
+def _gemini(machine: Machine) -> list[ConfigPlace]:
     home = machine.named("GEMINI_CLI_HOME") or machine.home
-    return [Place(machine.join(home, ".gemini", "settings.json"), _SERVERS)]
+    return [ConfigPlace(machine.join(home, ".gemini", "settings.json"), _SERVERS)]
 
 
-def _cursor(machine: Machine) -> list[Place]:
-    return [Place(machine.at_home(".cursor", "mcp.json"), _SERVERS)]
+def _cursor(machine: Machine) -> list[ConfigPlace]:
+    return [ConfigPlace(machine.at_home(".cursor", "mcp.json"), _SERVERS)]
 
 
-def _vscode(machine: Machine) -> list[Place]:
+def _vscode(machine: Machine) -> list[ConfigPlace]:
     users = [machine.join(machine.app_config(), editor, "User") for editor in _EDITORS]
     return [
-        Place(machine.join(user, *parts), ("servers",), is_made=not parts[1:])
+        ConfigPlace(machine.join(user, *parts), ("servers",), is_made=not parts[1:])
         for user in users
         for parts in (("mcp.json",), ("profiles", "*", "mcp.json"))
     ]
 
 
-def _windsurf(machine: Machine) -> list[Place]:
+def _windsurf(machine: Machine) -> list[ConfigPlace]:
     return [
-        Place(machine.at_home(".codeium", "windsurf", "mcp_config.json"), _SERVERS),
-        Place(machine.at_home(".codeium", "windsurf-next", "mcp_config.json"), _SERVERS),
+        ConfigPlace(machine.at_home(".codeium", "windsurf", "mcp_config.json"), _SERVERS),
+        ConfigPlace(machine.at_home(".codeium", "windsurf-next", "mcp_config.json"), _SERVERS),
         # Its plugin for other editors.
-        Place(machine.at_home(".codeium", "mcp_config.json"), _SERVERS, is_made=False),
+        ConfigPlace(machine.at_home(".codeium", "mcp_config.json"), _SERVERS, is_made=False),
     ]
 
 
-def _zed(machine: Machine) -> list[Place]:
+def _zed(machine: Machine) -> list[ConfigPlace]:
     if machine.platform == "win32":
         folder = machine.join(machine.app_config(), "Zed")
     else:
         base = machine.at_home(".config") if machine.platform == "darwin" else machine.dot_config()
         folder = machine.join(base, "zed")
-    return [Place(machine.join(folder, "settings.json"), ("context_servers",))]
+    return [ConfigPlace(machine.join(folder, "settings.json"), ("context_servers",))]
 
 
-def _opencode(machine: Machine) -> list[Place]:
+def _opencode(machine: Machine) -> list[ConfigPlace]:
     folder = machine.join(machine.dot_config(), "opencode")
     names = ("opencode.json", "opencode.jsonc", "config.json")
     named = machine.named("OPENCODE_CONFIG")
     return [
-        *(Place(machine.join(folder, name), ("mcp",), is_made=name == names[0]) for name in names),
-        *([Place(named, ("mcp",), is_made=False)] if named else []),
+        *(ConfigPlace(machine.join(folder, name), ("mcp",), is_made=name == names[0]) for name in names),
+        *([ConfigPlace(named, ("mcp",), is_made=False)] if named else []),
     ]
 
 
-def _cline(machine: Machine) -> list[Place]:
+def _cline(machine: Machine) -> list[ConfigPlace]:
     editors = (*_EDITORS, "Cursor", "Windsurf")
     folder = machine.named("CLINE_DIR") or machine.at_home(".cline")
     return [
-        *(Place(machine.join(machine.app_config(), editor, "User", *_CLINE), _SERVERS) for editor in editors),
+        *(ConfigPlace(machine.join(machine.app_config(), editor, "User", *_CLINE), _SERVERS) for editor in editors),
         # Its program for the terminal.
-        Place(machine.join(folder, "data", "settings", _CLINE[-1]), _SERVERS),
+        ConfigPlace(machine.join(folder, "data", "settings", _CLINE[-1]), _SERVERS),
     ]
 
 
-def _jetbrains(machine: Machine) -> list[Place]:
+def _jetbrains(machine: Machine) -> list[ConfigPlace]:
     base = machine.local_data() if machine.platform == "win32" else machine.dot_config()
     return [
-        Place(machine.at_home(".junie", "mcp", "mcp.json"), _SERVERS),
+        ConfigPlace(machine.at_home(".junie", "mcp", "mcp.json"), _SERVERS),
         # GitHub Copilot's plugin; AI Assistant keeps its servers in the IDE's own settings.
-        Place(machine.join(base, "github-copilot", "intellij", "mcp.json"), ("servers",), is_made=False),
+        ConfigPlace(machine.join(base, "github-copilot", "intellij", "mcp.json"), ("servers",), is_made=False),
     ]
 
 
@@ -193,7 +193,7 @@ def _jetbrains_signs(machine: Machine) -> list[str]:
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind(
+        ClientKind(
             "claude-code",
             "Claude Code",
             "claude-code",
@@ -204,14 +204,16 @@ KINDS = {
             _claude_code_signs,
             has_local=True,
         ),
-        Kind("claude-desktop", "Claude Desktop", "plain", _claude_desktop, (), _SERVERS),
-        Kind("codex", "Codex", "codex", _codex, ((".codex", "config.toml"),), ("mcp_servers",), ("codex",)),
-        Kind("gemini", "Gemini CLI", "gemini", _gemini, ((".gemini", "settings.json"),), _SERVERS, ("gemini",)),
-        Kind("cursor", "Cursor", "cursor", _cursor, ((".cursor", "mcp.json"),), _SERVERS, ("cursor", "cursor-agent")),
-        Kind("vscode", "VS Code", "vscode", _vscode, ((".vscode", "mcp.json"),), ("servers",), ("code",)),
-        Kind("windsurf", "Windsurf", "windsurf", _windsurf, (), _SERVERS, ("windsurf",)),
-        Kind("zed", "Zed", "zed", _zed, ((".zed", "settings.json"),), ("context_servers",), ("zed", "zeditor")),
-        Kind(
+        ClientKind("claude-desktop", "Claude Desktop", "plain", _claude_desktop, (), _SERVERS),
+        ClientKind("codex", "Codex", "codex", _codex, ((".codex", "config.toml"),), ("mcp_servers",), ("codex",)),
+        ClientKind("gemini", "Gemini CLI", "gemini", _gemini, ((".gemini", "settings.json"),), _SERVERS, ("gemini",)),
+        ClientKind(
+            "cursor", "Cursor", "cursor", _cursor, ((".cursor", "mcp.json"),), _SERVERS, ("cursor", "cursor-agent")
+        ),
+        ClientKind("vscode", "VS Code", "vscode", _vscode, ((".vscode", "mcp.json"),), ("servers",), ("code",)),
+        ClientKind("windsurf", "Windsurf", "windsurf", _windsurf, (), _SERVERS, ("windsurf",)),
+        ClientKind("zed", "Zed", "zed", _zed, ((".zed", "settings.json"),), ("context_servers",), ("zed", "zeditor")),
+        ClientKind(
             "opencode",
             "opencode",
             "opencode",
@@ -220,8 +222,8 @@ KINDS = {
             ("mcp",),
             ("opencode",),
         ),
-        Kind("cline", "Cline", "cline", _cline, (), _SERVERS, ("cline",)),
-        Kind(
+        ClientKind("cline", "Cline", "cline", _cline, (), _SERVERS, ("cline",)),
+        ClientKind(
             "jetbrains",
             "JetBrains (Junie)",
             "plain",
@@ -235,7 +237,7 @@ KINDS = {
 }
 
 
-def signs(kind: Kind, machine: Machine) -> list[str]:
+def signs(kind: ClientKind, machine: Machine) -> list[str]:
     """Folders of which one is enough to say that the client is installed."""
     if kind.signs is not None:
         return kind.signs(machine)

@@ -16,7 +16,7 @@ from hearth.stdio_client import ClientError, Conversation, Message
 ANSWER_SECONDS = 60.0
 
 
-class Client(Conversation):
+class DemoClient(Conversation):
     """One child process and the conversation with it."""
 
     def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], modern: bool) -> None:

@@ -61,7 +61,7 @@ class SlowCall:
         return self._started + self._interval * (self.done + 1)
 
 
-class Conversation:
+class DemoConversation:
     """One client on one pair of pipes."""
 
     def __init__(self, tools: Toolbox) -> None:

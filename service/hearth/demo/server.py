@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 
-from hearth.demo.protocol import Conversation
+from hearth.demo.protocol import DemoConversation
 from hearth.demo.tools import Toolbox
 
 
@@ -34,7 +34,7 @@ def serve() -> None:
     lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
     # Daemon: a reader that is blocked on a pipe must not keep a finished server alive.
     threading.Thread(target=_read_lines, args=(lines,), daemon=True).start()
-    conversation = Conversation(Toolbox())
+    conversation = DemoConversation(Toolbox())
     while True:
         wait = conversation.next_due() - time.monotonic()
         try:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hearth.demo.client import Client
+from hearth.demo.client import DemoClient
 from hearth.demo.report import IdleExit, Kill, Side, Times
 from hearth.demo.scratch import Scratch
 from hearth.host import memory, processes
@@ -69,7 +69,7 @@ class Stage:
         self.measure = memory.choose()
         # Both eras side by side, sharing the same servers.
         self.eras = ["legacy" if number % 2 else "modern" for number in range(1, agents + 1)]
-        self._clients: list[Client] = []
+        self._clients: list[DemoClient] = []
         scratch.write_config(config_text(self.servers))
 
     @property
@@ -155,13 +155,13 @@ class Stage:
         document: dict[str, Any] = json.loads(asked.stdout)
         return document
 
-    def _bridge(self, number: int) -> Client:
+    def _bridge(self, number: int) -> DemoClient:
         modern = self.eras[number % len(self.eras)] == "modern"
-        return Client(f"agent {number + 1}", self._commands.bridge, self._scratch.environment, modern)
+        return DemoClient(f"agent {number + 1}", self._commands.bridge, self._scratch.environment, modern)
 
-    def _own_servers(self, number: int) -> list[Client]:
+    def _own_servers(self, number: int) -> list[DemoClient]:
         return [
-            Client(f"{name} of agent {number + 1}", command, self._scratch.environment, modern=False)
+            DemoClient(f"{name} of agent {number + 1}", command, self._scratch.environment, modern=False)
             for name, command in self.servers.items()
         ]
 
@@ -172,7 +172,7 @@ class Stage:
         return times
 
 
-def _times(clients: Sequence[Client]) -> Times:
+def _times(clients: Sequence[DemoClient]) -> Times:
     """One agent's times: it is served when the last of its servers has answered."""
     answered = max(client.first_answer() for client in clients)
     return Times([answered], [max(client.tools_listed() for client in clients)])
@@ -185,14 +185,14 @@ def _merge(times: Sequence[Times]) -> Times:
     )
 
 
-def _leave(clients: Sequence[Client]) -> None:
+def _leave(clients: Sequence[DemoClient]) -> None:
     for client in clients:
         client.hang_up()
     for client in clients:
         client.leave()
 
 
-def _is_answered(client: Client, call: int) -> bool:
+def _is_answered(client: DemoClient, call: int) -> bool:
     try:
         client.text(call)
     except ClientError:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from hearth import config
 from hearth.clients import backups, connector, discovery, launcher, planning, records
-from hearth.clients.discovery import Found
+from hearth.clients.discovery import ClientServer
 from hearth.clients.table import KINDS, Table
 from hearth.doctor.context import CheckContext
 from hearth.errors import ConfigError
@@ -63,7 +63,7 @@ def look(context: CheckContext) -> ClientFacts:
     return ClientFacts(entries, list(dict.fromkeys(unreadable)), list(specs), leftovers, damage)
 
 
-def _look_at(found: Found, specs: Mapping[str, config.ServerSpec], places: Places) -> ClientEntry:
+def _look_at(found: ClientServer, specs: Mapping[str, config.ServerSpec], places: Places) -> ClientEntry:
     table = found.table
     entry = ClientEntry(table.client, table.path, found.name, table.scope, found.bridge_to, False)
     if found.bridge_to is None:
@@ -85,7 +85,7 @@ def _missing(words: Sequence[str]) -> str:
     return launcher.missing(words[0]) if os.path.basename(words[0]) == launcher.NAME else ""
 
 
-def _is_ours(found: Found) -> bool:
+def _is_ours(found: ClientServer) -> bool:
     try:
         trace = backups.load(found.table.path)
     except ConfigError:

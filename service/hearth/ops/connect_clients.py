@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from hearth.clients import backups, connector, discovery
-from hearth.clients.connector import Outcome
-from hearth.clients.discovery import Found
-from hearth.clients.planning import Plan
+from hearth.clients.connector import TableOutcome
+from hearth.clients.discovery import ClientServer
+from hearth.clients.planning import TablePlan
 from hearth.clients.table import Table
 from hearth.errors import ConfigError, HearthError
 from hearth.paths import Places
@@ -19,18 +19,18 @@ from hearth.paths import Places
 class Links(NamedTuple):
     """What is done with clients' files, and what stands in the way: sentences, and the exit code of the first."""
 
-    plans: list[Plan]
-    outcomes: list[Outcome]
+    plans: list[TablePlan]
+    outcomes: list[TableOutcome]
     problems: list[str]
     exit_code: int = 0
 
     @property
-    def changed(self) -> list[Outcome]:
+    def changed(self) -> list[TableOutcome]:
         """Those files that change."""
         return [outcome for outcome in self.outcomes if outcome.changes]
 
 
-def linked(plans: Iterable[Plan], places: Places, dry_run: bool) -> Links:
+def linked(plans: Iterable[TablePlan], places: Places, dry_run: bool) -> Links:
     """Connect them, or only say how."""
     done, code = Links(list(plans), [], []), 0
     for plan in done.plans:
@@ -46,7 +46,7 @@ def linked(plans: Iterable[Plan], places: Places, dry_run: bool) -> Links:
 class Restored(NamedTuple):
     """Client files after `hearth disconnect`, and the problems it met, with the exit code of the first."""
 
-    outcomes: list[Outcome]
+    outcomes: list[TableOutcome]
     problems: list[str]
     exit_code: int = 0
 
@@ -75,7 +75,7 @@ def connected_to(places: Places) -> list[Table]:
     return _connected_where(lambda entry: _holds(list(_words(entry)), arguments))
 
 
-def handwritten(folder: str | None) -> list[Found]:
+def handwritten(folder: str | None) -> list[ClientServer]:
     """Return the entries that start Hearth and that no `hearth connect` wrote, as far as the files can be read."""
     ours = {(splice.table.path, splice.keys) for trace in backups.every().traces for splice in trace.splices}
     found = []

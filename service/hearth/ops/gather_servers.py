@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import click
 
 from hearth.clients import discovery, formats
-from hearth.clients.discovery import Found
+from hearth.clients.discovery import ClientServer
 from hearth.clients.table import KINDS, LOCAL, PROJECT, SCOPES, USER, Table
 from hearth.config.spelling import nearest
 from hearth.errors import ConfigError
@@ -31,7 +31,7 @@ class Gathered(NamedTuple):
     """What was found. `problems` are sentences on files that could not be read, whose tables are left out."""
 
     tables: list[Table]
-    found: list[Found]
+    found: list[ClientServer]
     problems: list[str]
 
     def clients(self) -> list[str]:
@@ -104,11 +104,11 @@ def gather_file(path: str) -> Gathered:
     return Gathered([], [_found(table, name, raw) for name, raw in servers.items()], [])
 
 
-def _found(table: Table, name: str, raw: Any) -> Found:
+def _found(table: Table, name: str, raw: Any) -> ClientServer:
     own = [client for key, client in _OWN_KEYS.items() if isinstance(raw, dict) and key in raw]
     client = own[0] if own and table.client == "file" else table.client
     reading = formats.read(KINDS[client].dialect if client in KINDS else "plain", raw)
-    return Found(table, name, raw if isinstance(raw, dict) else {}, *reading)
+    return ClientServer(table, name, raw if isinstance(raw, dict) else {}, *reading)
 
 
 def split_targets(words: Iterable[str]) -> tuple[list[str], list[str]]:
@@ -131,7 +131,7 @@ def title(client: str) -> str:
     return KINDS[client].title if client in KINDS else client
 
 
-def origin(found: Found) -> str:
+def origin(found: ClientServer) -> str:
     """Where an entry was found, in few words."""
     table = found.table
     where = os.path.basename(table.path) if table.client == "file" else title(table.client)

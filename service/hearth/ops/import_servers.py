@@ -12,10 +12,10 @@ from functools import cache
 from typing import NamedTuple
 
 from hearth.clients import records
-from hearth.clients.discovery import Found
+from hearth.clients.discovery import ClientServer
 from hearth.clients.importer import env_files, planner
-from hearth.clients.importer.placeholders import Surroundings
-from hearth.clients.importer.planner import Known, Plan
+from hearth.clients.importer.placeholders import ImportEnvironment
+from hearth.clients.importer.planner import ImportPlan, KnownServers
 from hearth.clients.table import KINDS
 from hearth.config import editor
 from hearth.config.loader import FILE_LIMIT_BYTES, read_file
@@ -35,11 +35,11 @@ class Imported(NamedTuple):
     daemon: str | None  # what a running one made of it
 
 
-def plan(places: Places, found: Iterable[Found], answers: Answers, with_disabled: bool) -> Plan:
+def plan(places: Places, found: Iterable[ClientServer], answers: Answers, with_disabled: bool) -> ImportPlan:
     """What is to be done. Raises ConfigError for a config with mistakes, and VaultError."""
     path = places.config_file()
     servers = edit_config.examined(path, read_file(path, FILE_LIMIT_BYTES)).config.servers
-    known = Known(
+    known = KnownServers(
         servers,
         _secrets(),
         lambda each: records.imported(each.table, each.name) if each.table.client in KINDS else None,
@@ -47,7 +47,7 @@ def plan(places: Places, found: Iterable[Found], answers: Answers, with_disabled
         env_files.read,
         programs.full_path,
     )
-    return planner.plan(found, Surroundings(os.environ, home_dir(), answers, os.sep), known, with_disabled)
+    return planner.plan(found, ImportEnvironment(os.environ, home_dir(), answers, os.sep), known, with_disabled)
 
 
 def _secrets() -> planner.SecretOf:
@@ -57,7 +57,7 @@ def _secrets() -> planner.SecretOf:
     return cache(lambda name: vault.get(name) if name in names else None)
 
 
-def carry_out(places: Places, made: Plan) -> Imported:
+def carry_out(places: Places, made: ImportPlan) -> Imported:
     """Do what was planned. Raises HearthError, and then nothing is done."""
     changed, where = None, None
     new = {name: each.value for name, each in made.secrets.items() if each.is_new} if made.servers else {}
@@ -77,7 +77,7 @@ def carry_out(places: Places, made: Plan) -> Imported:
     return Imported(changed, where, edit_config.tell_daemon(places) if changed else None)
 
 
-def _added(places: Places, data: bytes | None, made: Plan) -> bytes:
+def _added(places: Places, data: bytes | None, made: ImportPlan) -> bytes:
     path = places.config_file()
     there = edit_config.examined(path, data).config.servers
     for server in made.servers:

@@ -8,7 +8,7 @@ import click
 from hearth import secret_patterns
 from hearth.clients import discovery
 from hearth.clients.importer import vscode_inputs
-from hearth.clients.importer.placeholders import Unusable
+from hearth.clients.importer.placeholders import UnusablePlaceholder
 from hearth.clients.importer.templates import Kept, Secret
 from hearth.clients.importer.vscode_inputs import Input
 from hearth.clients.table import Table
@@ -30,7 +30,7 @@ class Answers:
         self.pending: list[Input] = []
 
     def __call__(self, table: Table, name: str) -> Piece:
-        """The answer. Raises Unusable if there is none to be had."""
+        """The answer. Raises UnusablePlaceholder if there is none to be had."""
         question = _question(table, name)
         if self._is_later:
             if question not in self.pending:
@@ -47,7 +47,7 @@ class Answers:
         if self._ask is not None:
             return self._ask(question)
         if question.default is None:
-            raise Unusable(
+            raise UnusablePlaceholder(
                 f"${{input:{question.name}}} is asked for by VS Code; type this at a terminal without --yes, and it is"
                 " asked for here"
             )
@@ -58,11 +58,11 @@ def _question(table: Table, name: str) -> Input:
     try:
         found = vscode_inputs.read(table.path).get(name)
     except ConfigError as exc:
-        raise Unusable(str(exc)) from exc
+        raise UnusablePlaceholder(str(exc)) from exc
     if found is None:
-        raise Unusable(f"${{input:{name}}} is not explained in {table.path}")
+        raise UnusablePlaceholder(f"${{input:{name}}} is not explained in {table.path}")
     if found.is_command:
-        raise Unusable(f"${{input:{name}}} is answered by a command of VS Code, which Hearth cannot run")
+        raise UnusablePlaceholder(f"${{input:{name}}} is answered by a command of VS Code, which Hearth cannot run")
     wanted = [each.name for each in discovery.read(table) if f"${{input:{name}}}" in json.dumps(each.raw)]
     described = found.description.rstrip(": ") or name
     return (

@@ -7,7 +7,7 @@ counted as if all of it stayed, so only the private memory of the processes that
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
-from hearth.clients.running import Instance
+from hearth.clients.running import RunningServer
 from hearth.host.memory import Weight
 from hearth.mcp import isolation
 from hearth.mcp.packages import base
@@ -17,11 +17,11 @@ DAEMON_BYTES = 26_000_000
 BRIDGE_BYTES = 4_300_000
 
 
-class Server(NamedTuple):
+class ServerWeight(NamedTuple):
     """One server, however often it runs."""
 
     name: str
-    instances: tuple[Instance, ...]
+    instances: tuple[RunningServer, ...]
     needed: int  # how many would run through Hearth
     isolation: isolation.Mode
     weight: Weight | None  # of all instances; None where it cannot be told
@@ -36,7 +36,7 @@ class Server(NamedTuple):
 class Estimate(NamedTuple):
     """The whole machine, as it is and as it would be."""
 
-    servers: list[Server]
+    servers: list[ServerWeight]
     now_bytes: int
     servers_bytes: int  # through Hearth
     daemon_bytes: int
@@ -49,20 +49,20 @@ class Estimate(NamedTuple):
 
 
 def servers_of(
-    instances: Sequence[Instance],
+    instances: Sequence[RunningServer],
     variables: Callable[[int], Mapping[str, str]],
     folder: Callable[[int], str | None],
     weigh: Callable[[Sequence[int]], Weight | None],
-) -> list[Server]:
+) -> list[ServerWeight]:
     """Put equal instances together: the same command line, and the same values of the variables that an entry sets."""
-    groups: dict[Hashable, list[Instance]] = {}
+    groups: dict[Hashable, list[RunningServer]] = {}
     for instance in instances:
         groups.setdefault(_key(instance, variables), []).append(instance)
     found = [_server(group, folder, weigh) for group in groups.values()]
     return sorted(found, key=lambda server: (-len(server.instances), server.name))
 
 
-def estimate(servers: list[Server], daemon_runs: bool) -> Estimate:
+def estimate(servers: list[ServerWeight], daemon_runs: bool) -> Estimate:
     """Compare the two ways. A daemon that runs already costs nothing more."""
     now = sum(server.weight.whole for server in servers if server.weight)
     saved = sum(server.saved_bytes for server in servers)
@@ -71,7 +71,7 @@ def estimate(servers: list[Server], daemon_runs: bool) -> Estimate:
     return Estimate(servers, now, round(now - saved), daemon, instances * BRIDGE_BYTES)
 
 
-def _key(instance: Instance, variables: Callable[[int], Mapping[str, str]]) -> Hashable:
+def _key(instance: RunningServer, variables: Callable[[int], Mapping[str, str]]) -> Hashable:
     program, *words = instance.argv
     arguments = tuple(word for word in words if word not in ("-y", "--yes"))
     names = instance.entry.variables if instance.entry else ()
@@ -80,10 +80,10 @@ def _key(instance: Instance, variables: Callable[[int], Mapping[str, str]]) -> H
 
 
 def _server(
-    group: list[Instance],
+    group: list[RunningServer],
     folder: Callable[[int], str | None],
     weigh: Callable[[Sequence[int]], Weight | None],
-) -> Server:
+) -> ServerWeight:
     first = group[0]
     words = (first.entry.command, *first.entry.args) if first.entry else first.argv
     mode = isolation.initial(words[0], words[1:])
@@ -91,4 +91,4 @@ def _server(
     if mode == isolation.WORKSPACE:
         needed = len({folder(instance.pids[0]) for instance in group})
     pids = [pid for instance in group for pid in instance.pids]
-    return Server(first.name, tuple(group), needed, mode, weigh(pids))
+    return ServerWeight(first.name, tuple(group), needed, mode, weigh(pids))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from hearth import config
 from hearth.clients import discovery, planning, records
 from hearth.clients.commands import bridge_command
-from hearth.clients.discovery import Found
+from hearth.clients.discovery import ClientServer
 from hearth.clients.importer import planner
 from hearth.clients.table import Table
 from hearth.config import ServerSpec
@@ -29,7 +29,7 @@ NO_SERVICE = "left out, as --no-service says"
 BY_PATH = "left out: the daemon of a config that is given by its path is started by the first bridge"
 
 
-class Service(NamedTuple):
+class ServiceStep(NamedTuple):
     """What is done with the service manager, or why nothing is."""
 
     units: Units | None
@@ -40,8 +40,8 @@ class Setup(NamedTuple):
     """Everything that is about to be done."""
 
     gathered: Gathered
-    imports: planner.Plan
-    service: Service
+    imports: planner.ImportPlan
+    service: ServiceStep
     links: Links
     # Entries whose servers did not answer through Hearth, known behind their trial.
     failed: Sequence[LeftAlone] = ()
@@ -60,7 +60,7 @@ class Setup(NamedTuple):
         names += [each.bridge_to for each in self.imports.bridges if each.bridge_to]
         return list(dict.fromkeys([*(name for name in names if name in enabled or name in replaced), *replaced]))
 
-    def moved(self) -> list[Found]:
+    def moved(self) -> list[ClientServer]:
         """Return the entries that the changed files have no more: bridges to Hearth are in their place."""
         changed = {(each.table, change.name) for each in self.links.changed for change in each.changes}
         replaced = newly_replaced(self.links.plans, self.gathered.found)
@@ -80,27 +80,27 @@ def is_new(units: Units) -> bool:
 # --- service
 
 
-def service(places: Places, wanted: bool, dry_run: bool) -> Service:
+def service(places: Places, wanted: bool, dry_run: bool) -> ServiceStep:
     """Have the service manager hold the socket. Raises HearthError when it refuses, not where there is none."""
     if not wanted:
-        return Service(None, NO_SERVICE)
+        return ServiceStep(None, NO_SERVICE)
     if places.config:
-        return Service(None, BY_PATH)
+        return ServiceStep(None, BY_PATH)
     try:
         units = installation.install(dry_run=True, profile=places.profile)
     except HearthError as exc:
         # Nothing that could be installed here, or a file of somebody else's in the way.
-        return Service(None, str(exc))
+        return ServiceStep(None, str(exc))
     if units.manager_problem is not None:
         advice = "The first bridge starts the daemon; `hearth install` later, where it can be asked"
-        return Service(None, f"left out, as {units.manager} cannot be asked: {units.manager_problem}. {advice}")
-    return Service(units if dry_run else installation.install(profile=places.profile))
+        return ServiceStep(None, f"left out, as {units.manager} cannot be asked: {units.manager_problem}. {advice}")
+    return ServiceStep(units if dry_run else installation.install(profile=places.profile))
 
 
 # --- clients
 
 
-def links(places: Places, gathered: Gathered, imports: planner.Plan, one: bool) -> Links:
+def links(places: Places, gathered: Gathered, imports: planner.ImportPlan, one: bool) -> Links:
     """How the clients are about to be connected, once the import is done; nothing is changed."""
     names = {(found.table, found.name): name for found, name in imports.links()}
     servers = {**_configured(places), **{each.name: ServerSpec(name=each.name) for each in imports.servers}}
@@ -113,14 +113,14 @@ def links(places: Places, gathered: Gathered, imports: planner.Plan, one: bool) 
 
 
 def planned(
-    found: Iterable[Found],
+    found: Iterable[ClientServer],
     tables: Iterable[Table],
     servers: Mapping[str, ServerSpec],
     imported: Callable[[Table, str], str | None],
     way: str | None,
-) -> list[planning.Plan]:
+) -> list[planning.TablePlan]:
     """The plans for all tables, client by client."""
-    by_client: dict[str, dict[Table, list[Found]]] = {}
+    by_client: dict[str, dict[Table, list[ClientServer]]] = {}
     for table in tables:
         by_client.setdefault(table.client, {})[table] = []
     for each in found:
@@ -146,7 +146,7 @@ def enabled(places: Places) -> set[str]:
 # --- the whole
 
 
-def import_servers(places: Places, imports: planner.Plan) -> Imported:
+def import_servers(places: Places, imports: planner.ImportPlan) -> Imported:
     """The first step. Raises HearthError, and then nothing is done."""
     return server_import.carry_out(places, imports)
 

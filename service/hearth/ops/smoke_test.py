@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from hearth.clients.discovery import Found
-from hearth.clients.planning import Plan
+from hearth.clients.discovery import ClientServer
+from hearth.clients.planning import TablePlan
 from hearth.control_client import running_daemon
 from hearth.errors import HearthError
-from hearth.ops.tool_caller import Caller
+from hearth.ops.tool_caller import ToolCaller
 from hearth.paths import Places
 
 # `start_timeout` is 60 s by default, for what npx and uvx download at the first start; a daemon and a list come on top.
@@ -44,7 +44,7 @@ class Trial(NamedTuple):
 class LeftAlone(NamedTuple):
     """An entry of a client that was not replaced, as its server failed the trial."""
 
-    found: Found
+    found: ClientServer
     reason: str
     server: str
 
@@ -81,7 +81,7 @@ def try_one(places: Places, server: str, command: Sequence[str]) -> Trial:
     """Try one server. Raises nothing that a person can be told."""
     end = time.monotonic() + TRIAL_SECONDS
     try:
-        with Caller(places, server, lambda *_: None, lambda _: None, command, environment(os.environ)) as caller:
+        with ToolCaller(places, server, lambda *_: None, lambda _: None, command, environment(os.environ)) as caller:
             while True:
                 tools = caller.tools(max(1.0, end - time.monotonic()))
                 state = {} if tools else _state(places, server)
@@ -104,7 +104,7 @@ def _state(places: Places, server: str) -> dict[str, Any]:
 # --- entries that wait for it
 
 
-def newly_replaced(plans: Iterable[Plan], found: Iterable[Found]) -> list[tuple[Found, str]]:
+def newly_replaced(plans: Iterable[TablePlan], found: Iterable[ClientServer]) -> list[tuple[ClientServer, str]]:
     """Return the entries that are about to give way to a bridge, each with its server; bridges are none of them."""
     entries = {(each.table, each.name): each for each in found if each.bridge_to is None and not each.disabled}
     pairs = [((plan.table, name), server) for plan in plans for name, server in plan.replace.items()]
@@ -112,8 +112,8 @@ def newly_replaced(plans: Iterable[Plan], found: Iterable[Found]) -> list[tuple[
 
 
 def without_failed(
-    plans: Iterable[Plan], found: Iterable[Found], trials: Iterable[Trial]
-) -> tuple[list[Plan], list[LeftAlone]]:
+    plans: Iterable[TablePlan], found: Iterable[ClientServer], trials: Iterable[Trial]
+) -> tuple[list[TablePlan], list[LeftAlone]]:
     """Return the plans without the entries whose server failed its trial, and those entries with the reason."""
     plans = list(plans)
     failed = {each.server: each.problem for each in trials if each.problem}

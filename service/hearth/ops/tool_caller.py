@@ -37,7 +37,7 @@ class CallError(UpstreamError):
         self.error = error
 
 
-class Caller:
+class ToolCaller:
     """One session with one server, by a bridge of its own or by the command of one."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Caller:
         command = command or bridge_command(places, ["--server", server, "--mode", "full"])
         self._conversation = Conversation(f"the bridge to {server}", command, environ)
 
-    def __enter__(self) -> "Caller":
+    def __enter__(self) -> "ToolCaller":
         try:
             self._open()
         except BaseException:

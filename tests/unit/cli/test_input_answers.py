@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.clients.importer.placeholders import Unusable
+from hearth.clients.importer.placeholders import UnusablePlaceholder
 from hearth.clients.importer.templates import Kept, Secret
 from hearth.clients.table import Table
 from hearth.ops.input_answers import Answers
@@ -51,13 +51,13 @@ def test_a_question_names_the_servers_and_the_client_that_want_to_know(tmp_path:
 def test_with_nobody_to_ask_the_default_counts_and_what_has_none_stays(table: Table) -> None:
     answers = Answers(None)
     assert answers(table, "region") == "eu"
-    with pytest.raises(Unusable, match="asked for by VS Code"):
+    with pytest.raises(UnusablePlaceholder, match="asked for by VS Code"):
         answers(table, "pw")
 
 
 @pytest.mark.parametrize("name", ["branch", "unknown"])
 def test_what_nobody_here_can_answer_stays_whoever_there_is_to_ask(table: Table, name: str) -> None:
-    with pytest.raises(Unusable, match=name):
+    with pytest.raises(UnusablePlaceholder, match=name):
         Answers(lambda _: "x")(table, name)
 
 
@@ -70,5 +70,5 @@ def test_for_a_plan_it_is_asked_later(table: Table) -> None:
 
 def test_a_file_that_is_broken_meanwhile_keeps_the_entry_where_it_is(table: Table) -> None:
     Path(table.path).write_text("{")
-    with pytest.raises(Unusable):
+    with pytest.raises(UnusablePlaceholder):
         Answers(None)(table, "pw")

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from hearth.clients import formats
-from hearth.clients.discovery import Found
+from hearth.clients.discovery import ClientServer
 from hearth.clients.importer import planner
-from hearth.clients.importer.placeholders import Surroundings, Unusable
+from hearth.clients.importer.placeholders import ImportEnvironment, UnusablePlaceholder
 from hearth.clients.importer.templates import Kept, Secret
 from hearth.clients.table import KINDS, Table
 from hearth.config import ServerSpec
@@ -22,16 +22,16 @@ def table(client: str, scope: str = "user", folder: str | None = None) -> Table:
     return Table(client, f"/home/me/.{client}.json", keys, scope, folder)
 
 
-def found(name: str, raw: dict[str, Any], client: str = "claude-code", folder: str | None = None) -> Found:
+def found(name: str, raw: dict[str, Any], client: str = "claude-code", folder: str | None = None) -> ClientServer:
     """An entry as it is found in the file of a client."""
     where = table(client, "project" if folder else "user", folder)
     reading = formats.read(KINDS[client].dialect, raw)
-    return Found(where, name, raw, *reading)
+    return ClientServer(where, name, raw, *reading)
 
 
 def nobody(_: Table, name: str) -> str | Secret | Kept:
     """There is nobody to ask."""
-    raise Unusable(f"${{input:{name}}} has to be asked for")
+    raise UnusablePlaceholder(f"${{input:{name}}} has to be asked for")
 
 
 class Shell:
@@ -52,9 +52,9 @@ class Shell:
             return path if path in self.programs.values() else None
         return self.programs.get(command) if search_path is None else self.programs.get(f"{search_path}/{command}")
 
-    def plan(self, *entries: Found, with_disabled: bool = False) -> planner.Plan:
+    def plan(self, *entries: ClientServer, with_disabled: bool = False) -> planner.ImportPlan:
         """The plan; what it would put into the config is right."""
-        known = planner.Known(
+        known = planner.KnownServers(
             self.servers,
             self.secrets.get,
             lambda each: self.imported.get(each.name),
@@ -62,18 +62,18 @@ class Shell:
             lambda path: self.files.get(path, f"{path} does not exist"),
             self._program,
         )
-        around = Surroundings(self.environ, "/home/me", self.answer)
+        around = ImportEnvironment(self.environ, "/home/me", self.answer)
         made = planner.plan(entries, around, known, with_disabled)
         read(made)
         return made
 
-    def adopt(self, made: planner.Plan) -> None:
+    def adopt(self, made: planner.ImportPlan) -> None:
         """As if the plan had been carried out."""
         self.servers |= read(made)
         self.secrets |= {name: each.value for name, each in made.secrets.items()}
 
 
-def read(made: planner.Plan) -> dict[str, ServerSpec]:
+def read(made: planner.ImportPlan) -> dict[str, ServerSpec]:
     """The plan's servers as the config's reader has them, from TOML."""
     from hearth.config import editor
 
@@ -93,12 +93,12 @@ def read(made: planner.Plan) -> dict[str, ServerSpec]:
     return dict(examination.config.servers)
 
 
-def plan(*entries: Found, **environ: str) -> planner.Plan:
+def plan(*entries: ClientServer, **environ: str) -> planner.ImportPlan:
     """The plan for these in an empty Hearth."""
     return Shell(**environ).plan(*entries)
 
 
-def entry(made: planner.Plan) -> dict[str, Any]:
+def entry(made: planner.ImportPlan) -> dict[str, Any]:
     """What the only server of a plan has in the config."""
     assert made.left == []
     (server,) = made.servers

@@ -31,7 +31,7 @@ def content(table: Table) -> bytes:
     return Path(table.path).read_bytes()
 
 
-def connect(table: Table, config: Config, whole: bool = False) -> connector.Outcome:
+def connect(table: Table, config: Config, whole: bool = False) -> connector.TableOutcome:
     return connector.connect(table, {name: name or "unnamed" for name in config.entries}, whole, Places())
 
 
@@ -67,7 +67,7 @@ def ways(config: Config) -> list[bool]:
     return [False, True] if config.entries else [True]
 
 
-def is_as_it_should_be(table: Table, config: Config, outcome: connector.Outcome, whole: bool) -> None:
+def is_as_it_should_be(table: Table, config: Config, outcome: connector.TableOutcome, whole: bool) -> None:
     wanted = [*config.entries, *(["hearth"] if whole else [])]
     former, tree = (parse(table.path, data).tree for data in (config.data, content(table)))
     assert [change.name for change in outcome.changes] == list(value_at(tree, table.keys)) == wanted
@@ -78,7 +78,7 @@ def is_as_it_should_be(table: Table, config: Config, outcome: connector.Outcome,
         only_the_entries_are_written_otherwise(table, config, outcome)
 
 
-def only_the_entries_are_written_otherwise(table: Table, config: Config, outcome: connector.Outcome) -> None:
+def only_the_entries_are_written_otherwise(table: Table, config: Config, outcome: connector.TableOutcome) -> None:
     text = decoded(content(table))
     for change in outcome.changes:
         assert change.now is not None

@@ -30,7 +30,7 @@ def table(file: Path, client: str = "cursor", *keys: str) -> Table:
     return Table(client, str(file), keys or ("mcpServers",), "user", None)
 
 
-def connect(file: Path, whole: bool = False, client: str = "cursor", **replace: str) -> connector.Outcome:
+def connect(file: Path, whole: bool = False, client: str = "cursor", **replace: str) -> connector.TableOutcome:
     return connector.connect(table(file, client), replace, whole, Places())
 
 
@@ -429,7 +429,7 @@ def test_tables_of_one_file_are_disconnected_each_by_itself(tmp_path: Path) -> N
 
 def test_what_was_never_connected_is_left(file: Path) -> None:
     former = file.read_bytes()
-    assert connector.disconnect(table(file)) == connector.Outcome(table(file), [], [])
+    assert connector.disconnect(table(file)) == connector.TableOutcome(table(file), [], [])
     assert file.read_bytes() == former
 
 

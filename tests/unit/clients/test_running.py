@@ -2,11 +2,13 @@
 
 import pytest
 
-from hearth.clients.running import ORPHAN, Entry, Survey, fits, shows_a_server, survey
+from hearth.clients.running import ORPHAN, ConfiguredCommand, Survey, fits, shows_a_server, survey
 from hearth.host.process_table import Process
 
 
-def look(*rows: tuple[int, int, str], entries: tuple[Entry, ...] = (), on_pipes: bool | None = True) -> Survey:
+def look(
+    *rows: tuple[int, int, str], entries: tuple[ConfiguredCommand, ...] = (), on_pipes: bool | None = True
+) -> Survey:
     processes = [Process(pid, parent, tuple(words.split())) for pid, parent, words in rows]
     return survey(processes, entries, lambda process: on_pipes)
 
@@ -103,7 +105,7 @@ def test_an_agent_that_is_a_server_keeps_its_own_servers_apart() -> None:
 
 
 def test_a_server_that_only_a_clients_file_names_is_found() -> None:
-    entry = Entry("notes", "python3", ("/srv/notes.py", "${HOME}/notes"))
+    entry = ConfiguredCommand("notes", "python3", ("/srv/notes.py", "${HOME}/notes"))
     rows = (10, 1, "claude"), (11, 10, "/usr/bin/python3 /srv/notes.py /me/notes"), (12, 10, "python3 /srv/other.py")
     (found,) = look(*rows, entries=(entry,)).instances
     assert (found.name, found.pids, found.entry) == ("notes", (11,), entry)
@@ -119,11 +121,11 @@ def test_a_server_that_only_a_clients_file_names_is_found() -> None:
     ],
 )
 def test_an_entry_fits_a_command_line_with_the_same_words(command: str, argv: str, expected: bool) -> None:
-    assert fits(Entry("notes", command, ("--all",)), argv.split()) is expected
+    assert fits(ConfiguredCommand("notes", command, ("--all",)), argv.split()) is expected
 
 
 def test_an_entry_of_a_runner_fits_its_package() -> None:
-    entry = Entry("tools", "npx", ("-y", "tools@1.2"))
+    entry = ConfiguredCommand("tools", "npx", ("-y", "tools@1.2"))
     assert fits(entry, ["npm", "exec", "tools@1.2"])
     assert not fits(entry, ["npm", "exec", "other"])
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.demo.protocol import CAPABILITIES_KEY, MODERN_VERSION, VERSION_KEY, Conversation
+from hearth.demo.protocol import CAPABILITIES_KEY, MODERN_VERSION, VERSION_KEY, DemoConversation
 from hearth.demo.tools import Toolbox
 
 MODERN = {"_meta": {VERSION_KEY: MODERN_VERSION, CAPABILITIES_KEY: {}}}
@@ -16,7 +16,7 @@ class Talk:
     """A conversation and its clock."""
 
     def __init__(self, initialized: bool = False) -> None:
-        self.conversation = Conversation(Toolbox())
+        self.conversation = DemoConversation(Toolbox())
         self.now = 100.0
         if initialized:
             self.ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={})

@@ -2,20 +2,20 @@
 
 from collections.abc import Sequence
 
-from hearth.clients.running import Entry, Instance
+from hearth.clients.running import ConfiguredCommand, RunningServer
 from hearth.host.memory import Weight
 from hearth.ops import savings
 
 MB = 1_000_000
 
 
-def instance(pid: int, words: str, entry: Entry | None = None) -> Instance:
-    return Instance(words.split()[-1], "Codex", pid - 1, (pid,), tuple(words.split()), entry)
+def instance(pid: int, words: str, entry: ConfiguredCommand | None = None) -> RunningServer:
+    return RunningServer(words.split()[-1], "Codex", pid - 1, (pid,), tuple(words.split()), entry)
 
 
 def of(
-    instances: Sequence[Instance], folders: dict[int, str] | None = None, tokens: dict[int, str] | None = None
-) -> list[savings.Server]:
+    instances: Sequence[RunningServer], folders: dict[int, str] | None = None, tokens: dict[int, str] | None = None
+) -> list[savings.ServerWeight]:
     return savings.servers_of(
         instances,
         lambda pid: {"TOKEN": (tokens or {}).get(pid, "")},
@@ -40,7 +40,7 @@ def test_a_server_that_keeps_state_for_one_client_is_not_shared() -> None:
 
 
 def test_other_arguments_or_another_token_make_another_server() -> None:
-    entry = Entry("github", "github-mcp", (), ("TOKEN",))
+    entry = ConfiguredCommand("github", "github-mcp", (), ("TOKEN",))
     same = [instance(pid, "github-mcp", entry) for pid in (1, 2, 3)]
     assert sorted(len(server.instances) for server in of(same, tokens={1: "x", 2: "y", 3: "x"})) == [1, 2]
     assert len(of([instance(1, "a-mcp --one"), instance(2, "a-mcp --two")])) == 2

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from hearth.cli.clients import entry_secrets
-from hearth.clients.connector import Change, Outcome
+from hearth.clients.connector import EntryChange, TableOutcome
 from hearth.clients.table import KINDS
 from hearth.masking import Mask
 from hearth.output.table import clean
@@ -19,7 +19,7 @@ def title(client: str) -> str:
     return KINDS[client].title
 
 
-def diff(outcome: Outcome) -> list[str]:
+def diff(outcome: TableOutcome) -> list[str]:
     """The entries that change, line by line, without their secrets."""
     if not outcome.changes:
         return []
@@ -35,12 +35,12 @@ def diff(outcome: Outcome) -> list[str]:
     return lines
 
 
-def shown(outcome: Outcome) -> list[str]:
+def shown(outcome: TableOutcome) -> list[str]:
     """Return the same lines for a terminal: a client's file may be a project's, with hostile names in it."""
     return [clean(line.expandtabs(4)) for line in diff(outcome)]
 
 
-def _lines(path: str, text: str | None, value: Any, change: Change) -> list[str]:
+def _lines(path: str, text: str | None, value: Any, change: EntryChange) -> list[str]:
     if text is None:
         return []
     found = {*entry_secrets.of_entry(change.former), *entry_secrets.of_entry(change.new)}
@@ -64,7 +64,7 @@ def _plain(path: str, value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def document(outcome: Outcome, action: str, dry_run: bool) -> dict[str, Any]:
+def document(outcome: TableOutcome, action: str, dry_run: bool) -> dict[str, Any]:
     """The outcome for programs."""
     return {
         "client": outcome.table.client,

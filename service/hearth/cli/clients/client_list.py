@@ -6,7 +6,7 @@ import click
 
 from hearth.cli.clients import client_changes
 from hearth.clients import discovery
-from hearth.clients.discovery import Found
+from hearth.clients.discovery import ClientServer
 from hearth.clients.table import Table
 from hearth.errors import ConfigError
 from hearth.output import documents, table, terminal
@@ -39,7 +39,7 @@ def _row(each: Table) -> dict[str, Any]:
     return row | {"error": None, "connected": _names(found, True), "others": _names(found, False)}
 
 
-def _names(found: list[Found], ours: bool) -> list[str]:
+def _names(found: list[ClientServer], ours: bool) -> list[str]:
     return [entry.name for entry in found if (entry.bridge_to is not None) == ours]
 
 

@@ -13,9 +13,9 @@ from hearth.cli.target import with_places
 from hearth.cli.tools.diff import styled
 from hearth.clients import connector, discovery, planning, records
 from hearth.clients.commands import bridge_command
-from hearth.clients.connector import Outcome
-from hearth.clients.discovery import Found
-from hearth.clients.planning import Plan
+from hearth.clients.connector import TableOutcome
+from hearth.clients.discovery import ClientServer
+from hearth.clients.planning import TablePlan
 from hearth.clients.table import KINDS, PROJECT, SCOPES, Table
 from hearth.errors import ConfigError, Refused
 from hearth.ops import shutdown, smoke_test
@@ -121,11 +121,11 @@ def connect(
 
 def _plans(
     places: Places, clients: list[str], scope: str | None, way: str | None
-) -> tuple[list[Plan], list[Found], list[str]]:
+) -> tuple[list[TablePlan], list[ClientServer], list[str]]:
     """Return the plans of all clients, their entries, and problems: a broken file keeps no other client back."""
     servers = config.load(places).servers
-    planned: list[Plan] = []
-    entries: list[Found] = []
+    planned: list[TablePlan] = []
+    entries: list[ClientServer] = []
     problems: list[str] = []
     folder = discovery.here()
     for client in clients or KINDS:
@@ -144,7 +144,9 @@ def _plans(
     return planned, entries, problems
 
 
-def _answering(places: Places, planned: list[Plan], found: list[Found]) -> tuple[list[Plan], list[LeftAlone]]:
+def _answering(
+    places: Places, planned: list[TablePlan], found: list[ClientServer]
+) -> tuple[list[TablePlan], list[LeftAlone]]:
     """Try the servers behind the entries to be replaced; return the plans and the entries to leave alone."""
     servers = dict.fromkeys(server for _, server in smoke_test.newly_replaced(planned, found))
     commands = {server: bridge_command(places, ["--server", server]) for server in servers}
@@ -181,7 +183,7 @@ def _ask(yes: bool, as_json: bool) -> None:
 # --- what is said
 
 
-def _show(outcomes: list[Outcome]) -> None:
+def _show(outcomes: list[TableOutcome]) -> None:
     for outcome in outcomes:
         for line in client_changes.shown(outcome):
             click.echo(styled(line))
@@ -196,7 +198,7 @@ def _say_left(left: list[LeftAlone]) -> None:
         click.echo("Mend the servers and connect again; --no-try replaces their entries all the same.", err=True)
 
 
-def _report(outcomes: list[Outcome], dry_run: bool) -> None:
+def _report(outcomes: list[TableOutcome], dry_run: bool) -> None:
     if dry_run:
         _show(outcomes)
     for outcome in outcomes:

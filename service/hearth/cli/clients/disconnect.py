@@ -5,7 +5,7 @@ import click
 from hearth.cli.clients import client_changes, client_names
 from hearth.cli.tools.diff import styled
 from hearth.clients import connector
-from hearth.clients.connector import Outcome
+from hearth.clients.connector import TableOutcome
 from hearth.clients.table import KINDS
 from hearth.errors import ConfigError
 from hearth.ops import connect_clients
@@ -59,7 +59,7 @@ def disconnect(clients: tuple[str, ...], every: bool, below: str | None, dry_run
     return code
 
 
-def report(outcomes: list[Outcome], dry_run: bool) -> None:
+def report(outcomes: list[TableOutcome], dry_run: bool) -> None:
     """Print the diff of a dry run, or each client file that was restored."""
     for outcome in outcomes:
         for line in client_changes.shown(outcome) if dry_run else ():
@@ -73,7 +73,7 @@ def report(outcomes: list[Outcome], dry_run: bool) -> None:
         click.echo("Nothing had to be undone.")
 
 
-def _deed(outcome: Outcome) -> str:
+def _deed(outcome: TableOutcome) -> str:
     if outcome.is_removed:
         return f"{outcome.table.path} was made for it, and is removed"
     names = client_changes.enumeration(change.name for change in outcome.changes)

@@ -8,7 +8,7 @@ import click
 from hearth.cli.clients import client_names, import_lines
 from hearth.cli.clients.import_options import Manner, client_options, with_manner
 from hearth.cli.target import with_places
-from hearth.clients.importer.planner import Plan
+from hearth.clients.importer.planner import ImportPlan
 from hearth.clients.table import KINDS
 from hearth.errors import ConfigError, Refused
 from hearth.ops import gather_servers, import_servers
@@ -87,7 +87,7 @@ def _gather(clients: list[str], files: list[str], scopes: tuple[str, ...], own: 
     )
 
 
-def show(made: Plan, found: Gathered, places: Places) -> None:
+def show(made: ImportPlan, found: Gathered, places: Places) -> None:
     """Print the plan."""
     for problem in found.problems:
         click.echo(f"{click.style('note:', fg='yellow')} {problem}; its servers are left out", err=True)
@@ -111,7 +111,7 @@ def nothing_found(found: Gathered) -> str:
     return f"No MCP client was found; looked for {', '.join(kind.title for kind in KINDS.values())}."
 
 
-def _finish(made: Plan, done: import_servers.Imported | None, places: Places, as_json: bool) -> None:
+def _finish(made: ImportPlan, done: import_servers.Imported | None, places: Places, as_json: bool) -> None:
     if as_json:
         document = import_lines.as_document(made, places.config_file())
         document["imported"] = done is not None

@@ -4,8 +4,8 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from hearth.clients.discovery import Found
-from hearth.clients.importer.planner import Plan, Server
+from hearth.clients.discovery import ClientServer
+from hearth.clients.importer.planner import ImportedServer, ImportPlan
 from hearth.mcp.isolation import Mode
 from hearth.ops.gather_servers import origin
 from hearth.output import table
@@ -15,7 +15,7 @@ MODES: dict[Mode, str] = {"shared": "one for all", "workspace": "one per folder"
 _INDENT = "  "
 
 
-def plan_lines(plan: Plan, path: str, width: int) -> list[str]:
+def plan_lines(plan: ImportPlan, path: str, width: int) -> list[str]:
     """The plan, in groups; a group with nothing in it is left out."""
     groups = (
         _servers(plan.servers, path, width),
@@ -28,7 +28,7 @@ def plan_lines(plan: Plan, path: str, width: int) -> list[str]:
     return [line for group in groups for line in group]
 
 
-def notes(plan: Plan) -> list[str]:
+def notes(plan: ImportPlan) -> list[str]:
     """What should be known of the servers."""
     said = [(each.name, note) for each in plan.servers for note in each.notes]
     said += [(match.name, note) for match in plan.matched for note in match.notes]
@@ -44,7 +44,7 @@ def _section(heading: str, lines: Iterable[str]) -> list[str]:
     return [heading, *indented] if indented else []
 
 
-def _servers(servers: Sequence[Server], path: str, width: int) -> list[str]:
+def _servers(servers: Sequence[ImportedServer], path: str, width: int) -> list[str]:
     if not servers:
         return []
     rows = [(each.name, f"{MODES[each.mode]} ({each.reason})", f"from {_origins(each.sources)}") for each in servers]
@@ -71,15 +71,15 @@ def visible(text: str) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
-def _origins(sources: Iterable[Found]) -> str:
+def _origins(sources: Iterable[ClientServer]) -> str:
     return ", ".join(dict.fromkeys(map(origin, sources)))
 
 
-def _bridges(bridges: Iterable[Found]) -> list[str]:
+def _bridges(bridges: Iterable[ClientServer]) -> list[str]:
     return [f"{where}: {names}" for where, names, _ in by_client((found, "") for found in bridges)]
 
 
-def by_client(entries: Iterable[tuple[Found, str]]) -> list[tuple[str, str, str]]:
+def by_client(entries: Iterable[tuple[ClientServer, str]]) -> list[tuple[str, str, str]]:
     """Group entries of one client of which the same is said: the client, the names of the entries, what is said."""
     groups: dict[tuple[str, str], list[str]] = {}
     for found, said in entries:
@@ -87,11 +87,11 @@ def by_client(entries: Iterable[tuple[Found, str]]) -> list[tuple[str, str, str]
     return [(where, ", ".join(dict.fromkeys(names)), said) for (where, said), names in groups.items()]
 
 
-def _secrets(plan: Plan) -> list[str]:
+def _secrets(plan: ImportPlan) -> list[str]:
     return [f"{name} ({', '.join(each.servers)})" for name, each in plan.secrets.items()]
 
 
-def as_document(plan: Plan, path: str) -> dict[str, Any]:
+def as_document(plan: ImportPlan, path: str) -> dict[str, Any]:
     """The plan for programs."""
     return {
         "config": path,
@@ -119,7 +119,7 @@ def as_document(plan: Plan, path: str) -> dict[str, Any]:
     }
 
 
-def place(found: Found) -> dict[str, Any]:
+def place(found: ClientServer) -> dict[str, Any]:
     """Return where an entry stands, for programs."""
     where = found.table
     return {

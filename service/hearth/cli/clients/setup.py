@@ -116,7 +116,7 @@ def _do(places: Places, wishes: _Wishes, planned: Setup, as_json: bool) -> int:
         with Spinner("asking the service manager"):
             service = setup_plan.service(places, wishes.service, dry_run=False)
     except HearthError as exc:
-        service = setup_plan.Service(None, str(exc))
+        service = setup_plan.ServiceStep(None, str(exc))
         problems.append(f"the service could not be set up: {exc}; `hearth install` tries it again")
     trials = _tried(places, planned)
     finished = setup_plan.connect(places, planned._replace(service=service), trials)

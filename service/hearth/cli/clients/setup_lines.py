@@ -4,12 +4,12 @@ from collections.abc import Container
 from typing import Any
 
 from hearth.cli.clients import import_lines
-from hearth.clients.connector import Outcome
-from hearth.clients.discovery import Found
+from hearth.clients.connector import TableOutcome
+from hearth.clients.discovery import ClientServer
 from hearth.control_client.service_state import ADVICE_ON_PATH
 from hearth.ops.connect_clients import Links
 from hearth.ops.gather_servers import origin, title
-from hearth.ops.setup_plan import Service, Setup, is_new, short
+from hearth.ops.setup_plan import ServiceStep, Setup, is_new, short
 from hearth.ops.smoke_test import Trial
 from hearth.output import table
 from hearth.paths import Places
@@ -37,7 +37,7 @@ def _files(links: Links, home: str) -> list[str]:
     ]
 
 
-def _change(outcome: Outcome) -> str:
+def _change(outcome: TableOutcome) -> str:
     replaced = [change.name for change in outcome.changes if change.was is not None]
     added = [change.name for change in outcome.changes if change.was is None]
     where = f" in {outcome.table.folder}" if outcome.table.folder else ""
@@ -46,7 +46,7 @@ def _change(outcome: Outcome) -> str:
     return "; ".join(said)
 
 
-def _service(service: Service, home: str) -> list[str]:
+def _service(service: ServiceStep, home: str) -> list[str]:
     units = service.units
     if units is None:
         return [f"Service: {service.reason}."]
@@ -97,7 +97,7 @@ def summary_lines(setup: Setup, trials: list[Trial], logged: Container[str]) -> 
     return lines
 
 
-def _entry(found: Found) -> str:
+def _entry(found: ClientServer) -> str:
     return table.clean(f"{found.name} ({origin(found)})")
 
 

@@ -14,7 +14,7 @@ _BEGIN = "# >>> hearth completion >>>"
 _END = "# <<< hearth completion <<<"
 
 
-class Target(NamedTuple):
+class CompletionFile(NamedTuple):
     """The file that a shell reads completion from, and the start-up file that must name its folder, if any."""
 
     path: str
@@ -67,19 +67,21 @@ def install(ctx: click.Context, /, shell: str | None, remove: bool, dry_run: boo
         click.echo(place.next_step)
 
 
-def target(shell: str) -> Target:
+def target(shell: str) -> CompletionFile:
     """Return the place of a shell's completion for this user."""
     home = os.path.expanduser("~")
     if shell == "bash":
         data = os.environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
         folder = os.environ.get("BASH_COMPLETION_USER_DIR") or os.path.join(data, "bash-completion")
         step = "Open a new shell. It needs the package bash-completion, which most systems have."
-        return Target(os.path.join(folder, "completions", "hearth"), None, step)
+        return CompletionFile(os.path.join(folder, "completions", "hearth"), None, step)
     if shell == "fish":
         config = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-        return Target(os.path.join(config, "fish", "completions", "hearth.fish"), None, "It works at once.")
+        return CompletionFile(os.path.join(config, "fish", "completions", "hearth.fish"), None, "It works at once.")
     folder = os.environ.get("ZDOTDIR") or home
-    return Target(os.path.join(folder, ".zfunc", "_hearth"), os.path.join(folder, ".zshrc"), "Open a new shell.")
+    return CompletionFile(
+        os.path.join(folder, ".zfunc", "_hearth"), os.path.join(folder, ".zshrc"), "Open a new shell."
+    )
 
 
 def with_block(text: str, folder: str | None) -> str:

@@ -6,13 +6,13 @@ import subprocess
 import sys
 
 from hearth.cli.daemon import log_lines
-from hearth.cli.daemon.tail import Wanted
+from hearth.cli.daemon.tail import LogSelection
 from hearth.control_client import running_daemon, systemd_unit
 from hearth.errors import Unreachable
 from hearth.paths import Places
 
 
-def command(places: Places, wanted: Wanted) -> list[str] | None:
+def command(places: Places, wanted: LogSelection) -> list[str] | None:
     """The journalctl that shows it, or None when it is in the file."""
     units = systemd_unit.units_of(places)
     if units is None or not shutil.which("journalctl") or not _systemd_starts_it(places):

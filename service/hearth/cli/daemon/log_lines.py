@@ -84,7 +84,7 @@ class TerminalText:
         return control_chars.replaced(self._decoder.decode(data)).encode()
 
 
-class JsonLines:
+class JsonLineFormat:
     """A converter from pieces of a log, cut anywhere, to lines of JSON."""
 
     def __init__(self) -> None:

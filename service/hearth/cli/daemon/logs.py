@@ -45,7 +45,7 @@ def logs(places: Places, name: str | None, follow: bool, lines: int | None, sinc
     """
     begin = _begin(since)
     count = lines if lines is not None else LINES_BY_DEFAULT if begin is None else ALL_LINES
-    wanted = tail.Wanted(follow, count, begin, as_json)
+    wanted = tail.LogSelection(follow, count, begin, as_json)
     if name is not None:
         _print_server(places, name, wanted)
         return 0
@@ -68,7 +68,7 @@ def _begin(since: str | None) -> float | None:
         raise click.UsageError(f"--since: {exc}.") from exc
 
 
-def _print_server(places: Places, name: str, wanted: tail.Wanted) -> None:
+def _print_server(places: Places, name: str, wanted: tail.LogSelection) -> None:
     path = places.server_log(name)
     # Also of a server that is configured no longer.
     if not os.path.lexists(path):

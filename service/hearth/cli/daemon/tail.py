@@ -15,7 +15,7 @@ BLOCK_BYTES = 64 * 1024
 POLL_SECONDS = 0.25
 
 
-class Wanted(NamedTuple):
+class LogSelection(NamedTuple):
     """Which lines of a log to print, and in which form: the last `lines` of those since `begin`."""
 
     follow: bool
@@ -24,12 +24,12 @@ class Wanted(NamedTuple):
     as_json: bool = False
 
 
-def show(path: str, wanted: Wanted) -> None:
+def show(path: str, wanted: LogSelection) -> None:
     """Print the last lines of a file and, where asked to, what is added, for ever. Raises HearthError."""
     output = sys.stdout.buffer
     convert: Callable[[bytes], bytes] = bytes
     if wanted.as_json:
-        convert = log_lines.JsonLines()
+        convert = log_lines.JsonLineFormat()
     elif sys.stdout.isatty():
         convert = log_lines.TerminalText()
     file = _open(path, wanted.follow)

@@ -8,7 +8,7 @@ import click
 from hearth.cli.clients import client_changes, disconnect
 from hearth.cli.daemon.install import DRY_RUN_HELP, document, named_profile, say_commands, say_files, with_owner
 from hearth.clients import discovery
-from hearth.clients.discovery import Found
+from hearth.clients.discovery import ClientServer
 from hearth.clients.table import Table
 from hearth.control_client import running_daemon
 from hearth.host import install as installation
@@ -27,7 +27,7 @@ class _Clients(NamedTuple):
 
     connected: list[Table]
     restored: Restored
-    handwritten: list[Found]
+    handwritten: list[ClientServer]
 
     @property
     def titles(self) -> str:

@@ -8,7 +8,7 @@ import click
 from hearth.cli.servers import savings_lines
 from hearth.clients import discovery, running
 from hearth.clients.programs import client_of
-from hearth.clients.running import Entry
+from hearth.clients.running import ConfiguredCommand
 from hearth.clients.table import KINDS, Table
 from hearth.errors import ConfigError
 from hearth.host import memory, process_table
@@ -51,7 +51,7 @@ def look() -> savings_lines.Document:
     )
 
 
-def _entries(processes: Iterable[Process]) -> Iterator[Entry]:
+def _entries(processes: Iterable[Process]) -> Iterator[ConfiguredCommand]:
     """Read the servers in the files of clients, those of the projects that running clients work in among them."""
     for table in dict.fromkeys(_tables(processes)):
         try:
@@ -61,7 +61,9 @@ def _entries(processes: Iterable[Process]) -> Iterator[Entry]:
         for found in entries:
             command, args = found.entry.get("command"), found.entry.get("args") or []
             if isinstance(command, str) and found.bridge_to is None:
-                yield Entry(found.name, command, tuple(map(str, args)), tuple(map(str, found.entry.get("env") or ())))
+                yield ConfiguredCommand(
+                    found.name, command, tuple(map(str, args)), tuple(map(str, found.entry.get("env") or ()))
+                )
 
 
 def _tables(processes: Iterable[Process]) -> Iterator[Table]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from hearth.clients.running import Survey
 from hearth.host.memory import RSS, Weight
-from hearth.ops.savings import Estimate, Server
+from hearth.ops.savings import Estimate, ServerWeight
 from hearth.output.status_lines import count
 from hearth.output.table import clean, columns
 
@@ -50,7 +50,7 @@ def document(estimate: Estimate, survey: Survey, through_hearth: Weight | None, 
     }
 
 
-def _server(server: Server) -> Document:
+def _server(server: ServerWeight) -> Document:
     return {
         "name": server.name,
         "runs": len(server.instances),

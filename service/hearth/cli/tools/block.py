@@ -19,7 +19,7 @@ from hearth.paths import Places
 _KEY = "blocked_tools"
 
 
-class Tool(NamedTuple):
+class NamedTool(NamedTuple):
     """A tool: its server, and its name there."""
 
     server: str
@@ -80,28 +80,28 @@ def unblock(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
     _change(places, name, blocked[name], False, dry_run, as_json)
 
 
-def _blocked(servers: dict[str, ServerSpec]) -> dict[str, Tool]:
+def _blocked(servers: dict[str, ServerSpec]) -> dict[str, NamedTool]:
     """Return the blocked tools by the names that clients would see."""
-    tools = [Tool(spec.name, tool) for spec in servers.values() for tool in spec.blocked_tools]
+    tools = [NamedTool(spec.name, tool) for spec in servers.values() for tool in spec.blocked_tools]
     return {tool_names.exposed(*tool): tool for tool in tools}
 
 
-def _known(places: Places, name: str) -> Tool:
+def _known(places: Places, name: str) -> NamedTool:
     """Return the tool of a name. Raises click.UsageError for one that no server is known to have."""
     found = tool_catalog.current(places, "", None, 0)
-    tools = {each["name"]: Tool(each["server"], each["tool"]) for each in found["tools"]}
+    tools = {each["name"]: NamedTool(each["server"], each["tool"]) for each in found["tools"]}
     if name in tools:
         return tools[name]
     for server in found["unknown"]:
         # Nothing is known of its tools yet: the name is taken as it is.
         if name.startswith(tool_names.prefix(server)):
-            return Tool(server, name.removeprefix(tool_names.prefix(server)))
+            return NamedTool(server, name.removeprefix(tool_names.prefix(server)))
     near = nearest(name, list(tools))
     hint = f"Did you mean {near!r}?" if near else "`hearth tools` lists those that are known."
     raise click.UsageError(f"There is no tool {name!r}. {hint}")
 
 
-def _change(places: Places, name: str, tool: Tool, blocks: bool, dry_run: bool, as_json: bool) -> None:
+def _change(places: Places, name: str, tool: NamedTool, blocks: bool, dry_run: bool, as_json: bool) -> None:
     path = places.config_file()
 
     def make(data: bytes | None) -> bytes:

@@ -19,7 +19,7 @@ from hearth.config.spelling import nearest
 from hearth.control_client import running_daemon
 from hearth.errors import ConfigError, HearthError, UpstreamError
 from hearth.host import signals
-from hearth.ops.tool_caller import Caller, CallError
+from hearth.ops.tool_caller import CallError, ToolCaller
 from hearth.output import documents, table, terminal
 from hearth.output.spinner import Spinner
 from hearth.paths import Places
@@ -66,7 +66,7 @@ def call(
     _take_every_end_as_ctrl_c()
     window = _Window(f"calling {server}")
     asking = questions.Questions(server, questions.can_ask() and "-" not in arguments, window.hidden)
-    with window, Caller(places, server, asking.answer, window.progressed) as caller:
+    with window, ToolCaller(places, server, asking.answer, window.progressed) as caller:
         if tool is None:
             _forgive(places, server)
         tools = _tools(places, server, caller, window, timeout)
@@ -116,7 +116,7 @@ def _forgive(places: Places, server: str) -> None:
 
 
 def _tools(
-    places: Places, server: str, caller: Caller, window: "_Window", timeout: float | None
+    places: Places, server: str, caller: ToolCaller, window: "_Window", timeout: float | None
 ) -> list[dict[str, Any]]:
     """Return the server's tools. A server that is still starting is waited for, as long as its start may take."""
     tools = caller.tools(timeout)

@@ -10,10 +10,18 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from hearth import secret_patterns
-from hearth.clients.discovery import Found
+from hearth.clients.discovery import ClientServer
 from hearth.clients.importer import secret_extraction
 from hearth.clients.importer.identity import Parts
-from hearth.clients.importer.placeholders import ANY, SYNTAXES, VARIABLES, Reader, Surroundings, Syntax, Unusable
+from hearth.clients.importer.placeholders import (
+    ANY,
+    SYNTAXES,
+    VARIABLES,
+    ImportEnvironment,
+    Reader,
+    Syntax,
+    UnusablePlaceholder,
+)
 from hearth.clients.importer.templates import Kept, Text, plain, written
 from hearth.config.model import ServerSpec
 from hearth.mcp import isolation
@@ -47,7 +55,7 @@ _ABSOLUTE = re.compile(r"[/~\\]|[A-Za-z]:[/\\]")
 class Draft(NamedTuple):
     """An entry that was read."""
 
-    found: Found
+    found: ClientServer
     parts: Parts
     transport: str | None
     timeouts: dict[str, float]
@@ -61,15 +69,17 @@ class Draft(NamedTuple):
         return self.reason != isolation.OF_A_PROJECT and self.mode != isolation.SHARED
 
 
-def draft(found: Found, surroundings: Surroundings, env_file: EnvFile, program: Program) -> Draft:
-    """Read an entry. Raises Unusable if it has to stay where it is."""
+def draft(found: ClientServer, surroundings: ImportEnvironment, env_file: EnvFile, program: Program) -> Draft:
+    """Read an entry. Raises UnusablePlaceholder if it has to stay where it is."""
     return _Drafting(found, surroundings, env_file, program).draft()
 
 
 class _Drafting:
     """Reads one entry."""
 
-    def __init__(self, found: Found, surroundings: Surroundings, env_file: EnvFile, program: Program) -> None:
+    def __init__(
+        self, found: ClientServer, surroundings: ImportEnvironment, env_file: EnvFile, program: Program
+    ) -> None:
         self._found = found
         self._env_file = env_file
         self._program = program
@@ -82,10 +92,10 @@ class _Drafting:
     def draft(self) -> Draft:
         entry = self._found.entry
         if not entry.get("command") and not entry.get("url"):
-            raise Unusable("; ".join(self._found.notes) or "has neither a command nor a url")
+            raise UnusablePlaceholder("; ".join(self._found.notes) or "has neither a command nor a url")
         for key in _ESSENTIAL:
             if self._found.raw.get(key):
-                raise Unusable(f"needs its {key!r}, which only the client knows how to use")
+                raise UnusablePlaceholder(f"needs its {key!r}, which only the client knows how to use")
         parts = self._of_command(entry) if entry.get("command") else self._of_url(entry)
         mode, reason = _isolation(parts, self._found.table.folder is not None)
         notes = [*self._notes, *self._reader.notes, *map(_unset, dict.fromkeys(self._reader.unset))]
@@ -131,7 +141,7 @@ class _Drafting:
         if isinstance(value, bool | int | float):
             value = json.dumps(value)
         if not isinstance(value, str):
-            raise Unusable(f"{key} is not a text")
+            raise UnusablePlaceholder(f"{key} is not a text")
         return self._reader.text(value, syntax or self._syntax)
 
     # --- variables

@@ -35,7 +35,7 @@ _OF_THE_EDITOR = {
 }
 
 
-class Unusable(Exception):
+class UnusablePlaceholder(Exception):
     """An entry that has to stay where it is; a phrase that says why."""
 
 
@@ -59,12 +59,12 @@ ANY = Syntax(("braces",), variables=True, editor=True)
 VARIABLES = Syntax(("braces",), variables=True)
 
 
-class Surroundings(NamedTuple):
+class ImportEnvironment(NamedTuple):
     """What references may lead to."""
 
     environ: Mapping[str, str]
     home: str
-    # What a person answers to an input of that table; raises Unusable if there is nobody to ask.
+    # What a person answers to an input of that table; raises UnusablePlaceholder if there is nobody to ask.
     answer: Callable[[Table, str], str | Secret | Kept]
     separator: str = "/"
 
@@ -72,14 +72,14 @@ class Surroundings(NamedTuple):
 class Reader:
     """Reads the values of one entry; what a person should know of them is noted."""
 
-    def __init__(self, table: Table, surroundings: Surroundings) -> None:
+    def __init__(self, table: Table, surroundings: ImportEnvironment) -> None:
         self._table = table
         self._around = surroundings
         self.notes: list[str] = []
         self.unset: list[str] = []
 
     def text(self, value: str, syntax: Syntax) -> Text:
-        """A value with its references resolved, as far as they can be. Raises Unusable."""
+        """A value with its references resolved, as far as they can be. Raises UnusablePlaceholder."""
         if not syntax.forms:
             return (value,)
         pieces: list[str | Secret | Kept] = []
@@ -110,7 +110,7 @@ class Reader:
         if inner == "workspaceFolderBasename" and self._table.folder:
             return _basename(self._table.folder)
         if kind in _OF_THE_EDITOR:
-            raise Unusable(f"${{{inner}}} {_OF_THE_EDITOR[kind]}, which Hearth cannot ask")
+            raise UnusablePlaceholder(f"${{{inner}}} {_OF_THE_EDITOR[kind]}, which Hearth cannot ask")
         if inner in ("userHome", "pathSeparator", "/"):
             return self._around.home if inner == "userHome" else self._around.separator
         if not colon or not name:

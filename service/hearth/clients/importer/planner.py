@@ -12,12 +12,12 @@ Hearth's, or is left where it is for a reason that is said.
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hearth.clients.discovery import Found
+from hearth.clients.discovery import ClientServer
 from hearth.clients.importer import identity, names
 from hearth.clients.importer.draft import Draft, EnvFile, Program, draft
 from hearth.clients.importer.identity import Parts
 from hearth.clients.importer.known import parts_of
-from hearth.clients.importer.placeholders import Surroundings, Unusable
+from hearth.clients.importer.placeholders import ImportEnvironment, UnusablePlaceholder
 from hearth.clients.importer.templates import Kept, Secret, Text, plain, written
 from hearth.config import ServerSpec
 from hearth.config.schema import SERVER_KEYS
@@ -25,12 +25,12 @@ from hearth.config.value_kinds import BadValue
 from hearth.mcp import isolation
 
 
-class Server(NamedTuple):
+class ImportedServer(NamedTuple):
     """A server to add. `entry` is what the config gets; `secrets` are the names of those in it."""
 
     name: str
     entry: dict[str, Any]
-    sources: list[Found]
+    sources: list[ClientServer]
     mode: isolation.Mode
     reason: str
     secrets: list[str]
@@ -41,14 +41,14 @@ class Match(NamedTuple):
     """Entries that are a server which Hearth has already."""
 
     name: str
-    sources: list[Found]
+    sources: list[ClientServer]
     notes: list[str]
 
 
 class Left(NamedTuple):
     """An entry that stays where it is, and why: a phrase."""
 
-    found: Found
+    found: ClientServer
     reason: str
 
 
@@ -63,16 +63,16 @@ class Stored(NamedTuple):
         return f"Stored({self.servers!r})"
 
 
-class Plan(NamedTuple):
+class ImportPlan(NamedTuple):
     """What an import comes to."""
 
-    servers: list[Server]
+    servers: list[ImportedServer]
     matched: list[Match]
     left: list[Left]
-    bridges: list[Found]
+    bridges: list[ClientServer]
     secrets: dict[str, Stored]
 
-    def links(self) -> list[tuple[Found, str]]:
+    def links(self) -> list[tuple[ClientServer, str]]:
         """Which entry of a client goes to which server of Hearth's."""
         added = [(found, server.name) for server in self.servers for found in server.sources]
         return added + [(found, match.name) for match in self.matched for found in match.sources]
@@ -82,20 +82,22 @@ class Plan(NamedTuple):
 SecretOf = Callable[[str], str | None]
 
 
-class Known(NamedTuple):
+class KnownServers(NamedTuple):
     """What Hearth has already, and what may be asked about this machine."""
 
     servers: Mapping[str, ServerSpec]
     secret: SecretOf
     # Under which name an entry was imported before.
-    imported: Callable[[Found], str | None]
+    imported: Callable[[ClientServer], str | None]
     # Where a program is on PATH.
     which: Callable[[str], str | None]
     env_file: EnvFile
     program: Program
 
 
-def plan(found: Iterable[Found], surroundings: Surroundings, known: Known, with_disabled: bool = False) -> Plan:
+def plan(
+    found: Iterable[ClientServer], surroundings: ImportEnvironment, known: KnownServers, with_disabled: bool = False
+) -> ImportPlan:
     """What is to be done for these entries."""
     return _Planning(surroundings, known).plan(list(found), with_disabled)
 
@@ -103,29 +105,29 @@ def plan(found: Iterable[Found], surroundings: Surroundings, known: Known, with_
 class _Planning:
     """The making of one plan."""
 
-    def __init__(self, surroundings: Surroundings, known: Known) -> None:
+    def __init__(self, surroundings: ImportEnvironment, known: KnownServers) -> None:
         self._around = surroundings
         self._known = known
         self._left: list[Left] = []
         self._names: set[str] = set()
         self._secrets = _Secrets(known.secret)
 
-    def plan(self, found: Sequence[Found], with_disabled: bool) -> Plan:
+    def plan(self, found: Sequence[ClientServer], with_disabled: bool) -> ImportPlan:
         bridges = [each for each in found if each.bridge_to is not None]
         drafts = [
             made for each in found if each.bridge_to is None and (made := self._draft(each, with_disabled)) is not None
         ]
         matched, new = self._matched(drafts)
         servers = [server for group in self._merged(new) if (server := self._server(group)) is not None]
-        return Plan(servers, matched, self._left, bridges, self._secrets.stored)
+        return ImportPlan(servers, matched, self._left, bridges, self._secrets.stored)
 
-    def _draft(self, found: Found, with_disabled: bool) -> Draft | None:
+    def _draft(self, found: ClientServer, with_disabled: bool) -> Draft | None:
         if found.disabled and not with_disabled:
             self._left.append(Left(found, "is disabled there; --disabled takes it all the same"))
             return None
         try:
             return draft(found, self._around, self._known.env_file, self._known.program)
-        except Unusable as exc:
+        except UnusablePlaceholder as exc:
             self._left.append(Left(found, str(exc)))
             return None
 
@@ -180,7 +182,7 @@ class _Planning:
     def _key(self, parts: Parts) -> Hashable:
         return identity.key(parts, self._known.which)
 
-    def _server(self, group: list[Draft]) -> Server | None:
+    def _server(self, group: list[Draft]) -> ImportedServer | None:
         first = group[0]
         taken = {*self._known.servers, *self._names}
         name = names.of_server(first.found.name, first.found.table, lambda each: each not in taken)
@@ -196,7 +198,7 @@ class _Planning:
             _extend(notes, each.notes)
         _extend(notes, self._notes_on_program(first.parts))
         sources = [each.found for each in group]
-        return Server(name, entry, sources, first.mode, first.reason, list(dict.fromkeys(placed)), notes)
+        return ImportedServer(name, entry, sources, first.mode, first.reason, list(dict.fromkeys(placed)), notes)
 
     def _entry(self, name: str, group: list[Draft], placed: list[str]) -> dict[str, Any]:
         def text(value: Text) -> str:

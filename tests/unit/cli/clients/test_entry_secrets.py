@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hearth.cli.clients import client_changes
-from hearth.clients.connector import Change, Outcome
+from hearth.clients.connector import EntryChange, TableOutcome
 from hearth.clients.table import Table
 
 BODY = "s3cr3t" * 6
@@ -57,8 +57,8 @@ PLACES: list[dict[str, Any]] = [
 
 def shown(entry: dict[str, Any]) -> str:
     table = Table("cursor", "/home/a/.cursor/mcp.json", ("mcpServers",), "user", None)
-    change = Change("git", json.dumps(entry), None, entry, None)
-    return "\n".join(client_changes.diff(Outcome(table, [change], [])))
+    change = EntryChange("git", json.dumps(entry), None, entry, None)
+    return "\n".join(client_changes.diff(TableOutcome(table, [change], [])))
 
 
 @pytest.mark.parametrize("place", PLACES, ids=json.dumps)

@@ -3,14 +3,14 @@
 import pytest
 
 from hearth.cli.clients import setup_lines
-from hearth.clients.connector import Change, Outcome
-from hearth.clients.planning import Plan
+from hearth.clients.connector import EntryChange, TableOutcome
+from hearth.clients.planning import TablePlan
 from hearth.host.install.service_files import Outcome as Units
 from hearth.host.install.service_files import Plan as UnitPlan
 from hearth.ops import gather_servers, smoke_test
 from hearth.ops.connect_clients import Links
 from hearth.ops.gather_servers import Gathered
-from hearth.ops.setup_plan import Service, Setup
+from hearth.ops.setup_plan import ServiceStep, Setup
 from hearth.ops.smoke_test import Trial
 from hearth.paths import Places
 from unit.clients.imports import Shell, found, table
@@ -19,7 +19,7 @@ HOME = "/home/me"
 TIME = found("time", {"command": "uvx", "args": ["mcp-server-time"]})
 
 
-def setup(service: Service, *outcomes: Outcome, problems: tuple[str, ...] = ()) -> Setup:
+def setup(service: ServiceStep, *outcomes: TableOutcome, problems: tuple[str, ...] = ()) -> Setup:
     links = Links([], list(outcomes), list(problems))
     return Setup(Gathered([TIME.table, table("gemini")], [TIME], []), Shell().plan(TIME), service, links)
 
@@ -29,11 +29,11 @@ def lines(planned: Setup) -> list[str]:
 
 
 def test_the_plan_names_clients_servers_files_and_units() -> None:
-    replaced = Outcome(TIME.table, [Change("time", "{}", "{}", {}, {})], [])
-    added = Outcome(table("gemini"), [Change("hearth", None, "{}", None, {})], [])
-    unchanged = Outcome(table("codex"), [], [])
+    replaced = TableOutcome(TIME.table, [EntryChange("time", "{}", "{}", {}, {})], [])
+    added = TableOutcome(table("gemini"), [EntryChange("hearth", None, "{}", None, {})], [])
+    unchanged = TableOutcome(table("codex"), [], [])
     units = Units(f"{HOME}/.config/systemd/user", UnitPlan(write=("mcp.socket", "mcp.service")), "systemd")
-    said = lines(setup(Service(units), replaced, added, unchanged, problems=("x.json: is broken",)))
+    said = lines(setup(ServiceStep(units), replaced, added, unchanged, problems=("x.json: is broken",)))
     assert said[0] == "Clients: Claude Code, Gemini CLI"
     assert "  ~/.claude-code.json: time through Hearth" in said
     assert "  ~/.gemini.json: hearth added, which offers every server" in said
@@ -44,24 +44,24 @@ def test_the_plan_names_clients_servers_files_and_units() -> None:
 
 def test_a_service_that_is_there_or_left_out_is_said() -> None:
     there = Units("/units", UnitPlan(keep=("mcp.socket",)), "systemd")
-    assert lines(setup(Service(there)))[-1] == "Service: systemd holds the socket; nothing changes."
-    assert lines(setup(Service(None, "left out, as you said")))[-1] == "Service: left out, as you said."
+    assert lines(setup(ServiceStep(there)))[-1] == "Service: systemd holds the socket; nothing changes."
+    assert lines(setup(ServiceStep(None, "left out, as you said")))[-1] == "Service: left out, as you said."
 
 
 def test_nothing_is_left_to_do_only_when_nothing_would_change() -> None:
-    there = Service(Units("/units", UnitPlan(keep=("mcp.socket",)), "systemd"))
+    there = ServiceStep(Units("/units", UnitPlan(keep=("mcp.socket",)), "systemd"))
     shell = Shell()
     shell.adopt(shell.plan(TIME))
     done = setup(there)._replace(imports=shell.plan(TIME))
     assert done.is_done()
     assert not setup(there).is_done()
-    assert not done._replace(service=Service(Units("/units", UnitPlan(write=("mcp.socket",)), "systemd"))).is_done()
-    changed = Outcome(TIME.table, [Change("time", "{}", "{}", {}, {})], [])
+    assert not done._replace(service=ServiceStep(Units("/units", UnitPlan(write=("mcp.socket",)), "systemd"))).is_done()
+    changed = TableOutcome(TIME.table, [EntryChange("time", "{}", "{}", {}, {})], [])
     assert not done._replace(links=Links([], [changed], [])).is_done()
 
 
 def test_a_server_that_failed_is_said_with_what_to_do() -> None:
-    alone = setup(Service(None))
+    alone = setup(ServiceStep(None))
 
     def said(*trials: Trial, logged: tuple[str, ...] = ()) -> list[str]:
         return setup_lines.trial_lines(alone, list(trials), 200, logged)
@@ -83,13 +83,17 @@ def test_the_summary_counts_what_was_moved_and_what_was_left_with_each_reason() 
     off = found("off", {"command": "uvx", "disabled": True})
     entries = [TIME, gone, same, off]
     tables = {each.table: [found for found in entries if found.table == each.table] for each in entries}
-    plans = [Plan(table, {each.name: each.name for each in mine}, False, []) for table, mine in tables.items()]
+    plans = [TablePlan(table, {each.name: each.name for each in mine}, False, []) for table, mine in tables.items()]
     trials = [Trial("time", 1), Trial("gone", None, "it\x1b ended with code 3")]
     kept, failed = smoke_test.without_failed(plans, entries, trials)
     assert [plan.replace for plan in kept] == [{"time": "time", "off": "off"}, {}]
-    outcome = Outcome(TIME.table, [Change("time", "{}", "{}", {}, {})], [])
+    outcome = TableOutcome(TIME.table, [EntryChange("time", "{}", "{}", {}, {})], [])
     finished = Setup(
-        Gathered(list(tables), entries, []), Shell().plan(*entries), Service(None), Links(kept, [outcome], []), failed
+        Gathered(list(tables), entries, []),
+        Shell().plan(*entries),
+        ServiceStep(None),
+        Links(kept, [outcome], []),
+        failed,
     )
     assert setup_lines.trial_lines(finished, trials, 200, {"gone"}) == ["Tried as a client would:", "  time  1 tool"]
     assert setup_lines.summary_lines(finished, trials, {"gone"}) == [
@@ -105,7 +109,7 @@ def test_the_summary_counts_what_was_moved_and_what_was_left_with_each_reason() 
 
 def test_a_bridge_is_written_again_whatever_its_server_says() -> None:
     bridge = found("time", {"command": "hearth", "args": ["bridge", "--server", "time"]})
-    plan = Plan(bridge.table, {"time": "time"}, False, [])
+    plan = TablePlan(bridge.table, {"time": "time"}, False, [])
     assert smoke_test.without_failed([plan], [bridge], [Trial("time", None, "!")]) == ([plan], [])
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from hearth import paths
 from hearth.cli.daemon import journal
-from hearth.cli.daemon.tail import Wanted
+from hearth.cli.daemon.tail import LogSelection
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def by_systemd(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_profile_has_its_unit_in_the_user_s_journal() -> None:
-    asked = journal.command(paths.Places("work"), Wanted(follow=True, lines=7))
+    asked = journal.command(paths.Places("work"), LogSelection(follow=True, lines=7))
     assert asked == ["journalctl", "--user", "--unit", "mcp@work.service", "--lines", "7", "--follow"]
 
 
@@ -29,16 +29,16 @@ def test_each_profile_has_its_unit_in_the_user_s_journal() -> None:
 def test_a_system_wide_daemon_has_its_unit_in_the_system_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paths, "SYSTEM_DIR", str(tmp_path))
     (tmp_path / f"{os.getuid()}.sock").touch()
-    asked = journal.command(paths.Places(), Wanted(follow=False, lines=50))
+    asked = journal.command(paths.Places(), LogSelection(follow=False, lines=50))
     assert asked == ["journalctl", "--unit", f"mcp-user@{os.getuid()}.service", "--lines", "50"]
 
 
 def test_a_daemon_of_a_config_by_path_has_a_file() -> None:
-    assert journal.command(paths.Places(config="/etc/x.toml"), Wanted(follow=False, lines=1)) is None
+    assert journal.command(paths.Places(config="/etc/x.toml"), LogSelection(follow=False, lines=1)) is None
 
 
 def test_a_moment_is_given_to_journalctl_as_a_number_and_json_is_asked_for() -> None:
-    asked = journal.command(paths.Places(), Wanted(follow=False, lines=9, begin=1_700_000_000.4, as_json=True))
+    asked = journal.command(paths.Places(), LogSelection(follow=False, lines=9, begin=1_700_000_000.4, as_json=True))
     assert asked is not None
     assert asked[-6:] == ["--lines", "9", "--since", "@1700000000", "--output", "json"]
 

@@ -52,7 +52,7 @@ def test_lines_since_a_moment_begin_with_the_first_that_is_not_older() -> None:
 
 
 def test_pieces_cut_anywhere_become_one_object_a_line() -> None:
-    convert = log_lines.JsonLines()
+    convert = log_lines.JsonLineFormat()
     written = b"".join(convert(LOG[start : start + 7]) for start in range(0, len(LOG), 7))
     found = [json.loads(line) for line in written.splitlines()]
     assert [each["text"] for each in found] == ["cut off", "INFO old", "ERROR new", "  its second line", "INFO last"]

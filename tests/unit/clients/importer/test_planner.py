@@ -12,11 +12,11 @@ IMPORTED_TIME = {**TIME, "command": "/usr/bin/uvx"}
 GITHUB = {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-github"], "env": {"LOG": "info"}}
 
 
-def names(made: planner.Plan) -> list[str]:
+def names(made: planner.ImportPlan) -> list[str]:
     return [server.name for server in made.servers]
 
 
-def links(made: planner.Plan) -> dict[tuple[str, str], str]:
+def links(made: planner.ImportPlan) -> dict[tuple[str, str], str]:
     return {(each.table.client, each.name): name for each, name in made.links()}
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hearth.clients.importer.placeholders import Unusable
+from hearth.clients.importer.placeholders import UnusablePlaceholder
 from hearth.clients.importer.templates import Kept, Secret
 from hearth.clients.table import Table
 from unit.clients.imports import FOLDER, Shell, entry, found, plan
@@ -227,7 +227,7 @@ def test_an_input_that_is_still_to_be_asked_for_stands_in_the_plan() -> None:
 def test_an_input_that_nobody_can_give_leaves_no_secret_behind() -> None:
     def answer(table: Table, name: str) -> Secret:
         if name == "b":
-            raise Unusable("nobody")
+            raise UnusablePlaceholder("nobody")
         return Secret("hunter2000", name)
 
     shell = Shell()

@@ -22,11 +22,11 @@ TOKENS = {
 }
 
 
-def values(made: planner.Plan) -> dict[str, str]:
+def values(made: planner.ImportPlan) -> dict[str, str]:
     return {name: each.value for name, each in made.secrets.items()}
 
 
-def assert_hidden(made: planner.Plan, *secrets: str) -> None:
+def assert_hidden(made: planner.ImportPlan, *secrets: str) -> None:
     """They are nowhere but where they are to be stored."""
     shown = json.dumps([server.entry for server in made.servers]) + repr(
         [(server.name, server.notes, server.reason, server.secrets) for server in made.servers]
