@@ -245,7 +245,7 @@ def removed_file_of_a_client(ward: Ward) -> None:
 
 
 def bridge_entry(*words: str) -> dict[str, object]:
-    from hearth.clients.commands import bridge_file
+    from hearth.clients.launcher import bridge_file
 
     return {"command": sys.executable, "args": ["-I", "-S", bridge_file(), *words]}
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hearth import registry
+from hearth.clients.launcher import bridge_command
 from hearth.control_client.connection import ControlConnection
 from hearth.demo.client import DemoClient
 from hearth.host import processes
-from hearth.ops.bridge_entry import bridge_command
 from hearth.paths import Places
 
 # A start of Python takes seconds here, more when the machine is busy.

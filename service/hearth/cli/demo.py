@@ -32,10 +32,10 @@ def demo(agents: int, as_json: bool) -> int:
       hearth demo --agents 10 --json
     """
     from hearth.cli import demo_report
+    from hearth.clients.launcher import bridge_file
     from hearth.demo.run import run
     from hearth.demo.scratch import PROFILE
     from hearth.demo.stage import Commands
-    from hearth.ops.bridge_entry import bridge_file
     from hearth.output import terminal
 
     places = Places(PROFILE)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from hearth.clients import backups, formats, launcher, restore
 from hearth.clients.backups import Splice, Trace
-from hearth.clients.commands import entry_command
 from hearth.clients.discovery import ClientServer, found_in, servers_of
+from hearth.clients.launcher import entry_command
 from hearth.clients.table import KINDS, Table
 from hearth.config import editor
 from hearth.config.document import Document, parse

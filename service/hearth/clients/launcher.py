@@ -2,13 +2,14 @@
 
 Its first line is the interpreter with `-IS`, as the kernel passes one argument only. pip and uv rewrite the first line
 of scripts in a wheel, so `hearth connect` writes the script itself; the Debian package ships one. Where the path of an
-interpreter does not fit into a first line, entries name it and the bridge's file instead (`hearth.clients.commands`).
+interpreter does not fit into a first line, entries name it and the bridge's file instead (`hearth.clients.launcher`).
 """
 
 import glob
 import os
 import re
 import sys
+from collections.abc import Sequence
 
 import hearth
 from hearth import paths
@@ -16,6 +17,7 @@ from hearth.errors import HearthError
 from hearth.host import private_files
 from hearth.host.folders import make_private
 from hearth.host.homebrew_paths import lasting
+from hearth.paths import Places
 
 NAME = "hearth-bridge"
 # Linux before 5.1 cuts a first line behind 127 bytes; later versions and other systems read more.
@@ -47,6 +49,8 @@ sys.exit(main(sys.argv[1:]))
 """
 _BRIDGE = ("hearth", "bridge")
 _PACKAGES = re.compile(r'"site-packages"\), (?P<quote>[\'"])(?P<folder>.*)(?P=quote)\):$', re.MULTILINE)
+
+__all__ = ["bridge_command", "bridge_file", "client_config"]
 
 
 # --- pure
@@ -140,3 +144,39 @@ def _written() -> str | None:
     finally:
         private_files.remove(temporary)
     return path if os.access(path, os.X_OK) else None
+
+
+# --- commands that start a bridge
+
+
+def bridge_file() -> str:
+    """The file that the interpreter is given."""
+    return lasting(os.path.join(os.path.dirname(os.path.abspath(hearth.__file__)), "bridge", "main.py"))
+
+
+def bridge_command(places: Places, extra: Sequence[str] = ()) -> list[str]:
+    """What starts a bridge to this daemon."""
+    # sys.executable is the venv's own link; resolved, it would be an interpreter that does not know the venv.
+    return [lasting(sys.executable), "-I", "-S", bridge_file(), *places.bridge_arguments(), *extra]
+
+
+def entry_command(places: Places, launcher_path: str | None, extra: Sequence[str] = ()) -> list[str]:
+    """Return the command for a client's entry: the launcher's where there is one, else `bridge_command`."""
+    if launcher_path is None:
+        return bridge_command(places, extra)
+    return [launcher_path, *places.bridge_arguments(), *extra]
+
+
+def printed_command(places: Places, extra: Sequence[str] = ()) -> list[str]:
+    """Return the command for an entry that a person pastes: nothing is written for it."""
+    return entry_command(places, present(), extra)
+
+
+def client_config(places: Places, servers: Sequence[str], name: str, extra: Sequence[str]) -> dict[str, object]:
+    """The `mcpServers` object: one entry for everything, or one for each server that is named."""
+    offers = {server: ["--server", server, *extra] for server in servers} or {name: list(extra)}
+    entries: dict[str, object] = {}
+    for key, options in offers.items():
+        command, *arguments = printed_command(places, options)
+        entries[key] = {"command": command, "args": arguments}
+    return {"mcpServers": entries}

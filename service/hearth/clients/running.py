@@ -16,14 +16,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from hearth.clients import formats
-from hearth.clients.programs import client_of
 from hearth.clients.table import KINDS
 from hearth.host.process_table import Process
 from hearth.mcp.packages import base, packages, scripts
 
 # The client of a server whose own client has ended.
 ORPHAN = "none (orphaned)"
-
 _SIGN = re.compile(r"(^|[^a-z0-9])([a-z0-9]*mcp|modelcontextprotocol)($|[^a-z0-9])")
 # Programs that use servers and are none.
 _NO_SERVER = re.compile(r"(^|[^a-z0-9])(clients?|inspector|agents?|hearth)($|[^a-z0-9])")
@@ -40,6 +38,23 @@ _INITS = frozenset({"init", "systemd", "launchd"})
 # Modules that run a daemon: the second is the name of earlier versions.
 DAEMON_MODULES = frozenset({"hearth.daemon", "hearth.server"})
 _PLACEHOLDER = re.compile(r"[${~%]")
+
+# Names that a client's processes have besides its commands: packages, and programs of the desktop.
+_NAMES: dict[str, tuple[str, ...]] = {
+    "claude-code": ("@anthropic-ai/claude-code", "claude-code"),
+    "claude-desktop": ("claude-desktop",),
+    "codex": ("@openai/codex",),
+    "gemini": ("@google/gemini-cli", "gemini-cli"),
+    "vscode": ("code-insiders", "codium", "vscodium", "code helper (plugin)", "code-oss"),
+    "cursor": ("cursor helper (plugin)",),
+    "windsurf": ("windsurf-next", "windsurf helper (plugin)"),
+    "zed": ("zed-editor",),
+    "opencode": ("opencode-ai",),
+    "jetbrains": ("idea", "pycharm", "webstorm", "goland", "clion", "rubymine", "phpstorm", "rider", "rustrover"),
+}
+_CLIENTS = {name: kind.name for kind in KINDS.values() for name in (*kind.commands, *_NAMES.get(kind.name, ()))}
+# On macOS the program of the desktop has the name of Claude Code's command, but for its capital.
+_DESKTOP_PROGRAM = "Claude"
 
 
 class ConfiguredCommand(NamedTuple):
@@ -236,3 +251,13 @@ def name_of(argv: Sequence[str], entry: ConfiguredCommand | None = None) -> str:
     names = packages(argv[0], argv[1:])
     telling = [name for name in names if _SIGN.search(name)] or ([] if entry else names)
     return telling[0] if telling else entry.name if entry else base(argv[0])
+
+
+# --- programs of clients
+
+
+def client_of(argv: Sequence[str]) -> str | None:
+    """Return the name of the client that this command line runs; None for any other program."""
+    if argv[0].endswith(f".app/Contents/MacOS/{_DESKTOP_PROGRAM}"):
+        return "claude-desktop"
+    return next((_CLIENTS[name] for name in (base(argv[0]), *packages(argv[0], argv[1:])) if name in _CLIENTS), None)

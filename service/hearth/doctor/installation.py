@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import hearth
+from hearth.clients import launcher
 from hearth.doctor.context import CheckContext
 from hearth.findings import Finding, FixRequest
-from hearth.ops import bridge_entry
 
 OLDEST_PYTHON = (3, 11)
 _NEEDED = ("click", "msgspec", "httpx", "httptools", "starlette", "uvicorn")
@@ -33,7 +33,7 @@ class InstallationFacts(NamedTuple):
 
 def look(context: CheckContext) -> InstallationFacts:
     """The files of this installation, and which `hearth` a shell would find."""
-    main = bridge_entry.bridge_file()
+    main = launcher.bridge_file()
     has_bridge = os.path.isfile(main)
     return InstallationFacts(
         version=sys.version_info[:2],

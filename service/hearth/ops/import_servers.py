@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
-from hearth.clients import records
+from hearth.clients import backups
 from hearth.clients.discovery import ClientServer
-from hearth.clients.importer import env_files, planner
+from hearth.clients.importer import placeholders, planner
 from hearth.clients.importer.placeholders import ImportEnvironment
 from hearth.clients.importer.planner import ImportPlan, KnownServers
 from hearth.clients.table import KINDS
@@ -42,9 +42,9 @@ def plan(places: Places, found: Iterable[ClientServer], answers: Answers, with_d
     known = KnownServers(
         servers,
         _secrets(),
-        lambda each: records.imported(each.table, each.name) if each.table.client in KINDS else None,
+        lambda each: backups.imported(each.table, each.name) if each.table.client in KINDS else None,
         lambda name: shutil.which(os.path.expanduser(name)),
-        env_files.read,
+        placeholders.read_env_file,
         programs.full_path,
     )
     return planner.plan(found, ImportEnvironment(os.environ, home_dir(), answers, os.sep), known, with_disabled)
@@ -63,12 +63,12 @@ def carry_out(places: Places, made: ImportPlan) -> Imported:
     new = {name: each.value for name, each in made.secrets.items() if each.is_new} if made.servers else {}
     links = [(each.table, each.name, server) for each, server in made.links() if each.table.client in KINDS]
     stored: list[str] = []
-    former: records.Former = {}
+    former: backups.Former = {}
     try:
         for name, value in new.items():
             where = Vault("secrets").put(name, value)
             stored.append(name)
-        former = records.remember_all(links)
+        former = backups.remember_all(links)
         if made.servers:
             changed = edit_config.change(places, lambda data: _added(places, data, made), dry_run=False)
     except BaseException:
@@ -92,10 +92,10 @@ def _added(places: Places, data: bytes | None, made: ImportPlan) -> bytes:
     return data
 
 
-def _take_back(names: list[str], former: records.Former) -> None:
+def _take_back(names: list[str], former: backups.Former) -> None:
     # A name that Hearth has no server of is taken for none.
     with contextlib.suppress(HearthError):
-        records.take_back(former)
+        backups.take_back(former)
     for name in names:
         # What is left is found by nobody; the reason that is told is the first one.
         with contextlib.suppress(VaultError):

@@ -7,10 +7,9 @@ import click
 
 from hearth import secret_patterns
 from hearth.clients import discovery
-from hearth.clients.importer import vscode_inputs
-from hearth.clients.importer.placeholders import UnusablePlaceholder
+from hearth.clients.importer import placeholders
+from hearth.clients.importer.placeholders import Input, UnusablePlaceholder
 from hearth.clients.importer.templates import Kept, Secret
-from hearth.clients.importer.vscode_inputs import Input
 from hearth.clients.table import Table
 from hearth.errors import ConfigError
 from hearth.ops.gather_servers import title
@@ -56,7 +55,7 @@ class Answers:
 
 def _question(table: Table, name: str) -> Input:
     try:
-        found = vscode_inputs.read(table.path).get(name)
+        found = placeholders.read_inputs(table.path).get(name)
     except ConfigError as exc:
         raise UnusablePlaceholder(str(exc)) from exc
     if found is None:

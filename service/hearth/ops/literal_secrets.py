@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from hearth.clients.importer import known, secret_extraction
+from hearth.clients.importer import identity, templates
 from hearth.clients.importer.templates import Secret, Text
 from hearth.output import table
 
@@ -19,7 +19,7 @@ _UNUSABLE = re.compile(r"^[^a-z_]|[^a-z0-9_.@/-]")
 
 def find(entry: Entry) -> list[tuple[str, str]]:
     """The variables and headers whose value is a secret itself, or has one in it, as (key, name)."""
-    apart = {"env": secret_extraction.named, "headers": secret_extraction.header}
+    apart = {"env": templates.named, "headers": templates.header}
     return [
         (key, name)
         for key, hidden in apart.items()
@@ -31,14 +31,12 @@ def find(entry: Entry) -> list[tuple[str, str]]:
 def places(entry: Entry) -> list[str]:
     """Wherever one stands: `env.NAME`, `headers.NAME`, `args`, `url`."""
     found = [f"{key}.{name}" for key, name in find(entry)]
-    found += (
-        ["args"] if _has_secret(secret_extraction.arguments([_text(each) for each in entry.get("args") or ()])) else []
-    )
-    return found + (["url"] if _has_secret([secret_extraction.url(_text(entry.get("url") or ""))]) else [])
+    found += ["args"] if _has_secret(templates.arguments([_text(each) for each in entry.get("args") or ()])) else []
+    return found + (["url"] if _has_secret([templates.url(_text(entry.get("url") or ""))]) else [])
 
 
 def _text(value: str) -> Text:
-    return known.text_of(value, lambda _: None)
+    return identity.text_of(value, lambda _: None)
 
 
 def _has_secret(texts: Iterable[Text]) -> bool:

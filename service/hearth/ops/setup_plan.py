@@ -9,10 +9,10 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from hearth import config
-from hearth.clients import discovery, planning, records
-from hearth.clients.commands import bridge_command
+from hearth.clients import backups, discovery, planning
 from hearth.clients.discovery import ClientServer
 from hearth.clients.importer import planner
+from hearth.clients.launcher import bridge_command
 from hearth.clients.table import Table
 from hearth.config import ServerSpec
 from hearth.errors import ConfigError, HearthError
@@ -106,7 +106,7 @@ def links(places: Places, gathered: Gathered, imports: planner.ImportPlan, one: 
     servers = {**_configured(places), **{each.name: ServerSpec(name=each.name) for each in imports.servers}}
 
     def imported(table: Table, name: str) -> str | None:
-        return names.get((table, name)) or records.imported(table, name)
+        return names.get((table, name)) or backups.imported(table, name)
 
     plans = planned(gathered.found, gathered.tables, servers, imported, "one" if one else None) if servers else []
     return linked(plans, places, dry_run=True)

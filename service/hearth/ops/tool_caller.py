@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Any
 
 from hearth import __version__
+from hearth.clients.launcher import bridge_command
 from hearth.errors import HearthError, UpstreamError
-from hearth.ops.bridge_entry import bridge_command
 from hearth.paths import Places
 from hearth.stdio_client import Conversation, Message
 

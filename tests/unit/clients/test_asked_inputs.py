@@ -1,8 +1,8 @@
-"""What VS Code asks for, read from its file."""
+"""What VS Code asks for, read_inputs from its file."""
 
 from pathlib import Path
 
-from hearth.clients.importer.vscode_inputs import Input, read
+from hearth.clients.importer.placeholders import Input, read_inputs
 
 
 def test_inputs_are_read_with_what_is_known_of_them(tmp_path: Path) -> None:
@@ -17,7 +17,7 @@ def test_inputs_are_read_with_what_is_known_of_them(tmp_path: Path) -> None:
             {"id": 3}, "nonsense"
         ]}"""
     )
-    assert read(str(path)) == {
+    assert read_inputs(str(path)) == {
         "token": Input("token", "Token", None, True),
         "region": Input("region", "region", "eu"),
         "kind": Input("kind", "kind", choices=("a", "b")),
@@ -27,6 +27,6 @@ def test_inputs_are_read_with_what_is_known_of_them(tmp_path: Path) -> None:
 
 def test_a_file_without_any_has_none(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
-    assert read(str(path)) == {}
+    assert read_inputs(str(path)) == {}
     path.write_text('{"inputs": {}}')
-    assert read(str(path)) == {}
+    assert read_inputs(str(path)) == {}

@@ -10,7 +10,7 @@ import pytest
 
 import hearth
 from hearth.clients import launcher
-from hearth.clients.commands import bridge_command, printed_command
+from hearth.clients.launcher import bridge_command, printed_command
 from hearth.doctor import clients as checkup
 from hearth.paths import Places
 

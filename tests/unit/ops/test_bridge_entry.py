@@ -3,7 +3,7 @@
 import os
 import sys
 
-from hearth.ops.bridge_entry import bridge_command, bridge_file, client_config
+from hearth.clients.launcher import bridge_command, bridge_file, client_config
 from hearth.paths import Places
 
 

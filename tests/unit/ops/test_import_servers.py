@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hearth.cli.main import main
-from hearth.clients import records
+from hearth.clients import backups
 from hearth.clients.table import Table
 from hearth.errors import Refused
 from hearth.ops import edit_config
@@ -32,7 +32,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def imported(home: Path) -> str | None:
-    return records.imported(Table("cursor", str(home / ".cursor" / "mcp.json"), ("mcpServers",), "user", None), "git")
+    return backups.imported(Table("cursor", str(home / ".cursor" / "mcp.json"), ("mcpServers",), "user", None), "git")
 
 
 def config(home: Path) -> Path:
@@ -47,10 +47,10 @@ def test_what_was_imported_is_configured_stored_and_remembered(home: Path) -> No
 
 
 def test_where_names_cannot_be_kept_nothing_is_done(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Path(records.folder()).parent.mkdir(parents=True, mode=0o700)
-    Path(records.folder()).write_text("in the way")
+    Path(backups.folder()).parent.mkdir(parents=True, mode=0o700)
+    Path(backups.folder()).write_text("in the way")
     assert main(["import", "--yes"]) == 1
-    assert records.folder() in capsys.readouterr().err
+    assert backups.folder() in capsys.readouterr().err
     assert not config(home).exists()
     assert list(Vault("secrets").entries()) == []
 
@@ -61,7 +61,7 @@ def test_where_the_config_cannot_be_changed_nothing_is_done(
 ) -> None:
     table = Table("cursor", str(home / ".cursor" / "mcp.json"), ("mcpServers",), "user", None)
     if former:
-        records.remember(table, "git", former)
+        backups.remember(table, "git", former)
 
     def refuse(*_: Any, **__: Any) -> None:
         raise Refused("somebody else changes it")

@@ -11,15 +11,14 @@ from hearth.bridge.options import MODES
 from hearth.cli.clients import client_changes, client_list, client_names, import_lines
 from hearth.cli.target import with_places
 from hearth.cli.tools.diff import styled
-from hearth.clients import connector, discovery, planning, records
-from hearth.clients.commands import bridge_command
+from hearth.clients import backups, connector, discovery, planning
 from hearth.clients.connector import TableOutcome
 from hearth.clients.discovery import ClientServer
+from hearth.clients.launcher import bridge_command, client_config
 from hearth.clients.planning import TablePlan
 from hearth.clients.table import KINDS, PROJECT, SCOPES, Table
 from hearth.errors import ConfigError, Refused
 from hearth.ops import shutdown, smoke_test
-from hearth.ops.bridge_entry import client_config
 from hearth.ops.connect_clients import linked
 from hearth.ops.smoke_test import LeftAlone
 from hearth.output import documents, table
@@ -139,7 +138,7 @@ def _plans(
             except ConfigError as exc:
                 problems += exc.problems
         if found:
-            planned += planning.plans(found, servers, records.imported, way)
+            planned += planning.plans(found, servers, backups.imported, way)
             entries += [each for mine in found.values() for each in mine]
     return planned, entries, problems
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from hearth import secret_patterns
-from hearth.clients.importer import secret_extraction
+from hearth.clients.importer import templates
 from hearth.clients.importer.templates import Secret
 
 _VARIABLES = frozenset({"env", "environment"})
@@ -69,7 +69,7 @@ def _is_secret_beside(name: str, word: str) -> bool:
 
 def _of_arguments(words: Sequence[str]) -> Iterator[str]:
     yield from secret_patterns.of_arguments(words)
-    for text in secret_extraction.arguments([(word,) for word in words]):
+    for text in templates.arguments([(word,) for word in words]):
         yield from (piece.value for piece in text if isinstance(piece, Secret))
     for before, word in zip(("", *words), words, strict=False):
         header = _HEADER.fullmatch(word.removeprefix("--header="))
@@ -81,10 +81,10 @@ def _of_arguments(words: Sequence[str]) -> Iterator[str]:
 def _anywhere(name: str, value: str) -> Iterator[str]:
     """What is a secret by its shape, and the defaults of references."""
     for part in (value, *_REFERENCE.split(value)):
-        yield from (secret for secret in secret_extraction.shapes(part) if not _REFERENCE.fullmatch(secret))
+        yield from (secret for secret in templates.shapes(part) if not _REFERENCE.fullmatch(secret))
     for found in _DEFAULT.finditer(value):
         default = found["default"]
         is_named = any(secret_patterns.SECRET_NAME.search(each) for each in (name, found["name"]))
         if not _SCHEME.fullmatch(default) and (is_named or not secret_patterns.is_plain(default)):
             yield default
-        yield from secret_extraction.shapes(default)
+        yield from templates.shapes(default)

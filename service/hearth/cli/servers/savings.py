@@ -7,8 +7,7 @@ import click
 
 from hearth.cli.servers import savings_lines
 from hearth.clients import discovery, running
-from hearth.clients.programs import client_of
-from hearth.clients.running import ConfiguredCommand
+from hearth.clients.running import ConfiguredCommand, client_of
 from hearth.clients.table import KINDS, Table
 from hearth.errors import ConfigError
 from hearth.host import memory, process_table

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from hearth import secret_patterns
 from hearth.clients.discovery import ClientServer
-from hearth.clients.importer import secret_extraction
+from hearth.clients.importer import templates
 from hearth.clients.importer.identity import Parts
 from hearth.clients.importer.placeholders import (
     ANY,
@@ -115,23 +115,23 @@ class _Drafting:
         args = [self._text(value, f"args {number}") for number, value in enumerate(entry.get("args") or [])]
         return Parts(
             command=self._text(entry["command"], "command"),
-            args=secret_extraction.arguments(args),
-            env={name: secret_extraction.named(name, text) for name, text in self._variables(entry).items()},
+            args=templates.arguments(args),
+            env={name: templates.named(name, text) for name, text in self._variables(entry).items()},
             cwd=self._cwd(entry.get("cwd")),
         )
 
     def _of_url(self, entry: Mapping[str, Any]) -> Parts:
         headers = {
-            name: secret_extraction.header(name, self._text(value, f"headers.{name}", self._syntax_of_header(name)))
+            name: templates.header(name, self._text(value, f"headers.{name}", self._syntax_of_header(name)))
             for name, value in (entry.get("headers") or {}).items()
         }
-        url = secret_extraction.url(self._text(entry["url"], "url"))
+        url = templates.url(self._text(entry["url"], "url"))
         oauth = {name: value for name, value in (entry.get("oauth") or {}).items() if name != "scopes"}
         return Parts(
             url=url,
             headers=headers,
             oauth={
-                name: secret_extraction.named(f"oauth-{name}", self._text(value, f"oauth.{name}"))
+                name: templates.named(f"oauth-{name}", self._text(value, f"oauth.{name}"))
                 for name, value in oauth.items()
             },
             scopes=tuple((entry.get("oauth") or {}).get("scopes") or ()),

@@ -11,15 +11,17 @@ A client that is in no row of the table resolves nothing: what looks like a refe
 import posixpath
 import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hearth import secret_patterns
+from hearth.clients import discovery
 from hearth.clients.importer.templates import Kept, Secret, Text
 from hearth.clients.table import Table
+from hearth.config.loader import read_file
+from hearth.errors import ConfigError
 from hearth.secrets.references import WORKSPACE_VARIABLES
 
 WORKSPACE = "${workspaceFolder}"
-
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _VARIABLE = re.compile(rf"({_NAME})(?::-(.*))?", re.DOTALL)
 _FORMS = {
@@ -33,6 +35,26 @@ _OF_THE_EDITOR = {
     "command": "runs a command of the editor",
     "workspaceFolderBasename": "is the name of the folder that the editor has open",
 }
+# Some dozens of variables; what is larger is another file.
+SIZE_LIMIT_BYTES = 1024 * 1024
+_LINE = re.compile(
+    r"^[ \t]*(?:export[ \t]+)?(?P<name>[\w.-]+)[ \t]*=[ \t]*"
+    r"(?:'(?P<raw>[^']*)'|\"(?P<quoted>(?:\\.|[^\"\\])*)\"|(?P<bare>[^#\r\n]*?))[ \t]*(?:#[^\r\n]*)?$",
+    re.MULTILINE | re.DOTALL,
+)
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+class Input(NamedTuple):
+    """One question. `choices` are the answers that are possible, where not any is."""
+
+    name: str
+    description: str
+    default: str | None = None
+    is_password: bool = False
+    choices: tuple[str, ...] = ()
+    # Answered by a command of the editor, and by nobody here.
+    is_command: bool = False
 
 
 class UnusablePlaceholder(Exception):
@@ -48,14 +70,20 @@ class Syntax(NamedTuple):
 
 
 _EDITOR = Syntax(("braces",), editor=True)
+
+
 SYNTAXES = {
     "claude-code": Syntax(("braces",), variables=True),
     "gemini": Syntax(("braces", "dollar"), variables=True),
     "opencode": Syntax(("curly",)),
     **dict.fromkeys(("vscode", "cursor", "windsurf", "cline", "jetbrains"), _EDITOR),
 }
+
+
 # A file that somebody names may be any client's.
 ANY = Syntax(("braces",), variables=True, editor=True)
+
+
 VARIABLES = Syntax(("braces",), variables=True)
 
 
@@ -169,3 +197,66 @@ def _joined(pieces: list[str | Secret | Kept]) -> Text:
 
 def _basename(folder: str) -> str:
     return re.split(r"[/\\]", folder.rstrip("/\\"))[-1]
+
+
+# --- files of variables
+
+
+def read_env_file(path: str) -> Mapping[str, str] | str:
+    """The variables of a file, or a sentence on why there are none."""
+    try:
+        data = read_file(path, SIZE_LIMIT_BYTES)
+    except ConfigError as exc:
+        return f"its envFile {exc}"
+    if data is None:
+        return f"its envFile {path} does not exist"
+    try:
+        return parse(data.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        return f"its envFile {path} is not text in UTF-8"
+
+
+def parse(text: str) -> dict[str, str]:
+    """The variables of a text; of one that is there twice, the last counts."""
+    found = {}
+    for match in _LINE.finditer(text.replace("\r\n", "\n")):
+        quoted, raw = match["quoted"], match["raw"]
+        plain = raw if raw is not None else match["bare"]
+        found[match["name"]] = re.sub(r"\\(.)", _unescaped, quoted, flags=re.DOTALL) if quoted is not None else plain
+    return found
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return _ESCAPES.get(match[1], match[1])
+
+
+# --- inputs of VS Code
+
+
+def read_inputs(path: str) -> dict[str, Input]:
+    """The questions of a file, by their names. Raises ConfigError for a file that cannot be read_inputs."""
+    document = discovery.opened(path)
+    listed = document.tree.get("inputs") if document else None
+    found = [_input(each) for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    return {each.name: each for each in found if each.name}
+
+
+def _input(raw: dict[str, Any]) -> Input:
+    name, description, default = (_text(raw.get(key)) for key in ("id", "description", "default"))
+    options = raw.get("options")
+    return Input(
+        name or "",
+        description or name or "",
+        default,
+        raw.get("password") is True,
+        tuple(choice for each in options if (choice := _choice(each))) if isinstance(options, list) else (),
+        raw.get("type") == "command",
+    )
+
+
+def _choice(raw: object) -> str | None:
+    return _text(raw.get("value")) if isinstance(raw, dict) else _text(raw)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -9,20 +9,36 @@ Nothing of a client is dropped in silence: an entry becomes a server, is one tha
 Hearth's, or is left where it is for a reason that is said.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import re
+import unicodedata
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 from hearth.clients.discovery import ClientServer
-from hearth.clients.importer import identity, names
+from hearth.clients.importer import identity
 from hearth.clients.importer.draft import Draft, EnvFile, Program, draft
-from hearth.clients.importer.identity import Parts
-from hearth.clients.importer.known import parts_of
+from hearth.clients.importer.identity import Parts, parts_of
 from hearth.clients.importer.placeholders import ImportEnvironment, UnusablePlaceholder
 from hearth.clients.importer.templates import Kept, Secret, Text, plain, written
+from hearth.clients.table import Table
 from hearth.config import ServerSpec
 from hearth.config.schema import SERVER_KEYS
 from hearth.config.value_kinds import BadValue
 from hearth.mcp import isolation
+
+# Tools are called SERVER__TOOL, in 64 characters at most: a long name of a server would leave them nothing.
+SERVER_CHARACTERS = 40
+SECRET_CHARACTERS = 80
+# Words that say that something is secret, and not whose.
+_GENERIC = frozenset(
+    {
+        *("access", "api", "apikey", "auth", "authorization", "bearer", "client", "cookie", "credential", "header"),
+        *("id", "jwt", "key", "oauth", "pass", "passphrase", "password", "passwd", "pat", "personal", "private", "pwd"),
+        *("refresh", "secret", "session", "token", "url", "user", "x"),
+    }
+)
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class ImportedServer(NamedTuple):
@@ -185,7 +201,7 @@ class _Planning:
     def _server(self, group: list[Draft]) -> ImportedServer | None:
         first = group[0]
         taken = {*self._known.servers, *self._names}
-        name = names.of_server(first.found.name, first.found.table, lambda each: each not in taken)
+        name = of_server(first.found.name, first.found.table, lambda each: each not in taken)
         placed: list[str] = []
         entry = self._entry(name, group, placed)
         if fault := _fault(entry):
@@ -247,7 +263,7 @@ class _Secrets:
         """The name of a secret."""
         name = next((name for name, each in self.stored.items() if each.value == secret.value), None)
         if name is None:
-            name = names.of_secret(server, secret.hint, lambda each: self._is_free(each, secret.value))
+            name = of_secret(server, secret.hint, lambda each: self._is_free(each, secret.value))
             self.stored[name] = Stored(secret.value, [], self._known(name) is None)
         if server not in self.stored[name].servers:
             self.stored[name].servers.append(server)
@@ -298,3 +314,44 @@ def _fault(entry: Mapping[str, Any]) -> str | None:
 
 def _extend(notes: list[str], more: Iterable[str]) -> None:
     notes += [note for note in more if note not in notes]
+
+
+# --- names of imported servers
+
+
+def of_server(name: str, table: Table, is_free: Callable[[str], bool]) -> str:
+    """The name that the client has for it, mended; if it is taken, with that of the client or project, or a number."""
+    base = _plain(name)[:SERVER_CHARACTERS].strip("-") or "server"
+    origin = _plain(re.split(r"[/\\]", table.folder.rstrip("/\\"))[-1]) if table.folder else table.client
+    return next(each for each in _candidates(base, origin) if is_free(each))
+
+
+def of_secret(server: str, hint: str, is_free: Callable[[str], bool]) -> str:
+    """What a secret of that server is called: `github-token`, not `github-github-token`."""
+    words = [word for word in re.split(r"[^a-z0-9]+", _CAMEL.sub("_", hint).lower()) if word] or ["secret"]
+    if words[0] == "x" and words[1:]:
+        del words[0]  # of a header that somebody made up
+    if _GENERIC.issuperset(words):
+        words.insert(0, server.lower())
+    name = "-".join(words)[:SECRET_CHARACTERS].strip("-")
+    # A secret's name begins with a letter.
+    name = name if name[:1].isalpha() else f"secret-{name}"
+    return next(each for each in _numbered(name) if is_free(each))
+
+
+def _candidates(base: str, origin: str) -> Iterator[str]:
+    yield base
+    if origin and origin != base:
+        yield f"{base}-{origin}"
+    yield from _numbered(base, 2)
+
+
+def _numbered(base: str, first: int = 1) -> Iterator[str]:
+    for number in count(first):
+        yield base if number == 1 else f"{base}-{number}"
+
+
+def _plain(name: str) -> str:
+    # An accent is a character of its own then, and its letter stays.
+    letters = (each for each in unicodedata.normalize("NFKD", name) if not unicodedata.combining(each))
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", "".join(letters)).strip("-")

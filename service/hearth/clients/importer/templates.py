@@ -5,8 +5,16 @@ Kept("${HOME:-/root}"), "/x"   is written  ${HOME:-/root}/x
 "echo ${x}"                    is written  echo $${x}, as the client would not have touched it
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
+
+from hearth import secret_patterns
+
+# Stands for what is no plain text while a value is searched: one that no value may have.
+_MARK = "\0"
+_SCHEME = re.compile(r"((?:Bearer|Basic|Token|ApiKey|Api-Key) +)(\S.*)", re.IGNORECASE | re.DOTALL)
+_HEADER = re.compile(r"([A-Za-z][\w-]*: *)(?!//)(.+)", re.DOTALL)
 
 
 class Secret(NamedTuple):
@@ -55,3 +63,82 @@ def revealed(text: Text) -> str:
 def escaped(text: str) -> str:
     """Plain text that Hearth takes for no reference."""
     return text.replace("${", "$${")
+
+
+# --- secrets in texts
+
+
+def shapes(value: str) -> list[str]:
+    """What a value has in it that is a secret by its shape."""
+    return [value[start:end] for start, end, _ in secret_patterns.spans(value)]
+
+
+def named(name: str, text: Text) -> Text:
+    """The value of a variable, with its secrets apart."""
+    value = plain(text)
+    return (
+        (Secret(value, name),) if value is not None and secret_patterns.is_secret(name, value) else _split(text, name)
+    )
+
+
+def header(name: str, text: Text) -> Text:
+    """The value of an HTTP header; of `Bearer xyz` the first word stays."""
+    value = plain(text)
+    if value is not None and secret_patterns.is_secret(name, value):
+        hint = "token" if name.lower() == "authorization" else name
+        scheme = _SCHEME.fullmatch(value)
+        return (scheme[1], Secret(scheme[2], hint)) if scheme else (Secret(value, hint),)
+    return _split(text, name)
+
+
+def arguments(texts: Sequence[Text]) -> list[Text]:
+    """Arguments: `--token x`, `--token=x`, `TOKEN=x`, `Authorization: x`, `-k x`, and what looks like a token."""
+    hidden = []
+    option = ""
+    for text in texts:
+        value = plain(text)
+        hidden.append(_split(text, option.lstrip("-") or "token") if value is None else _argument(value, option))
+        is_option = value is not None and value.startswith("-") and "=" not in value
+        option = str(value) if is_option else ""
+    return hidden
+
+
+def _argument(value: str, option: str) -> Text:
+    is_value = bool(option) and not value.startswith("-")
+    if is_value and (meant := secret_patterns.of_short_option(option, value)):
+        return (Secret(value, meant),)
+    option = option.lstrip("-")
+    if is_value and secret_patterns.is_secret(option, value):
+        return (Secret(value, option),)
+    if found := _HEADER.fullmatch(value):
+        return (found[1], *header(found[1].rstrip(": "), (found[2],)))
+    name, sign, rest = value.partition("=")
+    if sign and re.fullmatch(r"[\w-]+", name) and secret_patterns.is_secret(name.lstrip("-"), rest):
+        return (name + sign, Secret(rest, name.lstrip("-")))
+    return _split((value,), option or "token")
+
+
+def url(text: Text) -> Text:
+    """An address: its password, parameters that sound like a secret, a token in its path."""
+    return _split(text, "url-token")
+
+
+def _split(text: Text, hint: str) -> Text:
+    """The text with what looks like a secret apart; what was no plain text before stays as it is."""
+    value = "".join(piece if isinstance(piece, str) else _MARK for piece in text)
+    others = (piece for piece in text if not isinstance(piece, str))
+    pieces: list[str | Secret | Kept] = []
+    at = 0
+    for start, end, name in secret_patterns.spans(value):
+        if start >= at and _MARK not in value[start:end]:
+            pieces += [*_unmarked(value[at:start], others), Secret(value[start:end], name or hint)]
+            at = end
+    return tuple(piece for piece in (*pieces, *_unmarked(value[at:], others)) if piece != "")
+
+
+def _unmarked(value: str, others: Iterator[Secret | Kept]) -> Iterator[str | Secret | Kept]:
+    first, *rest = value.split(_MARK)
+    yield first
+    for part in rest:
+        yield next(others, _MARK)
+        yield part

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.clients.importer import env_files
+from hearth.clients.importer import placeholders
 
 
 @pytest.mark.parametrize(
@@ -22,14 +22,14 @@ from hearth.clients.importer import env_files
     ],
 )
 def test_variables_are_read(text: str, found: dict[str, str]) -> None:
-    assert env_files.parse(text) == found
+    assert placeholders.parse(text) == found
 
 
 def test_a_file_that_cannot_be_read_is_said_in_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / ".env"
-    assert "does not exist" in env_files.read(str(path))
-    assert "cannot be read" in env_files.read(str(tmp_path))
+    assert "does not exist" in placeholders.read_env_file(str(path))
+    assert "cannot be read" in placeholders.read_env_file(str(tmp_path))
     path.write_bytes(b"\xff\xfe\x00")
-    assert "UTF-8" in env_files.read(str(path))
+    assert "UTF-8" in placeholders.read_env_file(str(path))
     path.write_bytes(b"\xef\xbb\xbfA=1\n")
-    assert env_files.read(str(path)) == {"A": "1"}
+    assert placeholders.read_env_file(str(path)) == {"A": "1"}

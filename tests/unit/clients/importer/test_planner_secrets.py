@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hearth.clients.importer import planner, secret_extraction
+from hearth.clients.importer import planner, templates
 from hearth.clients.importer.templates import plain
 from unit.clients.imports import Shell, entry, found, plan
 
@@ -233,6 +233,6 @@ def test_a_private_key_is_one_secret() -> None:
 
 def test_what_is_taken_apart_is_what_was_there() -> None:
     for text in ("a https://u:pw@h/x?token=abcdefgh&y=1 b", f"{JWT} {JWT}", "", "plain", "\0"):
-        pieces = secret_extraction.url((text,))
+        pieces = templates.url((text,))
         assert "".join(piece if isinstance(piece, str) else piece[0] for piece in pieces) == text
-    assert plain(secret_extraction.url(("plain",))) == "plain"
+    assert plain(templates.url(("plain",))) == "plain"
