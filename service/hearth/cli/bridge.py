@@ -6,7 +6,6 @@ import click
 
 from hearth.bridge.options import MODES, USAGE
 from hearth.cli import target
-from hearth.cli.servers import server_names
 
 
 def described() -> list[tuple[str, str]]:
@@ -26,7 +25,7 @@ def _option(names: str, text: str) -> click.Option:
         "--config": click.Path(dir_okay=False),
         "--socket": click.Path(dir_okay=False),
     }
-    completions = {"--server": server_names.complete_server, "--profile": target.complete_profile}
+    completions = {"--server": target.complete_server, "--profile": target.complete_profile}
     return click.Option([words], metavar=value, help=text, type=kinds.get(words), shell_complete=completions.get(words))
 
 

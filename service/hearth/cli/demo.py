@@ -5,12 +5,21 @@ import os
 import shlex
 import shutil
 import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from statistics import median
 
 import click
 
-from hearth.cli.numbers import WholeNumber
+from hearth.cli.target import WholeNumber
+from hearth.demo.report import Report, Side
 from hearth.output.spinner import Spinner
+from hearth.output.table import box
 from hearth.paths import Places
+
+MEGABYTE = 1_000_000
+# Label column of the first table: with two columns of figures it fills 80 cells.
+LABEL_CELLS = 47
 
 
 @click.command(short_help="See what Hearth is for, in a scratch home.")
@@ -31,11 +40,9 @@ def demo(agents: int, as_json: bool) -> int:
       hearth demo
       hearth demo --agents 10 --json
     """
-    from hearth.cli import demo_report
     from hearth.clients.launcher import bridge_file
-    from hearth.demo.run import run
     from hearth.demo.scratch import PROFILE
-    from hearth.demo.stage import Commands
+    from hearth.demo.stage import Commands, run
     from hearth.output import terminal
 
     places = Places(PROFILE)
@@ -47,8 +54,8 @@ def demo(agents: int, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(report.as_document(), indent=2))
     else:
-        click.echo("\n".join(demo_report.report_lines(report, terminal.shows_unicode(), _program())))
-    return 0 if demo_report.is_good(report) else 1
+        click.echo("\n".join(report_lines(report, terminal.shows_unicode(), _program())))
+    return 0 if is_good(report) else 1
 
 
 def _program() -> str:
@@ -58,3 +65,148 @@ def _program() -> str:
     if os.path.basename(typed) != "hearth" or (found and os.path.samefile(found, typed)):
         return "hearth"
     return shlex.quote(typed)
+
+
+# --- report
+
+
+def report_lines(report: Report, unicode: bool, program: str) -> list[str]:
+    """Return everything that the demo shows, with the next command to type at its end."""
+    compared = figures(report, report.apart, unicode) if report.apart else []
+    return [*compared, *proofs(report, unicode), "", *conclusion(report), "", *next_step(program)]
+
+
+def figures(report: Report, apart: Side, unicode: bool) -> list[str]:
+    """Return the two ways side by side."""
+    servers = " and ".join(report.servers)
+    title = f"{report.agents} agents that use {servers}".ljust(LABEL_CELLS)
+    groups = [
+        [[title, "each its own", "with Hearth"]],
+        [["processes of MCP servers", *_both(report, apart, lambda side: str(len(side.server_pids)))]],
+        _memory_rows(report, apart),
+        _time_rows(report, apart),
+    ]
+    return box(groups, unicode)
+
+
+def _both(report: Report, apart: Side, show: Callable[[Side], str]) -> list[str]:
+    return [show(apart), show(report.hearth)]
+
+
+def _memory_rows(report: Report, apart: Side) -> list[list[str]]:
+    return [
+        [
+            f"memory of everything ({report.measure})",
+            *_both(report, apart, lambda side: megabytes(side.total_bytes)),
+        ],
+        ["  MCP servers", *_both(report, apart, lambda side: megabytes(side.servers_bytes))],
+        ["  daemon", *_both(report, apart, lambda side: megabytes(side.daemon_bytes))],
+        [f"  {report.agents} bridges", *_both(report, apart, lambda side: megabytes(side.bridges_bytes))],
+    ]
+
+
+def _time_rows(report: Report, apart: Side) -> list[list[str]]:
+    count = report.agents
+    return [
+        [
+            f"first answer, {count} agents at once, none running",
+            *_both(report, apart, lambda side: _ms(side.together.first_answer)),
+        ],
+        [
+            f"tools listed, {count} agents at once, none running",
+            *_both(report, apart, lambda side: _ms(side.together.tools_listed)),
+        ],
+        ["first answer, one more agent", *_both(report, apart, lambda side: _ms(side.one_more.first_answer))],
+        ["tools listed, one more agent", *_both(report, apart, lambda side: _ms(side.one_more.tools_listed))],
+    ]
+
+
+def proofs(report: Report, unicode: bool) -> list[str]:
+    """What cannot be said in two columns of figures."""
+    kill, idle = report.kill, report.idle
+    rows = [
+        ["one daemon", f"pid {report.daemon_pid} greeted {_daemons(report)}; the first bridge lit it"],
+        ["one server", f"{len(report.answered_by)} agents asked who answers: {_pids(report.answered_by)}"],
+        ["one counter", f"each agent counted once, they got {' '.join(map(str, sorted(report.counts)))}"],
+        ["both eras", f"{_eras(report.eras)} of MCP on the same servers"],
+        [
+            "kill -9",
+            f"pid {kill.pid_before} killed with {kill.calls} calls in flight: {kill.answered} of {kill.calls}"
+            f" answered within {kill.seconds:.1f} s by pid {kill.pid_after}; {kill.bridges_alive} of"
+            f" {report.agents} bridges alive",
+        ],
+        ["idle exit", f"pid {idle.pid} gone {idle.seconds:.1f} s after the last agent left"],
+        [
+            "left behind",
+            f"{_count(report.processes_left, 'process', 'es')}, {_count(report.files_left, 'file', 's')}",
+        ],
+    ]
+    return box([rows], unicode)
+
+
+def conclusion(report: Report) -> list[str]:
+    """Return what the figures mean for servers other than these."""
+    fixed = report.hearth.daemon_bytes + report.hearth.bridges_bytes
+    meaning = (
+        f"Daemon and bridges take {megabytes(fixed)}, whatever the servers are: for {report.agents} agents"
+        " that is less than servers of their own as soon as one agent's servers weigh"
+        f" {megabytes(report.break_even_bytes)}."
+    )
+    if report.apart:
+        return textwrap.wrap(meaning, 80)
+    missing = (
+        "There is no MCP server of realistic weight here to compare with: the demo's own takes"
+        f" {megabytes(report.hearth.servers_bytes)}. Install mcp-server-time beside Hearth (the extra `demo` of the"
+        " package mcp-hearth) to see memory and times with and without Hearth."
+    )
+    return [*textwrap.wrap(missing, 80), "", *textwrap.wrap(meaning, 80)]
+
+
+def next_step(program: str) -> list[str]:
+    """Return what to type next."""
+    return [
+        "Next: see what it would do for your own MCP clients. Nothing is changed by it.",
+        "",
+        f"  {program} setup --dry-run",
+    ]
+
+
+def is_good(report: Report) -> bool:
+    """Whether the run showed what it promises."""
+    return (
+        sorted(report.counts) == list(range(1, report.agents + 1))
+        and len(set(report.daemon_ids)) == 1
+        and len(set(report.answered_by)) == 1
+        and len(report.hearth.server_pids) == len(report.servers)
+        and report.kill.answered == report.kill.calls
+        and report.kill.bridges_alive == report.agents
+        and report.kill.pid_after != report.kill.pid_before
+        and not report.processes_left
+        and not report.files_left
+    )
+
+
+def megabytes(size: float) -> str:
+    """Bytes as a person reads them."""
+    return f"{size / MEGABYTE:.1f} MB" if size else "-"
+
+
+def _ms(seconds: Sequence[float]) -> str:
+    return f"{median(seconds) * 1000:.0f} ms"
+
+
+def _daemons(report: Report) -> str:
+    same = sum(each == report.daemon_ids[0] for each in report.daemon_ids)
+    return f"{same} of {report.agents} agents"
+
+
+def _pids(pids: Sequence[int]) -> str:
+    return " and ".join(f"pid {pid}" for pid in sorted(set(pids)))
+
+
+def _eras(eras: Sequence[str]) -> str:
+    return " and ".join(f"{eras.count(era)} {era}" for era in dict.fromkeys(eras))
+
+
+def _count(number: int, noun: str, plural: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else plural}"

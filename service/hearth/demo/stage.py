@@ -5,15 +5,16 @@ Uses Hearth as a stranger would: bridges that are started as a client starts the
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hearth.demo.client import DemoClient
-from hearth.demo.report import IdleExit, Kill, Side, Times
-from hearth.demo.scratch import Scratch
+from hearth.demo.report import IdleExit, Kill, Report, Side, Times
+from hearth.demo.scratch import Scratch, scratch_home
 from hearth.host import memory, processes
 from hearth.stdio_client import ClientError
 
@@ -198,3 +199,43 @@ def _is_answered(client: DemoClient, call: int) -> bool:
     except ClientError:
         return False
     return True
+
+
+# --- the whole demo
+
+
+def run(commands: Commands, agents: int, tell: Callable[[str], None]) -> Report:
+    """Run every act; `tell` hears what is going on. Raises HearthError when something did not work."""
+    with scratch_home() as scratch:
+        stage = Stage(scratch, commands, agents)
+        names = " and ".join(stage.servers)
+        apart = None
+        if stage.can_compare:
+            tell(f"without Hearth: {agents} agents, each with {names} of its own")
+            apart = stage.servers_apart()
+        tell(f"with Hearth: {agents} agents started at once, no daemon running")
+        shared, status = stage.servers_shared()
+        greeted_by = stage.daemon_ids()
+        tell(f"{agents} agents count on one counter")
+        answered_by, counts = stage.ask_everybody("whoami"), stage.ask_everybody("count")
+        tell(f"kill -9 {status['pid']}, with {agents} calls in flight")
+        kill = stage.kill_daemon(status["pid"])
+        tell("every agent leaves; the daemon goes out by itself")
+        idle = stage.let_go_out(kill.pid_after)
+        left = scratch.wait_until_empty(IDLE_PATIENCE_SECONDS)
+    return Report(
+        agents=agents,
+        eras=stage.eras,
+        servers=list(stage.servers),
+        measure=stage.measure.name,
+        apart=apart,
+        hearth=shared,
+        daemon_pid=status["pid"],
+        daemon_ids=greeted_by,
+        answered_by=answered_by,
+        counts=counts,
+        kill=kill,
+        idle=idle,
+        processes_left=len(left),
+        files_left=int(os.path.exists(scratch.folder)),
+    )

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from hearth.cli.numbers import Number, WholeNumber
+from hearth.cli.target import Number, WholeNumber
 
 
 @pytest.mark.parametrize(("kind", "name"), [(Number(0), "number"), (WholeNumber(0, 65535), "whole number")])

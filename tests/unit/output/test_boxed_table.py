@@ -1,6 +1,6 @@
 """Tables with a frame."""
 
-from hearth.output.boxed_table import box
+from hearth.output.table import box
 
 
 def test_figures_are_aligned_to_the_right_and_groups_are_separated() -> None:

@@ -8,7 +8,7 @@ import click
 
 from hearth import config
 from hearth.bridge.options import MODES
-from hearth.cli.clients import client_changes, client_list, client_names, import_lines
+from hearth.cli.clients import client_changes, import_
 from hearth.cli.target import with_places
 from hearth.cli.tools.diff import styled
 from hearth.clients import backups, connector, discovery, planning
@@ -21,7 +21,7 @@ from hearth.errors import ConfigError, Refused
 from hearth.ops import shutdown, smoke_test
 from hearth.ops.connect_clients import linked
 from hearth.ops.smoke_test import LeftAlone
-from hearth.output import documents, table
+from hearth.output import documents, table, terminal
 from hearth.output.spinner import Spinner
 from hearth.paths import Places
 
@@ -29,7 +29,7 @@ _FOR_PRINT = ("servers", "name", "mode", "role", "agent_id")
 
 
 @click.command(short_help="Connect MCP clients to Hearth.")
-@click.argument("clients", nargs=-1, metavar="[CLIENT]...", shell_complete=client_names.complete_client)
+@click.argument("clients", nargs=-1, metavar="[CLIENT]...", shell_complete=client_changes.complete_client)
 @click.option("--all", "every", is_flag=True, help="Every client on this machine.")
 @click.option("--each", "way", flag_value="each", help="Replace entries that Hearth serves; add none.")
 @click.option("--one", "way", flag_value="one", help="Add one entry that offers every server; replace none.")
@@ -90,8 +90,8 @@ def connect(
     if clients and every:
         raise click.UsageError("Name clients, or say --all: not both.")
     if not clients and not every:
-        return client_list.show(as_json)
-    planned, found, problems = _plans(places, client_names.check(clients), scope, way)
+        return show_clients(as_json)
+    planned, found, problems = _plans(places, client_changes.check_names(clients), scope, way)
     code = ConfigError.exit_code if problems else 0
     links = linked(planned, places, dry_run=True)
     left: list[LeftAlone] = []
@@ -105,7 +105,7 @@ def connect(
     problems += [problem for problem in links.problems if problem not in problems]
     if as_json:
         changes = [client_changes.document(outcome, "connected", dry_run) for outcome in links.outcomes]
-        stayed = [{**import_lines.place(each.found), "reason": each.reason} for each in left]
+        stayed = [{**import_.place(each.found), "reason": each.reason} for each in left]
         document = {"clients": changes, "left": stayed, "problems": problems}
         documents.show(document)
     else:
@@ -252,3 +252,46 @@ def _note_unknown(places: Places, servers: tuple[str, ...]) -> None:
     for server in servers:
         if server not in known:
             click.echo(f"hearth: note: no server {server!r} is configured in {places.config_file()}.", err=True)
+
+
+# --- --list
+
+
+def show_clients(as_json: bool) -> int:
+    """Print them."""
+    rows = [_client_row(each) for each in discovery.tables(discovery.here())]
+    if as_json:
+        documents.show(rows)
+        return 0
+    if not rows:
+        click.echo("No MCP client was found on this machine. `hearth connect --print` prints what to give to any.")
+        return 0
+    cells = [[row["client"], row["scope"], row["path"], _client_state(row)] for row in rows]
+    for line in table.columns(["CLIENT", "SCOPE", "FILE", "STATE"], cells, terminal.width()):
+        click.echo(line)
+    click.echo(
+        "\n`hearth connect CLIENT` connects one, `hearth connect --all` every one; files of a project with --scope."
+    )
+    return 0
+
+
+def _client_row(each: Table) -> dict[str, Any]:
+    row: dict[str, Any] = {"client": each.client, "scope": each.scope, "path": each.path, "keys": list(each.keys)}
+    try:
+        found = discovery.read(each)
+    except ConfigError as exc:
+        return row | {"error": str(exc), "connected": [], "others": []}
+    return row | {"error": None, "connected": _entry_names(found, True), "others": _entry_names(found, False)}
+
+
+def _entry_names(found: list[ClientServer], ours: bool) -> list[str]:
+    return [entry.name for entry in found if (entry.bridge_to is not None) == ours]
+
+
+def _client_state(row: dict[str, Any]) -> str:
+    if row["error"]:
+        return str(row["error"]).removeprefix(f"{row['path']}:").strip()
+    connected, others = row["connected"], row["others"]
+    if not connected:
+        return f"not connected ({len(others)} of its own)" if others else "not connected"
+    return f"connected: {client_changes.enumeration(connected)}" + (f" ({len(others)} of its own)" if others else "")

@@ -2,7 +2,7 @@
 
 import click
 
-from hearth.cli.clients import client_changes, client_names
+from hearth.cli.clients import client_changes
 from hearth.cli.tools.diff import styled
 from hearth.clients import connector
 from hearth.clients.connector import TableOutcome
@@ -13,7 +13,7 @@ from hearth.output import documents
 
 
 @click.command(short_help="Bring MCP clients' files back.")
-@click.argument("clients", nargs=-1, metavar="[CLIENT]...", shell_complete=client_names.complete_client)
+@click.argument("clients", nargs=-1, metavar="[CLIENT]...", shell_complete=client_changes.complete_client)
 @click.option("--all", "every", is_flag=True, help="Every client that is connected.")
 @click.option("--below", metavar="FOLDER", help="With --all: only entries that start a program below FOLDER.")
 @click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")
@@ -32,7 +32,7 @@ def disconnect(clients: tuple[str, ...], every: bool, below: str | None, dry_run
       hearth disconnect --all --dry-run
       hearth disconnect --all
     """
-    names = client_names.check(clients)
+    names = client_changes.check_names(clients)
     if below is not None and not every:
         raise click.UsageError("--below goes with --all: name clients, or say --all.")
     connected = connector.connected() if below is None else connect_clients.connected_below(below)

@@ -1,28 +1,77 @@
 """`hearth import`."""
 
+import functools
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import click
 
-from hearth.cli.clients import client_names, import_lines
-from hearth.cli.clients.import_options import Manner, client_options, with_manner
-from hearth.cli.target import with_places
-from hearth.clients.importer.planner import ImportPlan
-from hearth.clients.table import KINDS
+from hearth.cli.clients import client_changes
+from hearth.cli.target import Verb, with_places
+from hearth.clients.discovery import ClientServer
+from hearth.clients.importer.planner import ImportedServer, ImportPlan
+from hearth.clients.table import KINDS, SCOPES
 from hearth.errors import ConfigError, Refused
-from hearth.ops import gather_servers, import_servers
-from hearth.ops.gather_servers import Gathered
+from hearth.mcp.isolation import Mode
+from hearth.ops import gather_servers, import_servers, literal_secrets
+from hearth.ops.gather_servers import ALL, Gathered, origin
 from hearth.ops.input_answers import Answers, at_terminal
 from hearth.output import documents, table, terminal
 from hearth.output.spinner import Spinner
 from hearth.paths import Places
 
 WAITING = "looking at your clients; a keyring may want to be unlocked"
+# Who shares a process.
+MODES: dict[Mode, str] = {"shared": "one for all", "workspace": "one per folder", "session": "one per session"}
+_INDENT = "  "
+
+
+class Manner(NamedTuple):
+    """How it is to be gone about."""
+
+    dry_run: bool
+    yes: bool
+    as_json: bool
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether a person is there who has not said that nothing be asked."""
+        return literal_secrets.can_ask() and not (self.yes or self.as_json or self.dry_run)
+
+
+def client_options(function: Verb) -> Verb:
+    """The options by which clients and their files are chosen."""
+    client = click.option(
+        "--client", "clients", multiple=True, type=click.Choice(list(KINDS)), metavar="NAME", help="Only this client."
+    )
+    scope = click.option(
+        "--scope",
+        "scopes",
+        multiple=True,
+        type=click.Choice([*SCOPES, ALL]),
+        help="Whose servers: yours everywhere (user), yours in one project (local), everybody's in the project"
+        " of this folder (project). Without it, user and local.",
+    )
+    disabled = click.option("--disabled", is_flag=True, help="Also servers that are switched off in the client.")
+    return client(scope(disabled(function)))
+
+
+def with_manner(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a verb `--dry-run`, `--yes` and `--json`, and hand it a `manner` in their stead."""
+
+    @click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing, ask nothing.")
+    @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+    @click.option("--json", "as_json", is_flag=True, help="Print what was found and done as JSON; asks nothing.")
+    @functools.wraps(function)
+    def verb(*arguments: Any, dry_run: bool, yes: bool, as_json: bool, **options: Any) -> Any:
+        return function(*arguments, manner=Manner(dry_run, yes, as_json), **options)
+
+    return verb
 
 
 @click.command("import", short_help="Take over the servers of your MCP clients.")
-@click.argument("targets", nargs=-1, metavar="[CLIENT | FILE]...", shell_complete=client_names.complete_client)
+@click.argument("targets", nargs=-1, metavar="[CLIENT | FILE]...", shell_complete=client_changes.complete_client)
 @client_options
 @with_manner
 @with_places
@@ -91,7 +140,7 @@ def show(made: ImportPlan, found: Gathered, places: Places) -> None:
     """Print the plan."""
     for problem in found.problems:
         click.echo(f"{click.style('note:', fg='yellow')} {problem}; its servers are left out", err=True)
-    lines = import_lines.plan_lines(made, places.config_file(), terminal.width())
+    lines = plan_lines(made, places.config_file(), terminal.width())
     click.echo("\n".join(lines) or nothing_found(found))
 
 
@@ -113,7 +162,7 @@ def nothing_found(found: Gathered) -> str:
 
 def _finish(made: ImportPlan, done: import_servers.Imported | None, places: Places, as_json: bool) -> None:
     if as_json:
-        document = import_lines.as_document(made, places.config_file())
+        document = as_document(made, places.config_file())
         document["imported"] = done is not None
         document["daemon"] = done.daemon if done else None
         documents.show(document)
@@ -130,3 +179,122 @@ def _finish(made: ImportPlan, done: import_servers.Imported | None, places: Plac
     if clients:
         words = shlex.join(["hearth", "connect", *clients, *places.arguments()])
         click.echo(f"The clients still start their own; `{words}` points them at Hearth.")
+
+
+# --- text and document
+
+
+def plan_lines(plan: ImportPlan, path: str, width: int) -> list[str]:
+    """The plan, in groups; a group with nothing in it is left out."""
+    groups = (
+        _servers(plan.servers, path, width),
+        _section("Hearth has already:", [f"{match.name} ({_origins(match.sources)})" for match in plan.matched]),
+        _section("Bridges to Hearth already:", _bridges(plan.bridges)),
+        _section("Kept as secrets, with only a reference in the config:", _secrets(plan)),
+        _section("Left where they are:", [f"{where}: {_of(names, why)}" for where, names, why in by_client(plan.left)]),
+        _section("To know:", notes(plan)),
+    )
+    return [line for group in groups for line in group]
+
+
+def notes(plan: ImportPlan) -> list[str]:
+    """What should be known of the servers."""
+    said = [(each.name, note) for each in plan.servers for note in each.notes]
+    said += [(match.name, note) for match in plan.matched for note in match.notes]
+    return [table.clean(_of(name, note)) for name, note in said]
+
+
+def _of(name: str, phrase: str) -> str:
+    return f"{name}: {phrase}"
+
+
+def _section(heading: str, lines: Iterable[str]) -> list[str]:
+    indented = [_INDENT + table.clean(line) for line in lines]
+    return [heading, *indented] if indented else []
+
+
+def _servers(servers: Sequence[ImportedServer], path: str, width: int) -> list[str]:
+    if not servers:
+        return []
+    rows = [(each.name, f"{MODES[each.mode]} ({each.reason})", f"from {_origins(each.sources)}") for each in servers]
+    # The columns' headers would say no more than the cells do.
+    lines = table.columns(("", "", ""), rows, width - len(_INDENT))[1:]
+    said = [(_INDENT + line, _INDENT * 3 + started(each.entry)) for line, each in zip(lines, servers, strict=True)]
+    return [f"To be added to {path}:", *(line for pair in said for line in pair)]
+
+
+def started(entry: Mapping[str, Any]) -> str:
+    """Return the command line or the address of an entry, whole: a part that is cut off could be the hostile one.
+
+    Secrets are references by now. Characters that are not printable are shown as escapes.
+    """
+    if entry.get("url"):
+        return visible(entry["url"])
+    variables = [f"{name}={value}" for name, value in entry.get("env", {}).items()]
+    words = shlex.join([*variables, entry["command"], *entry.get("args", [])])
+    return visible(f"{words} (in {entry['cwd']})" if entry.get("cwd") else words)
+
+
+def visible(text: str) -> str:
+    """Return a text with an escape for each character that a terminal would act on or not show."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def _origins(sources: Iterable[ClientServer]) -> str:
+    return ", ".join(dict.fromkeys(map(origin, sources)))
+
+
+def _bridges(bridges: Iterable[ClientServer]) -> list[str]:
+    return [f"{where}: {names}" for where, names, _ in by_client((found, "") for found in bridges)]
+
+
+def by_client(entries: Iterable[tuple[ClientServer, str]]) -> list[tuple[str, str, str]]:
+    """Group entries of one client of which the same is said: the client, the names of the entries, what is said."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for found, said in entries:
+        groups.setdefault((origin(found), said), []).append(found.name)
+    return [(where, ", ".join(dict.fromkeys(names)), said) for (where, said), names in groups.items()]
+
+
+def _secrets(plan: ImportPlan) -> list[str]:
+    return [f"{name} ({', '.join(each.servers)})" for name, each in plan.secrets.items()]
+
+
+def as_document(plan: ImportPlan, path: str) -> dict[str, Any]:
+    """The plan for programs."""
+    return {
+        "config": path,
+        "servers": [
+            {
+                "name": each.name,
+                "entry": each.entry,
+                "isolation": each.mode,
+                "reason": each.reason,
+                "from": [place(found) for found in each.sources],
+                "secrets": each.secrets,
+                "notes": each.notes,
+            }
+            for each in plan.servers
+        ],
+        "present": [
+            {"name": each.name, "from": [place(found) for found in each.sources], "notes": each.notes}
+            for each in plan.matched
+        ],
+        "bridges": [place(found) for found in plan.bridges],
+        "left": [{**place(each.found), "reason": each.reason} for each in plan.left],
+        "secrets": [
+            {"name": name, "servers": each.servers, "stored": not each.is_new} for name, each in plan.secrets.items()
+        ],
+    }
+
+
+def place(found: ClientServer) -> dict[str, Any]:
+    """Return where an entry stands, for programs."""
+    where = found.table
+    return {
+        "client": where.client,
+        "path": where.path,
+        "scope": where.scope,
+        "folder": where.folder,
+        "name": found.name,
+    }

@@ -6,17 +6,36 @@ one continues the line before it.
 
 import codecs
 import json
+import os
 import re
+import sys
 import time
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from typing import BinaryIO, NamedTuple
 
 from hearth import control_chars
+from hearth.errors import HearthError
+from hearth.host import open_files
 
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:,(\d{3}))?")
 _AGO = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 _UNITS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "day": 86400, "days": 86400, "w": 604800}
 _FORMS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
 _CLOCK = ("%H:%M:%S", "%H:%M")
+
+BLOCK_BYTES = 64 * 1024
+# Nothing portable wakes us when a file grows; a quarter of a second reads as at once.
+POLL_SECONDS = 0.25
+
+
+class LogSelection(NamedTuple):
+    """Which lines of a log to print, and in which form: the last `lines` of those since `begin`."""
+
+    follow: bool
+    lines: int
+    begin: float | None = None
+    as_json: bool = False
 
 
 def moment(text: str, now: float) -> float:
@@ -94,3 +113,93 @@ class JsonLineFormat:
         """Return the lines that are complete with these bytes as JSON."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         return b"".join(map(document, lines))
+
+
+# --- following files
+
+
+def show_file(path: str, wanted: LogSelection) -> None:
+    """Print the last lines of a file and, where asked to, what is added, for ever. Raises HearthError."""
+    output = sys.stdout.buffer
+    convert: Callable[[bytes], bytes] = bytes
+    if wanted.as_json:
+        convert = JsonLineFormat()
+    elif sys.stdout.isatty():
+        convert = TerminalText()
+    file = _open(path, wanted.follow)
+    recent = last_lines(file, wanted.lines)
+    recent = _from_predecessor(path, wanted.lines - recent.count(b"\n")) + recent
+    if wanted.begin is not None:
+        recent = since(recent, wanted.begin)
+    if wanted.as_json and not wanted.follow and recent and not recent.endswith(b"\n"):
+        # A line that is still being written is complete as far as this run goes.
+        recent += b"\n"
+    output.write(convert(recent))
+    output.flush()
+    if not wanted.follow:
+        file.close()
+        return
+    for data in follow(path, file):
+        output.write(convert(data))
+        output.flush()
+
+
+def _open(path: str, wait: bool) -> BinaryIO:
+    while True:
+        try:
+            return open(path, "rb", opener=open_files.open_to_read)
+        except FileNotFoundError as exc:
+            if not wait:
+                raise HearthError(f"{path} is gone") from exc
+            time.sleep(POLL_SECONDS)
+        except OSError as exc:
+            raise HearthError(f"cannot read {path}: {exc.strerror}") from exc
+
+
+def _from_predecessor(path: str, count: int) -> bytes:
+    """The last lines of the file that was rotated away last; a fresh one has few."""
+    if count <= 0:
+        return b""
+    try:
+        with open(f"{path}.1", "rb") as file:
+            return last_lines(file, count)
+    except OSError:
+        return b""
+
+
+def last_lines(file: BinaryIO, count: int) -> bytes:
+    """The last lines of a file; leaves the file at its end."""
+    position = file.seek(0, os.SEEK_END)
+    found = b""
+    # One line end more than lines: the last line has its own.
+    while position and found.count(b"\n") <= count:
+        step = min(BLOCK_BYTES, position)
+        position = file.seek(position - step)
+        found = file.read(step) + found
+    file.seek(0, os.SEEK_END)
+    return b"".join(found.splitlines(keepends=True)[-count:]) if count else b""
+
+
+def follow(path: str, file: BinaryIO) -> Iterator[bytes]:
+    """What is added to the file from here on, for ever; a rotated one is read to its end first."""
+    while True:
+        if data := file.read(BLOCK_BYTES):
+            yield data
+            continue
+        if _was_replaced(path, file):
+            # Between the last read and the look it may have grown once more.
+            yield file.read()
+            file.close()
+            file = _open(path, wait=True)
+            continue
+        time.sleep(POLL_SECONDS)
+
+
+def _was_replaced(path: str, file: BinaryIO) -> bool:
+    try:
+        now = os.stat(path)
+    except OSError:
+        # Between the two renames of a rotation; the new file comes with the next line.
+        return False
+    mine = os.fstat(file.fileno())
+    return (now.st_dev, now.st_ino) != (mine.st_dev, mine.st_ino) or now.st_size < file.tell()

@@ -4,9 +4,8 @@ from typing import Any
 
 import click
 
-from hearth.cli.numbers import Number
-from hearth.cli.servers import server_names
-from hearth.cli.target import with_places
+from hearth.cli import target
+from hearth.cli.target import Number, with_places
 from hearth.control_client import running_daemon
 from hearth.control_client.connection import ControlConnection
 from hearth.control_client.running_daemon import RunningDaemon
@@ -16,7 +15,7 @@ from hearth.paths import Places
 
 
 @click.command(short_help="Replace the daemon, or one server.")
-@click.argument("server", required=False, shell_complete=server_names.complete_server)
+@click.argument("server", required=False, shell_complete=target.complete_server)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask, whoever is attached.")
 @click.option("--when-quiet", is_flag=True, help="Go when no call is in flight, and do not wait for that.")
 @click.option("--all", "everyone", is_flag=True, help="Every daemon of yours that runs from this installation.")
@@ -58,7 +57,7 @@ def restart(
     if server is not None:
         if everyone or when_quiet:
             raise click.UsageError("--all and --when-quiet are about daemons: leave out the server.")
-        server_names.check([server], server_names.configured(places), places.config_file())
+        target.check_server_names([server], target.configured(places), places.config_file())
     found = dict(running_daemon.own_daemons()) if everyone else _one(places)
     if not found and not as_json:
         click.echo(f"hearth is not running. {shutdown.start_hint(places)}")

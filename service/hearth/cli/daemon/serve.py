@@ -3,8 +3,7 @@
 import click
 from click.core import ParameterSource
 
-from hearth.cli.numbers import WholeNumber
-from hearth.cli.target import with_places
+from hearth.cli.target import WholeNumber, with_places
 from hearth.host.tcp_ports import DEFAULT_PORT, NEXT_PORTS
 from hearth.paths import Places
 

@@ -2,8 +2,7 @@
 
 import click
 
-from hearth.cli.numbers import Number
-from hearth.cli.target import with_places
+from hearth.cli.target import Number, with_places
 from hearth.control_client import running_daemon
 from hearth.ops import shutdown
 from hearth.output import documents

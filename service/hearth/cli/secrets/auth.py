@@ -2,15 +2,15 @@
 
 import asyncio
 import os
+import sys
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from hearth import config as configuration
-from hearth.cli.numbers import WholeNumber
-from hearth.cli.secrets import browser
-from hearth.cli.target import with_places
+from hearth.cli.target import WholeNumber, with_places
 from hearth.config import ServerSpec
 from hearth.errors import ConfigError, LoginFailed
 from hearth.output import documents, table, terminal
@@ -83,7 +83,7 @@ async def _log_in(spec: ServerSpec, seconds: int, opens: bool, pastes: bool, add
         click.echo(invitation, err=address_to_stderr)
         if pastes:
             return await login.take(_query(click.prompt("Paste the address that the browser ends up at", err=True)))
-        if opens and not browser.show(url):
+        if opens and not show(url):
             click.echo("No browser can be opened from here; --paste is for one on another machine.", err=True)
         try:
             async with asyncio.timeout(seconds):
@@ -205,3 +205,25 @@ def _server(places: Places, name: str) -> ServerSpec:
 
 def _resolved(spec: ServerSpec) -> ServerSpec:
     return references.resolve(spec, os.environ).spec
+
+
+# --- browser
+
+
+def can_show(environ: Mapping[str, str], platform: str = sys.platform) -> bool:
+    """Whether a browser would be seen: the ones for terminals would take this one away."""
+    if environ.get("BROWSER") or platform in ("darwin", "win32"):
+        return True
+    return bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
+
+
+def show(url: str) -> bool:
+    """Open the address in the user's browser; False where there is none."""
+    if not can_show(os.environ):
+        return False
+    import webbrowser
+
+    try:
+        return webbrowser.open(url)
+    except (webbrowser.Error, OSError):
+        return False

@@ -1,18 +1,24 @@
 """`hearth add`."""
 
+import json
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from hearth.cli.config import change
-from hearth.cli.servers import server_entry
 from hearth.cli.target import with_places
 from hearth.config import editor
+from hearth.config.schema import SERVER_KEYS
+from hearth.config.spelling import nearest, unknown
+from hearth.config.value_kinds import BadValue
 from hearth.errors import Refused
 from hearth.ops import edit_config, literal_secrets, programs
 from hearth.output import documents
 from hearth.paths import Places
+
+Entry = dict[str, Any]
 
 
 class Adding(click.Command):
@@ -72,7 +78,7 @@ def add(
     """
     if not name.strip() or any(not character.isprintable() for character in name):
         raise click.UsageError("The name must not be empty, or have control characters in it.")
-    entry = server_entry.entry(settings=settings, **options)
+    entry = make_entry(settings=settings, **options)
     if not force and (problem := programs.problem(entry)):
         raise Refused(f"{problem}, and nothing was added: correct the path, or say --force to add it all the same")
     notes = literal_secrets.place_elsewhere(name, entry, ask=literal_secrets.can_ask() and not as_json and not dry_run)
@@ -105,3 +111,63 @@ def add(
     # What was replaced is gone: taking the new one away does not bring it back.
     undo = "" if replaced else f" Undo: `hearth remove {words}`."
     click.echo(f"Try it: `hearth call {words}`.{undo}")
+
+
+# --- the entry
+
+
+def make_entry(
+    command: Sequence[str],
+    url: str | None,
+    variables: Sequence[str],
+    headers: Sequence[str],
+    settings: Sequence[str],
+    **keys: str | None,
+) -> Entry:
+    """The entry that was asked for, in the order that people write it. Raises click.UsageError."""
+    if bool(command) == bool(url):
+        raise click.UsageError("Give either a command, behind `--`, or --url." + (" Not both." if url else ""))
+    made: Entry = {"command": command[0], "args": list(command[1:])} if command else {"url": url}
+    made["env"] = dict(_pair(each, "=", "--env", "NAME=VALUE") for each in variables)
+    made["headers"] = dict(_pair(each, ":", "--header", "'NAME: VALUE'") for each in headers)
+    made |= keys
+    made = {key: value for key, value in made.items() if value not in (None, [], {})}
+    for setting in settings:
+        key, text = _pair(setting, "=", "--set", "KEY=VALUE")
+        made[key] = parse_setting(key, text)
+    for key, value in made.items():
+        check_setting(key, value)
+    return made
+
+
+def _pair(text: str, separator: str, option: str, form: str) -> tuple[str, str]:
+    name, found, value = text.partition(separator)
+    if not found or not name.strip():
+        raise click.UsageError(f"{option} takes {form}, not {_shown(text)!r}.")
+    return name.strip(), value.strip() if separator == ":" else value
+
+
+def _shown(text: str) -> str:
+    # What was meant to be a name and a value may be a secret alone.
+    return text if len(text) <= 12 else text[:4] + "…"
+
+
+def parse_setting(key: str, text: str) -> Any:
+    """A value as typed: what is JSON is that, where the key takes more than texts."""
+    if key in ("command", "cwd", "url"):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def check_setting(key: str, value: object) -> None:
+    """Refuse a key or a value that a server's entry cannot have. Raises click.UsageError."""
+    if key not in SERVER_KEYS:
+        raise click.UsageError(f"For a server, {unknown(key, nearest(key, SERVER_KEYS))}.")
+    try:
+        SERVER_KEYS[key].check(value)
+    except BadValue as exc:
+        inside = "".join(f" {part}" for part in exc.at)
+        raise click.UsageError(f"{key}{inside} {exc}.") from exc

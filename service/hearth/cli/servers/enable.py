@@ -2,8 +2,8 @@
 
 import click
 
-from hearth.cli.config import value_change
-from hearth.cli.servers import server_names
+from hearth.cli import target
+from hearth.cli.config import change
 from hearth.cli.target import with_places
 from hearth.config import editor
 from hearth.config.schema import SERVERS
@@ -13,7 +13,7 @@ from hearth.paths import Places
 
 
 @click.command(short_help="Serve a disabled MCP server again.")
-@click.argument("name", shell_complete=server_names.complete_server)
+@click.argument("name", shell_complete=target.complete_server)
 @click.option("--dry-run", is_flag=True, help="Show the lines that would change; change nothing.")
 @documents.json_option()
 @with_places
@@ -31,7 +31,7 @@ def enable(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
 
 
 @click.command(short_help="Leave an MCP server out for a while.")
-@click.argument("name", shell_complete=server_names.complete_server)
+@click.argument("name", shell_complete=target.complete_server)
 @click.option("--dry-run", is_flag=True, help="Show the lines that would change; change nothing.")
 @documents.json_option()
 @with_places
@@ -53,7 +53,7 @@ def _change(places: Places, name: str, disabled: bool, dry_run: bool, as_json: b
 
     def make(data: bytes | None) -> bytes:
         servers = edit_config.examined(path, data).config.servers
-        server_names.check([name], servers, path)
+        target.check_server_names([name], servers, path)
         assert data is not None
         if servers[name].disabled == disabled:
             return data
@@ -62,4 +62,4 @@ def _change(places: Places, name: str, disabled: bool, dry_run: bool, as_json: b
         return editor.unassigned(path, data, (SERVERS, name, "disabled"))
 
     action = "disabled" if disabled else "enabled"
-    value_change.apply(places, name, action, make, dry_run, as_json)
+    change.apply_change(places, name, action, make, dry_run, as_json)

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from hearth.cli.servers.upstream_lines import megabytes
+from hearth.cli.servers.upstreams import megabytes
 from hearth.cli.target import with_places
 from hearth.control_client import running_daemon
 from hearth.host import memory

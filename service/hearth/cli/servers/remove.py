@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import click
 
+from hearth.cli import target
 from hearth.cli.config import change
-from hearth.cli.servers import server_names
 from hearth.cli.target import with_places
 from hearth.config import ServerSpec, editor
 from hearth.errors import VaultError
@@ -17,7 +17,7 @@ from hearth.secrets.vault import Vault
 
 
 @click.command(short_help="Take an MCP server out of the config.")
-@click.argument("name", shell_complete=server_names.complete_server)
+@click.argument("name", shell_complete=target.complete_server)
 @click.option("--dry-run", is_flag=True, help="Show the lines that would change; change nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 @with_places
@@ -38,7 +38,7 @@ def remove(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
         nonlocal servers
         path = places.config_file()
         servers = dict(edit_config.examined(path, data).config.servers)
-        server_names.check([name], servers, path)
+        target.check_server_names([name], servers, path)
         assert data is not None
         return editor.removed(path, data, name)
 

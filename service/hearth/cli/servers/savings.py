@@ -1,19 +1,35 @@
 """`hearth savings`."""
 
 import json
-from collections.abc import Iterable, Iterator
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import click
 
-from hearth.cli.servers import savings_lines
 from hearth.clients import discovery, running
-from hearth.clients.running import ConfiguredCommand, client_of
+from hearth.clients.running import ConfiguredCommand, Survey, client_of
 from hearth.clients.table import KINDS, Table
 from hearth.errors import ConfigError
 from hearth.host import memory, process_table
+from hearth.host.memory import RSS, Weight
 from hearth.host.process_table import Process
 from hearth.ops import savings as savings_estimate
+from hearth.ops.savings import Estimate, ServerWeight
 from hearth.output import terminal
+from hearth.output.status_lines import count
+from hearth.output.table import clean, columns
+
+Document = dict[str, Any]
+MEGABYTE = 1_000_000
+_WIDEST_TEXT = 100
+_NOTHING = (
+    "No MCP server runs outside Hearth now. Start your agents and run `hearth savings` again;"
+    " `hearth demo` shows a comparison without them."
+)
+_RSS_NOTE = "RSS counts shared memory once in each process: on this system the figures are upper limits."
+_NEXT = "`hearth setup --dry-run` shows what would change; `hearth setup` does it, `hearth disconnect --all` undoes it."
 
 
 @click.command(short_help="Show what your MCP servers take now, and what they would through Hearth.")
@@ -34,10 +50,10 @@ def savings(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(document, indent=2))
     else:
-        click.echo("\n".join(savings_lines.lines(document, terminal.width())))
+        click.echo("\n".join(savings_lines(document, terminal.width())))
 
 
-def look() -> savings_lines.Document:
+def look() -> Document:
     """Survey the running processes; return what `--json` prints."""
     processes = process_table.own()
     found = running.survey(processes, list(_entries(processes)), process_table.is_on_pipes)
@@ -45,7 +61,7 @@ def look() -> savings_lines.Document:
         found.instances, process_table.variables_of, process_table.folder_of, memory.weigh
     )
     through_hearth = memory.weigh([*found.own, *found.shared])
-    return savings_lines.document(
+    return savings_document(
         savings_estimate.estimate(servers, bool(found.daemons)), found, through_hearth, memory.choose().name
     )
 
@@ -71,3 +87,102 @@ def _tables(processes: Iterable[Process]) -> Iterator[Table]:
     projects = {(kind, process_table.folder_of(pid)) for pid, kind in clients.items()}
     for kind, folder in sorted((kind, folder) for kind, folder in projects if folder):
         yield from discovery.tables(folder, [kind])
+
+
+# --- text and document
+
+
+def savings_document(estimate: Estimate, survey: Survey, through_hearth: Weight | None, measure: str) -> Document:
+    """Return what `--json` prints."""
+    return {
+        "measure": measure,
+        "servers": [_server(server) for server in estimate.servers],
+        "clients": len({(each.client, each.agent) for each in survey.instances if each.agent}),
+        "now": {
+            "runs": len(survey.instances),
+            "processes": sum(len(each.pids) for each in survey.instances),
+            "memoryBytes": estimate.now_bytes,
+        },
+        "withHearth": {
+            "runs": sum(server.needed for server in estimate.servers),
+            "memoryBytes": estimate.with_hearth_bytes,
+            "serversBytes": estimate.servers_bytes,
+            "daemonBytes": estimate.daemon_bytes,
+            "bridgesBytes": estimate.bridges_bytes,
+        },
+        "throughHearth": {
+            "daemons": len(survey.daemons),
+            "bridges": len(survey.bridges),
+            "processes": len(survey.shared),
+            "memoryBytes": through_hearth.whole if through_hearth else None,
+        },
+    }
+
+
+def _server(server: ServerWeight) -> Document:
+    return {
+        "name": server.name,
+        "runs": len(server.instances),
+        "withHearth": server.needed,
+        "isolation": server.isolation,
+        "clients": dict(sorted(Counter(each.client for each in server.instances).items())),
+        "pids": [list(each.pids) for each in server.instances],
+        "memoryBytes": server.weight.whole if server.weight else None,
+    }
+
+
+def savings_lines(found: Mapping[str, Any], width: int) -> list[str]:
+    """Return what a terminal shows."""
+    shared = _through_hearth(found["throughHearth"], found["measure"])
+    if not found["servers"]:
+        return [*_wrapped(_NOTHING, width), *shared]
+    rows = [
+        (
+            each["name"],
+            str(each["runs"]),
+            str(each["withHearth"]),
+            _megabytes(each["memoryBytes"]),
+            ", ".join(f"{client} × {number}" if number > 1 else client for client, number in each["clients"].items()),
+        )
+        for each in found["servers"]
+    ]
+    table = columns(("SERVER", "RUNS", "WITH HEARTH", f"MEMORY ({found['measure']})", "STARTED BY"), rows, width)
+    notes = [_RSS_NOTE] if found["measure"] == RSS else []
+    closing = [*_wrapped(_verdict(found), width), *shared, *notes, "", *_wrapped(_NEXT, width)]
+    return [*table, "", *closing]
+
+
+def _verdict(found: Mapping[str, Any]) -> str:
+    now, then = found["now"], found["withHearth"]
+    clients = count(found["clients"], "client") if found["clients"] else "No running client"
+    daemon = f"daemon {_megabytes(then['daemonBytes'])}" if then["daemonBytes"] else "the daemon runs already"
+    difference = now["memoryBytes"] - then["memoryBytes"]
+    end = (
+        f"{_megabytes(difference)} less"
+        if difference > 0
+        else "no less: these servers are too light, or too few, for sharing to save memory"
+    )
+    return clean(
+        f"{clients}, {count(now['runs'], 'running server')}, {count(now['processes'], 'process', 'es')}:"
+        f" {_megabytes(now['memoryBytes'])}. With Hearth: {count(then['runs'], 'running server')}, about"
+        f" {_megabytes(then['memoryBytes'])} (servers {_megabytes(then['serversBytes'])}, {daemon},"
+        f" {count(now['runs'], 'bridge')} {_megabytes(then['bridgesBytes'])}); {end}."
+    )
+
+
+def _through_hearth(shared: Mapping[str, Any], measure: str) -> list[str]:
+    if not shared["daemons"]:
+        return []
+    servers, bridges = count(shared["processes"], "server process", "es"), count(shared["bridges"], "bridge")
+    return [
+        f"Through Hearth already: {servers}, {bridges},"
+        f" {_megabytes(shared['memoryBytes'])} ({measure}) with the daemon; see `hearth status`."
+    ]
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, min(width, _WIDEST_TEXT), break_long_words=False, break_on_hyphens=False)
+
+
+def _megabytes(size: int | None) -> str:
+    return "-" if size is None else f"{size / MEGABYTE:.0f} MB"

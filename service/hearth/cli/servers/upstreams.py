@@ -1,19 +1,31 @@
 """`hearth upstreams`."""
 
 import time
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
-from hearth.cli.servers import server_names, upstream_lines
+from hearth.cli import target
 from hearth.cli.target import with_places
 from hearth.control_client import running_daemon
 from hearth.ops import server_states
 from hearth.output import documents, terminal
+from hearth.output.status_lines import eras, failure_lines
+from hearth.output.table import Column, duration, ranked
 from hearth.paths import Places
+
+Document = Mapping[str, Any]
+# By rank: at 80 columns the names, the states and the figures that tell of trouble are left.
+COLUMNS = (
+    Column("SERVER"), Column("STATE"), Column("UP", 9), Column("ERA", 14), Column("ISOLATION", 13), Column("PIDS", 8),
+    Column("TOOLS", 6), Column("USERS", 2), Column("BUSY", 11), Column("CALLS", 3), Column("ERRORS", 4),
+    Column("P50", 7), Column("P95", 12), Column("MEMORY", 5), Column("RESTARTS", 10),
+)  # fmt: skip
 
 
 @click.command(short_help="List the MCP servers with their figures.")
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=server_names.complete_server)
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=target.complete_server)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array: `upstreams` of the status document.")
 @with_places
 def upstreams(places: Places, names: tuple[str, ...], as_json: bool) -> None:
@@ -34,7 +46,7 @@ def upstreams(places: Places, names: tuple[str, ...], as_json: bool) -> None:
 
 
 @click.command(short_help="The same as `hearth upstreams`.")
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=server_names.complete_server)
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=target.complete_server)
 @documents.json_option("Print a JSON array: `upstreams` of the status document.")
 @with_places
 def ls(places: Places, names: tuple[str, ...], as_json: bool) -> None:
@@ -54,7 +66,7 @@ def ls(places: Places, names: tuple[str, ...], as_json: bool) -> None:
 def _list(places: Places, names: tuple[str, ...], as_json: bool) -> None:
     document = server_states.complete(places, running_daemon.document(places))
     found = server_states.described(places, document)
-    server_names.check(names, (each["name"] for each in found), str(document.get("configPath")))
+    target.check_server_names(names, (each["name"] for each in found), str(document.get("configPath")))
     chosen = [each for each in found if not names or each["name"] in names]
     if as_json:
         documents.show(chosen)
@@ -66,6 +78,82 @@ def _list(places: Places, names: tuple[str, ...], as_json: bool) -> None:
     elif document.get("configError"):
         click.echo(f"The config cannot be used: {document['configError']}")
     if chosen:
-        click.echo("\n".join(upstream_lines.lines(chosen, time.time(), terminal.width(), bool(names))))
+        click.echo("\n".join(upstream_lines(chosen, time.time(), terminal.width(), bool(names))))
     elif not document.get("configError"):
         click.echo("No MCP server is configured: `hearth add NAME -- COMMAND` adds one.")
+
+
+# --- text
+
+
+def upstream_lines(upstreams: Sequence[Document], now: float, width: int, with_instances: bool) -> list[str]:
+    """A row for each server, and on request below it one for each of its instances; then the reasons of what failed."""
+    rows = []
+    for each in upstreams:
+        instances = each.get("instances") or []
+        rows.append(_row(each, str(each.get("name")), _sum(instances, "sessions"), _sum(instances, "inFlight"), now))
+        if with_instances:
+            rows += [_instance_row(instance, now) for instance in instances]
+    return ranked(COLUMNS, rows, width) + failure_lines(upstreams, width)
+
+
+def _row(each: Document, name: str, sessions: int, in_flight: int, now: float) -> list[str]:
+    return [
+        name,
+        str(each.get("state") or "-"),
+        _up(each, now),
+        eras(each),
+        str(each.get("isolation") or "-"),
+        " ".join(map(str, each.get("pids") or [])) or "-",
+        _count(each.get("tools")),
+        str(sessions),
+        str(in_flight),
+        _count(each.get("calls")),
+        _count(each.get("errors")),
+        milliseconds(each.get("p50Ms")),
+        milliseconds(each.get("p95Ms")),
+        megabytes(each.get("memoryBytes")),
+        _count(each.get("restarts")),
+    ]
+
+
+def _instance_row(instance: Document, now: float) -> list[str]:
+    place = instance.get("place")
+    return _row(
+        {**instance, "isolation": place or "for all"},
+        "  └",
+        int(instance.get("sessions") or 0),
+        int(instance.get("inFlight") or 0),
+        now,
+    )
+
+
+def _sum(instances: list[Document], key: str) -> int:
+    return sum(int(each.get(key) or 0) for each in instances)
+
+
+def _up(each: Document, now: float) -> str:
+    """Since when the oldest of it runs."""
+    begun = [each.get("startedAt"), *(instance.get("startedAt") for instance in each.get("instances") or [])]
+    known = [at for at in begun if isinstance(at, int | float)]
+    return duration(max(0.0, now - min(known))) if known else "-"
+
+
+def _count(value: object) -> str:
+    return str(value) if isinstance(value, int) else "-"
+
+
+def milliseconds(value: object) -> str:
+    """A length of time that a person reads at a glance: three digits, not more."""
+    if not isinstance(value, int | float):
+        return "-"
+    if value >= 10_000:
+        return duration(value / 1000)
+    if value >= 1000:
+        return f"{value / 1000:.1f} s"
+    return f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"
+
+
+def megabytes(value: object) -> str:
+    """Memory as tools show it."""
+    return f"{value / 1e6:.0f} MB" if isinstance(value, int | float) else "-"

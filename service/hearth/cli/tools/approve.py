@@ -5,9 +5,9 @@ import sys
 import click
 from click.shell_completion import CompletionItem
 
-from hearth.cli.servers import server_names
+from hearth.cli import target
 from hearth.cli.target import with_places
-from hearth.cli.tools import diff, tool_changes
+from hearth.cli.tools import diff
 from hearth.control_client import running_daemon
 from hearth.errors import Refused, StartError
 from hearth.host.folders import refusal
@@ -19,14 +19,14 @@ from hearth.upstreams.pin_store import PinStore
 
 
 def _complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    places = server_names.places_of(ctx)
+    places = target.places_of(ctx)
     server = ctx.params.get("server")
     changes = PinStore(places.pins).changes(server) if places and server else []
     return [CompletionItem(change.tool) for change in changes if change.tool.startswith(incomplete)]
 
 
 @click.command(short_help="Accept tools as they are described now.")
-@click.argument("server", shell_complete=server_names.complete_server)
+@click.argument("server", shell_complete=target.complete_server)
 @click.argument("tools", nargs=-1, metavar="[TOOL]...", shell_complete=_complete_tool)
 @click.option("--yes", "-y", is_flag=True, help="Do not show them, and do not ask.")
 @documents.json_option("Print what was approved as JSON; asks nothing, so say --yes.")
@@ -69,14 +69,14 @@ def approve(places: Places, server: str, tools: tuple[str, ...], yes: bool, as_j
         approved = [{"tool": change.tool, "change": change.kind} for change in changes]
         documents.show({"server": name, "approved": approved})
     else:
-        click.echo(table.clean(f"Approved of {name}, {tool_changes.summary(changes)}."))
+        click.echo(table.clean(f"Approved of {name}, {diff.change_summary(changes)}."))
 
 
 def _wanted(changes: list[Change], tools: tuple[str, ...], server: str) -> list[Change]:
     known = {change.tool for change in changes}
     for tool in tools:
         if tool not in known:
-            there = f"; these have: {', '.join(sorted(map(tool_changes.visible, known)))}" if known else ""
+            there = f"; these have: {', '.join(sorted(map(diff.visible, known)))}" if known else ""
             raise click.UsageError(f"Tool {tool!r} of {server} has not changed, or there is none{there}.")
     return [change for change in changes if not tools or change.tool in tools]
 
@@ -84,9 +84,9 @@ def _wanted(changes: list[Change], tools: tuple[str, ...], server: str) -> list[
 def _ask(server: str, changes: list[Change], is_pinned: bool, as_json: bool) -> None:
     if as_json:
         raise Refused("nothing was approved, and --json asks nothing: look at `hearth tools diff`, then say --yes")
-    for line in tool_changes.lines(server, changes, is_pinned):
+    for line in diff.change_lines(server, changes, is_pinned):
         click.echo(diff.styled(line), err=True)
     if not sys.stdin.isatty():
         raise Refused("nothing was approved: there is no terminal to ask at; look at it, then say --yes")
-    if not shutdown.confirm(f"Approve {tool_changes.summary(changes)}?"):
+    if not shutdown.confirm(f"Approve {diff.change_summary(changes)}?"):
         raise Refused("nothing was approved")

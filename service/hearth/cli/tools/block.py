@@ -5,8 +5,8 @@ from typing import NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
-from hearth.cli.config import value_change
-from hearth.cli.servers import server_names
+from hearth.cli import target
+from hearth.cli.config import change
 from hearth.cli.target import with_places
 from hearth.config import ServerSpec, editor
 from hearth.config.schema import SERVERS
@@ -27,15 +27,15 @@ class NamedTool(NamedTuple):
 
 
 def _complete_known(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    places = server_names.places_of(ctx)
+    places = target.places_of(ctx)
     # Only what is kept: completion asks no daemon.
     found = tool_catalog.document(places, "", None, 0)["tools"] if places else []
     return [CompletionItem(each["name"]) for each in found if each["name"].startswith(incomplete)]
 
 
 def _complete_blocked(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    places = server_names.places_of(ctx)
-    found = _blocked(server_names.configured(places)) if places else {}
+    places = target.places_of(ctx)
+    found = _blocked(target.configured(places)) if places else {}
     return [CompletionItem(name) for name in found if name.startswith(incomplete)]
 
 
@@ -57,7 +57,7 @@ def block(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
       hearth tools block github__delete_repo --dry-run
       hearth config get mcpServers.github.blocked_tools
     """
-    tool = _blocked(server_names.configured(places)).get(name) or _known(places, name)
+    tool = _blocked(target.configured(places)).get(name) or _known(places, name)
     _change(places, name, tool, True, dry_run, as_json)
 
 
@@ -73,7 +73,7 @@ def unblock(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
     Examples:
       hearth tools unblock github__delete_repo
     """
-    blocked = _blocked(server_names.configured(places))
+    blocked = _blocked(target.configured(places))
     if name not in blocked:
         known = f" Blocked: {', '.join(blocked)}." if blocked else " No tool is blocked."
         raise click.UsageError(f"Tool {name!r} is not blocked.{known}")
@@ -106,7 +106,7 @@ def _change(places: Places, name: str, tool: NamedTool, blocks: bool, dry_run: b
 
     def make(data: bytes | None) -> bytes:
         servers = edit_config.examined(path, data).config.servers
-        server_names.check([tool.server], servers, path)
+        target.check_server_names([tool.server], servers, path)
         assert data is not None
         former = servers[tool.server].blocked_tools
         wanted = [*(each for each in former if each != tool.name), *([tool.name] if blocks else [])]
@@ -116,4 +116,4 @@ def _change(places: Places, name: str, tool: NamedTool, blocks: bool, dry_run: b
         return editor.assigned(path, data, at, wanted) if wanted else editor.unassigned(path, data, at)
 
     action = "blocked" if blocks else "unblocked"
-    value_change.apply(places, name, action, make, dry_run, as_json)
+    change.apply_change(places, name, action, make, dry_run, as_json)

@@ -1,5 +1,6 @@
 """`hearth call`."""
 
+import json
 import math
 import signal
 import sys
@@ -9,12 +10,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from hearth import config
-from hearth.cli.numbers import Number
-from hearth.cli.servers import server_names
-from hearth.cli.target import with_places
-from hearth.cli.tools import call_arguments, questions, saved_content, tool_lines, tool_names
+from hearth.cli import target
+from hearth.cli.target import Number, with_places
+from hearth.cli.tools import call_arguments, questions, tool_lines
 from hearth.config.spelling import nearest
 from hearth.control_client import running_daemon
 from hearth.errors import ConfigError, HearthError, UpstreamError
@@ -30,10 +31,64 @@ TOOL_FAILED = 1
 LOOK_SECONDS = 1.0
 
 
+def complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The tools of the server that was typed."""
+    return [
+        CompletionItem(name, help=_first_line(tool))
+        for name, tool in known_tools(ctx).items()
+        if name.startswith(incomplete)
+    ]
+
+
+def complete_argument(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the arguments of the typed tool that are not there yet; behind `NAME=`, the values that it may have."""
+    schema = known_tools(ctx).get(ctx.params.get("tool") or "", {}).get("inputSchema")
+    found = schema.get("properties") if isinstance(schema, dict) else None
+    properties: dict[str, Any] = found if isinstance(found, dict) else {}
+    name, is_value, _ = incomplete.partition("=")
+    if is_value:
+        words = [f"{name}={value}" for value in _values(properties.get(name))]
+    else:
+        typed = {str(word).partition("=")[0] for word in ctx.params.get("arguments") or ()}
+        words = [f"{name}=" for name in properties if name not in typed]
+    return [CompletionItem(word) for word in words if word.startswith(incomplete)]
+
+
+def _values(schema: object) -> list[str]:
+    """Return the values that a schema lists, as they are typed."""
+    if not isinstance(schema, dict):
+        return []
+    listed = schema.get("enum")
+    if isinstance(listed, list):
+        return [value for value in listed if isinstance(value, str)]
+    return ["true", "false"] if schema.get("type") == "boolean" else []
+
+
+def known_tools(ctx: click.Context) -> dict[str, dict[str, Any]]:
+    """The definitions by name; none where nothing is kept."""
+    places = target.places_of(ctx)
+    spec = target.configured(places).get(ctx.params.get("server") or "") if places else None
+    if places is None or spec is None:
+        return {}
+    from hearth.mcp.catalog import TOOLS
+    from hearth.ops import tool_catalog
+
+    ((_, offering),) = tool_catalog.offerings(places, [spec])
+    items = offering.lists[TOOLS] if offering else {}
+    return {
+        name: {key: json.loads(bytes(value)) for key, value in item.definition.items()} for name, item in items.items()
+    }
+
+
+def _first_line(tool: dict[str, Any]) -> str | None:
+    description = str(tool.get("description") or "").strip()
+    return description.splitlines()[0] if description else None
+
+
 @click.command(short_help="Call a tool by hand.")
-@click.argument("server", shell_complete=server_names.complete_server)
-@click.argument("tool", required=False, shell_complete=tool_names.complete_tool)
-@click.argument("arguments", nargs=-1, metavar="[JSON | NAME=VALUE...]", shell_complete=tool_names.complete_argument)
+@click.argument("server", shell_complete=target.complete_server)
+@click.argument("tool", required=False, shell_complete=complete_tool)
+@click.argument("arguments", nargs=-1, metavar="[JSON | NAME=VALUE...]", shell_complete=complete_argument)
 @click.option("--json", "as_json", is_flag=True, help="Print the result, or the list of tools, as it came.")
 @click.option(
     "--output", metavar="FOLDER", type=click.Path(file_okay=False), help="Save images, sounds and files there."
@@ -102,7 +157,7 @@ def _check_server(places: Places, server: str) -> None:
             # A daemon goes on with the config from before the mistake.
             return
         raise ConfigError(found.problems)
-    server_names.check([server], known, found.path)
+    target.check_server_names([server], known, found.path)
     if known[server].disabled:
         raise click.UsageError(f"The server {server!r} is disabled in {found.path}.")
 
@@ -181,7 +236,7 @@ def _show(result: dict[str, Any], tool: str, as_json: bool, output: str | None) 
     if as_json:
         documents.show(result)
     for block in tool_lines.blocks_of(result):
-        path = saved_content.save(block, output, tool) if output else None
+        path = tool_lines.save_content(block, output, tool) if output else None
         if path:
             click.echo(f"saved {path}", err=as_json)
         elif not as_json:

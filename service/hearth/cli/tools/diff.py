@@ -1,23 +1,38 @@
 """`hearth tools diff`."""
 
+import difflib
 import json
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import Any
 
 import click
 
 from hearth import config
-from hearth.cli.servers import server_names
+from hearth.cli import target
 from hearth.cli.target import with_places
-from hearth.cli.tools import tool_changes
 from hearth.config import ServerSpec
 from hearth.errors import StartError
-from hearth.mcp.pinning import Change
+from hearth.mcp.pinning import CHANGED, NEW, VANISHED, Change
 from hearth.output import table
+from hearth.output.status_lines import count
 from hearth.paths import Places
 from hearth.upstreams.pin_store import PinStore
 
+# Letters and marks by their category that show as nothing, or as a blank.
+_BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\u034f") | {
+    chr(code) for code in (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0), *range(0x180B, 0x1810))
+}
+# Controls, formats (joiners, directions, tags), halves of pairs, private and unassigned ones; all blanks but the space.
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
+# In this order, and the rest by their names: what a model reads first is read first here, too.
+_FIRST = ("name", "title", "description")
+_LINE_END = re.compile(r"\\\\|\\n")
+
 
 @click.command(short_help="Show tools that are described otherwise than before.")
-@click.argument("server", required=False, shell_complete=server_names.complete_server)
+@click.argument("server", required=False, shell_complete=target.complete_server)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array, with full definitions.")
 @with_places
 def diff(places: Places, server: str | None, as_json: bool) -> int:
@@ -39,7 +54,7 @@ def diff(places: Places, server: str | None, as_json: bool) -> int:
     changes = {name: pins.changes(name) for name in specs}
     problems = [unreadable(name, problem) for name in specs if (problem := pins.problem(name))]
     if as_json:
-        found = [tool_changes.document(name, changes[name], spec.pin) for name, spec in specs.items()]
+        found = [change_documents(name, changes[name], spec.pin) for name, spec in specs.items()]
         click.echo(json.dumps([each for one in found for each in one], indent=2))
     else:
         _show(specs, changes, bool(problems))
@@ -51,18 +66,18 @@ def diff(places: Places, server: str | None, as_json: bool) -> int:
 def unreadable(server: str, problem: str) -> str:
     """The sentence for a server whose file cannot be read."""
     return (
-        f"{server}: what is known of its tools cannot be read: {tool_changes.visible(problem)}; "
+        f"{server}: what is known of its tools cannot be read: {visible(problem)}; "
         "move the file away to have them trusted anew"
     )
 
 
 def _show(specs: dict[str, ServerSpec], changes: dict[str, list[Change]], is_partial: bool) -> None:
     for name, spec in specs.items():
-        for line in tool_changes.lines(name, changes[name], spec.pin):
+        for line in change_lines(name, changes[name], spec.pin):
             click.echo(styled(line))
     changed = [name for name in specs if changes[name]]
     for name in changed:
-        summary = tool_changes.summary(changes[name])
+        summary = change_summary(changes[name])
         click.echo(table.clean(f"{name}: {summary}. `hearth tools approve {name}` accepts them."))
     if not changed and not is_partial:
         click.echo("Every tool is as it was first seen or last approved.")
@@ -78,7 +93,7 @@ def chosen(places: Places, pins: PinStore, server: str | None) -> dict[str, Serv
         return configured
     seen = pins.servers()
     if server not in configured and server not in seen:
-        server_names.check([server], dict.fromkeys([*configured, *seen]), places.config_file())
+        target.check_server_names([server], dict.fromkeys([*configured, *seen]), places.config_file())
     return {server: configured.get(server, ServerSpec(name=server))}
 
 
@@ -86,3 +101,94 @@ def styled(line: str) -> str:
     """A line of a diff in its colour."""
     colours = {"+": "green", "-": "red", "@": "cyan"}
     return click.style(line, fg=colours[line[0]]) if line[:1] in colours else line
+
+
+# --- changes of a tool
+
+
+def visible(text: str) -> str:
+    """The text with everything in it to be seen."""
+    return "".join(f"<U+{ord(each):04X}>" if _is_hidden(each) else each for each in text)
+
+
+def _is_hidden(character: str) -> bool:
+    return character != " " and (character in _BLANK or unicodedata.category(character) in _HIDDEN)
+
+
+def definition_lines(text: str) -> list[str]:
+    """A canonical definition, a line for each key and for each line of its texts."""
+    try:
+        tree = json.loads(text)
+    except (ValueError, RecursionError):
+        return [visible(text)]
+    if isinstance(tree, dict):
+        tree = {**{key: tree[key] for key in _FIRST if key in tree}, **tree}
+    lines = json.dumps(tree, indent=2, ensure_ascii=False).split("\n")
+    return [visible(part) for line in lines for part in _broken(line)]
+
+
+def _broken(line: str) -> list[str]:
+    """A line of JSON, with a line of its own for each that is in its text."""
+    indent = " " * (len(line) - len(line.lstrip(" ")) + 4)
+    return _LINE_END.sub(lambda match: f"\\n\n{indent}" if match[0] == r"\n" else match[0], line).split("\n")
+
+
+def change_lines(server: str, changes: Iterable[Change], is_pinned: bool) -> list[str]:
+    """What `hearth tools diff` shows of one server."""
+    found = []
+    for change in changes:
+        found += [_headline(server, change, is_pinned), *_definition_diff(change), ""]
+    return found
+
+
+def _headline(server: str, change: Change, is_pinned: bool) -> str:
+    words = {
+        CHANGED: "is not as it was first seen or last approved",
+        NEW: "is new",
+        VANISHED: "is no longer offered",
+    }[change.kind]
+    withheld = "; it is withheld" if is_pinned and change.offered else ""
+    return f"{visible(server)}: {visible(change.tool)} {words}{withheld}"
+
+
+def _definition_diff(change: Change) -> list[str]:
+    if change.kind == VANISHED:
+        return []
+    before = definition_lines(change.known[-1]) if change.known else []
+    found = []
+    for text in change.offered:
+        found += list(
+            difflib.unified_diff(
+                before, definition_lines(text), "known" if before else "nothing", "offered", lineterm=""
+            )
+        )
+    return found
+
+
+def change_summary(changes: Iterable[Change]) -> str:
+    """How many of which kind."""
+    kinds = [change.kind for change in changes]
+    parts = [f"{kinds.count(kind)} {kind}" for kind in (CHANGED, NEW, VANISHED) if kind in kinds]
+    return f"{count(len(kinds), 'tool')}: {', '.join(parts)}"
+
+
+def change_documents(server: str, changes: Iterable[Change], is_pinned: bool) -> list[dict[str, Any]]:
+    """The same for machines: definitions as they are, with nothing made visible."""
+    return [
+        {
+            "server": server,
+            "tool": change.tool,
+            "change": change.kind,
+            "withheld": is_pinned and bool(change.offered),
+            "known": [_tree(text) for text in change.known],
+            "offered": [_tree(text) for text in change.offered],
+        }
+        for change in changes
+    ]
+
+
+def _tree(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

@@ -1,15 +1,23 @@
 """Tools, and what they answer, as text. Pure: definitions and results in, lines out; nothing is trusted to be there."""
 
+import base64
+import binascii
 import json
+import mimetypes
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
 from hearth.cli.tools import call_arguments
+from hearth.errors import HearthError
 from hearth.output.table import clean, fit
 
 Document = Mapping[str, Any]
-
 BAR_CELLS = 20
+
+# Names are tried in turn; a folder with so many of them is not one to save into.
+_MOST_NAMES = 10_000
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")
 
 
 def tool_lines(tools: Sequence[Document], width: int) -> list[str]:
@@ -92,3 +100,35 @@ def _is_number(found: object) -> TypeGuard[float]:
 
 def _size(count: int) -> str:
     return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} KB" if count >= 1e3 else f"{count} bytes"
+
+
+# --- saved content
+
+
+def save_content(block: Mapping[str, Any], folder: str, stem: str) -> str | None:
+    """Write the data of a content block; the path, or None if it has none. Raises HearthError."""
+    encoded = data_of(block)
+    if encoded is None:
+        return None
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError) as exc:
+        raise HearthError(f"the server returned data that are no base64: {exc}") from exc
+    suffix = mimetypes.guess_extension(mime_type(block)) or ".bin"
+    return _write(folder, "".join(character if character in _PLAIN else "_" for character in stem), suffix, data)
+
+
+def _write(folder: str, stem: str, suffix: str, data: bytes) -> str:
+    try:
+        os.makedirs(folder, exist_ok=True)
+        for number in range(1, _MOST_NAMES):
+            path = os.path.join(folder, f"{stem}-{number}{suffix}")
+            try:
+                with open(path, "xb") as file:
+                    file.write(data)
+            except FileExistsError:
+                continue
+            return path
+    except OSError as exc:
+        raise HearthError(f"cannot save into {folder}: {(exc.strerror or str(exc)).lower()}") from exc
+    raise HearthError(f"cannot save into {folder}: there are too many files called {stem}-…{suffix}")

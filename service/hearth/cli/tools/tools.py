@@ -4,9 +4,8 @@ from typing import Any
 
 import click
 
-from hearth.cli.numbers import WholeNumber
-from hearth.cli.servers import server_names
-from hearth.cli.target import with_places
+from hearth.cli import target
+from hearth.cli.target import WholeNumber, with_places
 from hearth.cli.tools.approve import approve
 from hearth.cli.tools.block import block, unblock
 from hearth.cli.tools.diff import diff
@@ -67,7 +66,7 @@ def tools(**_: object) -> None:
 
 @click.command("tools")
 @click.argument("query", nargs=-1, metavar="[QUERY]...")
-@click.option("--server", metavar="NAME", shell_complete=server_names.complete_server, help="Only of this server.")
+@click.option("--server", metavar="NAME", shell_complete=target.complete_server, help="Only of this server.")
 @click.option("--limit", type=WholeNumber(1), metavar="N", help=f"At most N; {FOUND_BY_DEFAULT} with a QUERY.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array, with full definitions.")
 @with_places
@@ -92,10 +91,10 @@ tools.add_command(unblock)
 
 def _check_server(places: Places, server: str) -> None:
     try:
-        known = server_names.configured(places)
+        known = target.configured(places)
     except ConfigError:
         return
-    server_names.check([server], known, places.config_file())
+    target.check_server_names([server], known, places.config_file())
 
 
 def lines(found: dict[str, Any], query: str, width: int) -> list[str]:

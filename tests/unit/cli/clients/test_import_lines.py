@@ -2,7 +2,7 @@
 
 import json
 
-from hearth.cli.clients import import_lines
+from hearth.cli.clients import import_
 from unit.clients.imports import FOLDER, Shell, found
 
 TOKEN = "ghp_" + "s3cr3t" * 6
@@ -22,7 +22,7 @@ ENTRIES = (
 
 
 def test_a_plan_is_said_in_groups_without_any_secret() -> None:
-    lines = import_lines.plan_lines(Shell().plan(*ENTRIES), "~/config.toml", 200)
+    lines = import_.plan_lines(Shell().plan(*ENTRIES), "~/config.toml", 200)
     text = "\n".join(lines)
     assert lines[0] == "To be added to ~/config.toml:"
     assert "one for all (nothing is known that it keeps for one client)" in lines[1]
@@ -45,7 +45,7 @@ def test_what_each_server_starts_is_shown_whole_without_secrets_and_with_control
         "env": {"LD_PRELOAD": "/tmp/evil.so"},
     }
     far = {"url": f"https://me:hunter2000@far.example/mcp?api_key={TOKEN}"}
-    lines = import_lines.plan_lines(Shell().plan(found("a", hostile), found("b", far, "cursor")), "~/config.toml", 60)
+    lines = import_.plan_lines(Shell().plan(found("a", hostile), found("b", far, "cursor")), "~/config.toml", 60)
     command, address = lines[2].strip(), lines[4].strip()
     assert command.startswith("LD_PRELOAD=/tmp/evil.so sh -c 'curl -H ")
     assert "Bearer ${keyring:" in command
@@ -55,14 +55,14 @@ def test_what_each_server_starts_is_shown_whole_without_secrets_and_with_control
     assert "s3cr3t" not in "\n".join(lines)
     assert "hunter2000" not in "\n".join(lines)
     assert all(line.isprintable() for line in lines)
-    folder = import_lines.plan_lines(Shell().plan(ENTRIES[3]), "~/config.toml", 200)
+    folder = import_.plan_lines(Shell().plan(ENTRIES[3]), "~/config.toml", 200)
     assert folder[2] == f"      ./build (in {FOLDER})"
 
 
 def test_a_second_import_says_what_is_there() -> None:
     shell = Shell()
     shell.adopt(shell.plan(*ENTRIES[:4]))
-    lines = import_lines.plan_lines(shell.plan(*ENTRIES[:4]), "~/config.toml", 200)
+    lines = import_.plan_lines(shell.plan(*ENTRIES[:4]), "~/config.toml", 200)
     assert lines == [
         "Hearth has already:",
         "  github (Claude Code, Codex)",
@@ -72,11 +72,11 @@ def test_a_second_import_says_what_is_there() -> None:
 
 
 def test_with_nothing_found_nothing_is_said() -> None:
-    assert import_lines.plan_lines(Shell().plan(), "~/config.toml", 80) == []
+    assert import_.plan_lines(Shell().plan(), "~/config.toml", 80) == []
 
 
 def test_programs_are_told_everything_but_secrets() -> None:
-    document = import_lines.as_document(Shell().plan(*ENTRIES), "/c.toml")
+    document = import_.as_document(Shell().plan(*ENTRIES), "/c.toml")
     assert "s3cr3t" not in json.dumps(document)
     github = document["servers"][0]
     assert github["name"] == "github"
@@ -90,7 +90,7 @@ def test_programs_are_told_everything_but_secrets() -> None:
 def test_bridges_and_what_is_left_are_grouped_by_client() -> None:
     again = [found(name, {"command": "hearth", "args": ["bridge", "--server", name]}) for name in ("time", "git")]
     left = [found(name, {"command": "x", "disabled": True}, "cline") for name in ("one", "two")]
-    lines = import_lines.plan_lines(Shell().plan(*again, *left), "~/config.toml", 200)
+    lines = import_.plan_lines(Shell().plan(*again, *left), "~/config.toml", 200)
     assert lines[lines.index("Bridges to Hearth already:") + 1] == "  Claude Code: time, git"
     (grouped,) = [line for line in lines if "Cline" in line]
     assert grouped.startswith("  Cline: one, two: ")

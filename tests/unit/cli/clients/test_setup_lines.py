@@ -2,7 +2,7 @@
 
 import pytest
 
-from hearth.cli.clients import setup_lines
+from hearth.cli.clients import setup as verb
 from hearth.clients.connector import EntryChange, TableOutcome
 from hearth.clients.planning import TablePlan
 from hearth.host.install.service_files import Outcome as Units
@@ -25,7 +25,7 @@ def setup(service: ServiceStep, *outcomes: TableOutcome, problems: tuple[str, ..
 
 
 def lines(planned: Setup) -> list[str]:
-    return setup_lines.plan_lines(planned, Places(), HOME, 200)
+    return verb.plan_lines(planned, Places(), HOME, 200)
 
 
 def test_the_plan_names_clients_servers_files_and_units() -> None:
@@ -64,7 +64,7 @@ def test_a_server_that_failed_is_said_with_what_to_do() -> None:
     alone = setup(ServiceStep(None))
 
     def said(*trials: Trial, logged: tuple[str, ...] = ()) -> list[str]:
-        return setup_lines.trial_lines(alone, list(trials), 200, logged)
+        return verb.trial_lines(alone, list(trials), 200, logged)
 
     missing = Trial("a", None, "its command 'x' was not found on the daemon's PATH")
     several = said(Trial("time", 1), missing, Trial("b", None, "!"), logged=("b",))
@@ -95,14 +95,14 @@ def test_the_summary_counts_what_was_moved_and_what_was_left_with_each_reason() 
         Links(kept, [outcome], []),
         failed,
     )
-    assert setup_lines.trial_lines(finished, trials, 200, {"gone"}) == ["Tried as a client would:", "  time  1 tool"]
-    assert setup_lines.summary_lines(finished, trials, {"gone"}) == [
+    assert verb.trial_lines(finished, trials, 200, {"gone"}) == ["Tried as a client would:", "  time  1 tool"]
+    assert verb.summary_lines(finished, trials, {"gone"}) == [
         "1 entry moved to Hearth, 3 left as they were:",
         "  off (Claude Code): is disabled there; --disabled takes it all the same",
         "  gone (Claude Code), gone (Cursor): no answer through Hearth: it\ufffd ended with code 3",
         "    `hearth logs gone` has what it said; `hearth call gone` tries it again.",
     ]
-    document = setup_lines.as_document(finished, Places(), trials, [], done=True)
+    document = verb.as_document(finished, Places(), trials, [], done=True)
     assert [each["name"] for each in document["moved"]] == ["time"]
     assert [each["name"] for each in document["left"]] == ["off", "gone", "gone"]
 

@@ -3,8 +3,8 @@
 import click
 import pytest
 
-from hearth.cli.config import keys
-from hearth.cli.config.keys import Name
+from hearth.cli.config import values
+from hearth.cli.config.values import KeyName
 
 SERVERS = ["a", "a.b", "time"]
 
@@ -12,24 +12,24 @@ SERVERS = ["a", "a.b", "time"]
 @pytest.mark.parametrize(
     ("text", "name", "path"),
     [
-        ("idle_timeout", Name(setting="idle_timeout"), ("idle_timeout",)),
-        ("owner.approve", Name(setting="owner.approve"), ("owner", "approve")),
-        ("mcpServers.time", Name(server="time"), ("mcpServers", "time")),
-        ("mcpServers.time.pin", Name(server="time", key="pin"), ("mcpServers", "time", "pin")),
-        ("mcpServers.a.b", Name(server="a.b"), ("mcpServers", "a.b")),
-        ("mcpServers.a.b.env", Name(server="a.b", key="env"), ("mcpServers", "a.b", "env")),
-        ("mcpServers.a.env", Name(server="a", key="env"), ("mcpServers", "a", "env")),
+        ("idle_timeout", KeyName(setting="idle_timeout"), ("idle_timeout",)),
+        ("owner.approve", KeyName(setting="owner.approve"), ("owner", "approve")),
+        ("mcpServers.time", KeyName(server="time"), ("mcpServers", "time")),
+        ("mcpServers.time.pin", KeyName(server="time", key="pin"), ("mcpServers", "time", "pin")),
+        ("mcpServers.a.b", KeyName(server="a.b"), ("mcpServers", "a.b")),
+        ("mcpServers.a.b.env", KeyName(server="a.b", key="env"), ("mcpServers", "a.b", "env")),
+        ("mcpServers.a.env", KeyName(server="a", key="env"), ("mcpServers", "a", "env")),
     ],
 )
-def test_a_name_leads_to_its_place(text: str, name: Name, path: tuple[str, ...]) -> None:
-    found = keys.parse(text, SERVERS)
+def test_a_name_leads_to_its_place(text: str, name: KeyName, path: tuple[str, ...]) -> None:
+    found = values.parse_key(text, SERVERS)
     assert (found, found.path) == (name, path)
 
 
 @pytest.mark.parametrize("text", ["", "time", "mcpServers", "mcpServers.x", "mcpServers.a.nothing", "owner"])
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(click.UsageError):
-        keys.parse(text, SERVERS)
+        values.parse_key(text, SERVERS)
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,8 @@ def test_anything_else_is_refused(text: str) -> None:
     ],
 )
 def test_a_value_is_what_its_key_takes(text: str, typed: str, value: object) -> None:
-    assert keys.value(keys.parse(text, SERVERS), typed) == value
+    assert values.parse_value(values.parse_key(text, SERVERS), typed) == value
 
 
 def test_every_name_that_is_completed_is_one() -> None:
-    assert all(keys.parse(name, ["time"]) for name in keys.names(["time"]))
+    assert all(values.parse_key(name, ["time"]) for name in values.key_names(["time"]))

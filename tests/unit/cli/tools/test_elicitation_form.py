@@ -5,11 +5,11 @@ from typing import Any
 import click
 import pytest
 
-from hearth.cli.tools import elicitation_form
+from hearth.cli.tools import questions
 
 
-def field(schema: dict[str, Any], required: bool = True) -> elicitation_form.Field:
-    (found,) = elicitation_form.fields({"properties": {"x": schema}, "required": ["x"] if required else []})
+def field(schema: dict[str, Any], required: bool = True) -> questions.Field:
+    (found,) = questions.form_fields({"properties": {"x": schema}, "required": ["x"] if required else []})
     return found
 
 
@@ -58,7 +58,7 @@ def test_what_is_optional_may_be_left_out() -> None:
 
 @pytest.mark.parametrize("schema", [None, [], {}, {"properties": 3}, {"properties": {"a": 3}, "required": "a"}])
 def test_a_schema_that_is_none_has_few_fields(schema: object) -> None:
-    assert len(elicitation_form.fields(schema)) <= 1
+    assert len(questions.form_fields(schema)) <= 1
 
 
 def test_the_prompt_tells_what_may_be_typed() -> None:

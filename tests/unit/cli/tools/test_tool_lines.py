@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.cli.tools import saved_content, tool_lines
+from hearth.cli.tools import tool_lines
 from hearth.errors import HearthError
 from hearth.output import table
 
@@ -68,15 +68,15 @@ def test_progress_is_one_line(params: dict[str, Any], text: str) -> None:
 
 def test_data_are_saved_under_a_name_that_is_free(tmp_path: Path) -> None:
     folder = tmp_path / "new"
-    first, second = (saved_content.save(IMAGE, str(folder), "shot/../x") for _ in range(2))
+    first, second = (tool_lines.save_content(IMAGE, str(folder), "shot/../x") for _ in range(2))
     assert (first, second) == (str(folder / "shot_.._x-1.png"), str(folder / "shot_.._x-2.png"))
     assert Path(str(first)).read_bytes() == b"\x89PNG" * 500
-    assert saved_content.save({"type": "text", "text": "a"}, str(folder), "t") is None
+    assert tool_lines.save_content({"type": "text", "text": "a"}, str(folder), "t") is None
 
 
 def test_what_cannot_be_saved_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(HearthError, match="cannot save into"):
-        saved_content.save(IMAGE, str(tmp_path / "file"), "t")
+        tool_lines.save_content(IMAGE, str(tmp_path / "file"), "t")
     with pytest.raises(HearthError, match="no base64"):
-        saved_content.save({"type": "image", "data": "%"}, str(tmp_path), "t")
+        tool_lines.save_content({"type": "image", "data": "%"}, str(tmp_path), "t")
