@@ -10,7 +10,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2] / "service"
 
 # Modules that import nothing of hearth but each other, and that anybody may use. "hearth" is the version.
-FREE = {"hearth", "addresses", "control_chars", "errors", "paths", "faults", "records", "sids", "socket_trust"}
+FREE = {
+    "hearth", "addresses", "control_chars", "errors", "paths", "places", "faults", "records", "sids", "socket_trust",
+}  # fmt: skip
 
 # What each part may use besides itself and FREE. A part is a package of hearth, or a module beside them.
 ARROWS = {

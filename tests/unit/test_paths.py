@@ -11,6 +11,7 @@ from platformdirs.macos import MacOS
 from platformdirs.unix import Unix
 
 from hearth import paths
+from hearth import places as user_folders
 from hearth.paths import Places
 
 
@@ -285,3 +286,26 @@ def test_a_named_socket_that_is_the_default_one_is_not_named(monkeypatch: pytest
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     assert Places(named=f"{tmp_path}/mcp/mcp.sock").named is None
     assert Places(named=f"{tmp_path}/other.sock").named == f"{tmp_path}/other.sock"
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"XDG_STATE_HOME": "/state", "XDG_CONFIG_HOME": "/config"},
+        {"XDG_STATE_HOME": "relative", "XDG_CONFIG_HOME": ""},
+        {"HOME": ""},
+        {"HOME": "relative"},
+    ],
+)
+def test_bridge_and_command_line_work_out_the_same_folders(
+    monkeypatch: pytest.MonkeyPatch, platform: str, variables: dict[str, str]
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "platform", platform)
+    assert user_folders.config_dir() == paths.config_dir()
+    assert user_folders.state_dir() == paths.state_dir()
+    assert user_folders.log_dir() == paths.log_dir()
+    assert user_folders.oauth_file() == paths.oauth_file()

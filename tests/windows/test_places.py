@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from hearth import paths
+from hearth import paths, places
 
 
 def test_this_is_windows() -> None:
@@ -22,3 +22,14 @@ def test_the_config_roams_and_the_rest_stays_on_this_machine(monkeypatch: pytest
     assert places.log == r"C:\users\ada\AppData\Local\hearth\logs\mcp.log"
     local = [places.folder, places.registry, places.daemon_lock, places.start_lock, places.catalogue, places.pins]
     assert [path for path in local if not path.startswith("C:\\users\\ada\\AppData\\Local\\")] == []
+
+
+@pytest.mark.parametrize("dropped", [(), ("APPDATA", "LOCALAPPDATA")])
+def test_bridge_and_command_line_work_out_the_same_folders(
+    monkeypatch: pytest.MonkeyPatch, dropped: tuple[str, ...]
+) -> None:
+    for name in dropped:
+        monkeypatch.delenv(name, raising=False)
+    assert places.config_dir().lower() == paths.config_dir().lower()
+    assert places.state_dir().lower() == paths.state_dir().lower()
+    assert places.log_dir().lower() == paths.log_dir().lower()

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from hearth import config, paths
+from hearth import config, paths, places
 from hearth.paths import Places
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
@@ -33,7 +33,7 @@ def profile_names() -> list[str]:
     """The profiles that have a config, the default one included."""
     try:
         named = sorted(
-            entry.name for entry in os.scandir(os.path.join(paths.config_dir(), "profiles")) if entry.is_dir()
+            entry.name for entry in os.scandir(os.path.join(places.config_dir(), "profiles")) if entry.is_dir()
         )
     except OSError:
         named = []

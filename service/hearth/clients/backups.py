@@ -11,13 +11,13 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from hearth import paths
+from hearth import paths, places
 from hearth.clients.table import Table
 from hearth.config.loader import FILE_LIMIT_BYTES
 from hearth.errors import ConfigError, Refused
 from hearth.host import private_files
+from hearth.host.file_lock import FileLock
 from hearth.host.folders import make_private, refusal, remove_file
-from hearth.host.locks import Lock
 
 # A few kilobytes for each entry.
 _SIZE_LIMIT_BYTES = 16 * 1024 * 1024
@@ -187,7 +187,7 @@ def _splice(table: dict[str, Any], name: str, entry: dict[str, Any], at: list[st
 
 def folder() -> str:
     """Where what is remembered of clients lies."""
-    return os.path.join(paths.state_dir(), "clients")
+    return os.path.join(places.state_dir(), "clients")
 
 
 def imported(table: Table, name: str) -> str | None:
@@ -214,7 +214,7 @@ def _changed(new: Former) -> Former:
     if not new:
         return {}
     make_private(folder())
-    lock = Lock(os.path.join(folder(), "imported.lock"))
+    lock = FileLock(os.path.join(folder(), "imported.lock"))
     lock.acquire()
     try:
         known = _read_record()

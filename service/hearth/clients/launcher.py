@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 import hearth
-from hearth import paths
+from hearth import places
 from hearth.errors import HearthError
 from hearth.host import private_files
 from hearth.host.folders import make_private
@@ -90,7 +90,7 @@ def present() -> str | None:
 
 def own_path() -> str:
     """Return where `hearth connect` writes the launcher."""
-    return os.path.join(paths.state_dir(), NAME)
+    return os.path.join(places.state_dir(), NAME)
 
 
 def missing(path: str) -> str:

@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 import hearth
 from hearth.doctor.context import CheckContext, me, owner
 from hearth.findings import Finding
-from hearth.paths import home_dir, runtime_dir, state_dir
+from hearth.paths import home_dir, runtime_dir
+from hearth.places import state_dir
 
 # A daemon with twenty servers and fifty bridges has about two hundred files open.
 LEAST_OPEN_FILES = 256

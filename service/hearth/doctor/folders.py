@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from hearth.doctor.context import CheckContext, me
 from hearth.findings import Finding, FixRequest
-from hearth.paths import state_dir
+from hearth.places import state_dir
 
 # A few files of what servers offer, and a log that has just begun.
 LEAST_FREE_BYTES = 1 << 20

@@ -14,7 +14,7 @@ from hearth.doctor.context import CheckContext
 from hearth.errors import VaultError
 from hearth.findings import Finding, FixRequest
 from hearth.ops import literal_secrets
-from hearth.paths import state_dir
+from hearth.places import state_dir
 from hearth.secrets import http_token, references
 from hearth.secrets.vault import Vault
 

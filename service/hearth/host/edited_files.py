@@ -7,21 +7,19 @@ import errno
 import os
 import stat
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from hearth import paths
+from hearth import paths, places
 from hearth.errors import Refused
 from hearth.host import private_files
+from hearth.host.file_lock import FileLock
 from hearth.host.folders import refusal
-from hearth.host.locks import Lock
 
 # What may hold secrets is for its owner, as every new file is; so are the folders that are made for it.
 NEW_FOLDER_MODE = 0o700
 # Another `hearth add` takes milliseconds, unless it waits for a person to answer; who waits longer is told.
 LOCK_SECONDS = 10.0
-_LOCK_POLL_SECONDS = 0.05
 
 
 @contextmanager
@@ -29,12 +27,9 @@ def held(path: str) -> Iterator[None]:
     """Keep every other `hearth` from changing the file meanwhile. Raises Refused, StartError."""
     # Not beside the file: that folder may be another program's.
     name = f"{paths.digest(os.path.realpath(path))}.lock"
-    lock = Lock(os.path.join(paths.state_dir(), "locks", name))
-    deadline = time.monotonic() + LOCK_SECONDS
-    while not lock.acquire(blocking=False):
-        if time.monotonic() > deadline:
-            raise Refused(f"another `hearth` has been changing {path} for {LOCK_SECONDS:g} s; nothing was done")
-        time.sleep(_LOCK_POLL_SECONDS)
+    lock = FileLock(os.path.join(places.state_dir(), "locks", name))
+    if not lock.acquire(seconds=LOCK_SECONDS):
+        raise Refused(f"another `hearth` has been changing {path} for {LOCK_SECONDS:g} s; nothing was done")
     try:
         yield
     finally:

@@ -9,7 +9,7 @@ import secrets
 import stat
 import sys
 
-from hearth import paths
+from hearth import places
 from hearth.errors import StartError
 from hearth.host import folders, private_files
 
@@ -21,7 +21,7 @@ _FORM = re.compile(r"[A-Za-z0-9_-]{43}")
 
 def path() -> str:
     """Where it lies; all profiles share it."""
-    return os.path.join(paths.state_dir(), "http", "token")
+    return os.path.join(places.state_dir(), "http", "token")
 
 
 def read() -> str | None:

@@ -15,9 +15,9 @@ from typing import Any, Literal, NamedTuple
 
 from hearth.errors import StartError, VaultError
 from hearth.host import private_files
+from hearth.host.file_lock import FileLock
 from hearth.host.folders import make_private
-from hearth.host.locks import Lock
-from hearth.paths import state_dir
+from hearth.places import state_dir
 from hearth.secrets import keyring_process
 
 Kind = Literal["secrets", "oauth"]
@@ -29,7 +29,6 @@ INDEX_LIMIT_BYTES = 1024 * 1024
 FILE_LIMIT_BYTES = 16 * 1024 * 1024
 # Whoever writes may be waiting for a person to unlock the keyring.
 LOCK_SECONDS = keyring_process.KEYRING_SECONDS + 15
-_LOCK_POLL_SECONDS = 0.05
 _VERSION = 1
 _SERVICES: dict[Kind, str] = {"secrets": "hearth", "oauth": "hearth-oauth"}
 _FILE = "file"
@@ -142,17 +141,14 @@ class Vault:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        lock = Lock(self._lock)
-        end = time.monotonic() + LOCK_SECONDS
+        lock = FileLock(self._lock)
         try:
             make_private(os.path.dirname(self._lock))
-            while not lock.acquire(blocking=False):
-                if time.monotonic() > end:
-                    raise VaultError(
-                        f"another hearth has been writing for {LOCK_SECONDS:g} s; it may be waiting for the keyring"
-                        " to be unlocked"
-                    )
-                time.sleep(_LOCK_POLL_SECONDS)
+            if not lock.acquire(seconds=LOCK_SECONDS):
+                raise VaultError(
+                    f"another hearth has been writing for {LOCK_SECONDS:g} s; it may be waiting for the keyring"
+                    " to be unlocked"
+                )
             yield
         except StartError as exc:
             raise VaultError(str(exc)) from exc

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from hearth.paths import oauth_file
+from hearth.places import oauth_file
 from hearth.upstreams.client_context import ClientContext
 
 # In `hearth status`: neither started nor failed.

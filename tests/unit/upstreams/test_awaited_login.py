@@ -8,7 +8,7 @@ import pytest
 
 from hearth.errors import LoginRequired
 from hearth.mcp import versions
-from hearth.paths import oauth_file
+from hearth.places import oauth_file
 from hearth.upstreams import awaited_login
 from hearth.upstreams.awaited_login import AwaitedLogin
 from hearth.upstreams.client_context import ClientContext

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hearth.addresses import UNIX
 from hearth.config import ServerSpec
-from hearth.paths import oauth_file
+from hearth.places import oauth_file
 
 if TYPE_CHECKING:
     from hearth.upstreams.oauth.account import Account

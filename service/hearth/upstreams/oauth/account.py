@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from hearth.config import ServerSpec
 from hearth.errors import HearthError, LoginFailed, LoginRequired, StartError, UpstreamError, VaultError
-from hearth.host.locks import Lock
+from hearth.host.file_lock import FileLock
 from hearth.masking import Mask
 from hearth.upstreams import threads
 from hearth.upstreams.oauth import challenges, discovery, tokens
@@ -195,7 +195,7 @@ class Account:
         current = await self._current()
         return stale if self._spent else current
 
-    async def _acquire(self, lock: Lock) -> None:
+    async def _acquire(self, lock: FileLock) -> None:
         deadline = time.monotonic() + LOCK_SECONDS
         while not self._try(lock):
             if time.monotonic() >= deadline:
@@ -204,7 +204,7 @@ class Account:
                 )
             await asyncio.sleep(LOCK_POLL_SECONDS)
 
-    def _try(self, lock: Lock) -> bool:
+    def _try(self, lock: FileLock) -> bool:
         try:
             return lock.acquire(blocking=False)
         except StartError as exc:

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from hearth.config import ServerSpec
 from hearth.errors import StartError
 from hearth.host import private_files
+from hearth.host.file_lock import FileLock
 from hearth.host.folders import make_private
-from hearth.host.locks import Lock
-from hearth.paths import oauth_file
+from hearth.places import oauth_file
 from hearth.upstreams.oauth.store import SERVERS_LIMIT, SIZE_LIMIT_BYTES, fingerprint
 
 
@@ -53,7 +53,7 @@ def note(spec: ServerSpec, refusal: Refusal | None) -> None:
     """Remember that a server's issuer refused, or that it does not any more (None)."""
     if refusal is None and fingerprint(spec) not in _read():
         return
-    lock = Lock(f"{path()}.lock")
+    lock = FileLock(f"{path()}.lock")
     try:
         make_private(os.path.dirname(path()))
         lock.acquire()

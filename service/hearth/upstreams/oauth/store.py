@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 from hearth.config import ServerSpec
 from hearth.errors import LoginFailed, StartError
 from hearth.host import private_files
+from hearth.host.file_lock import FileLock
 from hearth.host.folders import make_private
-from hearth.host.locks import Lock
-from hearth.paths import oauth_file
+from hearth.places import oauth_file
 from hearth.records import Record
 from hearth.secrets.vault import Vault
 
@@ -150,9 +150,9 @@ class Store:
             return None
         return (found.st_mtime_ns, found.st_ino)
 
-    def lock(self, name: str) -> Lock:
+    def lock(self, name: str) -> FileLock:
         """The lock of that name, not taken yet."""
-        return Lock(os.path.join(os.path.dirname(self.path), f"{name}.lock"))
+        return FileLock(os.path.join(os.path.dirname(self.path), f"{name}.lock"))
 
     # --- links
 

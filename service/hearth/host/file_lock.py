@@ -1,0 +1,56 @@
+"""Locks between processes of daemon and command line, where the bridge takes no part: files that several may change.
+
+The `filelock` package does the work; it is imported with the first lock that is taken, which a daemon's start does
+without. Where bridge and daemon meet, `locks` has a plain lock that needs no package. Both are the same lock to the
+kernel: whoever holds one kind keeps out the other.
+"""
+
+import os
+from typing import TYPE_CHECKING
+
+from hearth.host.folders import make_private, refusal
+
+if TYPE_CHECKING:
+    import filelock
+
+# filelock asks again and again: another `hearth` holds such a lock for milliseconds.
+_POLL_SECONDS = 0.05
+_FOREVER = -1.0
+
+
+class FileLock:
+    """Exclusive lock on a file, held by this object: a second one of the same process waits, too.
+
+    The file is never unlinked: a process that waits for the old file and one that makes a new file would both believe
+    that they hold the lock.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._lock: filelock.BaseFileLock | None = None
+
+    def acquire(self, blocking: bool = True, seconds: float = _FOREVER) -> bool:
+        """Take the lock; return False if another holder has kept it for `seconds`, or has it and `blocking` is false.
+
+        Raises StartError if the file cannot be opened. Taking a lock that is held already changes nothing.
+        """
+        import filelock
+
+        make_private(os.path.dirname(self.path))
+        if self._lock is None:
+            # Any thread may release it. No file that merely exists is taken for a lock: it would outlive its holder.
+            self._lock = filelock.FileLock(self.path, mode=0o600, thread_local=False, fallback_to_soft=False)
+        elif self._lock.is_locked:
+            return True
+        try:
+            self._lock.acquire(timeout=seconds if blocking else 0.0, poll_interval=_POLL_SECONDS)
+        except filelock.Timeout:
+            return False
+        except OSError as exc:
+            raise refusal("lock", self.path, exc) from exc
+        return True
+
+    def release(self) -> None:
+        """Give it back; nothing happens if it is not held."""
+        if self._lock is not None:
+            self._lock.release(force=True)

@@ -1,0 +1,75 @@
+"""Folders of the user for daemon and command line: config, state and logs, by the conventions of the platform.
+
+platformdirs knows the conventions. `paths` works the same folders out with the standard library, for the bridge, which
+runs without packages, and for the daemon's start, which the 6 ms of platformdirs' imports would delay; a test holds the
+two equal. Hence platformdirs is imported by the first call.
+"""
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from hearth import paths
+
+if TYPE_CHECKING:
+    from platformdirs.api import PlatformDirsABC
+
+_NAME = "hearth"
+
+
+def config_dir() -> str:
+    """Return the folder of `config.toml` and of the profiles."""
+    if _departs("XDG_CONFIG_HOME", "APPDATA"):
+        return paths.config_dir()
+    # It roams; the state does not.
+    return _conventions(roaming=True).user_config_dir
+
+
+def state_dir() -> str:
+    """Return the folder of what is remembered between runs."""
+    if _departs("XDG_STATE_HOME", "LOCALAPPDATA"):
+        return paths.state_dir()
+    return _conventions().user_state_dir
+
+
+def log_dir() -> str:
+    """Return the folder of the logs; on macOS where Console looks for them."""
+    if sys.platform == "darwin":
+        return paths.log_dir() if _departs("XDG_STATE_HOME", "") else _conventions().user_log_dir
+    # Not platformdirs' own `log` and `Logs`: installations have had `logs` from the first release on.
+    return os.path.join(state_dir(), "logs")
+
+
+def oauth_file() -> str:
+    """Return the file that lists the servers with a login of this user; all daemons share it. No token is in it."""
+    return os.path.join(state_dir(), "oauth", "servers.json")
+
+
+def _departs(xdg: str, windows: str) -> bool:
+    """Return whether Hearth's choice is not that of platformdirs in this environment.
+
+    Windows: the variable goes before the shell's known folder, because a process finds the daemon by the variable.
+    macOS: XDG's variables count for nothing there. launchd's agent has none of a shell's, and would look elsewhere.
+    Linux: a relative path would mean another folder in every process; HOME is looked up where it is none.
+    """
+    if sys.platform == "win32":
+        return bool(os.environ.get(windows))
+    if not os.environ.get("HOME", "").startswith("/"):
+        return True
+    named = os.environ.get(xdg, "")
+    return bool(named) and (sys.platform == "darwin" or not named.startswith("/"))
+
+
+def _conventions(roaming: bool = False) -> "PlatformDirsABC":
+    # Not `platformdirs.PlatformDirs`: on Android that is another class, and XDG holds for Hearth there, too.
+    if sys.platform == "win32":
+        from platformdirs.windows import Windows
+
+        return Windows(_NAME, appauthor=False, roaming=roaming)
+    if sys.platform == "darwin":
+        from platformdirs.macos import MacOS
+
+        return MacOS(_NAME, appauthor=False)
+    from platformdirs.unix import Unix
+
+    return Unix(_NAME, appauthor=False)
