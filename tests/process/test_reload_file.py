@@ -1,4 +1,4 @@
-"""The config file under a daemon that nobody tells anything: no hello, no signal, no request."""
+"""The config file under a daemon that nobody tells to reload: noticed by the next request, or by the tick."""
 
 import os
 from collections.abc import Callable
@@ -46,7 +46,7 @@ def noticed(scratch: Scratch, name: str) -> None:
     until(lambda: servers(scratch) == [name], "the change is noticed")
 
 
-# Beyond the bound of any wait here: what is noticed is noticed by the system's watch.
+# Beyond the bound of any wait here: what is noticed is noticed by the next request, which asks for the status.
 SELDOM = 1000
 
 

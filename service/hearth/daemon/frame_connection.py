@@ -205,6 +205,8 @@ class FrameConnection(asyncio.Protocol):
     # --- control
 
     def _receive_control(self, kind: str, header: dict[str, Any]) -> None:
+        if kind != "reload":
+            self._services.look_at_config()
         task = asyncio.get_running_loop().create_task(self._control(kind, _integer(header, "seq"), header))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -2,14 +2,12 @@
 
 import asyncio
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from hearth.daemon import config_watch
 from hearth.daemon.config_watch import SETTLED_SECONDS, VANISHED_SECONDS, ConfigFile
 from hearth.daemon.main import signature
 
@@ -69,8 +67,6 @@ class Stage:
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     clock = Clock()
     monkeypatch.setattr(asyncio, "get_running_loop", lambda: clock)
-    # The system's watch has tests of its own.
-    monkeypatch.setattr(config_watch, "WATCH_AFTER_SECONDS", 1e9)
     path = tmp_path / "config.toml"
     path.write_text("first")
     yield Stage(path, clock)
@@ -187,21 +183,9 @@ def test_a_file_that_becomes_readable_is_another_state(stage: Stage) -> None:
     assert stage.readings == ["first"]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no watch")
-def test_a_system_without_watches_left_costs_a_word_in_the_log_and_nothing_else(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    from hearth.host.linux import file_watch
-
-    def refuse(path: str) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(file_watch, "FileWatch", refuse)
-    caplog.set_level("INFO")
-    stage.file._begin()
-    assert "is not watched (No space left on device)" in caplog.text
+def test_a_file_that_is_waited_for_at_the_end_is_not_read(stage: Stage) -> None:
     stage.write("second")
     stage.file.look()
-    stage.clock.pass_time(SETTLED_SECONDS)
-    assert stage.readings == ["second"]
     stage.file.close()
+    stage.clock.pass_time(100)
+    assert stage.readings == []
