@@ -15,7 +15,7 @@ from hearth.control_client import service_state
 from hearth.control_client.connection import TCP, ControlConnection
 from hearth.errors import Unreachable
 from hearth.host import listening, processes, reachability
-from hearth.host.server_memory import with_memory
+from hearth.host.memory import with_memory
 from hearth.paths import Places
 
 

@@ -1,25 +1,16 @@
-"""How much memory a set of processes takes, and which processes belong to a server's.
+"""Memory of sets of processes, which processes belong to a server's, and what sharing a server saves.
 
 PSS where the kernel tells it: memory that processes share, such as the interpreter itself, is counted once
 and not per process, so that a sum over processes is honest. Otherwise RSS, for the whole sum, and the name
-says which.
+says which. psutil reads both; it is imported with the first measurement, which no daemon makes at its start.
 """
 
 import os
-import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-PS_SECONDS = 10.0
 PSS, RSS = "PSS", "RSS"
-
-
-class Measure(NamedTuple):
-    """A way to look at a process: its name, and a function that gives bytes or raises OSError."""
-
-    name: str
-    of: Callable[[int], int]
 
 
 class Weight(NamedTuple):
@@ -32,72 +23,75 @@ class Weight(NamedTuple):
     private: int
 
 
+class Measure(NamedTuple):
+    """Way to measure a process: its name, and a function that returns bytes or raises psutil.Error."""
+
+    name: str
+    of: Callable[[int], int]
+
+
 def _rollup(pid: int) -> Weight:
-    whole, private = -1, 0
-    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
-        for line in file:
-            if line.startswith("Pss:"):
-                whole = int(line.split()[1]) * 1024
-            elif line.startswith("Private_"):
-                private += int(line.split()[1]) * 1024
-    if whole < 0:
-        raise OSError(f"no Pss in smaps_rollup of {pid}")
-    return Weight(whole, private)
+    import psutil
+
+    found = psutil.Process(pid).memory_full_info()
+    return Weight(int(found.pss), int(found.uss))
 
 
-def _pss(pid: int) -> int:
-    return _rollup(pid).whole
+def _resident(pid: int) -> Weight:
+    import psutil
+
+    size = int(psutil.Process(pid).memory_info().rss)
+    return Weight(size, size)
 
 
-def _rss(pid: int) -> int:
-    if sys.platform == "win32":
-        from hearth.host.windows.memory import working_set
+def _knows_pss() -> bool:
+    import psutil
 
-        return working_set(pid)
     try:
-        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except FileNotFoundError:
-        command = ["ps", "-o", "rss=", "-p", str(pid)]
-        found = subprocess.run(command, capture_output=True, text=True, timeout=PS_SECONDS, check=False)
-        return int(found.stdout.strip() or 0) * 1024
+        _rollup(os.getpid())
+    except (AttributeError, OSError, psutil.Error):
+        # Not Linux, or a kernel or a container that does not tell.
+        return False
+    return True
 
 
 def choose() -> Measure:
-    """The best measure that this system has."""
-    try:
-        _pss(os.getpid())
-    except OSError:
-        return Measure(RSS, _rss)
-    return Measure(PSS, _pss)
+    """Return the best measure that this system has."""
+    if _knows_pss():
+        return Measure(PSS, lambda pid: _rollup(pid).whole)
+    return Measure(RSS, lambda pid: _resident(pid).whole)
 
 
 def total(measure: Measure, pids: Sequence[int]) -> int:
-    """Bytes of all these processes; one that has gone meanwhile counts nothing."""
+    """Sum the bytes of these processes; one that has gone meanwhile counts nothing. Raises PermissionError."""
+    import psutil
+
     size = 0
     for pid in pids:
         try:
             size += measure.of(pid)
-        except (FileNotFoundError, ProcessLookupError):
+        except psutil.NoSuchProcess:
             continue
+        except psutil.AccessDenied as exc:
+            raise PermissionError(f"the memory of process {pid} may not be read") from exc
     return size
 
 
 class Kin(NamedTuple):
-    """Where a process belongs."""
+    """Parent and process group of a process."""
 
     parent: int
     group: int
 
 
 def families(leaders: Iterable[int]) -> dict[int, list[int]]:
-    """Of each process: itself, what descends from it, and what is in its group, orphans included. One look at all."""
+    """Map each process to itself, its descendants and the members of its group, orphans included. One look at all."""
     found = _everybody()
     return {leader: family(leader, found) for leader in leaders}
 
 
 def family(leader: int, everybody: dict[int, Kin]) -> list[int]:
-    """The processes that belong to one of them."""
+    """Return the processes that belong to one of them."""
     if leader not in everybody:
         return []
     children: dict[int, list[int]] = {}
@@ -114,7 +108,7 @@ def family(leader: int, everybody: dict[int, Kin]) -> list[int]:
 
 
 def of_families(leaders: Sequence[int]) -> dict[int, int | None]:
-    """Bytes of each process with all that belongs to it; None for one that is gone, or where nothing tells."""
+    """Return the bytes of each process with all that belongs to it; None for one that is gone or does not tell."""
     return {leader: weight.whole if weight else None for leader, weight in weights_of_families(leaders).items()}
 
 
@@ -125,44 +119,87 @@ def weights_of_families(leaders: Sequence[int]) -> dict[int, Weight | None]:
 
 def weigh(pids: Sequence[int]) -> Weight | None:
     """Sum the memory of these processes; None if there are none, or if one may not be looked at."""
-    of = _rollup if choose().name == PSS else _only_resident
+    import psutil
+
+    of = _rollup if _knows_pss() else _resident
     found = []
     for pid in pids:
         try:
             found.append(of(pid))
-        except (FileNotFoundError, ProcessLookupError):
+        except psutil.NoSuchProcess:
             continue
-        except OSError:
+        except (OSError, psutil.Error):
             # Another user's, or kept secret from us.
             return None
     return Weight(sum(each.whole for each in found), sum(each.private for each in found)) if found else None
 
 
-def _only_resident(pid: int) -> Weight:
-    size = _rss(pid)
-    return Weight(size, size)
-
-
 def _everybody() -> dict[int, Kin]:
+    import psutil
+
+    found = {each.pid: each.info for each in psutil.process_iter(["ppid", "create_time"])}
+
+    def parent(pid: int) -> int:
+        """Return the parent; 0 where it is gone, or cannot be told from a stranger that has its pid by now."""
+        above, born = found[pid]["ppid"] or 0, found[pid]["create_time"]
+        its = found[above]["create_time"] if above in found else None
+        return above if its is not None and born is not None and its <= born else 0
+
+    return {pid: Kin(parent(pid), _group(pid)) for pid in found}
+
+
+def _group(pid: int) -> int:
+    """Return the process group; the process itself on Windows, which has none: orphans are not told from the rest."""
     if sys.platform == "win32":
-        from hearth.host.windows.memory import parents
-
-        # There are no groups; whoever lost its parent is not told apart from the rest.
-        return {pid: Kin(parent, pid) for pid, parent in parents().items()}
-    if os.path.exists("/proc/self/stat"):
-        return {pid: kin for name in os.listdir("/proc") if name.isdigit() and (kin := _kin(pid := int(name)))}
-    command = ["ps", "-A", "-o", "pid=,ppid=,pgid="]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=PS_SECONDS, check=False)
-    rows = (line.split() for line in found.stdout.splitlines())
-    return {int(pid): Kin(int(parent), int(group)) for pid, parent, group in rows}
-
-
-def _kin(pid: int) -> Kin | None:
+        return pid
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            text = file.read()
+        return os.getpgid(pid)
     except OSError:
+        return pid
+
+
+# --- the status document
+
+
+def with_memory(found: dict[str, Any]) -> dict[str, Any]:
+    """Put the memory of each server's processes into the document, and what sharing them saves.
+
+    Never in the daemon's loop: the kernel takes milliseconds to count a large process, which would hold it up.
+    """
+    instances = [each for server in found.get("upstreams") or [] for each in server.get("instances") or []]
+    pids = [pid for each in instances for pid in each.get("pids") or []]
+    weights = weights_of_families(pids) if pids else {}
+    for each in [*instances, *(found.get("upstreams") or [])]:
+        known = [weight.whole for pid in each.get("pids") or [] if (weight := weights.get(pid)) is not None]
+        each["memoryBytes"] = sum(known) if known else None
+    bridges = [each.get("pid") for each in found.get("sessions") or [] if each.get("wire") == "frames"]
+    own = weigh([pid for pid in [found.get("pid"), *bridges] if isinstance(pid, int)]) if pids else None
+    found["savings"] = savings(instances, weights, own)
+    return found
+
+
+def savings(
+    instances: list[dict[str, Any]], weights: Mapping[int, Weight | None], own: Weight | None
+) -> dict[str, Any] | None:
+    """Compare what runs through Hearth with an instance of its own for each session that uses one.
+
+    None where nothing runs. `own` is the daemon with its bridges. Memory that processes share is counted once on both
+    sides, so only the private memory of an instance is multiplied.
+    """
+    running = [each for each in instances if each.get("pids")]
+    if not running:
         return None
-    # proc(5): after the name in brackets, which may hold brackets itself, come state, ppid and pgrp.
-    fields = text[text.rindex(b")") + 2 :].split()
-    return Kin(int(fields[1]), int(fields[2]))
+    whole, apart, runs_apart = own.whole if own else 0, 0, 0
+    for each in running:
+        known = [weight for pid in each["pids"] if (weight := weights.get(pid)) is not None]
+        users = max(1, int(each.get("sessions") or 0))
+        whole += sum(weight.whole for weight in known)
+        apart += sum(weight.whole + (users - 1) * weight.private for weight in known)
+        runs_apart += users
+    return {
+        "measure": choose().name,
+        "runs": len(running),
+        "runsApart": runs_apart,
+        "memoryBytes": whole,
+        "memoryApartBytes": apart,
+    }
