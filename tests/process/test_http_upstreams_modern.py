@@ -177,7 +177,7 @@ async def test_a_header_that_the_server_misses_for_ever_is_the_callers_error() -
 def listen(talk: Talk) -> tuple[int, Answer]:
     answer = Answer()
     params = {"_meta": META, "notifications": {"toolsListChanged": True}}
-    return talk.connection.stand(b'"subscriptions/listen"', as_bytes(params), answer), answer
+    return talk.connection.request_stream(b'"subscriptions/listen"', as_bytes(params), answer), answer
 
 
 async def test_a_subscription_is_a_stream_that_stays_open() -> None:

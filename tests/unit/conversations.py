@@ -161,7 +161,7 @@ class Audience:
         # Whose questions are not answered yet.
         self.owing: set[Connection] = set()
 
-    def offered(self, instance: Instance, noticed: Collection[Kind] = ()) -> None:
+    def catalog_changed(self, instance: Instance, noticed: Collection[Kind] = ()) -> None:
         self.noticed_lists += noticed
         self.told.append(("offered", instance))
 

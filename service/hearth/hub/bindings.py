@@ -59,18 +59,18 @@ class Binding:
             self._let_go(session, server, former)
         for name, uri in session.subscriptions.values():
             if name == server.name and era == versions.LEGACY:
-                instance.watch.hold(uri, session)
+                instance.subscriptions.hold(uri, session)
         for listen in session.listens.values():
             for name, uri in listen.sources.values():
                 if name == server.name and era == versions.MODERN:
-                    instance.watch.hold(uri, listen)
+                    instance.subscriptions.hold(uri, listen)
         self._levels.sync(instance)
 
     def _let_go(self, session: Session, server: Server, instance: Instance) -> None:
         if any(instance in bound.values() for bound in session.bound.values()):
             return
         for listen in session.listens.values():
-            instance.watch.leave(listen)
+            instance.subscriptions.leave(listen)
         server.release(instance, session)
 
     def unbind(self, session: Session) -> None:

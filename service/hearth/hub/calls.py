@@ -177,7 +177,7 @@ class Call:
             at = payload.rfind(_IS_ERROR, -_ERROR_BYTES)
             # Most servers say `false` each time: nothing is parsed for it.
             erred = at >= 0 and payload[at + _VALUE_AT] != _F and _tells_error(received)
-            self.instance.figures.add(monotonic() - self.started, erred)
+            self.instance.stats.add(monotonic() - self.started, erred)
 
     def _take_error(self, message: json.Message) -> None:
         error = message.fields["error"]
@@ -189,7 +189,7 @@ class Call:
             error, self.era, self.instance.era, self.uri, self.method, self.known, self.version
         )
         if self.close(messages.raw_error(self.id, body)):
-            self.instance.figures.add(monotonic() - self.started, True)
+            self.instance.stats.add(monotonic() - self.started, True)
 
     def _translated(self, result: RawBytes) -> RawBytes:
         result = translate.result(self.method, result, self.era, self.instance.era, self.version)
@@ -200,7 +200,7 @@ class Call:
         if isinstance(problem, LoginRequired) and self.connection and self.desk.login_required(self, problem):
             return
         if self.close(messages.failure(self.id, problem)) and self.connection is not None:
-            self.instance.figures.add(monotonic() - self.started, True)
+            self.instance.stats.add(monotonic() - self.started, True)
 
     def progressed(self, params: json.Fields) -> None:
         """Progress goes to the one session whose call it is, under the token that its client chose."""

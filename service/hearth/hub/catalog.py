@@ -250,7 +250,7 @@ class Catalog:
 
     def shows(self, session: Session, server: Server, instance: Instance) -> bool:
         """Whether the client sees the lists of that very instance of the server."""
-        return session.server in (None, server.name) and server.offering(session.tenant()) is instance.offering
+        return session.server in (None, server.name) and server.catalog_for(session.tenant()) is instance.catalog
 
     def in_view(self, session: Session) -> list[Server]:
         """The servers that the client may use."""
@@ -259,14 +259,14 @@ class Catalog:
     def unknown(self, session: Session) -> list[Server]:
         """Those of them that have not said yet what they offer to such a client."""
         tenant = session.tenant()
-        return [server for server in self.in_view(session) if server.offering(tenant) is None]
+        return [server for server in self.in_view(session) if server.catalog_for(tenant) is None]
 
     def _look(self, session: Session) -> View:
         tenant = session.tenant()
         offerings, servers = [], self.in_view(session)
         withheld: dict[str, WithheldTool] = {}
         for server in servers:
-            offered = server.offering(tenant) or server.offerings.any
+            offered = server.catalog_for(tenant) or server.catalogs.any
             if offered:
                 tools = server.withheld(offered)
                 for tool in tools:

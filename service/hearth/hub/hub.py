@@ -175,13 +175,13 @@ class Hub:
             kept = former.get(name)
             if kept and kept.spec.runs_like(spec):
                 self.servers[name] = former.pop(name)
-                kept.adapt(spec, config)
-                kept.forgive()
+                kept.reconfigure(spec, config)
+                kept.reset_failures()
             else:
                 self.servers[name] = Server(spec, config, self._learned, self, self._retire, self._kept, self._pins)
         for server in former.values():
             # Calls in flight finish under the old config, bounded by the drain's time.
-            server.outdate(config.drain_timeout)
+            server.mark_stale(config.drain_timeout)
 
     def light(self) -> None:
         """Start the servers that are not to wait for a client."""
@@ -271,11 +271,11 @@ class Hub:
 
     # --- what servers say of their own accord
 
-    def offered(self, instance: Instance, noticed: Collection[Kind] = ()) -> None:
+    def catalog_changed(self, instance: Instance, noticed: Collection[Kind] = ()) -> None:
         """Take a server's offer, known or changed; `noticed` are the lists that it called changed itself."""
         server = self.servers.get(instance.name)
         if server and instance in server.instances.values():
-            server.offered(instance)
+            server.update_catalog(instance)
             self._catalogue.changed()
             self._announce(lambda session: noticed if self._catalogue.shows(session, server, instance) else ())
         self.news()
@@ -333,7 +333,7 @@ class Hub:
         """The tools that are known, for `hearth tools`. Starts nothing. Raises HearthError."""
         from hearth.mcp.search import tool_listing
 
-        latest = [(each, each.offerings.any) for each in self.servers.values()]
+        latest = [(each, each.catalogs.any) for each in self.servers.values()]
         offerings = [(each.name, offered and offered.without_tools(each.withheld(offered))) for each, offered in latest]
         most = limit if isinstance(limit, int) and limit > 0 else 0
         return await asyncio.to_thread(tool_listing.document, offerings, query, server, most)

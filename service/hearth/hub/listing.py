@@ -71,7 +71,7 @@ class Listing:
             unknown = [server for server in self._catalogue.unknown(session) if server not in asked]
         for server, attempt in asked.items():
             if not attempt.done():
-                server.offerings.straggled()
+                server.catalogs.mark_late()
         if session.server is not None:
             # Offering one server only, its failure is the answer; among others it is left out.
             for server, attempt in asked.items():

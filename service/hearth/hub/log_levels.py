@@ -39,7 +39,7 @@ class LogLevels:
 
     def sync(self, instance: Instance, wanted: str | None = None) -> None:
         """Those who use it have changed, or what they want; `wanted` by a request that is about to be sent."""
-        offering = instance.offering
+        offering = instance.catalog
         if instance.era != versions.LEGACY or offering is None or "logging" not in offering.capabilities:
             return
         holders = [holder for holder in instance.holders if isinstance(holder, Session)]
@@ -56,7 +56,7 @@ class LogLevels:
         try:
             params = json.dumps({"level": level})
             # Standing: one that the server never answers must not count as a call in flight.
-            instance.connection.stand(b'"logging/setLevel"', params, IgnoreReply(instance.name))
+            instance.connection.request_stream(b'"logging/setLevel"', params, IgnoreReply(instance.name))
         except HearthError:
             return
         instance.log_level = level

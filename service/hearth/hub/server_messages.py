@@ -86,9 +86,9 @@ class ServerMessages:
     def _roots(self, instance: Instance, message: json.Message) -> bytes:
         """The roots of a workspace. Folders that are configured are not replaced by one that no client has named."""
         assert message.id is not None
-        if instance.tenant.roots is None and _names_folders(instance):
+        if instance.client_context.roots is None and _names_folders(instance):
             return refusal(message, "the client lists no roots, and the server was given folders by its config")
-        return messages.result(message.id, instance.tenant.root_list())
+        return messages.result(message.id, instance.client_context.root_list())
 
     def _learn(self, instance: Instance, method: str, cause: int | None) -> None:
         """A server that asks is shared more narrowly from now on, unless its transport tells whom it means."""
@@ -199,7 +199,7 @@ class ServerMessages:
             if answer.result is None:
                 payload = messages.raw_error(message.id, answer.error or b"{}")
             else:
-                version = instance.offering.version if instance.offering else versions.NEWEST_LEGACY
+                version = instance.catalog.version if instance.catalog else versions.NEWEST_LEGACY
                 result = client_requests.legacy_result(message.method, answer.result, version)
                 payload = messages.result(message.id, result)
         except HearthError as problem:
@@ -297,5 +297,5 @@ def _lists_roots(call: "Call | SuspendedCall | None") -> bool:
 
 def _knows_folder(instance: Instance, call: "Call | SuspendedCall | None") -> bool:
     """Whether roots are known without asking: those of a workspace, or of a modern client that cannot be asked now."""
-    alone = instance.mode == isolation.SESSION and instance.tenant.era == versions.MODERN and call is None
+    alone = instance.mode == isolation.SESSION and instance.client_context.era == versions.MODERN and call is None
     return alone or instance.mode == isolation.WORKSPACE

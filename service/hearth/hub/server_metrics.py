@@ -37,6 +37,6 @@ def durations(figures: CallStats) -> Durations:
 
 def of(server: Server) -> ServerMetrics:
     """Those of one server."""
-    offering = server.offerings.any
+    offering = server.catalogs.any
     listed = {} if offering is None else {kind.member: len(offering.lists[kind]) for kind in KINDS}
-    return ServerMetrics(durations(server.counted()), listed)
+    return ServerMetrics(durations(server.call_stats()), listed)

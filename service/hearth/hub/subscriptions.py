@@ -121,7 +121,7 @@ class Subscriptions:
         """The client no longer wants it."""
         for bound in listen.session.bound.values():
             for instance in bound.values():
-                instance.watch.leave(listen)
+                instance.subscriptions.leave(listen)
 
     # --- legacy clients
 
@@ -142,7 +142,7 @@ class Subscriptions:
             if uri in session.subscriptions:
                 session.subscriptions[uri] = (server.name, own)
             instance = await self._binding.bind(session, versions.LEGACY, server)
-            if instance.offering and not instance.offering.tells_of_updates:
+            if instance.catalog and not instance.catalog.tells_of_updates:
                 raise MessageError(
                     f"server {server.name!r} has no subscriptions to resources", versions.METHOD_NOT_FOUND
                 )
@@ -153,7 +153,7 @@ class Subscriptions:
             return
         is_wanted = uri in session.subscriptions
         if is_wanted:
-            instance.watch.hold(own, session)
+            instance.subscriptions.hold(own, session)
         call.close(messages.result(call.id, b"{}"), keep=_keep(uri) if is_wanted else None)
 
     def unsubscribe(self, call: Call, params: json.Fields) -> None:
@@ -164,7 +164,7 @@ class Subscriptions:
         for server, instance in session.bound[versions.LEGACY].items():
             # Another server may have the same one, under another name for this client.
             if server.name == name:
-                instance.watch.release(own, session)
+                instance.subscriptions.release(own, session)
         call.close(messages.result(call.id, b"{}"), drop=_keep(uri))
 
     # --- both
@@ -185,7 +185,7 @@ class Subscriptions:
             except HearthError:
                 continue
             if listen in session.listens.values():
-                instance.watch.hold_all(owns, listen)
+                instance.subscriptions.hold_all(owns, listen)
 
     def follow(self, session: Session, server: Server) -> None:
         """The session's instance of that server is on its way out: its successor is asked for what it waits to hear."""
@@ -224,7 +224,7 @@ class Subscriptions:
         if uri is None:
             return
         # Once, also to who holds it in more than one way.
-        for holder in dict.fromkeys(holder for holder, _ in instance.watch.holders(uri)):
+        for holder in dict.fromkeys(holder for holder, _ in instance.subscriptions.holders(uri)):
             if isinstance(holder, ListenStream):
                 holder.updated(self._exposed(holder.session, server, uri), params)
             elif isinstance(holder, Session):

@@ -194,9 +194,7 @@ class SuspendedCall:
             call.close(messages.result(call.id, result))
 
     def _deliver(self, instruction: suspended.Deliver) -> None:
-        version = (
-            self._template.instance.offering.version if self._template.instance.offering else versions.NEWEST_LEGACY
-        )
+        version = self._template.instance.catalog.version if self._template.instance.catalog else versions.NEWEST_LEGACY
         try:
             result = client_requests.legacy_result(instruction.method, instruction.result, version)
         except HearthError as problem:

@@ -44,7 +44,7 @@ def complete(places: Places, document: dict[str, Any]) -> dict[str, Any]:
 
 def _stopped(spec: ServerSpec, memory: CachedCatalog) -> dict[str, Any]:
     found = {**_IDLE, "name": spec.name, "state": "stopped", "isolation": spec.isolation}
-    if offering := next(iter(memory.offerings.values()), None):
+    if offering := next(iter(memory.catalogs.values()), None):
         found |= {"era": offering.era, "tools": len(offering.lists[TOOLS])}
     if spec.disabled:
         return found | {"state": "disabled"}

@@ -46,7 +46,7 @@ def offerings(places: Places, specs: Iterable[config.ServerSpec]) -> Iterator[tu
     """What each server offered when it last ran, without what is withheld; None where nothing is kept."""
     pins = PinStore(places.pins)
     for spec, memory in memories(places, specs):
-        offered = next(iter(memory.offerings.values()), None)
+        offered = next(iter(memory.catalogs.values()), None)
         if offered:
             withheld = pins.withheld(spec.name, offered) if spec.pin else frozenset()
             offered = offered.without_tools(withheld.union(spec.blocked_tools))

@@ -24,7 +24,7 @@ class AwaitedLogin:
 
     def __init__(self, start: Callable[[ClientContext], Coroutine[Any, Any, object]]) -> None:
         self._start = start
-        self._tenant: ClientContext | None = None
+        self._context: ClientContext | None = None
         self._seen: object = None
         self._timer: asyncio.TimerHandle | None = None
         self._attempt: asyncio.Future[object] | None = None
@@ -32,20 +32,20 @@ class AwaitedLogin:
     @property
     def is_awaited(self) -> bool:
         """Whether it could not be started without one."""
-        return self._tenant is not None
+        return self._context is not None
 
-    def needed(self, tenant: ClientContext, seen: object) -> None:
+    def needed(self, context: ClientContext, seen: object) -> None:
         """It could not be started for that client. `seen` is the `signature` of before the attempt."""
-        if self._tenant is None:
+        if self._context is None:
             # Afterwards only what is looked at counts: somebody who joined an attempt has seen what was written in it.
             self._seen = seen
-        self._tenant = tenant
+        self._context = context
         if self._timer is None:
             self._arm()
 
     def over(self) -> None:
         """It can, or nobody wants it any more."""
-        self._tenant = None
+        self._context = None
         if self._timer:
             self._timer.cancel()
             self._timer = None
@@ -64,8 +64,8 @@ class AwaitedLogin:
 
     def _try(self) -> None:
         """Somebody has logged in somewhere, perhaps to this one."""
-        if self._tenant:
-            self._attempt = asyncio.ensure_future(self._start(self._tenant))
+        if self._context:
+            self._attempt = asyncio.ensure_future(self._start(self._context))
             self._attempt.add_done_callback(lambda late: late.cancelled() or late.exception())
 
 

@@ -39,7 +39,7 @@ FAILURE_SECONDS = 600.0
 class CachedCatalog(NamedTuple):
     """What is known of one server: by what clients can be asked (raw), and when it last failed or came too late."""
 
-    offerings: Mapping[bytes, ServerCatalog]
+    catalogs: Mapping[bytes, ServerCatalog]
     failed_at: float = 0.0
     late_at: float = 0.0
     # Why it did not work when it was last used, in one line; empty where it worked, or was not tried since.
@@ -153,7 +153,7 @@ def _written_at(entry: "os.DirEntry[str]") -> float:
 
 
 def _document(name: str, memory: CachedCatalog) -> bytes:
-    latest = list(memory.offerings.items())[-OFFERINGS_LIMIT:]
+    latest = list(memory.catalogs.items())[-OFFERINGS_LIMIT:]
     entries = [_entry(clients, offering) for clients, offering in latest]
     return json.join(
         {

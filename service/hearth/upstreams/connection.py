@@ -160,7 +160,7 @@ class Connection:
         self._waiting[number] = waiter
         return number
 
-    def stand(self, method: bytes, params: RawBytes, waiter: Waiter) -> int:
+    def request_stream(self, method: bytes, params: RawBytes, waiter: Waiter) -> int:
         """Ask for something that is answered only when it ends, such as a subscription."""
         number = self.request(method, params, waiter)
         self._standing.add(number)
@@ -270,9 +270,9 @@ class Connection:
 
     def disregard(self, problem: HearthError) -> None:
         """What the server said goes nowhere."""
-        self.complain(f"not MCP{self._where}: {problem}")
+        self.warn_limited(f"not MCP{self._where}: {problem}")
 
-    def complain(self, problem: object) -> None:
+    def warn_limited(self, problem: object) -> None:
         """Something is wrong that nobody waits for. The log has the first few: some servers never stop."""
         self._garbage += 1
         if self._garbage <= GARBAGE_REPORTS:

@@ -167,7 +167,7 @@ async def read_list(connection: Connection, era: str, kind: Kind) -> list[Item]:
     except MessageError as exc:
         raise UpstreamError(f"server {connection.name!r} gave a list of {kind.member} that is none: {exc}") from exc
     if reader.reached:
-        connection.complain(
+        connection.warn_limited(
             f"list cut: server {connection.name!r} has more {kind.member} than {reader.reached};"
             f" the first {len(reader.items)} are offered and the rest is dropped"
         )

@@ -46,7 +46,7 @@ class Instance:
         self,
         spec: ServerSpec,
         mode: str,
-        tenant: ClientContext,
+        context: ClientContext,
         wanted: str,
         connect: Callable[[Owner, ClientContext], Awaitable[Connection]],
         capabilities: bytes,
@@ -57,16 +57,16 @@ class Instance:
         self.name = spec.name
         self.mode = mode
         # For whom it was made. Of a shared one only the era matters.
-        self.tenant = tenant
+        self.client_context = context
         self.wanted = wanted
         self.capabilities = capabilities
         self._mask = NOTHING
         self._error: str | None = None
         self.restarts = 0
-        self.figures = CallStats()
+        self.stats = CallStats()
         # Seconds since 1970, when the conversation that runs now began.
         self.started_at: float | None = None
-        self.offering: ServerCatalog | None = None
+        self.catalog: ServerCatalog | None = None
         self.connection: Connection | None = None
         self.era = wanted
         # Whether the server is known to speak that era, and the era that it was asked for first when it answered.
@@ -84,7 +84,7 @@ class Instance:
         self.ever: set[str] = set()
         # Who will come back to this very process, without a call in flight until then.
         self.pins: set[object] = set()
-        self.watch = ResourceSubscriptions(spec.name)
+        self.subscriptions = ResourceSubscriptions(spec.name)
         self.log_level: str | None = None
         # Whether calls may have to wait for their turn, and those that do.
         self.limited = spec.max_concurrency is not None
@@ -146,13 +146,13 @@ class Instance:
         """How many requests it has not answered."""
         return self.connection.in_flight if self.connection else 0
 
-    def adapt(self, spec: ServerSpec) -> None:
+    def reconfigure(self, spec: ServerSpec) -> None:
         """Go on under an entry that the running process is right for, too."""
         self.spec = spec
         self.limited = spec.max_concurrency is not None
         self.queue.limit = spec.max_concurrency
         self._freshness.patience = spec.start_timeout
-        self._supervisor.adapt(terms_of(spec, self.mode))
+        self._supervisor.reconfigure(terms_of(spec, self.mode))
         if self.connection and self.limited:
             self.connection.on_free = self.queue.advance
         self.queue.advance()
@@ -173,7 +173,7 @@ class Instance:
             why = f": {self.error}" if self.error else ""
             raise UpstreamError(f"server {self.name!r} was not ready within {patience:g} s{why}") from None
 
-    def forgive(self) -> None:
+    def reset_failures(self) -> None:
         """What it did wrong is forgotten: it may have been mended."""
         if self.state != READY:
             self.error = None
@@ -221,20 +221,20 @@ class Instance:
             self._endings.hasten(connection)
 
     def _ready(self, begun: float) -> None:
-        assert self.connection is not None and self.offering is not None
+        assert self.connection is not None and self.catalog is not None
         self._starting = None
         self._supervisor.tell(supervision.Started())
         self.open = not self.obsolete
         self.error = None
         if self.limited:
             self.connection.on_free = self.queue.advance
-        self._workload.begun(self.figures)
+        self._workload.begun(self.stats)
         self.started_at = time.time()
         elapsed = (time.monotonic() - begun) * 1000
         log.info("ready after %.0f ms", elapsed, extra={"upstream": self.name, "era": self.era})
-        self.watch.connected(self.connection, self.era)
-        self._audience.offered(self)
-        self._freshness.ready(self.connection, self.offering)
+        self.subscriptions.connected(self.connection, self.era)
+        self._audience.catalog_changed(self)
+        self._freshness.ready(self.connection, self.catalog)
         # Those whose turn had not come when the former one ended.
         self.queue.advance()
 
@@ -258,7 +258,7 @@ class Instance:
 
     async def _open(self) -> None:
         # Once it has said which era it speaks, it is asked for nothing else.
-        only = self.offering is not None or not era_choice.is_found_out(self.spec)
+        only = self.catalog is not None or not era_choice.is_found_out(self.spec)
         try:
             await self._converse(Opening(self.era if only else self.wanted, only))
         except UpstreamError as exc:
@@ -273,7 +273,7 @@ class Instance:
     async def _converse(self, opening: Opening) -> None:
         self._lost_early = self._greeted_in = None
         self.asked_era = opening.era
-        connection = self.connection = await self._connect(self, self.tenant)
+        connection = self.connection = await self._connect(self, self.client_context)
         self._mask = connection.mask
         try:
             await connection.open()
@@ -297,7 +297,7 @@ class Instance:
         handshake.tell_headers(connection, found)
         if found.era == versions.MODERN:
             self._freshness.listen(connection, found)
-        self.offering = found
+        self.catalog = found
 
     @property
     def _has_exited(self) -> bool:
@@ -318,7 +318,7 @@ class Instance:
             self._stderr = connection.last_words
 
     def _lose_touch(self) -> None:
-        self.watch.disconnected()
+        self.subscriptions.disconnected()
         self._freshness.end()
 
     # --- what supervision wants to know, and has done
@@ -327,7 +327,9 @@ class Instance:
         """Who needs it."""
         if self.obsolete:
             return Need()
-        return Need(waiting=self._supervisor.is_awaited or bool(self.queue), watched=bool(self.watch) or self.is_eager)
+        return Need(
+            waiting=self._supervisor.is_awaited or bool(self.queue), watched=bool(self.subscriptions) or self.is_eager
+        )
 
     def load(self) -> Load:
         """What it has done since it was last looked at, and has to do."""
@@ -335,7 +337,7 @@ class Instance:
         if connection is None:
             return Load()
         busy = bool(self.in_flight or self.queue or self.pins) or self._audience.owes(connection)
-        return self._workload.look(connection, self.figures, busy)
+        return self._workload.look(connection, self.stats, busy)
 
     def perform(self, instruction: str) -> None:
         """Do what was decided."""
@@ -390,7 +392,7 @@ class Instance:
         self._part(connection, by_itself)
         self.restarts += 1
         self.error = why
-        self._supervisor.tell(supervision.Lost(chance(), self._workload.has_served(self.figures)))
+        self._supervisor.tell(supervision.Lost(chance(), self._workload.has_served(self.stats)))
         if self.obsolete:
             self._fail_queue()
         return True
@@ -421,12 +423,12 @@ class Instance:
             self._freshness.notice(kinds)
         elif message.method == "notifications/subscriptions/acknowledged":
             meta = values.members(values.members(message.fields.get("params")).get("_meta"))
-            self.watch.acknowledged(values.integer(meta.get(versions.SUBSCRIPTION_ID_KEY)))
+            self.subscriptions.acknowledged(values.integer(meta.get(versions.SUBSCRIPTION_ID_KEY)))
         else:
             self._audience.noticed(self, connection, message, cause)
 
     def _offered(self, noticed: Collection[Kind]) -> None:
-        self._audience.offered(self, noticed)
+        self._audience.catalog_changed(self, noticed)
 
     def asked(self, connection: Connection, message: json.Message, cause: int | None) -> None:
         """A request of the server's."""
@@ -434,14 +436,14 @@ class Instance:
 
     # --- ending
 
-    def outdate(self) -> None:
+    def mark_stale(self) -> None:
         """No new calls: another instance takes them."""
         self.obsolete = True
         self.open = False
 
     async def retire(self) -> None:
         """End it, by the bounded sequence, for good."""
-        self.outdate()
+        self.mark_stale()
         self._fail_queue()
         self._supervisor.tell(supervision.Retired())
         if self._starting:
@@ -453,7 +455,7 @@ class Instance:
 
     async def finish(self, seconds: float) -> None:
         """End it when its calls are done, bounded."""
-        self.outdate()
+        self.mark_stale()
         deadline = time.monotonic() + seconds
         # One that is still being started has no calls: who waits for it is served by its successor.
         while self.state == READY and (self.in_flight or self.queue or self.pins) and time.monotonic() < deadline:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class InstanceListener(Protocol):
     """Whoever is told; the same for all instances."""
 
-    def offered(self, instance: "Instance", noticed: Collection[Kind] = ()) -> None:
+    def catalog_changed(self, instance: "Instance", noticed: Collection[Kind] = ()) -> None:
         """Take its offer, known or changed; `noticed` are the lists that the server itself called changed."""
 
     def noticed(self, instance: "Instance", connection: Connection, message: json.Message, cause: int | None) -> None:

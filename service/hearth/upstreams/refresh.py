@@ -79,7 +79,7 @@ class ListRefresher:
         wanted = {kind.listen: True for kind in KINDS if found.has(kind.capability) and found.announces(kind)}
         if wanted:
             params = handshake.own_params(versions.MODERN, notifications=json.dumps(wanted))
-            connection.stand(
+            connection.request_stream(
                 b'"subscriptions/listen"', params, IgnoreReply(self._name, lambda: self._unheard(connection))
             )
 

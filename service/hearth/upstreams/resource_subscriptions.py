@@ -137,7 +137,7 @@ class ResourceSubscriptions:
         ):
             for uri in sorted(uris):
                 # Standing: one that the server never answers must not count as a call in flight.
-                connection.stand(method, json.join({"uri": json.dumps(uri)}), IgnoreReply(self._name))
+                connection.request_stream(method, json.join({"uri": json.dumps(uri)}), IgnoreReply(self._name))
 
     def _listen_anew(self, connection: Connection) -> None:
         former, self._listen = self._listen, self._stand(connection) if self._holders else None
@@ -150,7 +150,7 @@ class ResourceSubscriptions:
         wanted = json.dumps({"resourceSubscriptions": sorted(self._holders)})
         params = own_params(versions.MODERN, notifications=wanted)
         ended = IgnoreReply(self._name, lambda: self._ended(connection, number))
-        number = connection.stand(b'"subscriptions/listen"', params, ended)
+        number = connection.request_stream(b'"subscriptions/listen"', params, ended)
         return number
 
 

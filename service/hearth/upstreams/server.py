@@ -63,8 +63,8 @@ class Server:
         self._learned = learned
         self._audience = audience
         self._retiring = retiring
-        self.offerings = ServerCatalogs(spec, kept)
-        self._vetting = ToolPinning(spec.name, self.offerings, pins)
+        self.catalogs = ServerCatalogs(spec, kept)
+        self._vetting = ToolPinning(spec.name, self.catalogs, pins)
         self._latest: Instance | None = None
         self._scout = EraProbe()
         self._retired = False
@@ -125,7 +125,7 @@ class Server:
     def renew(self, seconds: float) -> int:
         """End every instance when its calls are done, or after so long; say how many. The next call gets another."""
         ended = self._drop_all(seconds)
-        self.offerings.recovered()
+        self.catalogs.recovered()
         return ended
 
     def _drop_all(self, seconds: float | None = None) -> int:
@@ -140,17 +140,17 @@ class Server:
             del self.instances[key]
         self._remember_failure(instance)
         self._unused.forget(instance)
-        self._former.absorb(instance.figures)
+        self._former.absorb(instance.stats)
         self._former_restarts += instance.restarts
         # What it still has in flight is counted there, too.
-        instance.figures = self._former
-        instance.outdate()
+        instance.stats = self._former
+        instance.mark_stale()
         self._retiring(instance, seconds if seconds is not None else self.spec.call_ceiling or math.inf)
 
     def _remember_failure(self, instance: Instance) -> None:
         """Keep the cause of a failure, which outlives the instance (dropped when unused) and the daemon."""
         if status.state_of(instance) == FAILED and not self.needs_login:
-            self.offerings.failed(status.cause(self.name, instance.error) or "no reason is known")
+            self.catalogs.failed(status.cause(self.name, instance.error) or "no reason is known")
 
     def _end(self, instance: Instance) -> None:
         key = self._key_of(instance)
@@ -160,44 +160,44 @@ class Server:
     def _key_of(self, instance: Instance) -> Key | None:
         return next((key for key, known in self.instances.items() if known is instance), None)
 
-    def profile(self, tenant: ClientContext) -> bytes:
+    def profile(self, context: ClientContext) -> bytes:
         """What a legacy instance is told that its clients can be asked. Alone on it, a client declares for itself.
 
         A modern one does so with each request, and is asked only what that request declared.
         """
-        is_known = self.mode == isolation.SESSION and tenant.era == versions.LEGACY
-        return tenant.capabilities if is_known else capabilities.FULL
+        is_known = self.mode == isolation.SESSION and context.era == versions.LEGACY
+        return context.capabilities if is_known else capabilities.FULL
 
-    def offering(self, tenant: ClientContext) -> ServerCatalog | None:
+    def catalog_for(self, context: ClientContext) -> ServerCatalog | None:
         """What it offers to that client; None when that is not known yet.
 
         The client's own process tells first: what it offers may have changed there, and only there.
         """
-        place, profile = self._place(tenant), self.profile(tenant)
-        for era in (tenant.era,) if self._eras.is_apart else (tenant.era, era_choice.other(tenant.era)):
+        place, profile = self._place(context), self.profile(context)
+        for era in (context.era,) if self._eras.is_apart else (context.era, era_choice.other(context.era)):
             own = self.instances.get(Key(era, self.mode, place))
-            if own and own.offering and own.capabilities == profile:
-                return own.offering
-        found = self.offerings.known.get(profile)
-        return None if found and self._eras.is_apart and found.era != tenant.era else found
+            if own and own.catalog and own.capabilities == profile:
+                return own.catalog
+        found = self.catalogs.known.get(profile)
+        return None if found and self._eras.is_apart and found.era != context.era else found
 
     def _recall(self, profile: bytes, era: str) -> ServerCatalog | None:
         """What a process may begin with before its own lists are read."""
         # A pinned server's tools are compared with what was approved before the first of them is called. One that is
         # not shared may want to know its client's folders first, and asks while its lists are read.
         is_ready_at_once = self.mode == isolation.SHARED and not self.spec.pin
-        return self.offerings.recall(profile, era) if is_ready_at_once else None
+        return self.catalogs.recall(profile, era) if is_ready_at_once else None
 
-    def offered(self, instance: Instance) -> None:
+    def update_catalog(self, instance: Instance) -> None:
         """An instance has said what it offers."""
-        if instance.offering:
-            self.offerings.recovered()
-            self.offerings.take(instance.capabilities, instance.offering)
-            self._vetting.see(instance.capabilities, instance.offering, self.spec.pin, self._eras.is_per_era)
+        if instance.catalog:
+            self.catalogs.recovered()
+            self.catalogs.take(instance.capabilities, instance.catalog)
+            self._vetting.see(instance.capabilities, instance.catalog, self.spec.pin, self._eras.is_per_era)
             self._latest = instance
             is_first, instance.has_offered = not instance.has_offered, True
-            tools = frozenset(instance.offering.lists[TOOLS])
-            if is_first and self._eras.lacks_tools(instance.era, self._place(instance.tenant), tools):
+            tools = frozenset(instance.catalog.lists[TOOLS])
+            if is_first and self._eras.lacks_tools(instance.era, self._place(instance.client_context), tools):
                 self.need_both()
 
     def withheld(self, offering: ServerCatalog) -> frozenset[str]:
@@ -209,49 +209,49 @@ class Server:
     def is_late(self) -> bool:
         """Whether nobody should wait for what it offers: it could not be started before, or did not come in time."""
         is_failing = self.state in FAILING or self.state == NEEDS_LOGIN
-        return self.offerings.is_late or (is_failing and not self.offerings.known)
+        return self.catalogs.is_late or (is_failing and not self.catalogs.known)
 
     @property
     def has_failed(self) -> bool:
         """Whether a daemon before this one could not start it, a short while ago, and this one has not tried."""
-        return self.offerings.has_failed and not self.instances
+        return self.catalogs.has_failed and not self.instances
 
-    def _era(self, tenant: ClientContext) -> str:
-        place = self._place(tenant)
+    def _era(self, context: ClientContext) -> str:
+        place = self._place(context)
         running = next((key.era for key in self.instances if key.mode == self.mode and key.place == place), None)
-        return self._eras.choose(self.mode, tenant.era, running)
+        return self._eras.choose(self.mode, context.era, running)
 
-    def _key(self, tenant: ClientContext) -> Key:
-        return Key(self._era(tenant), self.mode, self._place(tenant))
+    def _key(self, context: ClientContext) -> Key:
+        return Key(self._era(context), self.mode, self._place(context))
 
-    def _place(self, tenant: ClientContext) -> str:
+    def _place(self, context: ClientContext) -> str:
         if self.mode == isolation.SHARED:
             return ""
-        return tenant.workspace if self.mode == isolation.WORKSPACE else tenant.session
+        return context.workspace if self.mode == isolation.WORKSPACE else context.session
 
-    def _make(self, tenant: ClientContext) -> Instance:
-        key = self._key(tenant)
+    def _make(self, context: ClientContext) -> Instance:
+        key = self._key(context)
         instance = self.instances.get(key)
         if instance is None:
             instance = self.instances[key] = Instance(
                 self.spec,
                 key.mode,
-                tenant,
+                context,
                 key.era,
                 self._connect,
-                self.profile(tenant),
+                self.profile(context),
                 self._audience,
                 self._recall,
             )
         return instance
 
-    async def ensure(self, tenant: ClientContext, owner: object = None) -> Instance:
+    async def ensure(self, context: ClientContext, owner: object = None) -> Instance:
         """The instance for that client, ready; `owner` has it if nobody else does. Raises UpstreamError."""
         for _ in range(_ATTEMPTS):
             if self._retired:
                 raise UpstreamError(f"server {self.name!r} is no longer in the config")
             await self._scout.wait()
-            instance = self._make(tenant)
+            instance = self._make(context)
             # From its first word on: it may ask something while it is being started.
             instance.owner = owner if instance.mode == isolation.SESSION else None
             try:
@@ -275,7 +275,7 @@ class Server:
             await instance.ensure()
         except LoginRequired:
             if not self._retired:
-                self._login.needed(instance.tenant, seen)
+                self._login.needed(instance.client_context, seen)
             raise
         except UpstreamError:
             # An obsolete instance was stopped from outside, possibly by the very question that begins the trial.
@@ -309,18 +309,18 @@ class Server:
         if is_legacy_after_all:
             self._raise_isolation(isolation.QUESTION)
 
-    def forgive(self) -> None:
+    def reset_failures(self) -> None:
         """What went wrong is forgotten, and what was given up may be tried: somebody asks for it."""
-        self.offerings.recovered()
+        self.catalogs.recovered()
         for instance in self.instances.values():
-            instance.forgive()
+            instance.reset_failures()
 
     # --- connecting
 
-    async def _connect(self, owner: Owner, tenant: ClientContext) -> Connection:
+    async def _connect(self, owner: Owner, context: ClientContext) -> Connection:
         """A connection that is not open yet. Raises ConfigError: asking in another era would not help."""
         # A shared one never runs in a client's folder.
-        folders = {isolation.SHARED: None, isolation.WORKSPACE: tenant.folder, isolation.SESSION: tenant.cwd}
+        folders = {isolation.SHARED: None, isolation.WORKSPACE: context.folder, isolation.SESSION: context.cwd}
         return await connecting.connect(self.spec, owner, folders[self.mode], self._limits)
 
     async def invite(self) -> "Invitation":
@@ -348,28 +348,28 @@ class Server:
     def release(self, instance: Instance, holder: object) -> None:
         """It no longer does. What nobody uses any more is ended after a while."""
         instance.holders.discard(holder)
-        instance.watch.leave(holder)
+        instance.subscriptions.leave(holder)
         self._unused.wait(instance, self.spec.instance_idle)
 
-    def adapt(self, spec: ServerSpec, config: Config) -> None:
+    def reconfigure(self, spec: ServerSpec, config: Config) -> None:
         """Go on under an entry that the running processes are right for, too, and under other settings."""
         self._limits = connecting.limits_of(config)
         if spec == self.spec:
             return
         self.spec = spec
         for instance in self.instances.values():
-            instance.adapt(spec)
+            instance.reconfigure(spec)
             # One that nobody uses stays as long from now on as the entry says now.
             self._unused.forget(instance)
             self._unused.wait(instance, self.spec.instance_idle)
 
-    def outdate(self, seconds: float) -> None:
+    def mark_stale(self, seconds: float) -> None:
         """Another entry is in its place, or none: what runs is ended when its calls are done."""
         self._retired = True
         self._login.over()
         for instance in self.instances.values():
             self._unused.forget(instance)
-            instance.outdate()
+            instance.mark_stale()
             self._retiring(instance, seconds)
 
     async def retire(self) -> None:
@@ -388,7 +388,7 @@ class Server:
         if self.needs_login:
             return NEEDS_LOGIN
         found = status.best_state(self.instances.values())
-        return FAILED if found == STOPPED and self.offerings.failure else found
+        return FAILED if found == STOPPED and self.catalogs.failure else found
 
     @property
     def needs_login(self) -> bool:
@@ -400,24 +400,24 @@ class Server:
     def error(self) -> str | None:
         """The last failure, in one line; also a former daemon's, as long as the server was not tried again."""
         found = next((instance.error for instance in self.instances.values() if instance.error), None)
-        return status.cause(self.name, found) or (self.offerings.failure if self.state == FAILED else None)
+        return status.cause(self.name, found) or (self.catalogs.failure if self.state == FAILED else None)
 
     @property
     def pids(self) -> list[int]:
         """Every process of it."""
         return [pid for instance in self.instances.values() for pid in instance.pids]
 
-    def counted(self) -> stats.CallStats:
+    def call_stats(self) -> stats.CallStats:
         """The figures of all its instances, those that are no longer in use among them."""
         found = stats.CallStats()
-        for part in (self._former, *(instance.figures for instance in self.instances.values())):
+        for part in (self._former, *(instance.stats for instance in self.instances.values())):
             found.absorb(part)
         return found
 
     def describe(self) -> dict[str, object]:
         """The server in `hearth status --json`."""
         # First: a failure that a daemon before this one has noted is read with it.
-        offering = self.offerings.any
+        offering = self.catalogs.any
         return {
             "name": self.name,
             "state": self.state,
@@ -430,6 +430,6 @@ class Server:
             "strayOutput": next(filter(None, map(status.stray_output, self.instances.values())), None),
             **self._vetting.describe(self.spec.pin),
             "restarts": self._former_restarts + sum(instance.restarts for instance in self.instances.values()),
-            **stats.total([self._former, *(instance.figures for instance in self.instances.values())]),
+            **stats.total([self._former, *(instance.stats for instance in self.instances.values())]),
             "instances": [status.of_instance(each, key.place) for key, each in self.instances.items()],
         }

@@ -30,7 +30,7 @@ class ServerCatalogs:
         """By the raw capabilities of clients; what was said last is at the end."""
         if self._known is None:
             self._memory = self._kept.recall(self._spec) if self._kept else NOTHING
-            self._known = dict(self._memory.offerings)
+            self._known = dict(self._memory.catalogs)
             self._written = {profile: _identity(offering) for profile, offering in self._known.items()}
         return self._known
 
@@ -86,7 +86,7 @@ class ServerCatalogs:
         """Whether it could not be started, a short while ago."""
         return not self.known and self._memory.has_failed
 
-    def straggled(self) -> None:
+    def mark_late(self) -> None:
         """A list could not wait for it any longer."""
         if not self.known and not self._memory.is_late:
             self._note(self._memory._replace(late_at=time.time()))

@@ -55,5 +55,5 @@ def of_instance(instance: Instance, place: str) -> dict[str, object]:
         "restarts": instance.restarts,
         "strayOutput": stray_output(instance),
         "startedAt": instance.started_at if instance.state == READY else None,
-        **instance.figures.describe(),
+        **instance.stats.describe(),
     }

@@ -88,7 +88,7 @@ class StdioConnection(Connection):
         shown = text if len(text) <= STRAY_CHARACTERS else f"{text[:STRAY_CHARACTERS]}…"
         self.stray_lines += 1
         self.stray = self.stray or shown
-        self.complain(f"not MCP{self._where}: {problem} line={shown!r}")
+        self.warn_limited(f"not MCP{self._where}: {problem} line={shown!r}")
 
     def request(self, method: bytes, params: RawBytes, waiter: Waiter) -> int:
         """Ask. The same as the base class says, in one call less: every call takes this path."""

@@ -65,7 +65,7 @@ class Supervisor:
         is_paused = self.state.phase in (PAUSED, GIVEN_UP)
         return max(0.0, self.state.until - time.monotonic()) if is_paused else 0.0
 
-    def adapt(self, terms: Terms) -> None:
+    def reconfigure(self, terms: Terms) -> None:
         """Go by other terms from now on."""
         self.state = self.state._replace(terms=terms)
         self._arm()
@@ -100,7 +100,7 @@ class Supervisor:
         """Ask for something that costs a server nothing. Standing: it is no call."""
         method = b'"ping"' if era == versions.LEGACY else b'"server/discover"'
         try:
-            connection.stand(method, own_params(era), _CheckReply(self, self.state.checks))
+            connection.request_stream(method, own_params(era), _CheckReply(self, self.state.checks))
         except UpstreamError:
             # It does not read its input: that is silence, too.
             pass

@@ -12,7 +12,7 @@ class ToolPinning:
 
     def __init__(self, server: str, offerings: ServerCatalogs, pins: PinStore | None) -> None:
         self._server = server
-        self._offerings = offerings
+        self._catalogs = offerings
         self._pins = pins
 
     def see(self, profile: bytes, offering: ServerCatalog, is_pinned: bool, is_per_era: bool = False) -> None:
@@ -33,7 +33,7 @@ class ToolPinning:
             return frozenset()
         if self._pins.is_garbled(self._server):
             # It may never be started, with nothing that could be called: what it offered last is there to be approved.
-            known = self._offerings.known.items()
+            known = self._catalogs.known.items()
             profile = next((profile for profile, each in known if each is offering), capabilities.FULL)
             self.see(profile, offering, is_pinned=True)
         return self._pins.withheld(self._server, offering)

@@ -56,7 +56,7 @@ def instance(
         of.spec, mode, tenant, offered.era, lambda owner, _: Recorded(owner), capabilities.FULL, Audience()
     )
     connection = Recorded(found, of.name)
-    found.connection, found.offering, found.era = connection, offered, offered.era
+    found.connection, found.catalog, found.era = connection, offered, offered.era
     # As the end of its start has it; nobody watches over it.
     found._supervisor.state = State(Terms(limit=None, idle=0.0, checked=False), READY)
     found._ready(0.0)

@@ -130,14 +130,19 @@ async def test_what_a_session_subscribed_to_is_watched_on_whichever_instance_it_
     listen.sources = {"r:3": ("s", "r:3"), "r:4": ("other", "r:4")}
     member.listens[9] = listen
     former = await stage.bind(member)
-    assert [former.watch.holders(uri) for uri in ("r:1", "r:2", "r:3", "r:4")] == [[(member, "r:1")], [], [], []]
+    assert [former.subscriptions.holders(uri) for uri in ("r:1", "r:2", "r:3", "r:4")] == [
+        [(member, "r:1")],
+        [],
+        [],
+        [],
+    ]
     await stage.bind(member, versions.MODERN)
-    assert former.watch.holders("r:3") == [(listen, "r:3")]
+    assert former.subscriptions.holders("r:3") == [(listen, "r:3")]
     stage.server.learn(isolation.QUESTION)
     successor = await stage.bind(member)
     await stage.bind(member, versions.MODERN)
-    assert not former.watch
-    assert [successor.watch.holders(uri) for uri in ("r:1", "r:3")] == [[(member, "r:1")], [(listen, "r:3")]]
+    assert not former.subscriptions
+    assert [successor.subscriptions.holders(uri) for uri in ("r:1", "r:3")] == [[(member, "r:1")], [(listen, "r:3")]]
 
 
 async def test_a_server_follows_the_levels_of_those_who_come_and_go(tmp_path: Path) -> None:
@@ -186,7 +191,7 @@ async def test_clients_with_the_same_roots_share_and_are_asked_once(tmp_path: Pa
         assert await stage.bind(member) is found[-1]
         assert len(sink.heard("ask")) == 1
     assert found[0] is found[1] is not found[2]
-    assert json.loads(found[0].tenant.root_list()) == {"roots": [HERE]}
+    assert json.loads(found[0].client_context.root_list()) == {"roots": [HERE]}
 
 
 @pytest.mark.parametrize("answer", [{"error": {"code": -32603, "message": "no"}}, {"result": {"roots": 7}}, None])
@@ -201,7 +206,7 @@ async def test_a_client_that_hides_its_roots_works_in_its_folder(
     if answer:
         await stage.answer_roots(member, sink, 1, answer)
     one = await binding
-    assert json.loads(one.tenant.root_list()) == {"roots": [{"uri": "file:///here", "name": "here"}]}
+    assert json.loads(one.client_context.root_list()) == {"roots": [{"uri": "file:///here", "name": "here"}]}
     assert await stage.bind(member) is one
     assert len(sink.heard("ask")) == 1
 
@@ -229,7 +234,7 @@ async def test_a_server_that_turns_out_to_want_roots_while_it_is_started_is_star
     connections[0].give(number, tools)
     await stage.answer_roots(member, sink, 1, {"result": {"roots": [HERE]}})
     one = await binding
-    assert (one.mode, json.loads(one.tenant.root_list())) == ("workspace", {"roots": [HERE]})
+    assert (one.mode, json.loads(one.client_context.root_list())) == ("workspace", {"roots": [HERE]})
 
 
 async def test_a_client_that_moves_belongs_to_another_workspace(tmp_path: Path) -> None:
@@ -274,6 +279,6 @@ async def test_folders_on_a_disk_that_does_not_answer_count_as_they_are_written_
         member.cwd = "/on/a/network"
         one = await stage.bind(member)
         assert await stage.bind(member) is one
-        assert (one.tenant.workspace, one.tenant.folder, len(looks)) == (member.cwd, member.cwd, 1)
+        assert (one.client_context.workspace, one.client_context.folder, len(looks)) == (member.cwd, member.cwd, 1)
     finally:
         answers.set()

@@ -343,7 +343,7 @@ async def test_an_answer_is_counted_and_so_is_what_failed(answer: dict[str, Any]
     stage = Stage()
     stage.call.answered(json.parse(json.dumps({"jsonrpc": "2.0", "id": 1, **answer})))
     stage.call.failed(UpstreamError("late"))
-    assert (stage.instance.figures.calls, stage.instance.figures.errors) == (1, errors)
+    assert (stage.instance.stats.calls, stage.instance.stats.errors) == (1, errors)
 
 
 @pytest.mark.parametrize(
@@ -358,11 +358,11 @@ async def test_an_answer_is_counted_and_so_is_what_failed(answer: dict[str, Any]
 async def test_however_a_server_writes_it(result: bytes, errors: int) -> None:
     stage = Stage()
     stage.call.answered(json.parse(b'{"jsonrpc":"2.0","id":1,"result":%b}' % result))
-    assert stage.instance.figures.errors == errors
+    assert stage.instance.stats.errors == errors
 
 
 async def test_what_was_cancelled_or_never_sent_is_in_no_figure() -> None:
     stage = Stage()
     stage.call.cancel()
     opened(stage.member).failed(UpstreamError("it could not be started"))
-    assert stage.instance.figures.calls == 0
+    assert stage.instance.stats.calls == 0

@@ -93,7 +93,7 @@ async def test_calls_above_the_limit_wait_for_their_turn_and_come_in_their_order
 
 async def test_a_call_whose_tool_is_withheld_by_the_time_of_its_turn_is_not_sent() -> None:
     stage = Stage(max_concurrency=1)
-    stage.server.offerings.known[capabilities.FULL] = offering(tools=["t"])
+    stage.server.catalogs.known[capabilities.FULL] = offering(tools=["t"])
     member, sink = client()
     for number in (1, 2):
         stage.forward(member, number, arguments=number)
@@ -304,7 +304,7 @@ async def test_a_call_is_not_the_next_one_s_if_that_describes_the_tool_as_nobody
 
     stage.instance._connect = connect
     stage.instance.lost(stage.connection)
-    stage.server.offerings.known[capabilities.FULL] = offering(tools=["t"])
+    stage.server.catalogs.known[capabilities.FULL] = offering(tools=["t"])
     stage.server.withheld = lambda offered: frozenset({"t"})  # type: ignore[method-assign]
     member, sink = client()
     stage.forward(member)
@@ -315,7 +315,7 @@ async def test_a_call_is_not_the_next_one_s_if_that_describes_the_tool_as_nobody
 
 async def test_a_call_to_a_server_that_is_no_longer_used_and_has_ended_fails() -> None:
     stage = Stage()
-    stage.instance.outdate()
+    stage.instance.mark_stale()
     stage.instance.connection = None
     member, _ = client()
     with pytest.raises(UpstreamError, match="server 's' has just ended"):
@@ -338,8 +338,8 @@ async def test_time_is_kept_from_the_first_call_on() -> None:
 
 async def test_what_nobody_can_have_is_refused_with_the_sentence() -> None:
     stage = Stage()
-    stage.server.offered(stage.instance)
-    stage.server.offerings.known[stage.instance.capabilities] = offering()
+    stage.server.update_catalog(stage.instance)
+    stage.server.catalogs.known[stage.instance.capabilities] = offering()
     member, sink = client()
     call = opened(member)
     missing = MessageError("unknown tool: x", -32602)

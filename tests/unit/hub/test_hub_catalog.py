@@ -271,7 +271,7 @@ class Place:
 
     def know(self, number: int, profile: bytes = capabilities.FULL, **lists: list[object]) -> None:
         of = self.servers[number]
-        of.offerings.known[profile] = offering(of.name, **lists)
+        of.catalogs.known[profile] = offering(of.name, **lists)
         self.catalogue.changed()
 
 
@@ -335,7 +335,7 @@ def test_as_long_as_a_server_may_still_have_resources_results_are_looked_at_for_
     member, _ = client()
     place.know(0, resources=["r:1"])
     assert place.catalogue.view(member).looks_at_links is True
-    place.servers[1].offerings.known[capabilities.FULL] = offering("b", declared=b'{"tools":{}}')
+    place.servers[1].catalogs.known[capabilities.FULL] = offering("b", declared=b'{"tools":{}}')
     place.catalogue.changed()
     assert place.catalogue.view(member).looks_at_links is False
 

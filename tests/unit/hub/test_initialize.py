@@ -44,7 +44,7 @@ class Stage:
 
 def knowing(name: str, offered: ServerCatalog, profile: bytes = capabilities.FULL, **spec: object) -> Server:
     found = server(name, **spec)  # type: ignore[arg-type]
-    found.offerings.known[profile] = offered
+    found.catalogs.known[profile] = offered
     return found
 
 
@@ -111,7 +111,7 @@ def test_one_server_alone_that_has_not_said_what_it_has_may_have_everything(know
 def test_what_a_client_is_offered_follows_what_it_has_declared() -> None:
     of = knowing("a", offering("a", tools=["plain"]), b"{}", isolation="session")
     rich = offering("a", declared=b'{"tools":{},"logging":{}}', instructions="for the rich", tools=["asks", "plain"])
-    of.offerings.known[b'{"sampling":{}}'] = rich
+    of.catalogs.known[b'{"sampling":{}}'] = rich
     stage = Stage(of)
     stage.session.server = "a"
     # Before it has declared anything.

@@ -35,14 +35,14 @@ class Stage:
         }
         self.catalogue = Catalog(self.servers.values)
         for server in self.servers.values():
-            server.audience.offered = self._offered  # type: ignore[method-assign]
+            server.audience.catalog_changed = self._offered  # type: ignore[method-assign]
         levels = LogLevels()
         binding = Binding(ClientRequests("d"), levels)
         forwarding = Dispatcher(self.catalogue, binding, levels, Deadlines(self.servers.values))
         self.listing = Listing(self.catalogue, binding, forwarding, b'{"name":"hearth"}', lambda: timeout)
 
     def _offered(self, instance: Instance) -> None:
-        self.servers[instance.name].offered(instance)
+        self.servers[instance.name].update_catalog(instance)
         self.catalogue.changed()
 
     def ask(self, member: Session, kind: Kind = TOOLS, id: bytes = b"1", **params: object) -> None:

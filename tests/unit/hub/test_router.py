@@ -181,7 +181,7 @@ async def test_a_session_that_leaves_takes_its_calls_questions_and_subscriptions
     (instance,) = stage.servers["a"].instances.values()
     stage.hub.close_session(member)
     assert stage.connection("a").cancelled() == [request["id"]]
-    assert (bool(instance.watch), instance.holders, stage.hub.in_flight) == (False, set(), 0)
+    assert (bool(instance.subscriptions), instance.holders, stage.hub.in_flight) == (False, set(), 0)
     stage.connection("a").give(request["id"], {})
     assert len(sink.heard("answer")) == 1
 

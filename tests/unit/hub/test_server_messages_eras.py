@@ -78,7 +78,7 @@ async def test_a_server_that_asks_is_shared_more_narrowly_afterwards(
 
 async def test_roots_are_the_workspace_s_whoever_asks_and_whenever(tmp_path: Path) -> None:
     stage = Stage(tmp_path, "workspace", isolation="workspace")
-    stage.instance.tenant = stage.instance.tenant._replace(cwd="/here")
+    stage.instance.client_context = stage.instance.client_context._replace(cwd="/here")
     (one, heard), (other, _) = stage.client(), stage.client()
     stage.ask(ROOTS)
     for member in (one, other):
@@ -91,9 +91,9 @@ async def test_roots_are_the_workspace_s_whoever_asks_and_whenever(tmp_path: Pat
 
 async def test_folders_of_the_config_are_not_replaced_by_one_that_no_client_has_named(tmp_path: Path) -> None:
     stage = Stage(tmp_path, "workspace", isolation="workspace", args=("serve", str(tmp_path)))
-    stage.instance.tenant = stage.instance.tenant._replace(cwd="/here")
+    stage.instance.client_context = stage.instance.client_context._replace(cwd="/here")
     stage.ask(ROOTS)
-    stage.instance.tenant = stage.instance.tenant._replace(roots=(b'{"uri":"file:///there"}',))
+    stage.instance.client_context = stage.instance.client_context._replace(roots=(b'{"uri":"file:///there"}',))
     stage.ask(ROOTS, "again")
     refused, told = stage.connection.answers
     assert "folders" in refused["error"]["message"]

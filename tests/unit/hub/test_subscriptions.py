@@ -35,7 +35,7 @@ class Stage:
             of = server(name, era=era)
             offered = offering(name, era, **lists.get(name, {}))
             self.instances[name], self.connections[name] = instance(of, offered)
-            of.offerings.known[capabilities.FULL] = offered
+            of.catalogs.known[capabilities.FULL] = offered
             self.servers.append(of)
         self.catalogue = Catalog(lambda: self.servers)
         binding = Binding(ClientRequests("d"), LogLevels())
@@ -53,7 +53,7 @@ class Stage:
     def offer(self, name: str, **lists: list[object]) -> None:
         """A server says that it has something else now."""
         of = next(of for of in self.servers if of.name == name)
-        self.instances[name].offering = of.offerings.known[capabilities.FULL] = offering(name, **lists)
+        self.instances[name].catalog = of.catalogs.known[capabilities.FULL] = offering(name, **lists)
         self.catalogue.changed()
 
     def update(self, name: str, uri: str) -> None:
@@ -193,7 +193,7 @@ async def test_a_subscription_that_was_cancelled_before_its_server_was_found_wat
     stage.listen(member, resourceSubscriptions=["r:1"])
     member.listens.clear()
     await stage.settle()
-    assert not stage.instances["a"].watch
+    assert not stage.instances["a"].subscriptions
 
 
 # --- legacy clients
@@ -260,7 +260,7 @@ async def test_who_waits_for_what_a_server_tells_follows_it_to_its_next_instance
         successors[of.name], _ = instance(of, offering(of.name, resources=["r:1"]))
         stage.subscriptions.follow(member, of)
     await stage.settle()
-    assert [bool(successors[name].watch) for name in ("a", "b")] == [True, False]
+    assert [bool(successors[name].subscriptions) for name in ("a", "b")] == [True, False]
     assert [bool(successors[name].holders) for name in ("a", "b")] == [True, False]
 
 
@@ -278,7 +278,7 @@ async def test_a_subscription_that_is_withdrawn_before_it_was_made_is_not_made()
     await stage.settle()
     assert len(sink.messages("answer")) == 2
     assert sink.kept == []
-    assert not stage.instances["a"].watch
+    assert not stage.instances["a"].subscriptions
 
 
 async def test_a_resource_that_nobody_has_is_an_error_and_not_kept() -> None:
@@ -308,7 +308,7 @@ async def test_an_update_of_nothing_is_told_to_nobody() -> None:
 
 async def test_a_server_without_subscriptions_is_named() -> None:
     stage = Stage(a={"resources": ["r:1"]})
-    stage.instances["a"].offering = offering("a", declared=b'{"resources":{}}', resources=["r:1"])
+    stage.instances["a"].catalog = offering("a", declared=b'{"resources":{}}', resources=["r:1"])
     member, sink = client()
     await stage.subscribe(member, "r:1")
     (answer,) = sink.messages("answer")

@@ -93,8 +93,8 @@ async def test_a_question_that_the_server_withdraws_needs_no_answer() -> None:
 
 async def test_an_answer_that_the_server_s_revision_has_no_words_for_is_an_error_to_it() -> None:
     stage = Stage()
-    assert stage.instance.offering
-    stage.instance.offering.version = "2025-03-26"
+    assert stage.instance.catalog
+    stage.instance.catalog.version = "2025-03-26"
     stage.ask(stage.call(), method="sampling/createMessage")
     required = stage.result()
     several = {"role": "assistant", "model": "m", "content": [{"type": "text", "text": "x"}, {"type": "tool_use"}]}

@@ -98,7 +98,7 @@ async def test_a_server_that_was_retired_during_its_attempt_waits_for_no_login(t
     server = Guarded(tmp_path / "learned.json")
     waiting = asyncio.create_task(server.ensure(TENANT))
     await until(lambda: server.attempts, "it is tried")
-    server.outdate(5.0)
+    server.mark_stale(5.0)
     server.gate.set()
     with pytest.raises(LoginRequired):
         await waiting

@@ -36,8 +36,8 @@ def test_nothing_is_known_of_what_was_never_kept(tmp_path: Path) -> None:
 def test_another_daemon_knows_what_was_kept(tmp_path: Path) -> None:
     catalogue(tmp_path).note(SPEC, CachedCatalog({b"{}": OFFERED}))
     found = catalogue(tmp_path).recall(SPEC)
-    assert list(found.offerings) == [b"{}"]
-    known = found.offerings[b"{}"]
+    assert list(found.catalogs) == [b"{}"]
+    known = found.catalogs[b"{}"]
     assert (known.era, known.version, known.instructions) == (OFFERED.era, OFFERED.version, "Be kind.")
     assert known.key == OFFERED.key
     assert list(known.lists[TOOLS]) == ["a", "b"]
@@ -49,8 +49,8 @@ def test_each_kind_of_client_has_its_own_and_the_latest_stay(tmp_path: Path) -> 
     many = {b'{"n":%d}' % number: offering("s", tools=[f"t{number}"]) for number in range(module.OFFERINGS_LIMIT + 3)}
     catalogue(tmp_path).note(SPEC, CachedCatalog(many))
     found = catalogue(tmp_path).recall(SPEC)
-    assert list(found.offerings) == list(many)[3:]
-    assert list(found.offerings[b'{"n":7}'].lists[TOOLS]) == ["t7"]
+    assert list(found.catalogs) == list(many)[3:]
+    assert list(found.catalogs[b'{"n":7}'].lists[TOOLS]) == ["t7"]
 
 
 @pytest.mark.parametrize(
@@ -178,5 +178,5 @@ def test_what_is_too_long_is_not_kept(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_an_offering_of_the_modern_era_stays_one(tmp_path: Path) -> None:
     offered = offering("s", era=versions.MODERN, declared=b"{}", tools=["a"])
     catalogue(tmp_path).note(SPEC, CachedCatalog({b"{}": offered}))
-    known = catalogue(tmp_path).recall(SPEC).offerings[b"{}"]
+    known = catalogue(tmp_path).recall(SPEC).catalogs[b"{}"]
     assert (known.era, known.capabilities, known.key) == (versions.MODERN, {}, offered.key)

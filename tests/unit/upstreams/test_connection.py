@@ -73,7 +73,7 @@ def test_a_standing_request_is_not_in_flight_and_not_among_those_who_wait() -> N
     connection = Recorded()
     _, waiter = asked(connection)
     standing = Waiter()
-    number = connection.stand(b'"subscriptions/listen"', b"{}", standing)
+    number = connection.request_stream(b'"subscriptions/listen"', b"{}", standing)
     assert (connection.in_flight, list(connection.waiters())) == (1, [waiter])
     assert connection.waiter(number) is standing
     connection.give(number, {})
@@ -166,7 +166,7 @@ def test_an_unusable_answer_fails_its_waiter_and_nobody_else() -> None:
 
 def test_an_unusable_answer_to_a_standing_request_leaves_the_count_of_the_others_right() -> None:
     connection = Recorded()
-    connection.stand(b'"subscriptions/listen"', b"{}", Waiter())
+    connection.request_stream(b'"subscriptions/listen"', b"{}", Waiter())
     asked(connection)
     connection._take(MessageError("nonsense", id=b"1"))
     assert connection.in_flight == 1
@@ -196,7 +196,7 @@ def test_at_the_end_everybody_who_waits_is_told_and_then_the_owner() -> None:
 
     connection = Recorded(Last())
     connection.request(b'"m"', b"{}", First())
-    connection.stand(b'"m"', b"{}", First())
+    connection.request_stream(b'"m"', b"{}", First())
     connection.end("it fell over")
     assert order == ["waiter: server 's' is gone", "waiter: server 's' is gone", "owner: it fell over"]
     assert connection.in_flight == 0

@@ -40,8 +40,8 @@ async def test_a_ready_instance_knows_its_era_and_what_it_offers(
     assert (one.state, one.open) == (STOPPED, False)
     connection = await stage.ready()
     assert (one.era, one.open, one.connection) == (era, True, connection)
-    assert one.offering
-    assert list(one.offering.lists[TOOLS]) == ["t"]
+    assert one.catalog
+    assert list(one.catalog.lists[TOOLS]) == ["t"]
     assert stage.audience.told == [("offered", one)]
 
 
@@ -154,7 +154,7 @@ async def test_a_server_that_keeps_failing_is_given_up_with_a_sentence_until_it_
             await stage.instance.ensure()
     assert (stage.instance.state, len(stage.connections)) == (GIVEN_UP, RESTART_LIMIT)
     stage.script = legacy_script()
-    stage.instance.forgive()
+    stage.instance.reset_failures()
     await stage.ready()
 
 
@@ -162,7 +162,7 @@ async def test_a_server_that_keeps_failing_is_given_up_with_a_sentence_until_it_
 async def test_a_server_that_worked_is_tried_again_before_those_who_wait_are_told() -> None:
     stage = Stage()
     connection = await stage.ready()
-    stage.instance.figures.add(0.1, erred=False)
+    stage.instance.stats.add(0.1, erred=False)
     stage.script = BROKEN
     connection.end("it fell over")
     waiting = asyncio.create_task(stage.instance.ensure())

@@ -35,7 +35,7 @@ async def test_a_server_that_is_lost_takes_no_calls_and_the_next_start_waits_for
     one = stage.instance
     assert (one.state, one.open, one.connection, one.restarts) == (STOPPING, False, None, 1)
     assert one.error == "it closed its input or output"
-    one.watch.hold("r:1", "somebody")
+    one.subscriptions.hold("r:1", "somebody")
     await stage.ready()
     assert ["resources/subscribe" in each.methods() for each in stage.connections] == [False, True]
     assert order == ["opened", "the former has ended", "opened"]
@@ -73,7 +73,7 @@ async def test_what_a_former_connection_says_of_its_end_does_not_touch_its_succe
 
 async def test_what_is_watched_is_watched_again_after_a_restart() -> None:
     stage = Stage()
-    stage.instance.watch.hold("r:1", "somebody")
+    stage.instance.subscriptions.hold("r:1", "somebody")
     (await stage.ready()).end("it ended")
     await stage.ready()
     assert ["resources/subscribe" in connection.methods() for connection in stage.connections] == [True, True]
@@ -212,7 +212,7 @@ async def test_an_instance_that_is_outdated_while_it_is_started_is_not_open() ->
     stage = Stage()
     starting = asyncio.create_task(stage.instance.ensure())
     await until(lambda: stage.instance.state == STARTING, "it is being started")
-    stage.instance.outdate()
+    stage.instance.mark_stale()
     await starting
     assert (stage.instance.state, stage.instance.open) == (READY, False)
 

@@ -71,7 +71,7 @@ async def test_a_server_that_nobody_calls_is_ended_and_comes_back_without_anybod
     await until(lambda: stage.instance.state == IDLE, "it is ended")
     one = stage.instance
     assert (connection.stopped, one.open, one.error, one.restarts) == (True, False, None, 0)
-    assert one.offering
+    assert one.catalog
     await stage.ready()
     assert one.state == READY
 
@@ -82,7 +82,7 @@ async def test_a_server_with_something_in_flight_or_promised_is_not_idle() -> No
     one = stage.instance
     for begin, end in (
         (lambda: one.pins.add("parked"), one.pins.clear),
-        (lambda: one.watch.hold("r:1", "somebody"), lambda: one.watch.leave("somebody")),
+        (lambda: one.subscriptions.hold("r:1", "somebody"), lambda: one.subscriptions.leave("somebody")),
         (lambda: stage.audience.owing.add(connection), stage.audience.owing.clear),
     ):
         begin()
@@ -117,7 +117,7 @@ def test_what_is_behind_a_url_is_neither_checked_nor_given_up() -> None:
 async def test_one_that_ended_while_somebody_is_subscribed_comes_back_by_itself() -> None:
     stage = Stage()
     connection = await stage.ready()
-    stage.instance.watch.hold("r:1", "somebody")
+    stage.instance.subscriptions.hold("r:1", "somebody")
     connection.end("it fell over")
     await until(lambda: stage.instance.state == READY, "it is back")
     assert "resources/subscribe" in stage.connections[1].methods()

@@ -41,8 +41,8 @@ async def test_a_changed_list_is_fetched_and_then_told() -> None:
     stage.script["tools/list"] = {"tools": [{"name": "t"}, {"name": "u"}]}
     connection.say(CHANGED)
     await until(lambda: stage.audience.count("offered") == 2, "it is told")
-    assert stage.instance.offering
-    assert list(stage.instance.offering.lists[TOOLS]) == ["t", "u"]
+    assert stage.instance.catalog
+    assert list(stage.instance.catalog.lists[TOOLS]) == ["t", "u"]
     assert stage.audience.count("noticed") == 0
     assert stage.audience.noticed_lists == [TOOLS]
 
@@ -76,8 +76,8 @@ async def test_a_notice_during_a_fetch_is_followed_by_another_and_only_the_last_
     stage.script["tools/list"] = {"tools": [{"name": "last"}]}
     connection.give(connection.sent[-1]["id"], {"tools": [{"name": "first"}]})
     await until(lambda: stage.audience.count("offered") == 2, "it is told")
-    assert stage.instance.offering
-    assert list(stage.instance.offering.lists[TOOLS]) == ["last"]
+    assert stage.instance.catalog
+    assert list(stage.instance.catalog.lists[TOOLS]) == ["last"]
     assert stage.audience.noticed_lists == [TOOLS]
 
 
@@ -94,8 +94,8 @@ async def test_a_notice_before_the_server_is_ready_is_not_lost() -> None:
     connection.give(number, tools)
     await starting
     await until(lambda: stage.audience.count("offered") == 2, "it is told again")
-    assert stage.instance.offering
-    assert list(stage.instance.offering.lists[TOOLS]) == ["late"]
+    assert stage.instance.catalog
+    assert list(stage.instance.catalog.lists[TOOLS]) == ["late"]
 
 
 async def test_a_list_that_never_comes_does_not_keep_later_ones_away() -> None:

@@ -171,8 +171,8 @@ async def test_a_modern_server_that_is_killed_once_while_it_opens_is_opened_agai
         stage = KilledOnce(modern_script(initialize=refusal))
         await stage.ready()
         assert stage.instance.era == versions.MODERN
-        assert stage.instance.offering
-        assert stage.instance.offering.capabilities, "discover has told what it offers"
+        assert stage.instance.catalog
+        assert stage.instance.catalog.capabilities, "discover has told what it offers"
         assert stage.connections[1].methods()[:2] == ["initialize", "server/discover"]
 
 

@@ -153,7 +153,7 @@ async def test_a_server_that_offers_less_in_the_other_era_has_a_process_for_each
     script = dual_script()
     server = StagedServer(learned, script)
     # As the hub does: it is told before those who wait for the start are.
-    server.audience.offered = server.offered  # type: ignore[method-assign]
+    server.audience.catalog_changed = server.update_catalog  # type: ignore[method-assign]
     await server.ensure(LEGACY)
     server.learn(isolation.QUESTION)
     script["tools/list"] = {"tools": [{"name": "other", "inputSchema": {"type": "object"}}]}
@@ -162,13 +162,13 @@ async def test_a_server_that_offers_less_in_the_other_era_has_a_process_for_each
     for again in (server, server.again()):
         old, new = await again.ensure(LEGACY), await again.ensure(MODERN)
         assert (old.era, new.era) == (versions.LEGACY, versions.MODERN)
-        assert (again.offering(LEGACY), again.offering(MODERN)) == (old.offering, new.offering)
+        assert (again.catalog_for(LEGACY), again.catalog_for(MODERN)) == (old.catalog, new.catalog)
 
 
 async def test_tools_of_two_folders_do_not_tell_what_an_era_lacks(learned: Path) -> None:
     script = dual_script()
     server = StagedServer(learned, script, isolation="workspace")
-    server.audience.offered = server.offered  # type: ignore[method-assign]
+    server.audience.catalog_changed = server.update_catalog  # type: ignore[method-assign]
     await server.ensure(LEGACY._replace(cwd="/a"))
     server.learn(isolation.QUESTION)
     script["tools/list"] = {"tools": [{"name": "other", "inputSchema": {"type": "object"}}]}
@@ -178,11 +178,11 @@ async def test_tools_of_two_folders_do_not_tell_what_an_era_lacks(learned: Path)
 
 async def test_a_server_that_needs_a_process_for_each_era_offers_to_each_what_its_own_has(learned: Path) -> None:
     server = StagedServer(learned, dual_script())
-    server.offered(await server.ensure(LEGACY))
-    assert server.offering(MODERN) is not None
+    server.update_catalog(await server.ensure(LEGACY))
+    assert server.catalog_for(MODERN) is not None
     assert server.need_both()
-    assert server.offering(LEGACY) is not None
-    assert server.offering(MODERN) is None
+    assert server.catalog_for(LEGACY) is not None
+    assert server.catalog_for(MODERN) is None
 
 
 @pytest.mark.parametrize("spec", [{"era": "legacy"}, {"era": "client"}, {"isolation": "shared"}])
@@ -237,7 +237,7 @@ async def test_a_scout_that_fails_leaves_the_way_free_for_the_others(learned: Pa
     assert all(isinstance(result, UpstreamError) for result in results)
     server.script = legacy_script()
     for instance in server.instances.values():
-        instance.forgive()
+        instance.reset_failures()
     assert (await server.ensure(LEGACY)).state == READY
 
 
@@ -301,25 +301,25 @@ async def test_only_alone_on_an_instance_a_client_declares_its_capabilities_for_
 async def test_what_it_offers_is_known_for_those_who_declare_the_same(learned: Path) -> None:
     server = StagedServer(learned, isolation="session")
     plain, rich = ClientContext("1", versions.LEGACY), ClientContext("2", versions.LEGACY, capabilities=b'{"roots":{}}')
-    assert server.offering(plain) is server.offerings.any is None
+    assert server.catalog_for(plain) is server.catalogs.any is None
     instance = await server.ensure(plain)
-    server.offered(instance)
-    assert server.offering(plain) is server.offering(ClientContext("3", versions.LEGACY)) is instance.offering
-    assert server.offering(rich) is server.offering(ClientContext("4")) is None
-    assert server.offerings.any is instance.offering
+    server.update_catalog(instance)
+    assert server.catalog_for(plain) is server.catalog_for(ClientContext("3", versions.LEGACY)) is instance.catalog
+    assert server.catalog_for(rich) is server.catalog_for(ClientContext("4")) is None
+    assert server.catalogs.any is instance.catalog
 
 
 async def test_what_a_client_s_own_process_offers_counts_first_in_its_own_era_before_the_other(learned: Path) -> None:
     server = StagedServer(learned, dual_script(), era="client")
     old, new = await server.ensure(LEGACY), await server.ensure(MODERN)
-    server.offered(old)
-    server.offered(new)
-    assert (server.offering(LEGACY), server.offering(MODERN)) == (old.offering, new.offering)
-    assert old.offering is not new.offering
+    server.update_catalog(old)
+    server.update_catalog(new)
+    assert (server.catalog_for(LEGACY), server.catalog_for(MODERN)) == (old.catalog, new.catalog)
+    assert old.catalog is not new.catalog
     only = StagedServer(learned.with_name("other.json"), legacy_script())
     one = await only.ensure(MODERN)
     # It has changed there, and nobody has been told yet.
-    assert only.offering(LEGACY) is only.offering(MODERN) is one.offering is not None
+    assert only.catalog_for(LEGACY) is only.catalog_for(MODERN) is one.catalog is not None
 
 
 @pytest.mark.parametrize(

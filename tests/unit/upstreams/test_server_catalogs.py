@@ -61,15 +61,15 @@ def test_the_next_daemon_begins_with_it(kept: Counting) -> None:
 def test_a_straggler_and_a_failure_are_remembered_until_it_has_come(kept: Counting) -> None:
     found = ServerCatalogs(SPEC, kept)
     assert not found.is_late
-    found.straggled()
-    found.straggled()
+    found.mark_late()
+    found.mark_late()
     assert (found.is_late, found.has_failed, kept.notes) == (True, False, 1)
     found.failed("exit code 1")
     after = ServerCatalogs(SPEC, kept)
     assert (after.is_late, after.has_failed) == (True, True)
     after.take(b"{}", offering("s", tools=["a"]))
     after.failed("exit code 1")
-    after.straggled()
+    after.mark_late()
     last = ServerCatalogs(SPEC, kept)
     assert (last.is_late, last.has_failed, after.is_late) == (False, False, False)
 

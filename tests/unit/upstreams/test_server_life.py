@@ -58,9 +58,9 @@ async def test_what_nobody_uses_any_more_is_ended_after_a_while(learned: Path) -
     one = await server.ensure(LEGACY)
     for holder in ("a", "b"):
         server.hold(one, holder, holder)
-    one.watch.hold("r:1", "a")
+    one.subscriptions.hold("r:1", "a")
     server.release(one, "a")
-    assert not one.watch
+    assert not one.subscriptions
     await asyncio.sleep(0.05)
     assert list(server.instances.values()) == [one]
     server.release(one, "b")
@@ -94,7 +94,7 @@ async def test_the_while_is_counted_from_the_last_one_s_leaving(learned: Path) -
     assert handles[1].cancelled()
 
 
-@pytest.mark.parametrize("end", [lambda server: server.renew(1.0), lambda server: server.outdate(1.0)])
+@pytest.mark.parametrize("end", [lambda server: server.renew(1.0), lambda server: server.mark_stale(1.0)])
 async def test_one_that_is_ended_anyway_is_not_looked_at_once_more(
     learned: Path, end: Callable[[Server], object]
 ) -> None:
@@ -133,7 +133,7 @@ async def test_an_unused_instance_with_something_in_flight_is_ended_only_afterwa
 async def test_a_server_that_is_no_longer_configured_takes_nobody(learned: Path) -> None:
     server = StagedServer(learned)
     one = await server.ensure(LEGACY)
-    server.outdate(5.0)
+    server.mark_stale(5.0)
     assert server.retired == [(one, 5.0)]
     assert not one.open
     with pytest.raises(UpstreamError, match="no longer in the config"):
@@ -155,7 +155,7 @@ async def test_the_status_tells_the_best_that_can_be_said_and_every_instance(lea
     assert (server.state, server.error, server.pids) == (STOPPED, None, [])
     assert server.describe()["tools"] is None
     good = await server.ensure(ClientContext("1", versions.LEGACY))
-    server.offered(good)
+    server.update_catalog(good)
     server.hold(good, "a", "a")
     server.script = {"initialize": -32600, "server/discover": -32601}
     with pytest.raises(UpstreamError):
@@ -187,13 +187,13 @@ async def test_a_server_that_is_being_started_says_so(learned: Path) -> None:
 async def test_figures_outlive_the_instance_that_they_came_from(learned: Path) -> None:
     server = StagedServer(learned, isolation="auto")
     former = await server.ensure(LEGACY)
-    former.figures.add(0.01, False)
+    former.stats.add(0.01, False)
     former.restarts = 2
     server.learn(isolation.QUESTION)
     # What it still had in flight.
-    former.figures.add(0.01, True)
+    former.stats.add(0.01, True)
     own = await server.ensure(LEGACY)
-    own.figures.add(0.01, False)
+    own.stats.add(0.01, False)
     told = server.describe()
     assert (told["calls"], told["errors"], told["restarts"]) == (3, 1, 2)
     assert [each["calls"] for each in told["instances"]] == [1]  # type: ignore[attr-defined]

@@ -129,7 +129,7 @@ class HttpConnection(Connection):
         if self._carrier is None or self._problem:
             return
         if self._unsent_bytes > self._queue_limit:
-            self.complain(UpstreamBusy(f"server {self.name!r} asks and does not take the answers"))
+            self.warn_limited(UpstreamBusy(f"server {self.name!r} asks and does not take the answers"))
             return
         size = len(payload) + ANSWER_BYTES
         self._unsent_bytes += size

@@ -107,7 +107,7 @@ class SseCarrier:
             async with self._lane:
                 await self._post(payload, None)
         except UpstreamError as exc:
-            self._connection.complain(exc)
+            self._connection.warn_limited(exc)
 
     async def _post(self, payload: bytes, request: Outgoing | None) -> None:
         """Send one message; its answer comes on the stream. Raises UpstreamError."""
@@ -150,7 +150,7 @@ class SseCarrier:
 
     def _receive(self, event: Event | TooLarge) -> None:
         if isinstance(event, TooLarge):
-            self._connection.complain(event)
+            self._connection.warn_limited(event)
         elif event.name == "endpoint":
             self._learn_endpoint(event.data.decode(errors="replace").strip())
         elif event.name == "message":

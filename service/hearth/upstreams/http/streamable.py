@@ -291,11 +291,13 @@ class StreamableCarrier:
                     # A session that is gone is the next request's to renew.
                     is_expired = taken.status == 404 and self.session.id
                     if not 200 <= taken.status < 300 and not is_expired:
-                        connection.complain(errors.refused(connection.name, taken.status))
+                        connection.warn_limited(errors.refused(connection.name, taken.status))
         except TimeoutError:
-            connection.complain(UpstreamError(f"did not take a notification or an answer within {TELL_SECONDS:g} s"))
+            connection.warn_limited(
+                UpstreamError(f"did not take a notification or an answer within {TELL_SECONDS:g} s")
+            )
         except UpstreamError as exc:
-            connection.complain(exc)
+            connection.warn_limited(exc)
 
     async def _cancel(self, request: Outgoing, payload: bytes) -> None:
         await self._post_told(payload)

@@ -176,7 +176,7 @@ class Listener:
                 any_came = True
                 for event in decoder.receive_data(chunk):
                     if isinstance(event, TooLarge):
-                        self._connection.complain(event)
+                        self._connection.warn_limited(event)
                     elif event.name == "message":
                         self._connection.take(bodies.items(event.data), None)
         except Broken:
