@@ -37,4 +37,4 @@ class StagedServer(Server):
     def again(self) -> "StagedServer":
         """The same server under another daemon, which knows what this one has learned."""
         spec = {key: getattr(self.spec, key) for key in ("isolation", "era", "instance_idle")}
-        return StagedServer(Path(self._learned.path), self.script, **spec)
+        return StagedServer(Path(self._traits.path), self.script, **spec)

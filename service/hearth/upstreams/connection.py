@@ -5,20 +5,21 @@ subclasses' business: `stdio` and `http`.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Protocol
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hearth.errors import HearthError, MessageError, TooLarge, UpstreamError
 from hearth.masking import NOTHING
 from hearth.mcp import messages, versions
-from hearth.mcp.catalog import ListLimits
-from hearth.upstreams.abandoned_requests import NOTICED_SECONDS, AbandonedRequests
+from hearth.mcp.catalog import Kind, ListLimits
 from hearth.wire import json, values
 from hearth.wire.lines import Item
 from hearth.wire.values import RawBytes
 
 if TYPE_CHECKING:
     from hearth.mcp.http_headers import Index
+    from hearth.upstreams.instance import Instance
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +27,12 @@ log = logging.getLogger(__name__)
 GARBAGE_REPORTS = 5
 _ID_DIGITS = 19
 CANCELLED = "notifications/cancelled"
+# Default limit of a call without an answer: a client that was silent for so long has given it up.
+ABANDONED_SECONDS = 1800.0
+# A modern server must say nothing more about a cancelled request (2026-07-28, cancellation); this long to notice.
+NOTICED_SECONDS = 60.0
+# Above this number the oldest abandoned request is forgotten.
+ABANDONED_LIMIT = 10_000
 
 
 class Waiter(Protocol):
@@ -58,6 +65,71 @@ class Owner(Protocol):
 
     def closed(self, connection: "Connection", why: str) -> None:
         """The conversation is over; everybody who waited has been told. `why` is a sentence about the server."""
+
+
+class InstanceListener(Protocol):
+    """Receiver of events that no request waits for; one for all instances."""
+
+    def catalog_changed(self, instance: "Instance", noticed: Collection[Kind] = ()) -> None:
+        """Take its catalog, new or changed; `noticed` are the lists that the server itself called changed."""
+
+    def noticed(self, instance: "Instance", connection: "Connection", message: json.Message, cause: int | None) -> None:
+        """Take a notification that is not about lists or progress."""
+
+    def asked(self, instance: "Instance", connection: "Connection", message: json.Message, cause: int | None) -> None:
+        """Take a request of the server to a client."""
+
+    def ended(self, instance: "Instance", connection: "Connection") -> None:
+        """Note that this connection is closed."""
+
+    def owes(self, connection: "Connection") -> bool:
+        """Return whether the server waits for an answer to a request of its own."""
+
+
+class _Abandoned(NamedTuple):
+    whose: object
+    until: float
+    # An answer to this request or a later one shows that the server knows, and is silent; None where it may not be.
+    noticed_by: int | None
+
+
+class AbandonedRequests:
+    """Requests of one connection that were given up, while the server may still be busy with them.
+
+    A notification without a cause may belong to one of these as well as to one that is still waited for: a server
+    should stop when the request is cancelled, and may go on all the same. An answer, late and for nobody, ends the
+    doubt. A modern server says nothing more about a request once the cancellation has arrived: there, the answer to
+    anything that was sent afterwards is enough. Empty at nearly all times, and false then.
+    """
+
+    def __init__(self) -> None:
+        self._requests: dict[int, _Abandoned] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._requests)
+
+    def add(
+        self, number: int, whose: object, seconds: float = ABANDONED_SECONDS, noticed_by: int | None = None
+    ) -> None:
+        """Add a request; the server may be busy with it for so long, or until it answers one after `noticed_by`."""
+        if len(self._requests) >= ABANDONED_LIMIT:
+            del self._requests[next(iter(self._requests))]
+        self._requests[number] = _Abandoned(whose, time.monotonic() + seconds, noticed_by)
+
+    def answered(self, number: int) -> None:
+        """Note the answer to a request, given up or not."""
+        self._requests.pop(number, None)
+        done = [
+            key for key, each in self._requests.items() if each.noticed_by is not None and each.noticed_by <= number
+        ]
+        for key in done:
+            del self._requests[key]
+
+    def owners(self) -> set[object]:
+        """Return the owners of requests that the server may still be busy with."""
+        now = time.monotonic()
+        self._requests = {number: each for number, each in self._requests.items() if each.until > now}
+        return {each.whose for each in self._requests.values()}
 
 
 class Connection:

@@ -11,9 +11,16 @@ One process serves the clients of both eras wherever that is possible:
 6. Any other runs in the era in which it ran before, or that its first client speaks.
 """
 
+from typing import TYPE_CHECKING
+
 from hearth.config import ServerSpec
+from hearth.errors import HearthError
 from hearth.mcp import isolation, versions
+from hearth.upstreams.supervision import STARTING
 from hearth.upstreams.traits import ServerTraits, TraitStore
+
+if TYPE_CHECKING:
+    from hearth.upstreams.instance import Instance
 
 CLIENT = "client"
 # The consequences of a question that names no request: another era, a narrower way of sharing, or none.
@@ -69,9 +76,9 @@ def other(era: str) -> str:
 class ServerEras:
     """Eras of one server: the choice for its next instance, and what its instances have shown."""
 
-    def __init__(self, spec: ServerSpec, learned: TraitStore) -> None:
+    def __init__(self, spec: ServerSpec, traits: TraitStore) -> None:
         self._spec = spec
-        self._learned = learned
+        self._traits = traits
         # Whether the clients of each era have a process of their own. Settled for as long as the daemon runs: its
         # processes are not joined when the memory of it expires.
         self.is_per_era = is_per_era(spec, self._known)
@@ -82,7 +89,7 @@ class ServerEras:
 
     @property
     def _known(self) -> ServerTraits:
-        return self._learned.get(self._spec)
+        return self._traits.get(self._spec)
 
     @property
     def is_apart(self) -> bool:
@@ -118,14 +125,14 @@ class ServerEras:
         has_failed, self._is_trial = self._is_trial and found == versions.LEGACY, False
         if is_found_out(self._spec):
             # A server that exits at the modern opening is asked for the legacy era next: that, too, is a failed trial.
-            self._learned.note_era(self._spec, versions.MODERN if has_failed else asked, found)
+            self._traits.note_era(self._spec, versions.MODERN if has_failed else asked, found)
         return has_failed
 
     def give_up_trial(self) -> bool:
         """End a trial whose start failed, and remember the server as a legacy one. Return whether there was a trial."""
         is_trial, self._is_trial = self._is_trial, False
         if is_trial:
-            self._learned.note_era(self._spec, versions.MODERN, versions.LEGACY)
+            self._traits.note_era(self._spec, versions.MODERN, versions.LEGACY)
         return is_trial
 
     def lacks_tools(self, era: str, place: str, tools: frozenset[str]) -> bool:
@@ -143,5 +150,29 @@ class ServerEras:
             return False
         if not self.is_per_era:
             self.is_per_era, self._is_trial = True, False
-            self._learned.note_apart(self._spec)
+            self._traits.note_apart(self._spec)
         return True
+
+
+class EraProbe:
+    """Instance that detects its server's era, while it does; the others need not ask again."""
+
+    def __init__(self) -> None:
+        self._sent: Instance | None = None
+
+    def send(self, instance: "Instance") -> None:
+        """Let this instance detect the era, unless another does."""
+        self._sent = self._sent or instance
+
+    def back(self, instance: "Instance") -> None:
+        """Note that this instance has its answer, or has failed."""
+        if self._sent is instance:
+            self._sent = None
+
+    async def wait(self) -> None:
+        """Return when no instance is about to detect the era."""
+        while self._sent and self._sent.state == STARTING:
+            try:
+                await self._sent.ensure()
+            except HearthError:
+                pass

@@ -17,17 +17,14 @@ from hearth.mcp import isolation, versions
 from hearth.mcp.catalog import CHANGES, KINDS, Kind, ServerCatalog
 from hearth.upstreams import era_choice, handshake, supervision
 from hearth.upstreams.client_context import ClientContext
-from hearth.upstreams.connection import Connection, Owner
+from hearth.upstreams.connection import Connection, InstanceListener, Owner
 from hearth.upstreams.handshake import CAREFUL, Opening
-from hearth.upstreams.instance_listener import InstanceListener
 from hearth.upstreams.queue import CallQueue
 from hearth.upstreams.refresh import ListRefresher
 from hearth.upstreams.resource_subscriptions import ResourceSubscriptions
 from hearth.upstreams.stats import CallStats
 from hearth.upstreams.supervision import IDLE, READY, RETIRED, STARTING, Load, Need
-from hearth.upstreams.supervisor import Supervisor, chance, refusal, terms_of
-from hearth.upstreams.termination import Terminations
-from hearth.upstreams.workload import Workload
+from hearth.upstreams.supervisor import Supervisor, Terminations, Workload, chance, refusal, terms_of
 from hearth.wire import json, values
 
 log = logging.getLogger(__name__)
@@ -50,7 +47,7 @@ class Instance:
         wanted: str,
         connect: Callable[[Owner, ClientContext], Awaitable[Connection]],
         capabilities: bytes,
-        audience: InstanceListener,
+        listener: InstanceListener,
         recall: Callable[[bytes, str], ServerCatalog | None] = lambda capabilities, era: None,
     ) -> None:
         self.spec = spec
@@ -90,14 +87,14 @@ class Instance:
         self.limited = spec.max_concurrency is not None
         self.queue = CallQueue(spec.name, spec.max_concurrency, lambda: self.in_flight)
         self._connect = connect
-        self._audience = audience
+        self._listener = listener
         # What such a one offered to such clients before; what is known need not be waited for.
         self._recall = recall
         self._starting: asyncio.Task[None] | None = None
-        self._endings = Terminations(lambda: self._supervisor.tell(supervision.Gone(self.need())))
+        self._terminations = Terminations(lambda: self._supervisor.tell(supervision.Gone(self.need())))
         # One that could not be started, as long as something is left of it.
         self._discarded: Connection | None = None
-        self._freshness = ListRefresher(spec.name, spec.start_timeout, self._offered, self._break)
+        self._refresher = ListRefresher(spec.name, spec.start_timeout, self._offered, self._break)
         # Of the start that goes on: the connection that ended before it was ready, and the era that was found.
         self._lost_early: Connection | None = None
         self._greeted_in: str | None = None
@@ -151,7 +148,7 @@ class Instance:
         self.spec = spec
         self.limited = spec.max_concurrency is not None
         self.queue.limit = spec.max_concurrency
-        self._freshness.patience = spec.start_timeout
+        self._refresher.patience = spec.start_timeout
         self._supervisor.reconfigure(terms_of(spec, self.mode))
         if self.connection and self.limited:
             self.connection.on_free = self.queue.advance
@@ -218,7 +215,7 @@ class Instance:
         log.error("unhandled exception in a task of this server: %s", exc, exc_info=exc, extra={"upstream": self.name})
         connection = self.connection
         if connection and self._lost(connection, f"internal error: {exc}", by_itself=False):
-            self._endings.hasten(connection)
+            self._terminations.expedite(connection)
 
     def _ready(self, begun: float) -> None:
         assert self.connection is not None and self.catalog is not None
@@ -233,8 +230,8 @@ class Instance:
         elapsed = (time.monotonic() - begun) * 1000
         log.info("ready after %.0f ms", elapsed, extra={"upstream": self.name, "era": self.era})
         self.subscriptions.connected(self.connection, self.era)
-        self._audience.catalog_changed(self)
-        self._freshness.ready(self.connection, self.catalog)
+        self._listener.catalog_changed(self)
+        self._refresher.ready(self.connection, self.catalog)
         # Those whose turn had not come when the former one ended.
         self.queue.advance()
 
@@ -280,7 +277,7 @@ class Instance:
         except UpstreamError:
             self.connection = None
             raise
-        self._freshness.begin()
+        self._refresher.begin()
         self.log_level = None
         found = await handshake.greet(connection, opening, self.capabilities)
         self.era = self._greeted_in = found.era
@@ -288,7 +285,7 @@ class Instance:
         if before:
             # Good enough to begin with: its lists are read while it works.
             found.adopt(before)
-            self._freshness.refresh(KINDS)
+            self._refresher.refresh(KINDS)
         else:
             await handshake.read_lists(connection, found)
         if self._has_exited:
@@ -296,7 +293,7 @@ class Instance:
             raise await connection.why_lost()
         handshake.tell_headers(connection, found)
         if found.era == versions.MODERN:
-            self._freshness.listen(connection, found)
+            self._refresher.listen(connection, found)
         self.catalog = found
 
     @property
@@ -319,7 +316,7 @@ class Instance:
 
     def _lose_touch(self) -> None:
         self.subscriptions.disconnected()
-        self._freshness.end()
+        self._refresher.end()
 
     # --- what supervision wants to know, and has done
 
@@ -336,7 +333,7 @@ class Instance:
         connection = self.connection
         if connection is None:
             return Load()
-        busy = bool(self.in_flight or self.queue or self.pins) or self._audience.owes(connection)
+        busy = bool(self.in_flight or self.queue or self.pins) or self._listener.owes(connection)
         return self._workload.look(connection, self.stats, busy)
 
     def perform(self, instruction: str) -> None:
@@ -365,15 +362,15 @@ class Instance:
             self.error = f"it left {supervision.CHECKS_MISSED} checks unanswered and was ended"
             self.restarts += 1
             log.warning("%s", self.error, extra={"upstream": self.name})
-        self._part(connection, by_itself=False)
-        self._endings.hasten(connection)
+        self._detach(connection, by_itself=False)
+        self._terminations.expedite(connection)
 
     # --- the end of a process
 
-    def _part(self, connection: Connection, by_itself: bool) -> None:
+    def _detach(self, connection: Connection, by_itself: bool) -> None:
         """Whoever calls now waits for the next one."""
         self.connection = None
-        self._endings.part(connection, by_itself)
+        self._terminations.detach(connection, by_itself)
         self.open = False
         self._lose_touch()
 
@@ -382,14 +379,14 @@ class Instance:
     def lost(self, connection: Connection) -> None:
         """Nothing can be said to the server, or heard from it, any more."""
         if self._lost(connection, "it closed its input or output"):
-            self._endings.hasten(connection)
+            self._terminations.expedite(connection)
         elif connection is self.connection:
             self._lost_early = connection
 
     def _lost(self, connection: Connection, why: str, by_itself: bool = True) -> bool:
         if connection is not self.connection or self.state != READY:
             return False
-        self._part(connection, by_itself)
+        self._detach(connection, by_itself)
         self.restarts += 1
         self.error = why
         self._supervisor.tell(supervision.Lost(chance(), self._workload.has_served(self.stats)))
@@ -403,14 +400,14 @@ class Instance:
     def closed(self, connection: Connection, why: str) -> None:
         """The conversation is over."""
         self._lost(connection, why)
-        by_itself = self._endings.closed(connection)
+        by_itself = self._terminations.closed(connection)
         if by_itself is not None:
             self._stderr = connection.last_words
             if by_itself:
                 self.error = f"{why}{self._last_words()}" if self.state != READY else self.error
                 log.warning("%s", why, extra={"upstream": self.name})
-            self._audience.ended(self, connection)
-            self._endings.left(connection)
+            self._listener.ended(self, connection)
+            self._terminations.left(connection)
         elif connection is self.connection:
             # While it was being started; any other was given up, and its last words come after its successor's first.
             self.connection = None
@@ -420,19 +417,19 @@ class Instance:
         """A notification."""
         kinds = CHANGES.get(message.method or "")
         if kinds:
-            self._freshness.notice(kinds)
+            self._refresher.notice(kinds)
         elif message.method == "notifications/subscriptions/acknowledged":
             meta = values.members(values.members(message.fields.get("params")).get("_meta"))
             self.subscriptions.acknowledged(values.integer(meta.get(versions.SUBSCRIPTION_ID_KEY)))
         else:
-            self._audience.noticed(self, connection, message, cause)
+            self._listener.noticed(self, connection, message, cause)
 
     def _offered(self, noticed: Collection[Kind]) -> None:
-        self._audience.catalog_changed(self, noticed)
+        self._listener.catalog_changed(self, noticed)
 
     def asked(self, connection: Connection, message: json.Message, cause: int | None) -> None:
         """A request of the server's."""
-        self._audience.asked(self, connection, message, cause)
+        self._listener.asked(self, connection, message, cause)
 
     # --- ending
 
@@ -448,7 +445,7 @@ class Instance:
         self._supervisor.tell(supervision.Retired())
         if self._starting:
             self._starting.cancel()
-        for ending in (self._endings.current, self._discarded):
+        for ending in (self._terminations.current, self._discarded):
             if ending:
                 await ending.stop()
         await self._discard()

@@ -8,15 +8,19 @@ is withheld then.
 
 import logging
 import os
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hearth.errors import StartError
 from hearth.host import private_files
 from hearth.host.file_lock import FileLock
 from hearth.host.folders import make_private
+from hearth.mcp import capabilities
 from hearth.mcp.catalog import ServerCatalog
 from hearth.mcp.pinning import Change, Pinned, definitions
-from hearth.paths import safe_name
+from hearth.paths import digest, safe_name
+
+if TYPE_CHECKING:
+    from hearth.upstreams.server_catalogs import ServerCatalogs
 
 log = logging.getLogger(__name__)
 
@@ -248,3 +252,45 @@ def _is_texts(value: object) -> bool:
 
 def _is_named_texts(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+
+
+class ToolPinning:
+    """Comparison of one server's tools with its pins. Without pins nothing is known, and nothing withheld."""
+
+    def __init__(self, server: str, catalogs: "ServerCatalogs", pins: PinStore | None) -> None:
+        self._server = server
+        self._catalogs = catalogs
+        self._pins = pins
+
+    def see(self, profile: bytes, catalog: ServerCatalog, is_pinned: bool, is_per_era: bool = False) -> None:
+        """Compare the catalog for such clients with the known tools.
+
+        The era counts only where the clients of each era have a process of their own: elsewhere it is the one that
+        came first, or was tried later.
+        """
+        if self._pins:
+            variant = digest(profile.decode("utf-8", "replace"))
+            if is_per_era:
+                variant = f"{catalog.era} {variant}"
+            self._pins.see(self._server, variant, catalog, is_pinned)
+
+    def withheld(self, catalog: ServerCatalog) -> frozenset[str]:
+        """Return the tools of a pinned server that nobody has approved."""
+        if self._pins is None:
+            return frozenset()
+        if self._pins.is_garbled(self._server):
+            # The server may never be started, with nothing that could be called: its last catalog can be approved.
+            known = self._catalogs.known.items()
+            profile = next((profile for profile, each in known if each is catalog), capabilities.FULL)
+            self.see(profile, catalog, is_pinned=True)
+        return self._pins.withheld(self._server, catalog)
+
+    def describe(self, is_pinned: bool) -> dict[str, object]:
+        """Describe the pins in `hearth status --json`."""
+        if self._pins is None:
+            return {}
+        return {
+            "pin": is_pinned,
+            "pinError": self._pins.problem(self._server),
+            "changedTools": [change.tool for change in self._pins.changes(self._server) if change.offered],
+        }

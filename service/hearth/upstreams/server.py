@@ -14,16 +14,13 @@ from hearth.upstreams import awaited_login, connecting, era_choice, stats, statu
 from hearth.upstreams.awaited_login import NEEDS_LOGIN, AwaitedLogin
 from hearth.upstreams.catalog_cache import CatalogCache
 from hearth.upstreams.client_context import ClientContext
-from hearth.upstreams.connection import Connection, Owner
-from hearth.upstreams.era_choice import ServerEras
-from hearth.upstreams.era_probe import EraProbe
-from hearth.upstreams.idle_reaper import IdleReaper
+from hearth.upstreams.connection import Connection, InstanceListener, Owner
+from hearth.upstreams.era_choice import EraProbe, ServerEras
 from hearth.upstreams.instance import Instance
-from hearth.upstreams.instance_listener import InstanceListener
-from hearth.upstreams.pin_store import PinStore
+from hearth.upstreams.pin_store import PinStore, ToolPinning
 from hearth.upstreams.server_catalogs import ServerCatalogs
 from hearth.upstreams.supervision import FAILED, FAILING, GIVEN_UP, READY, STOPPED
-from hearth.upstreams.tool_pinning import ToolPinning
+from hearth.upstreams.supervisor import IdleReaper
 from hearth.upstreams.traits import TraitStore
 
 if TYPE_CHECKING:
@@ -50,32 +47,32 @@ class Server:
         self,
         spec: ServerSpec,
         config: Config,
-        learned: TraitStore,
-        audience: InstanceListener,
+        traits: TraitStore,
+        listener: InstanceListener,
         retiring: Callable[[Instance, float], None],
-        kept: CatalogCache | None = None,
+        cache: CatalogCache | None = None,
         pins: PinStore | None = None,
     ) -> None:
         self.spec = spec
         self.name = spec.name
         self.instances: dict[Key, Instance] = {}
         self._limits = connecting.limits_of(config)
-        self._learned = learned
-        self._audience = audience
+        self._traits = traits
+        self._listener = listener
         self._retiring = retiring
-        self.catalogs = ServerCatalogs(spec, kept)
-        self._vetting = ToolPinning(spec.name, self.catalogs, pins)
+        self.catalogs = ServerCatalogs(spec, cache)
+        self._pinning = ToolPinning(spec.name, self.catalogs, pins)
         self._latest: Instance | None = None
-        self._scout = EraProbe()
+        self._era_probe = EraProbe()
         self._retired = False
         self._login = AwaitedLogin(self.ensure)
         # Of instances that are no longer in use.
         self._former = stats.CallStats()
         self._former_restarts = 0
-        self._unused = IdleReaper(self._end)
+        self._idle_reaper = IdleReaper(self._end)
         # Who shares an instance, as configured or as learned.
-        self.mode = learned.mode(spec)
-        self._eras = ServerEras(spec, learned)
+        self.mode = traits.mode(spec)
+        self._eras = ServerEras(spec, traits)
 
     # --- sharing
 
@@ -104,7 +101,7 @@ class Server:
             extra={"upstream": self.name},
         )
         self.mode = mode
-        self._learned.raise_mode(self.spec, mode)
+        self._traits.raise_mode(self.spec, mode)
         for key, instance in list(self.instances.items()):
             if key.mode != mode:
                 self._drop(key, instance)
@@ -139,7 +136,7 @@ class Server:
         if self.instances.get(key) is instance:
             del self.instances[key]
         self._remember_failure(instance)
-        self._unused.forget(instance)
+        self._idle_reaper.forget(instance)
         self._former.absorb(instance.stats)
         self._former_restarts += instance.restarts
         # What it still has in flight is counted there, too.
@@ -193,7 +190,7 @@ class Server:
         if instance.catalog:
             self.catalogs.recovered()
             self.catalogs.take(instance.capabilities, instance.catalog)
-            self._vetting.see(instance.capabilities, instance.catalog, self.spec.pin, self._eras.is_per_era)
+            self._pinning.see(instance.capabilities, instance.catalog, self.spec.pin, self._eras.is_per_era)
             self._latest = instance
             is_first, instance.has_offered = not instance.has_offered, True
             tools = frozenset(instance.catalog.lists[TOOLS])
@@ -203,7 +200,7 @@ class Server:
     def withheld(self, offering: ServerCatalog) -> frozenset[str]:
         """Return the offered tools that no client sees or may call: blocked ones, and those to be approved first."""
         blocked = frozenset(self.spec.blocked_tools).intersection(offering.lists[TOOLS])
-        return blocked | self._vetting.withheld(offering) if self.spec.pin else blocked
+        return blocked | self._pinning.withheld(offering) if self.spec.pin else blocked
 
     @property
     def is_late(self) -> bool:
@@ -240,7 +237,7 @@ class Server:
                 key.era,
                 self._connect,
                 self.profile(context),
-                self._audience,
+                self._listener,
                 self._recall,
             )
         return instance
@@ -250,7 +247,7 @@ class Server:
         for _ in range(_ATTEMPTS):
             if self._retired:
                 raise UpstreamError(f"server {self.name!r} is no longer in the config")
-            await self._scout.wait()
+            await self._era_probe.wait()
             instance = self._make(context)
             # From its first word on: it may ask something while it is being started.
             instance.owner = owner if instance.mode == isolation.SESSION else None
@@ -268,7 +265,7 @@ class Server:
             return
         instance.is_known = self._eras.is_spoken(instance.wanted)
         if self._eras.is_open(instance.wanted):
-            self._scout.send(instance)
+            self._era_probe.send(instance)
         # Somebody may log in while it is tried, too late for it.
         seen = awaited_login.signature()
         try:
@@ -286,9 +283,9 @@ class Server:
             self._remember_failure(instance)
             raise
         finally:
-            self._scout.back(instance)
+            self._era_probe.back(instance)
             # Whoever wanted it may have left meanwhile.
-            self._unused.wait(instance, self.spec.instance_idle)
+            self._idle_reaper.wait(instance, self.spec.instance_idle)
         self._login.over()
         self._settle(instance)
 
@@ -332,7 +329,7 @@ class Server:
     async def start_eagerly(self) -> None:
         """Have the one that everybody shares run, if there is such a one. Raises UpstreamError."""
         if self.spec.start == "eager" and self.mode == isolation.SHARED:
-            spoken = self._learned.get(self.spec).eras
+            spoken = self._traits.get(self.spec).eras
             await self.ensure(ClientContext("", versions.LEGACY if spoken == {versions.LEGACY} else versions.MODERN))
 
     # --- ending
@@ -343,13 +340,13 @@ class Server:
         if len(instance.ever) < 2:
             # Only whether it is one matters, and who.
             instance.ever.add(id)
-        self._unused.forget(instance)
+        self._idle_reaper.forget(instance)
 
     def release(self, instance: Instance, holder: object) -> None:
         """It no longer does. What nobody uses any more is ended after a while."""
         instance.holders.discard(holder)
         instance.subscriptions.leave(holder)
-        self._unused.wait(instance, self.spec.instance_idle)
+        self._idle_reaper.wait(instance, self.spec.instance_idle)
 
     def reconfigure(self, spec: ServerSpec, config: Config) -> None:
         """Go on under an entry that the running processes are right for, too, and under other settings."""
@@ -360,15 +357,15 @@ class Server:
         for instance in self.instances.values():
             instance.reconfigure(spec)
             # One that nobody uses stays as long from now on as the entry says now.
-            self._unused.forget(instance)
-            self._unused.wait(instance, self.spec.instance_idle)
+            self._idle_reaper.forget(instance)
+            self._idle_reaper.wait(instance, self.spec.instance_idle)
 
     def mark_stale(self, seconds: float) -> None:
         """Another entry is in its place, or none: what runs is ended when its calls are done."""
         self._retired = True
         self._login.over()
         for instance in self.instances.values():
-            self._unused.forget(instance)
+            self._idle_reaper.forget(instance)
             instance.mark_stale()
             self._retiring(instance, seconds)
 
@@ -428,7 +425,7 @@ class Server:
             "error": self.error,
             "givenUp": any(instance.state == GIVEN_UP for instance in self.instances.values()),
             "strayOutput": next(filter(None, map(status.stray_output, self.instances.values())), None),
-            **self._vetting.describe(self.spec.pin),
+            **self._pinning.describe(self.spec.pin),
             "restarts": self._former_restarts + sum(instance.restarts for instance in self.instances.values()),
             **stats.total([self._former, *(instance.stats for instance in self.instances.values())]),
             "instances": [status.of_instance(each, key.place) for key, each in self.instances.items()],

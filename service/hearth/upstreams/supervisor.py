@@ -1,12 +1,14 @@
-"""The keeper of one instance's supervision: its state, its timer, and those who wait for it.
+"""Supervisor of one instance: its state, its timer, its waiters, its load and the end of its connections.
 
-What is decided, `supervision` decides; what is to be done, whoever is supervised does.
+`supervision` decides; the supervised instance acts.
 """
 
 import asyncio
+import logging
 import os
 import time
-from typing import Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 from hearth.config import ServerSpec
 from hearth.errors import HearthError, UpstreamError
@@ -15,11 +17,13 @@ from hearth.upstreams import supervision
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.handshake import own_params
 from hearth.upstreams.resource_subscriptions import IgnoreReply
+from hearth.upstreams.stats import CallStats
 from hearth.upstreams.supervision import (
     GIVEN_UP,
     PAUSED,
     RETIRED,
     SERVE,
+    STARTING,
     Event,
     Load,
     Look,
@@ -30,9 +34,16 @@ from hearth.upstreams.supervision import (
 )
 from hearth.wire import json
 
-# Of `upstream_idle`, where it is not set. Half an hour: who comes back from lunch has the servers back with the first
-# call, and meanwhile they hold no memory.
+if TYPE_CHECKING:
+    from hearth.upstreams.instance import Instance
+
+log = logging.getLogger(__name__)
+
+# Default of `upstream_idle`. Half an hour: after lunch the first call brings the servers back, and meanwhile they hold
+# no memory.
 UPSTREAM_IDLE_SECONDS = 1800.0
+# Until an instance that cannot be ended yet is looked at again.
+_LOOK_AGAIN_SECONDS = 0.1
 
 
 class Supervised(Protocol):
@@ -178,3 +189,108 @@ def refusal(name: str, state: State, pause: float, error: str | None) -> Upstrea
             f" {max(1.0, pause):.0f} s: {error}. When it is mended, `hearth reload` has it tried at once"
         )
     return UpstreamError(error or f"server {name!r} could not be started")
+
+
+class Workload:
+    """Counter of what an instance has done since supervision last looked."""
+
+    def __init__(self) -> None:
+        # Calls without an error, at the beginning of this connection; and all of them, at the last look.
+        self._served_before = 0
+        self._calls_seen = 0
+
+    def begun(self, stats: CallStats) -> None:
+        """Start counting for a new connection."""
+        self._served_before = stats.calls - stats.errors
+
+    def has_served(self, stats: CallStats) -> bool:
+        """Return whether this connection has answered a call without an error."""
+        return stats.calls - stats.errors > self._served_before
+
+    def look(self, connection: Connection, stats: CallStats, busy: bool) -> Load:
+        """Return the load since the last look."""
+        heard, connection.heard = connection.heard, False
+        gave_up, connection.gave_up = connection.gave_up, False
+        seen, self._calls_seen = self._calls_seen, stats.calls
+        return Load(busy, used=gave_up or seen != self._calls_seen, heard=heard, gave_up=gave_up)
+
+
+class Terminations:
+    """Connections of one instance that are closed or about to close: one at a time before the next may begin.
+
+    A lost connection may live on for a while, and report its end even later. Its exit delays the next start; its
+    report delays nothing. `gone` is called when nothing is left of the connection that was detached last.
+    """
+
+    def __init__(self, gone: Callable[[], None]) -> None:
+        self._gone = gone
+        # The connection that has to be gone before another may be started.
+        self.current: Connection | None = None
+        # Connections whose `closed` has not come yet; True: that ended by itself.
+        self._silent: dict[Connection, bool] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def detach(self, connection: Connection, by_itself: bool) -> None:
+        """Take over a connection that the instance no longer uses."""
+        self.current = connection
+        self._silent[connection] = by_itself
+
+    def expedite(self, connection: Connection) -> None:
+        """Stop a connection, by the bounded sequence."""
+        task = asyncio.create_task(self._stop(connection))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _stop(self, connection: Connection) -> None:
+        try:
+            await connection.stop()
+        except Exception:
+            # Callers that wait for the next connection must not wait for ever.
+            log.exception("unhandled exception while stopping a connection", extra={"upstream": connection.name})
+        self.left(connection)
+
+    def closed(self, connection: Connection) -> bool | None:
+        """Note that a connection is closed.
+
+        Return whether it ended by itself; None where it was not detached, or has said so before.
+        """
+        return self._silent.pop(connection, None)
+
+    def left(self, connection: Connection) -> None:
+        """Note that nothing is left of a connection."""
+        if connection is self.current:
+            self.current = None
+            self._gone()
+
+
+class IdleReaper:
+    """Timers of one server's idle instances; `end` stops one permanently."""
+
+    def __init__(self, end: "Callable[[Instance], None]") -> None:
+        self._end = end
+        self._timers: dict[Instance, asyncio.TimerHandle] = {}
+
+    def wait(self, instance: "Instance", seconds: float, at_least: float = 0.0) -> None:
+        """End an instance in so many seconds, counted from now, if it is still idle then."""
+        if not instance.holders and not instance.obsolete and not instance.is_eager:
+            self.forget(instance)
+            loop = asyncio.get_running_loop()
+            self._timers[instance] = loop.call_later(max(seconds, at_least), self._look, instance, seconds)
+
+    def forget(self, instance: "Instance") -> None:
+        """Cancel the timer of an instance that is in use, or ends anyway."""
+        timer = self._timers.pop(instance, None)
+        if timer:
+            timer.cancel()
+
+    def _look(self, instance: "Instance", seconds: float) -> None:
+        self._timers.pop(instance, None)
+        if instance.holders or instance.obsolete:
+            return
+        if instance.in_flight or instance.queue or instance.is_awaited or instance.state == STARTING:
+            self.wait(instance, seconds, _LOOK_AGAIN_SECONDS)
+        elif instance.pause:
+            # Another in its place would know nothing of the failures, and start without a pause.
+            self.wait(instance, seconds, instance.pause)
+        else:
+            self._end(instance)

@@ -70,7 +70,7 @@ async def test_a_server_that_asks_is_shared_more_narrowly_afterwards(
 ) -> None:
     stage = Stage(tmp_path)
     # Tried in the modern era already.
-    stage.server._learned.note_era(stage.server.spec, versions.MODERN, versions.LEGACY)
+    stage.server._traits.note_era(stage.server.spec, versions.MODERN, versions.LEGACY)
     stage.call(stage.client()[0])
     stage.ask(method, cause=cause)
     assert stage.server.mode == mode

@@ -2,8 +2,8 @@
 
 import pytest
 
-from hearth.upstreams import abandoned_requests
-from hearth.upstreams.abandoned_requests import AbandonedRequests
+from hearth.upstreams import connection as module
+from hearth.upstreams.connection import AbandonedRequests
 
 
 def test_a_request_is_open_until_the_server_answers_it() -> None:
@@ -30,7 +30,7 @@ def test_a_request_is_not_remembered_for_ever() -> None:
 
 
 def test_of_too_many_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(abandoned_requests, "ABANDONED_LIMIT", 2)
+    monkeypatch.setattr(module, "ABANDONED_LIMIT", 2)
     requests = AbandonedRequests()
     for number in (1, 2, 3):
         requests.add(number, number)

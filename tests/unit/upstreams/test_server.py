@@ -50,8 +50,8 @@ async def test_clients_of_both_eras_that_come_together_share_one_process(learned
 
 async def test_a_server_that_is_known_to_speak_the_modern_era_runs_in_it_for_everybody(learned: Path) -> None:
     server = StagedServer(learned, dual_script())
-    server._learned.note_era(server.spec, versions.LEGACY, versions.LEGACY)
-    server._learned.note_era(server.spec, versions.MODERN, versions.MODERN)
+    server._traits.note_era(server.spec, versions.LEGACY, versions.LEGACY)
+    server._traits.note_era(server.spec, versions.MODERN, versions.MODERN)
     assert instances(await server.ensure(LEGACY), await server.ensure(MODERN)) == 1
     assert [instance.era for instance in server.instances.values()] == [versions.MODERN]
 
@@ -140,7 +140,7 @@ async def test_a_server_that_needs_a_process_for_each_era_keeps_them_while_the_d
     learned: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = StagedServer(learned, dual_script())
-    server._learned.note_era(server.spec, versions.MODERN, versions.MODERN)
+    server._traits.note_era(server.spec, versions.MODERN, versions.MODERN)
     assert server.need_both()
     much_later = time.time() + ONLY_SECONDS + 1
     monkeypatch.setattr("time.time", lambda: much_later)
@@ -231,7 +231,7 @@ async def test_everybody_waits_for_the_one_who_finds_out_which_era_it_is(learned
     assert (instances(*found), len(server.connections)) == (1, 1)
 
 
-async def test_a_scout_that_fails_leaves_the_way_free_for_the_others(learned: Path) -> None:
+async def test_an_era_probe_that_fails_leaves_the_way_free_for_the_others(learned: Path) -> None:
     server = StagedServer(learned, {"initialize": -32600, "server/discover": -32601})
     results = await asyncio.gather(*map(server.ensure, (MODERN, LEGACY)), return_exceptions=True)
     assert all(isinstance(result, UpstreamError) for result in results)

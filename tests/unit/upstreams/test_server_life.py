@@ -88,7 +88,7 @@ async def test_the_while_is_counted_from_the_last_one_s_leaving(learned: Path) -
     for _ in range(2):
         server.hold(one, "a", "a")
         server.release(one, "a")
-        handles.append(server._unused._timers[one])
+        handles.append(server._idle_reaper._timers[one])
     assert [handle.cancelled() for handle in handles] == [True, False]
     server.hold(one, "a", "a")
     assert handles[1].cancelled()
@@ -100,10 +100,10 @@ async def test_one_that_is_ended_anyway_is_not_looked_at_once_more(
 ) -> None:
     server = StagedServer(learned, instance_idle=60)
     one = await server.ensure(LEGACY)
-    timer = server._unused._timers[one]
+    timer = server._idle_reaper._timers[one]
     end(server)
     assert timer.cancelled()
-    assert server._unused._timers == {}
+    assert server._idle_reaper._timers == {}
 
 
 async def test_an_instance_that_nobody_came_to_use_is_ended_too(learned: Path) -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from hearth.upstreams.termination import Terminations
+from hearth.upstreams.supervisor import Terminations
 
 
 class Ending:
@@ -28,9 +28,9 @@ async def test_the_next_one_may_begin_when_nothing_is_left_or_the_end_itself_has
     gone = asyncio.Event()
     endings = Terminations(gone.set)
     ending = Ending(problem)
-    endings.part(ending, by_itself=False)  # type: ignore[arg-type]
+    endings.detach(ending, by_itself=False)  # type: ignore[arg-type]
     assert not gone.is_set()
-    endings.hasten(ending)  # type: ignore[arg-type]
+    endings.expedite(ending)  # type: ignore[arg-type]
     await asyncio.wait_for(gone.wait(), 5)
     assert endings.current is None
-    assert ("internal error" in caplog.text) == (problem is not None)
+    assert ("unhandled exception" in caplog.text) == (problem is not None)
