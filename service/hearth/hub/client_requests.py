@@ -1,15 +1,29 @@
-"""Questions that are put to a client, and the answers that come back.
+"""Requests that Hearth sends to clients, and their answers; among them the owner's approval of a shutdown or reload.
 
-An id contains the daemon's: a late answer to a question of a daemon that is gone reaches nothing.
+An id contains the daemon's: a late answer to a request of a former daemon reaches nothing.
 """
 
 import asyncio
 
 from hearth.errors import HearthError, Refused
-from hearth.hub.sessions import Session
+from hearth.hub.sessions import Session, Sessions
 from hearth.mcp import messages
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
+
+# Long enough for a person who has to look up from something else.
+ANSWER_SECONDS = 60.0
+
+_WORDS = {
+    "shutdown": "shut the shared MCP daemon down",
+    "reload": "reload the configuration of the shared MCP daemon",
+    "restart": "restart a server of the shared MCP daemon",
+}
+_SCHEMA = {
+    "type": "object",
+    "properties": {"approve": {"type": "boolean", "title": "Allow it", "default": False}},
+    "required": ["approve"],
+}
 
 
 class ClientRequests:
@@ -76,3 +90,26 @@ class ClientRequests:
 
 def _gone() -> HearthError:
     return Refused("the session that was asked has left")
+
+
+async def obtain_approval(asker: Session, act: str, sessions: Sessions, requests: ClientRequests, policy: str) -> None:
+    """Return when a session may stop, restart or reload the daemon; raise Refused with the reason when not.
+
+    The owner may; the wish of any other session is put to the owner. `policy` is `owner.approve`.
+    """
+    owner = sessions.owner
+    if owner is None or owner is asker:
+        return
+    if not owner.can_be_asked():
+        if policy == "always":
+            return
+        raise Refused("the owner's client cannot be asked, and owner.approve is 'never'")
+    who = asker.client.get("title") or asker.client.get("name") or f"session {asker.id}"
+    params = json.dumps({"message": f"{who} asks to {_WORDS[act]}. Allow it?", "requestedSchema": _SCHEMA})
+    try:
+        answer = await requests.ask(owner, "elicitation/create", params, ANSWER_SECONDS)
+    except HearthError as exc:
+        raise Refused(f"the owner was asked: {exc}") from exc
+    content = values.members(answer.get("content"))
+    if values.text(answer.get("action")) != "accept" or not values.is_true(content.get("approve")):
+        raise Refused("the owner said no")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from hearth import __version__
 from hearth.config import Config
 from hearth.errors import HearthError, Refused
-from hearth.hub import batches, owner_approval, server_metrics, status
+from hearth.hub import batches, client_requests, status
 from hearth.hub.bindings import Binding
 from hearth.hub.catalog import Catalog
 from hearth.hub.client_requests import ClientRequests
@@ -20,12 +20,11 @@ from hearth.hub.input_required import InputRequiredLoop
 from hearth.hub.listing import Listing
 from hearth.hub.log_levels import LogLevels
 from hearth.hub.router import Router
-from hearth.hub.server_messages import ServerMessages
-from hearth.hub.server_metrics import ServerMetrics
+from hearth.hub.server_messages import ServerMessages, UrlVisits
 from hearth.hub.sessions import ClientSink, NullSink, Session, Sessions
+from hearth.hub.status import ServerMetrics
 from hearth.hub.subscriptions import Noticed, Subscriptions, nothing_noticed
 from hearth.hub.suspended_calls import SuspendedCalls
-from hearth.hub.visits import UrlVisits
 from hearth.mcp import messages
 from hearth.mcp.catalog import Kind
 from hearth.upstreams.catalog_cache import CatalogCache
@@ -34,7 +33,6 @@ from hearth.upstreams.instance import Instance
 from hearth.upstreams.pin_store import PinStore
 from hearth.upstreams.process import EOF_GRACE_SECONDS, TERM_GRACE_SECONDS
 from hearth.upstreams.server import Server
-from hearth.upstreams.supervision import FAILED, READY
 from hearth.upstreams.traits import TraitStore
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
@@ -163,7 +161,7 @@ class Hub:
 
     async def consent(self, asker: Session, act: str) -> None:
         """Whether that session may stop or reload the daemon. Raises Refused."""
-        await owner_approval.obtain(asker, act, self.sessions, self._questions, self.config.owner.approve)
+        await client_requests.obtain_approval(asker, act, self.sessions, self._questions, self.config.owner.approve)
 
     # --- servers
 
@@ -319,10 +317,8 @@ class Hub:
         return any(session.active or session.open or session.sink.owes() for session in self.sessions)
 
     def summary(self) -> str:
-        """One line for `systemctl status`."""
-        states = {name: server.state for name, server in self.servers.items()}
-        running = sum(bool(server.pids) or states[name] == READY for name, server in self.servers.items())
-        return status.line(len(self.sessions), states, running, self.in_flight)
+        """Return one line for `systemctl status`."""
+        return status.summary(self.sessions, self.servers, self.in_flight)
 
     def input_schema(self, session: Session, tool: str) -> RawBytes | None:
         """What a tool that the session sees takes; None for one that it does not, or not yet."""
@@ -338,26 +334,10 @@ class Hub:
         most = limit if isinstance(limit, int) and limit > 0 else 0
         return await asyncio.to_thread(tool_listing.document, offerings, query, server, most)
 
-    def measures(self) -> dict[str, ServerMetrics]:
-        """What is measured of each server."""
-        return {name: server_metrics.of(server) for name, server in self.servers.items()}
+    def metrics(self) -> dict[str, ServerMetrics]:
+        """Return the metrics of each server."""
+        return {name: status.server_metrics(server) for name, server in self.servers.items()}
 
     def describe(self) -> dict[str, object]:
-        """Sessions and servers for `hearth status --json`."""
-        owner = self.sessions.owner
-        upstreams = [server.describe() for server in self.servers.values()]
-        failed = [{key: each[key] for key in ("name", "error")} for each in upstreams if each["state"] == FAILED]
-        sessions = [
-            {
-                **session.describe(),
-                "isOwner": session is owner,
-                "failed": [each for each in failed if session.server in (None, each["name"])],
-            }
-            for session in self.sessions
-        ]
-        return {
-            "owner": owner.id if owner else None,
-            "sessions": sessions,
-            "parked": len(self._suspended_calls),
-            "upstreams": upstreams,
-        }
+        """Return sessions and servers for `hearth status --json`."""
+        return status.describe(self.sessions, self.servers.values(), len(self._suspended_calls))

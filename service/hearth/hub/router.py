@@ -15,16 +15,16 @@ from hearth.hub.client_requests import ClientRequests
 from hearth.hub.dispatcher import Dispatcher, Request, note_modern
 from hearth.hub.initialize import InitializeHandler, client_info
 from hearth.hub.input_required import InputRequiredLoop
+from hearth.hub.large_results import URI_SCHEME, ResultLimit
 from hearth.hub.listing import Listing
 from hearth.hub.log_levels import LogLevels
 from hearth.hub.logins import take_answer
-from hearth.hub.result_limit import URI_SCHEME, ResultLimit
+from hearth.hub.server_messages import UrlVisits
 from hearth.hub.sessions import FULL, ReplySink, Session
 from hearth.hub.subscriptions import Subscriptions
 from hearth.hub.suspended_calls import SuspendedCalls
 from hearth.hub.target_lookup import TargetLookup, anybody
 from hearth.hub.unknown_messages import UnknownMessages
-from hearth.hub.visits import UrlVisits
 from hearth.mcp import input_required, messages, versions
 from hearth.mcp.capabilities import NEWER_QUESTIONS_SINCE
 from hearth.mcp.catalog import KINDS, PROMPTS, TOOLS, Kind

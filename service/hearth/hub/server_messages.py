@@ -1,23 +1,25 @@
-"""What servers say of their own accord, to exactly the client that it is meant for: questions, messages, notices.
+"""Messages that servers send unasked (requests to the client, log messages, notifications) and their recipients.
 
-A question is never delivered to a session that is not certain to have caused it; what is ambiguous is an error to the
-server, so that it can go on without.
+A request is never delivered to a session that is not certain to have caused it; an ambiguous one is answered with an
+error, so that the server can go on without.
+
+A legacy server on stdio names no request. Its message belongs to a session only if that session alone has requests in
+flight on that instance, or if no other session has ever used it. An abandoned call counts for as long as the server
+may go on with it all the same. Over HTTP the stream tells exactly. Anything else is ambiguous, and never guessed.
 """
 
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from hearth.errors import HearthError, MessageError, Refused
 from hearth.hub import log_levels
-from hearth.hub.attribution import calls_of, causing_call, may_be_asked, sole_session
 from hearth.hub.calls import Call
 from hearth.hub.client_requests import ClientRequests
 from hearth.hub.sessions import Session
 from hearth.hub.suspended_calls import SuspendedCalls
-from hearth.hub.visits import UrlVisits
 from hearth.mcp import capabilities, client_requests, input_required, isolation, messages, translate, versions
 from hearth.mcp.client_requests import Question
 from hearth.upstreams.connection import Connection, refusal
@@ -32,9 +34,31 @@ log = logging.getLogger(__name__)
 
 # Questions of one server that may be open at a time: nobody answers as many, and each is kept for its client.
 QUESTIONS_LIMIT = 100
+# Elicitations by URL whose end may still be announced; above it the oldest are forgotten.
+VISITS_LIMIT = 1000
 
 _AMBIGUOUS = "several clients share this server and it is not certain which of them is meant"
 _NOBODY = "no client's request is in flight that this could belong to"
+
+
+class UrlVisits:
+    """Elicitations by URL that clients were told of, and the sessions to notify when a server announces the end of one.
+
+    The ids are a server's own choice, and two processes of one server may choose the same.
+    """
+
+    def __init__(self) -> None:
+        self._sessions: dict[tuple[Connection, str], Session] = {}
+
+    def begun(self, connection: Connection, elicitation: str, session: Session) -> None:
+        """Record that a client was sent to a URL."""
+        if len(self._sessions) >= VISITS_LIMIT:
+            del self._sessions[next(iter(self._sessions))]
+        self._sessions[connection, elicitation] = session
+
+    def ended(self, connection: Connection | None, elicitation: str) -> Session | None:
+        """Return and forget the session of an elicitation that has ended; None for one that no client was told of."""
+        return self._sessions.pop((connection, elicitation), None) if connection else None
 
 
 class ServerMessages:
@@ -299,3 +323,48 @@ def _knows_folder(instance: Instance, call: "Call | SuspendedCall | None") -> bo
     """Whether roots are known without asking: those of a workspace, or of a modern client that cannot be asked now."""
     alone = instance.mode == isolation.SESSION and instance.client_context.era == versions.MODERN and call is None
     return alone or instance.mode == isolation.WORKSPACE
+
+
+def causing_call(connection: Connection, cause: int | None, asks: bool = False) -> "Call | SuspendedCall | None":
+    """The one call that a message can belong to: of several of one session, the oldest.
+
+    `asks`: the message is a question, so the oldest whose client can be asked something, if there is one; before those
+    that are parked, whose client may never come back. If another was meant, the same person is asked.
+    """
+    if cause is not None:
+        return _call(connection.waiter(cause))
+    calls = [call for waiter in connection.waiters() if (call := _call(waiter))]
+    if not calls or any(call.session is not calls[0].session for call in calls):
+        return None
+    given_up = connection.abandoned.owners() if connection.abandoned else set()
+    if given_up - {calls[0].session.id}:
+        return None
+    if not asks:
+        return calls[0]
+    askable = list(filter(may_be_asked, calls)) or calls
+    return next((call for call in askable if isinstance(call, Call) or call.call), askable[0])
+
+
+def calls_of(session: Session, connection: Connection) -> "Iterator[Call | SuspendedCall]":
+    """The session's calls there, the oldest first."""
+    calls = (call for waiter in connection.waiters() if (call := _call(waiter)))
+    return (call for call in calls if call.session is session)
+
+
+def may_be_asked(call: "Call | SuspendedCall") -> bool:
+    """Whether a client can be asked something in the midst of that call."""
+    return not isinstance(call, Call) or call.era == versions.LEGACY or call.method in input_required.MAY_REQUIRE
+
+
+def _call(waiter: object) -> "Call | SuspendedCall | None":
+    """A client's call, parked or not; Hearth's own requests are nobody's."""
+    return waiter if getattr(waiter, "session", None) else None  # type: ignore[return-value]  # no others have one
+
+
+def sole_session(instance: Instance) -> Session | None:
+    """The only session that has ever used the instance, if it still does, or for which alone it is being started."""
+    owner = instance.owner
+    if isinstance(owner, Session) and not owner.left:
+        return owner
+    holder = next(iter(instance.holders), None) if len(instance.ever) == 1 else None
+    return holder if isinstance(holder, Session) else None

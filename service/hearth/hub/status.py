@@ -1,16 +1,34 @@
-"""What is going on, in one line: "3 sessions, 5 servers (2 running, 1 failing: github), 1 call". Pure."""
+"""State of sessions and servers as plain values: the status line, `hearth status --json`, metrics. Does no I/O."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
+from typing import NamedTuple
 
+from hearth.hub.sessions import Sessions
+from hearth.mcp.catalog import KINDS
 from hearth.upstreams.awaited_login import NEEDS_LOGIN
-from hearth.upstreams.supervision import FAILING
+from hearth.upstreams.server import Server
+from hearth.upstreams.stats import BOUNDS_SECONDS, CallStats
+from hearth.upstreams.supervision import FAILED, FAILING, IDLE, READY, STARTING, STOPPED, STOPPING
 
-# With more names it would be no line any longer; `hearth status` has them all.
+# Every state that a server is said to be in.
+STATES = (STOPPED, IDLE, STARTING, READY, STOPPING, FAILED, NEEDS_LOGIN)
+# More names would make it longer than a line; `hearth status` has them all.
 NAMES_SHOWN = 3
 
 
+def summary(sessions: Sessions, servers: Mapping[str, Server], calls: int) -> str:
+    """Return one line for `systemctl status`."""
+    states = {name: server.state for name, server in servers.items()}
+    running = sum(bool(server.pids) or states[name] == READY for name, server in servers.items())
+    return line(len(sessions), states, running, calls)
+
+
 def line(sessions: int, states: Mapping[str, str], running: int, calls: int) -> str:
-    """`states` are those of the servers, by name; `running` is how many of them have a process or a conversation."""
+    """Return a line like "3 sessions, 5 servers (2 running, 1 failing: github), 1 call".
+
+    `states` are those of the servers, by name; `running` is how many of them have a process or a conversation.
+    """
     parts = [f"{running} running"] if running else []
     for wanted, words in ((FAILING, "failing"), ({NEEDS_LOGIN}, "waiting for a login")):
         names = [name for name, state in states.items() if state in wanted]
@@ -27,3 +45,52 @@ def _count(number: int, thing: str) -> str:
 def _few(names: list[str]) -> str:
     more = len(names) - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def describe(sessions: Sessions, servers: Iterable[Server], suspended: int) -> dict[str, object]:
+    """Return sessions and servers for `hearth status --json`."""
+    owner = sessions.owner
+    upstreams = [server.describe() for server in servers]
+    failed = [{key: each[key] for key in ("name", "error")} for each in upstreams if each["state"] == FAILED]
+    described = [
+        {
+            **session.describe(),
+            "isOwner": session is owner,
+            "failed": [each for each in failed if session.server in (None, each["name"])],
+        }
+        for session in sessions
+    ]
+    return {
+        "owner": owner.id if owner else None,
+        "sessions": described,
+        "parked": suspended,
+        "upstreams": upstreams,
+    }
+
+
+class Durations(NamedTuple):
+    """Histogram of the durations of calls: the count up to each bound, the last one unbounded, and the sum."""
+
+    up_to: list[tuple[str, int]]
+    seconds: float
+
+
+class ServerMetrics(NamedTuple):
+    """Metrics of a server beyond its status. `listed`: entries of each list by its name, empty until known."""
+
+    durations: Durations
+    listed: dict[str, int]
+
+
+def durations(figures: CallStats) -> Durations:
+    """Return the durations of calls as a histogram."""
+    bounds: Iterator[str] = iter([*map(str, BOUNDS_SECONDS), "+Inf"])
+    # The clocks of which a time is the difference may have been read in the wrong order.
+    return Durations(list(zip(bounds, accumulate(figures.by_duration), strict=True)), max(0.0, figures.seconds))
+
+
+def server_metrics(server: Server) -> ServerMetrics:
+    """Return the metrics of one server."""
+    catalog = server.catalogs.any
+    listed = {} if catalog is None else {kind.member: len(catalog.lists[kind]) for kind in KINDS}
+    return ServerMetrics(durations(server.call_stats()), listed)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 
 from hearth.errors import HearthError, MessageError, Refused
-from hearth.hub.attribution import calls_of
 from hearth.hub.calls import Call
+from hearth.hub.server_messages import calls_of
 from hearth.hub.suspended_calls import SuspendedCalls
 from hearth.mcp import (
     capabilities,

@@ -4,6 +4,7 @@ Hearth decides by them."""
 from collections.abc import Iterable, Iterator, Set
 from typing import NamedTuple
 
+from hearth.errors import MessageError
 from hearth.mcp import tool_names
 from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
@@ -193,3 +194,39 @@ def exposed_name(item: Item, taken: Iterable[str]) -> str:
     # `a` with `b__c` and `a__b` with `c` meet under one name; the first in the config keeps it.
     name = tool_names.exposed(item.server, item.name)
     return tool_names.hashed(item.server, item.name) if name in taken else name
+
+
+def write_catalog(catalog: ServerCatalog) -> bytes:
+    """Return a catalog as one JSON object, with definitions as their server wrote them."""
+    fields: Members = {
+        "era": json.dumps(catalog.era),
+        "version": json.dumps(catalog.version),
+        "capabilities": json.join(catalog.capabilities),
+        "instructions": json.dumps(catalog.instructions),
+        "lists": json.join({kind.member: _write_list(catalog, kind) for kind in KINDS}),
+    }
+    return json.join(fields)
+
+
+def _write_list(catalog: ServerCatalog, kind: Kind) -> bytes:
+    return b"[%b]" % b",".join(json.join(item.definition) for item in catalog.lists[kind].values())
+
+
+def read_catalog(server: str, raw: RawBytes) -> ServerCatalog:
+    """Return the catalog of the server of that name from its JSON. Raises MessageError for anything else."""
+    fields = json.split(raw)
+    era, version = values.text(fields.get("era")), values.text(fields.get("version"))
+    if era is None or version is None:
+        raise MessageError("a catalog without an era or a version")
+    catalog = ServerCatalog(era, version, json.split(fields["capabilities"]), values.text(fields.get("instructions")))
+    lists = json.split(fields["lists"])
+    for kind in KINDS:
+        catalog.take(kind, [_read_item(kind, server, each) for each in values.elements(lists.get(kind.member))])
+    return catalog
+
+
+def _read_item(kind: Kind, server: str, raw: RawBytes) -> Item:
+    try:
+        return Item(kind, server, json.split(raw))
+    except ValueError as exc:
+        raise MessageError(str(exc)) from exc

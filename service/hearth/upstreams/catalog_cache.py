@@ -16,7 +16,7 @@ from hearth.config import ServerSpec
 from hearth.errors import MessageError, StartError
 from hearth.host import private_files
 from hearth.host.folders import make_private
-from hearth.mcp import catalog_file
+from hearth.mcp import catalog
 from hearth.mcp.catalog import ServerCatalog
 from hearth.secrets import references
 from hearth.upstreams.fingerprints import Fingerprints
@@ -126,7 +126,7 @@ class CatalogCache:
         offerings = {}
         for raw in values.elements(fields["offerings"]):
             entry = json.split(raw)
-            offerings[(values.text(entry["clients"]) or "").encode()] = catalog_file.read(name, entry["offering"])
+            offerings[(values.text(entry["clients"]) or "").encode()] = catalog.read_catalog(name, entry["offering"])
         failure = values.text(fields["failure"]) if "failure" in fields else None
         failed_at, late_at = (float(json.loads(fields[key])) for key in ("failedAt", "lateAt"))
         return CachedCatalog(offerings, failed_at, late_at, failure or "")
@@ -168,4 +168,4 @@ def _document(name: str, memory: CachedCatalog) -> bytes:
 
 def _entry(clients: bytes, offering: ServerCatalog) -> bytes:
     known_by = json.dumps(clients.decode("utf-8", "replace"))
-    return json.join({"clients": known_by, "offering": catalog_file.write(offering)})
+    return json.join({"clients": known_by, "offering": catalog.write_catalog(offering)})

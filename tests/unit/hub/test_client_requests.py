@@ -7,7 +7,7 @@ import pytest
 from outlets import Kept, session
 
 from hearth.errors import Refused
-from hearth.hub import owner_approval
+from hearth.hub import client_requests
 from hearth.hub.client_requests import ClientRequests
 from hearth.hub.sessions import Sessions
 from hearth.mcp import versions
@@ -87,9 +87,9 @@ async def test_each_question_has_an_id_of_its_own() -> None:
 async def test_the_owner_and_a_session_without_one_need_nobody_s_consent() -> None:
     questions, member, sink = ClientRequests("d1"), *session()
     sessions = Sessions()
-    await owner_approval.obtain(member, "shutdown", sessions, questions, "never")
+    await client_requests.obtain_approval(member, "shutdown", sessions, questions, "never")
     sessions.add(member)
-    await owner_approval.obtain(member, "shutdown", sessions, questions, "never")
+    await client_requests.obtain_approval(member, "shutdown", sessions, questions, "never")
     assert sink.heard("ask") == []
 
 
@@ -105,7 +105,7 @@ async def test_the_question_names_who_asks_by_title_before_name(title: dict[str,
     sessions = Sessions()
     sessions.add(owner)
     sessions.add(asker)
-    asking = asyncio.create_task(owner_approval.obtain(asker, "reload", sessions, questions, "never"))
+    asking = asyncio.create_task(client_requests.obtain_approval(asker, "reload", sessions, questions, "never"))
     question = await asked(sink)
     assert question["params"]["message"].startswith(words)
     questions.receive_answer(owner, response(question["id"], '{"action":"accept","content":{"approve":true}}'))

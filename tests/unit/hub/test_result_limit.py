@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from hearth.hub import large_results
-from hearth.hub.large_results import LargeResults
-from hearth.hub.result_limit import ResultLimit
+from hearth.hub.large_results import LargeResults, ResultLimit
 from hearth.hub.sessions import Session
 from unit.conversations import until
 from unit.hub.outlets import Kept

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from hearth.daemon.counters import COUNTERS
 from hearth.host import memory
-from hearth.hub.server_metrics import STATES, Durations, ServerMetrics
+from hearth.hub.status import STATES, Durations, ServerMetrics
 from hearth.mcp import versions
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def collect(front: "HttpApp", sizes: Mapping[int, int | None]) -> dict[str, list
         ],
         "hearth_config_valid": [([], status["configError"] is None)],
     }
-    measures = front.hub.measures()
+    measures = front.hub.metrics()
     for entry in status["upstreams"]:
         for metric, row in _upstream(entry, measures[entry["name"]], sizes):
             rows.setdefault(metric, []).append(row)

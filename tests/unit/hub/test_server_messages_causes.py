@@ -2,8 +2,8 @@
 
 import pytest
 
-from hearth.hub.attribution import calls_of, causing_call, may_be_asked, sole_session
 from hearth.hub.calls import Call
+from hearth.hub.server_messages import calls_of, causing_call, may_be_asked, sole_session
 from hearth.hub.sessions import Session
 from hearth.hub.suspended_calls import SuspendedCalls
 from hearth.mcp import versions

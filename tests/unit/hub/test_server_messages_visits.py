@@ -1,6 +1,6 @@
 """Whose elicitation by URL it is that a server announces as complete."""
 
-from hearth.hub.visits import VISITS_LIMIT, UrlVisits
+from hearth.hub.server_messages import VISITS_LIMIT, UrlVisits
 from unit.hub.stage import client, instance, server
 
 
