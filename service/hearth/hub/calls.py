@@ -1,27 +1,24 @@
-"""What a client waits for: one request, from its arrival to its one answer."""
+"""Calls: a client's request (`ClientRequest`), what was sent to a server for it (`UpstreamAttempt`), and its life."""
 
 import asyncio
-import logging
-from collections.abc import Coroutine
+from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from hearth.errors import HearthError, InstallationChanged, LoginRequired, UpstreamError
+from hearth.errors import HearthError, LoginRequired
 from hearth.faults import SEAMS
 from hearth.hub.sessions import ReplySink, Session
 from hearth.mcp import downgrade, messages, translate, versions
-from hearth.upstreams.connection import Connection, Waiter
+from hearth.upstreams.connection import Connection
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
 
 if TYPE_CHECKING:
-    from hearth.hub.catalog import View
+    from hearth.hub.catalog import Target, View
     from hearth.hub.suspended_call import SuspendedCall
 
-
-log = logging.getLogger(__name__)
 
 # How a tool says that it failed, looked for before anything is parsed; only near the end of an answer that is long:
 # an error is a sentence or two, and an image is not searched on every call.
@@ -31,220 +28,322 @@ _ERROR_BYTES = 4096
 _F = ord("f")
 
 
+ResultStep = Callable[["Call", RawBytes], RawBytes]
+
+
+class ClientRequest(NamedTuple):
+    """Request of a client, as it came."""
+
+    session: Session
+    # Handle that the wire gave the line; only the wire knows its meaning.
+    tag: int
+    id: bytes
+    # Key of the request among the open ones of its session.
+    key: object
+    method: str
+    era: str
+    params: json.Fields
+    meta: json.Fields
+    # Another daemon may have run it.
+    resent: bool = False
+    # Another daemon has answered it, and the client has that answer.
+    replayed: bool = False
+    # Takes the answer in the session's stead, when the request came in a batch.
+    batch: ReplySink | None = None
+    # False for a method that Hearth only passes on.
+    known: bool = True
+
+
+class UpstreamAttempt(NamedTuple):
+    """Request as it was sent to a server. A retry is another attempt."""
+
+    server: Server
+    instance: Instance
+    connection: Connection
+    # Id of the request on that connection.
+    id: int
+    # Start of the call's clock: a retry keeps it, and the time that its client is asked something moves it.
+    started: float
+    params: bytes
+    view: "View"
+    # Whether the result goes to the client as it is.
+    plain: bool
+
+
 class CallHandler(Protocol):
-    """Who takes an answer that is not the end of it."""
+    """Receiver of the answers of servers that do not end a call, and of results on their way to the client."""
+
+    # Applied to every result, in order; empty at no cost.
+    result_steps: "tuple[ResultStep, ...]"
+
+    def result(self, call: "Call", result: RawBytes) -> RawBytes:
+        """Return a server's result as the client gets it."""
 
     def input_required(self, call: "Call", result: RawBytes) -> None:
-        """A modern server asks a legacy client something before it goes on."""
+        """Handle a modern server's demand for input from a legacy client."""
 
     def urls_demanded(self, call: "Call", message: json.Message) -> bool:
-        """A legacy server's error may demand that its client visits URLs first; True when it is taken care of."""
+        """Handle a legacy server's error that may demand visits of URLs; return True when it was one."""
 
     def era_refused(self, call: "Call", message: json.Message) -> bool:
-        """Take an error by which a process of the other era refuses the call; True when it is made elsewhere."""
+        """Handle a refusal by a process of the other era; return True when the call is made elsewhere."""
 
     def call_again(self, call: "Call") -> None:
-        """What was demanded is done, and the call is to be made afresh."""
+        """Make a call once more whose server has what it demanded."""
 
     def login_required(self, call: "Call", problem: LoginRequired) -> bool:
-        """A server refused the call for want of a login; True when that is taken care of."""
+        """Handle a server's refusal for want of a login; return True when the client is asked for one."""
 
-    def limit_result(self, call: "Call", result: RawBytes) -> RawBytes:
-        """Return a result that is longer than its server's `result_limit` as the client gets it."""
+    def authorize_now(self, call: "Call", target: "Target") -> None:
+        """Raise HearthError if a call that has waited may no longer be made."""
+
+    def send_to_the_next(self, call: "Call", target: "Target") -> None:
+        """Send a call that a process has not taken to the one that takes new calls now."""
 
 
 class Call:
-    """One request of one client. It is the upstream connection's waiter."""
+    """Request of a client from its arrival to its one answer. Waiter of the upstream connection.
+
+    `request` is what the client sent, `attempt` what was last sent to a server on its account.
+    """
 
     __slots__ = (
-        "asked", "batch", "connection", "declared", "desk", "era", "id", "instance", "key", "known", "log_level",
-        "login", "method", "number", "params", "parked", "paused", "plain", "progress_token", "replayed", "resent",
-        "rounds", "server", "session", "started", "tag", "tasks", "touched", "uncertain", "uri", "view",
+        "attempt", "handler", "login", "paused", "request", "rounds", "suspended", "tasks", "touched", "uncertain",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        desk: CallHandler,
-        session: Session,
-        tag: int,
-        id: bytes,
-        key: object,
-        resent: bool = False,
-        replayed: bool = False,
-        batch: ReplySink | None = None,
-    ) -> None:
-        self.desk = desk
-        self.session = session
-        self.tag = tag
-        self.id = id
-        self.key = key
-        self.era = versions.LEGACY
-        # Another daemon may have run it.
-        self.resent = resent
-        # Another daemon has answered it, and the client has that answer.
-        self.replayed = replayed
-        # Takes its answer in the session's stead, when it came among others.
-        self.batch = batch
-        self.progress_token: RawBytes | None = None
-        self.connection: Connection | None = None
-        # Set where it is parked: then that waits for the server, not this.
-        self.parked: SuspendedCall | None = None
+    def __init__(self, handler: CallHandler, request: ClientRequest) -> None:
+        self.handler = handler
+        self.request = request
+        self.attempt: UpstreamAttempt | None = None
+        # Set while it is suspended: then that waits for the server, not this.
+        self.suspended: SuspendedCall | None = None
         # Questions that it waits for; its time does not run meanwhile.
         self.tasks: set[asyncio.Task[None]] | None = None
-        # Those among them that may belong to another call of the session.
+        # Questions among them that may belong to another call of the session.
         self.uncertain: set[asyncio.Task[None]] | None = None
-        # False for what Hearth only passes on.
-        self.known = True
         # How often its server has required input.
         self.rounds = 0
-        self.log_level: str | None = None
-        # What its person said when asked to log in.
+        # Answer of its user to the request to log in.
         self.login: str | None = None
-        self.uri: RawBytes | None = None
-        # What a modern request declared that its client can be asked.
-        self.declared: RawBytes = b"{}"
-        # Its params as they came, where they may be compared with those of a retry.
-        self.asked: json.Fields | None = None
+
+    # --- the request
+
+    @property
+    def session(self) -> Session:
+        """Session of the client."""
+        return self.request.session
+
+    @property
+    def id(self) -> bytes:
+        """Id that the client gave."""
+        return self.request.id
+
+    @property
+    def tag(self) -> int:
+        """Handle of the wire."""
+        return self.request.tag
+
+    @property
+    def era(self) -> str:
+        """Era of the request."""
+        return self.request.era
+
+    @property
+    def method(self) -> str:
+        """Method of the request."""
+        return self.request.method
+
+    @property
+    def declared(self) -> RawBytes:
+        """Capabilities that a modern request declares."""
+        return self.request.meta.get(versions.CLIENT_CAPABILITIES_KEY, b"{}")
+
+    @property
+    def log_level(self) -> str | None:
+        """Level from which on a modern request wants log messages."""
+        return values.text(self.request.meta.get(versions.LOG_LEVEL_KEY))
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody still waits: not answered, not cancelled, not gone."""
-        return self.session.open.get(self.key) is self
+        """Whether the client still waits: not answered, not cancelled, not gone."""
+        return self.request.session.open.get(self.request.key) is self
 
     @property
     def version(self) -> str:
-        """The revision that its answer is written in."""
-        return versions.NEWEST_MODERN if self.era == versions.MODERN else self.session.version or versions.NEWEST_LEGACY
+        """Revision that the answer is written in."""
+        if self.request.era == versions.MODERN:
+            return versions.NEWEST_MODERN
+        return self.request.session.version or versions.NEWEST_LEGACY
+
+    def replace_params(self, params: json.Fields) -> None:
+        """Go on with other params, where a part of them was for Hearth itself."""
+        self.request = self.request._replace(params=params)
+
+    def answer_login(self, answer: str) -> None:
+        """Record what the user said to the request to log in."""
+        self.login = answer
 
     # --- to the server
 
     def send(
-        self,
-        server: Server,
-        instance: Instance,
-        connection: Connection,
-        method: str,
-        raw_method: bytes,
-        params: bytes,
-        view: "View",
+        self, server: Server, instance: Instance, connection: Connection, raw_method: bytes, params: bytes, view: "View"
     ) -> None:
         """Hand the request to a server. Raises UpstreamError, and the call is still open then."""
-        self.server = server
-        self.instance = instance
-        self.method = method
-        self.params = params
-        self.view = view
-        self.plain = (
-            self.era == instance.era
+        request = self.request
+        era = request.era
+        plain = (
+            era == instance.era
             and not view.looks_at_links
-            and (self.era == versions.MODERN or (self.session.version or "") >= downgrade.RESULTS_ALIKE_SINCE)
+            and (era == versions.MODERN or (request.session.version or "") >= downgrade.RESULTS_ALIKE_SINCE)
         )
-        self.number = connection.request(raw_method, params, self)
-        self.connection = connection
-        self.started = self.touched = monotonic()
+        number = connection.request(raw_method, params, self)
+        self.touched = now = monotonic()
+        self.attempt = UpstreamAttempt(server, instance, connection, number, now, params, view, plain)
 
-    def send_again(self, params: bytes, waiter: Waiter | None = None) -> None:
-        """The same request once more, with other params. Raises UpstreamError."""
-        connection = self.connection
-        assert connection is not None
-        self.number = connection.request(json.dumps(self.method), params, waiter or self)
+    def send_again(self, params: bytes) -> None:
+        """Send the same request once more, with other params: a new attempt. Raises UpstreamError."""
+        attempt = self.attempt
+        assert attempt is not None
+        number = attempt.connection.request(json.dumps(self.request.method), params, self)
+        self.attempt = attempt._replace(id=number)
+
+    def next_round(self) -> int:
+        """Count one more demand for input; return how many there were."""
+        self.rounds += 1
+        return self.rounds
+
+    def move(self, instance: Instance, connection: Connection) -> None:
+        """Go on with another process of the same server."""
+        assert self.attempt is not None
+        self.attempt = self.attempt._replace(instance=instance, connection=connection)
+
+    def detach(self) -> None:
+        """Belong to no process any longer: the request is made afresh, or has failed without any."""
+        self.attempt = self.suspended = None
+
+    def suspend(self, suspended: "SuspendedCall | None") -> None:
+        """Let a suspended call wait for the server in the place of this one; None: wait again."""
+        self.suspended = suspended
+
+    def resume(self, suspended: "SuspendedCall", attempt: UpstreamAttempt) -> None:
+        """Take the place of the request on whose account a suspended call was made."""
+        self.suspended = suspended
+        self.attempt = attempt
+        self.touched = monotonic()
 
     # --- from the server
 
     def answered(self, message: json.Message) -> None:
-        """The upstream answered."""
+        """Take the server's answer."""
         if SEAMS:
             SEAMS.hit("before-answer")
         result: RawBytes | None = message.fields.get("result")
         if result is None:
             self._take_error(message)
             return
+        attempt = self.attempt
+        assert attempt is not None
         received = result
-        if not self.plain:
-            if self.era == versions.LEGACY and translate.result_type(result) == translate.INPUT_REQUIRED:
-                self.desk.input_required(self, result)
+        if not attempt.plain:
+            if self.request.era == versions.LEGACY and translate.result_type(result) == translate.INPUT_REQUIRED:
+                self.handler.input_required(self, result)
                 return
             try:
-                result = self._translated(result)
+                result = self._translated(attempt, result)
             except HearthError as problem:
                 self.failed(problem)
                 return
-        limit = self.server.spec.result_limit
-        if limit and len(result) > limit and self.method == "tools/call":
-            result = self.desk.limit_result(self, result)
-        payload = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (self.id, result)
+        limit = attempt.server.spec.result_limit
+        if (limit and len(result) > limit) or self.handler.result_steps:
+            result = self.handler.result(self, result)
+        payload = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (self.request.id, result)
         if self.close(payload):
             at = payload.rfind(_IS_ERROR, -_ERROR_BYTES)
             # Most servers say `false` each time: nothing is parsed for it.
             erred = at >= 0 and payload[at + _VALUE_AT] != _F and _tells_error(received)
-            self.instance.stats.add(monotonic() - self.started, erred)
+            attempt.instance.stats.add(monotonic() - attempt.started, erred)
 
     def _take_error(self, message: json.Message) -> None:
+        attempt = self.attempt
+        assert attempt is not None
+        request, era = self.request, attempt.instance.era
+        if era == versions.LEGACY and self.handler.urls_demanded(self, message):
+            return
+        if era != request.era and self.handler.era_refused(self, message):
+            return
+        # The URI as the client wrote it, not as the server knows it.
+        uri = request.params.get("uri") if request.method == "resources/read" else None
         error = message.fields["error"]
-        if self.instance.era == versions.LEGACY and self.desk.urls_demanded(self, message):
-            return
-        if self.instance.era != self.era and self.desk.era_refused(self, message):
-            return
-        body = translate.error_object(
-            error, self.era, self.instance.era, self.uri, self.method, self.known, self.version
-        )
-        if self.close(messages.raw_error(self.id, body)):
-            self.instance.stats.add(monotonic() - self.started, True)
+        body = translate.error_object(error, request.era, era, uri, request.method, request.known, self.version)
+        if self.close(messages.raw_error(request.id, body)):
+            self._count_failure()
 
-    def _translated(self, result: RawBytes) -> RawBytes:
-        result = translate.result(self.method, result, self.era, self.instance.era, self.version)
-        return self.view.with_links(self.session, self.server, result) if self.view.looks_at_links else result
+    def _count_failure(self) -> None:
+        if self.attempt is not None:
+            self.attempt.instance.stats.add(monotonic() - self.attempt.started, True)
+
+    def _translated(self, attempt: UpstreamAttempt, result: RawBytes) -> RawBytes:
+        request = self.request
+        result = translate.result(request.method, result, request.era, attempt.instance.era, self.version)
+        return (
+            attempt.view.with_links(request.session, attempt.server, result) if attempt.view.looks_at_links else result
+        )
 
     def failed(self, problem: HearthError) -> None:
-        """No answer will come from the upstream; the client gets the reason, or is asked to see to it."""
-        if isinstance(problem, LoginRequired) and self.connection and self.desk.login_required(self, problem):
+        """Give the client the reason why no answer comes from the server, or ask for what is missing."""
+        if isinstance(problem, LoginRequired) and self.attempt and self.handler.login_required(self, problem):
             return
-        if self.close(messages.failure(self.id, problem)) and self.connection is not None:
-            self.instance.stats.add(monotonic() - self.started, True)
+        if self.close(messages.failure(self.request.id, problem)):
+            self._count_failure()
 
     def progressed(self, params: json.Fields) -> None:
-        """Progress goes to the one session whose call it is, under the token that its client chose."""
+        """Pass progress on to the one session whose call it is, under the token that its client chose."""
         self.touched = monotonic()
-        if self.progress_token is None or not self.is_open:
+        request = self.request
+        token = request.meta.get("progressToken")
+        if token is None or not self.is_open:
             return
-        body = translate.notification_params(params, progress_token=self.progress_token)
-        self.session.sink.notify(messages.notification("notifications/progress", body), about=self.tag)
+        body = translate.notification_params(params, progress_token=token)
+        request.session.sink.notify(messages.notification("notifications/progress", body), about=request.tag)
 
     # --- to the client
 
     def close(self, payload: bytes, keep: str | None = None, drop: str | None = None) -> bool:
-        """Give the one answer; anything later is dropped. Whether this was the one."""
-        session = self.session
-        if session.open.get(self.key) is self:
-            del session.open[self.key]
+        """Give the one answer; anything later is dropped. Return whether this was the one."""
+        request = self.request
+        session, key = request.session, request.key
+        if session.open.get(key) is self:
+            del session.open[key]
             if self.tasks:
                 self._bequeath_questions()
                 self._withdraw_questions()
-            (self.batch or session.sink).answer(self.tag, payload, keep, drop)
+            (request.batch or session.sink).answer(request.tag, payload, keep, drop)
             return True
         return False
 
     def cancel(self, reason: RawBytes | None = None) -> None:
-        """The client withdrew it: there is no answer, and the upstream is told."""
-        if self.session.open.get(self.key) is not self:
+        """Withdraw the call for its client: there is no answer, and the server is told."""
+        if not self.is_open:
             return
-        del self.session.open[self.key]
+        request = self.request
+        del request.session.open[request.key]
         self._withdraw_questions()
         self.give_up(reason)
-        (self.batch or self.session.sink).finish(self.tag)
+        (request.batch or request.session.sink).finish(request.tag)
 
     def give_up(self, reason: RawBytes | None = None) -> None:
-        """The server need not go on."""
-        if self.parked:
-            self.parked.cancelled()
-        elif self.connection and self.instance.era == versions.LEGACY:
-            self.connection.cancel(self.number, reason, self.session.id)
-        elif self.connection:
-            # A modern server asks nobody, and sends messages for requests that named a level only.
-            is_silent = self.era == versions.MODERN and self.log_level is None
-            self.connection.cancel(self.number, reason, None if is_silent else self.session.id, will_stop=True)
+        """Tell the server that it need not go on."""
+        attempt, whose = self.attempt, self.request.session.id
+        if self.suspended:
+            self.suspended.cancelled()
+        elif attempt and attempt.instance.era == versions.LEGACY:
+            attempt.connection.cancel(attempt.id, reason, whose)
+        elif attempt:
+            # A modern server sends no requests, and log messages only for requests that named a level.
+            is_silent = self.request.era == versions.MODERN and self.log_level is None
+            attempt.connection.cancel(attempt.id, reason, None if is_silent else whose, will_stop=True)
 
-    # --- what it waits for besides
+    # --- questions to the client meanwhile
 
     @property
     def waits_for_client(self) -> bool:
@@ -252,7 +351,7 @@ class Call:
         return bool(self.tasks)
 
     def attach(self, task: "asyncio.Task[None]", is_certain: bool = True) -> None:
-        """A question that ends with the call, or, where it may be another's of the session, with the last of them."""
+        """Attach a question. It ends with the call; one that may be another's, with the session's last."""
         if not self.tasks:
             self.tasks = set()
             self.paused = monotonic()
@@ -268,14 +367,14 @@ class Call:
             self.uncertain.discard(task)
         if self.tasks:
             self.tasks.discard(task)
-            if not self.tasks:
-                self.started += self.touched - self.paused
+            if not self.tasks and self.attempt:
+                self.attempt = self.attempt._replace(started=self.attempt.started + self.touched - self.paused)
 
     def _bequeath_questions(self) -> None:
-        """It is answered, and what was asked meanwhile was for another call of the session, if there is one."""
-        if not self.uncertain or not self.tasks or not self.connection:
+        """Hand questions that may have been for another call of the session to it, if there is one."""
+        if not self.uncertain or not self.tasks or not self.attempt:
             return
-        for heir in self.connection.waiters():
+        for heir in self.attempt.connection.waiters():
             if isinstance(heir, Call) and heir.session is self.session:
                 self.tasks -= self.uncertain
                 for task in self.uncertain:
@@ -292,28 +391,3 @@ class Call:
 
 def _tells_error(result: RawBytes) -> bool:
     return values.is_true(values.members(result).get("isError"))
-
-
-async def guarded(work: Coroutine[Any, Any, None], call: Call | None = None) -> None:
-    """The outermost of what is done for a call while nobody waits: whatever happens, the call is answered."""
-    try:
-        await work
-    except Exception as exc:
-        log.exception("something was not foreseen")
-        if call:
-            call.failed(broken(exc))
-
-
-def broken(cause: Exception) -> HearthError:
-    """The answer where Hearth itself is at fault."""
-    if isinstance(cause, ImportError):
-        return InstallationChanged(cause)
-    return UpstreamError("Hearth failed at this request; `hearth logs` has the reason")
-
-
-def unrepeatable(name: str) -> UpstreamError:
-    """The answer to a call that had been sent to a daemon which died, when its tool is not safe to run twice."""
-    return UpstreamError(
-        f"the daemon was lost while tool {name!r} was being called; it may or may not have run, and it was not "
-        "called again because it is neither annotated as read-only nor as idempotent"
-    )

@@ -1,205 +1,147 @@
-"""A client's request to the server that has what it asks for: found, started if it does not run, and sent."""
+"""Dispatch step of the pipeline: a resolved call is written for its server's era, queued if need be, and sent."""
 
 import asyncio
-import functools
-from collections.abc import Callable, Coroutine
+import logging
+from collections.abc import Callable, Coroutine, Iterable
 from time import monotonic
 from typing import Any, NamedTuple
 
 from msgspec import Raw
 
-from hearth.errors import HearthError, LoginRequired, MessageError, UpstreamError
+from hearth.errors import HearthError, InstallationChanged, UpstreamError
 from hearth.hub import log_levels
-from hearth.hub.bindings import Binding
-from hearth.hub.calls import Call, guarded, unrepeatable
-from hearth.hub.catalog import Catalog, Target, View
-from hearth.hub.deadlines import Deadlines
+from hearth.hub.calls import Call
+from hearth.hub.catalog import Target, View
 from hearth.hub.log_levels import LogLevels
 from hearth.hub.logins import Logins
-from hearth.hub.target_lookup import TargetLookup, anybody
 from hearth.mcp import translate, versions
-from hearth.mcp.pinning import Withheld
 from hearth.upstreams.connection import Connection
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.server import Server
-from hearth.wire import json, values
+from hearth.wire import json
 
-# How often a call waits for the next process when one has ended before it could be told anything.
-ENDED_LIMIT = 5
+log = logging.getLogger(__name__)
 
-
-class Request(NamedTuple):
-    """What a client sent, as far as it is looked at. The params are written to on their way."""
-
-    method: str
-    params: json.Fields
-    meta: json.Fields
+# Looked at this often while something is in flight: no limit is a fraction of a second.
+INTERVAL_SECONDS = 0.5
 
 
-class Dispatcher:
-    """Sends calls."""
+class Deadlines:
+    """Timer that ends calls which take too long; idle while none is in flight.
+
+    Progress gives a call more time, up to a ceiling; requests to its client cost it none. `leaving`: instances that
+    take no new calls. `looked` is called with each look, the last of which is after the last call.
+    """
 
     def __init__(
         self,
-        catalogue: Catalog,
-        binding: Binding,
+        servers: Callable[[], Iterable[Server]],
+        leaving: Callable[[], Iterable[Instance]] = tuple,
+        looked: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.armed = False
+        self._servers = servers
+        self._leaving = leaving
+        self._looked = looked
+
+    def arm(self) -> None:
+        """Start looking: a call was sent."""
+        self.armed = True
+        asyncio.get_running_loop().call_later(INTERVAL_SECONDS, self._look)
+
+    def _look(self) -> None:
+        self.armed = False
+        now = monotonic()
+        instances = [instance for server in self._servers() for instance in server.instances.values()]
+        instances += self._leaving()
+        for instance in instances:
+            for waiter in instance.connection.waiters() if instance.connection else ():
+                self._check(waiter, now, instance)
+            self._check_queue(now, instance)
+        if not self.armed and any(instance.in_flight or instance.queue for instance in instances):
+            self.arm()
+        self._looked()
+
+    def _check_queue(self, now: float, instance: Instance) -> None:
+        limit = instance.spec.call_timeout
+        for queued in instance.queue.waiting():
+            if limit and now - queued.since > limit:
+                # It stays in the queue, and is not sent when its turn comes.
+                sentence = f"server {instance.name!r} was busy with other calls for {limit:g} s (key call_timeout)"
+                queued.failed(UpstreamError(sentence))
+
+    def _check(self, waiter: object, now: float, instance: Instance) -> None:
+        call = waiter if isinstance(waiter, Call) else getattr(waiter, "call", None)
+        if not isinstance(call, Call) or call.attempt is None or call.waits_for_client:
+            return
+        spec = instance.spec
+        if spec.call_ceiling and now - call.attempt.started > spec.call_ceiling:
+            sentence = f"server {spec.name!r} did not finish within {spec.call_ceiling:g} s (key call_ceiling)"
+        elif spec.call_timeout and now - call.touched > spec.call_timeout:
+            sentence = f"server {spec.name!r} gave no answer within {spec.call_timeout:g} s (key call_timeout)"
+        else:
+            return
+        call.give_up(b'"it took too long"')
+        call.failed(UpstreamError(sentence))
+
+
+class Dispatcher:
+    """Sender of calls: writes them for the era of their server, queues what is over its limit, retries nothing."""
+
+    def __init__(
+        self,
         levels: LogLevels,
         deadlines: Deadlines,
         find: Callable[[str], Server | None] = lambda name: None,
         server_info: bytes = b"{}",
     ) -> None:
-        self._catalogue = catalogue
-        self._binding = binding
         self._levels = levels
         self._deadlines = deadlines
         self._raw_methods: dict[str, bytes] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.logins = Logins(find, self.spawn, server_info)
 
-    def submit(self, call: Call, request: Request, search: TargetLookup) -> None:
-        """Forward a request. Raises HearthError when it is clear at once that it cannot be; later, the call fails."""
-        session = call.session
-        view = self._catalogue.view(session)
-        target = search.locate(view, False)
-        if target is not None:
-            instance = session.bound[call.era].get(target.server)
-            if instance is not None and instance.open:
-                self.forward(call, request, view, target, instance)
-                return
-        self.spawn(self._submit_later(call, request, search), call)
-
-    async def _submit_later(self, call: Call, request: Request, search: TargetLookup) -> None:
-        """Start what must run for this call, then forward it."""
-        gone: Server | None = None
-        ended = 0
-        try:
-            while True:
-                target = await self._find(call, search)
-                declared = request.meta.get(versions.CLIENT_CAPABILITIES_KEY)
-                try:
-                    instance = await self._binding.bind(
-                        call.session, call.era, target.server, None if declared is None else bytes(declared)
-                    )
-                except UpstreamError:
-                    if target.server is gone or target.server in self._catalogue.in_view(call.session):
-                        raise
-                    # A reload may have put another in its place.
-                    gone = target.server
-                    continue
-                if not call.is_open:
-                    return
-                if instance.connection is None:
-                    # It ended before it could be told anything: the next one is waited for.
-                    ended += 1
-                    if ended >= ENDED_LIMIT:
-                        raise UpstreamError(f"server {instance.name!r} ends as soon as it is started; call again")
-                    continue
-                view = self._catalogue.view(call.session)
-                self.forward(call, request, view, search.locate(view, False) or target, instance)
-                return
-        except LoginRequired as problem:
-            call.declared = request.meta.get(versions.CLIENT_CAPABILITIES_KEY, b"{}")
-            again = functools.partial(self.submit, call, request, search)
-            if not self.logins.offer(call, problem, request.method, again):
-                call.failed(problem)
-        except HearthError as problem:
-            call.failed(problem)
-
-    async def _find(self, call: Call, search: TargetLookup) -> Target:
-        failure: HearthError | None = None
-        tried: set[Server] = set()
-        while True:
-            view = self._catalogue.view(call.session)
-            target = search.locate(view, False)
-            if target:
-                return target
-            # Looked up anew each time: a reload may have put others in their place meanwhile.
-            untried = (server for server in self._catalogue.unknown(call.session) if server not in tried)
-            server = next((server for server in untried if search.may_have(server)), None)
-            if server is None:
-                target = search.locate(view, True)
-                if target:
-                    return target
-                raise failure or self._gone(call) or search.missing
-            tried.add(server)
-            try:
-                await self._binding.bind(call.session, call.era, server)
-            except HearthError as problem:
-                is_there = server in self._catalogue.in_view(call.session)
-                failure = problem if is_there else _taken_out(server)
-
-    def _gone(self, call: Call) -> HearthError | None:
-        """Whether the one server that this session is for was taken out of the config."""
-        server = call.session.server
-        if server is None or self._catalogue.in_view(call.session):
-            return None
-        sentence = f"server {server!r} is not in the config any more; this session is for it alone, and waits for it"
-        return MessageError(sentence, versions.INVALID_PARAMS)
-
-    def forward(self, call: Call, request: Request, view: View, target: Target, instance: Instance) -> None:
-        """Send it to an instance that is ready, or to the next one if that has just ended. Raises UpstreamError."""
-        if (call.resent or call.replayed) and target.unrepeatable is not None:
+    def dispatch(self, call: Call, view: View, target: Target, instance: Instance) -> None:
+        """Send a call to an instance that is ready, or to the next one if that has just ended. Raises UpstreamError."""
+        if target.unrepeatable is not None and (call.request.resent or call.request.replayed):
             raise unrepeatable(target.unrepeatable)
         if instance.limited and instance.queue.full:
-            instance.queue.add(_QueuedCall(self, call, request, view, target, instance, monotonic()))
+            instance.queue.add(QueuedCall(self, call, view, target, instance, monotonic()))
             if not self._deadlines.armed:
                 self._deadlines.arm()
         else:
-            self.deliver(call, request, view, target, instance)
+            self.deliver(call, view, target, instance)
 
-    def deliver(self, call: Call, request: Request, view: View, target: Target, instance: Instance) -> None:
-        """Send it now, however many are in flight. Raises UpstreamError."""
+    def deliver(self, call: Call, view: View, target: Target, instance: Instance) -> None:
+        """Send a call now, however many are in flight. Raises UpstreamError."""
         try:
-            self._send(call, request, view, target, instance)
+            self._send(call, view, target, instance)
         except UpstreamError:
             if instance.open or instance.obsolete:
                 raise
-            self.send_to_the_next(call, request, target)
+            call.handler.send_to_the_next(call, target)
 
-    def send_to_the_next(self, call: Call, request: Request, target: Target) -> None:
-        """Send a call that a process has not taken to the one that takes new calls now."""
-        if call.asked is not None:
-            # As it came: some of it has been written over.
-            request = request._replace(params=call.asked)
-
-        def locate(view: View, settled: bool) -> Target:
-            self.check_allowed(call, request, target)
-            return target
-
-        missing = UpstreamError(f"server {target.server.name!r} has just ended; call again")
-        self.spawn(self._submit_later(call, request, TargetLookup(locate, anybody, missing)), call)
-
-    def check_allowed(self, call: Call, request: Request, target: Target) -> None:
-        """See to it that the tool is still one that may be called: since it was found, its server may describe it
-        otherwise. Raises Withheld."""
-        withheld = self._catalogue.view(call.session).withheld
-        if withheld and request.method == "tools/call":
-            tool = target.server.name, values.text(target.changes.get("name")) or ""
-            for each in withheld.values():
-                if each[:2] == tool:
-                    raise Withheld(*each)
-
-    def _send(self, call: Call, request: Request, view: View, target: Target, instance: Instance) -> None:
-        method, params, meta = request
+    def _send(self, call: Call, view: View, target: Target, instance: Instance) -> None:
+        request = call.request
+        method, meta = request.method, request.meta
         connection, era = instance.connection, instance.era
         if connection is None:
             raise UpstreamError(f"server {instance.name!r} has just ended; call again")
-        if call.era == versions.MODERN != era:
+        # A copy: the request stays as it came, for another attempt and to be compared with a retry.
+        params = {**request.params, **target.changes}
+        if request.era == versions.MODERN != era:
             if "requestState" in params:
                 from hearth.mcp.request_state import EXPIRED, StateRefused
 
-                # Not Hearth's own, or of a daemon that is gone; and a legacy server gives none.
+                # Not Hearth's own, or of a former daemon; and a legacy server gives none.
                 raise StateRefused(EXPIRED)
-            call.asked = dict(params)
             params.pop("inputResponses", None)
-        params.update(target.changes)
-        call.progress_token = meta.get("progressToken")
-        if meta or era == versions.MODERN or call.era == versions.MODERN:
+        if meta or era == versions.MODERN or request.era == versions.MODERN:
             self._write_meta(call, params, meta, instance, connection)
         raw_method = self._raw_methods.get(method)
         if raw_method is None:
             raw_method = self._raw_method(method)
-        call.send(target.server, instance, connection, method, raw_method, json.join(params), view)
+        call.send(target.server, instance, connection, raw_method, json.join(params), view)
         if not self._deadlines.armed:
             self._deadlines.arm()
 
@@ -221,40 +163,28 @@ class Dispatcher:
                 return
             level = json.dumps(wanted)
         else:
-            note_modern(call, meta)
-            if call.log_level and instance.era == versions.LEGACY:
-                self._levels.sync(instance, call.log_level)
+            wished = call.log_level if instance.era == versions.LEGACY else None
+            if wished:
+                self._levels.sync(instance, wished)
         # Only now: the level may have been sent by a request of its own.
-        token = b"%d" % connection.reserve() if call.progress_token is not None else None
+        token = b"%d" % connection.reserve() if "progressToken" in meta else None
         sent = translate.request_meta(meta, instance.era, call.session.caller, token, level)
         params.pop("_meta", None)
         if sent:
             params["_meta"] = Raw(json.join(sent))
 
     def spawn(self, work: Coroutine[Any, Any, None], call: Call | None = None) -> None:
-        """Go on with something, for that call or for nobody."""
+        """Run work in the background; an unhandled exception answers `call`."""
         task = asyncio.create_task(guarded(work, call))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
 
-def _taken_out(server: Server) -> HearthError:
-    return UpstreamError(f"server {server.name!r} was taken out of the config before it was ready")
+class QueuedCall(NamedTuple):
+    """Call that waits until its server has fewer in flight."""
 
-
-def note_modern(call: Call, meta: json.Fields) -> None:
-    """What a modern request says of itself that its own answer depends on."""
-    call.progress_token = meta.get("progressToken")
-    call.declared = meta.get(versions.CLIENT_CAPABILITIES_KEY, b"{}")
-    call.log_level = values.text(meta.get(versions.LOG_LEVEL_KEY))
-
-
-class _QueuedCall(NamedTuple):
-    """A call that waits until its server has fewer in flight."""
-
-    forwarding: Dispatcher
+    dispatcher: Dispatcher
     call: Call
-    request: Request
     view: View
     target: Target
     instance: Instance
@@ -262,13 +192,41 @@ class _QueuedCall(NamedTuple):
     since: float
 
     def send(self) -> None:
-        if not self.call.is_open or self.call.session.left:
+        """Send the call, if its client still waits and may still make it."""
+        call = self.call
+        if not call.is_open or call.session.left:
             return
         try:
-            self.forwarding.check_allowed(self.call, self.request, self.target)
-            self.forwarding.deliver(self.call, self.request, self.view, self.target, self.instance)
+            call.handler.authorize_now(call, self.target)
+            self.dispatcher.deliver(call, self.view, self.target, self.instance)
         except HearthError as problem:
-            self.call.failed(problem)
+            call.failed(problem)
 
     def failed(self, problem: HearthError) -> None:
+        """Answer the call with an error."""
         self.call.failed(problem)
+
+
+async def guarded(work: Coroutine[Any, Any, None], call: Call | None = None) -> None:
+    """Run background work for a call; an unhandled exception answers the call."""
+    try:
+        await work
+    except Exception as exc:
+        log.exception("unhandled exception in background work")
+        if call:
+            call.failed(broken(exc))
+
+
+def broken(cause: Exception) -> HearthError:
+    """Return the error for a failure of Hearth itself."""
+    if isinstance(cause, ImportError):
+        return InstallationChanged(cause)
+    return UpstreamError("Hearth failed at this request; `hearth logs` has the reason")
+
+
+def unrepeatable(name: str) -> UpstreamError:
+    """Return the error for a call that was sent to a daemon which died, when its tool is not safe to run twice."""
+    return UpstreamError(
+        f"the daemon was lost while tool {name!r} was being called; it may or may not have run, and it was not "
+        "called again because it is neither annotated as read-only nor as idempotent"
+    )

@@ -13,13 +13,13 @@ from hearth.hub import batches, client_requests, status
 from hearth.hub.bindings import Binding
 from hearth.hub.catalog import Catalog
 from hearth.hub.client_requests import ClientRequests
-from hearth.hub.deadlines import Deadlines
-from hearth.hub.dispatcher import Dispatcher
+from hearth.hub.dispatcher import Deadlines, Dispatcher
 from hearth.hub.initialize import InitializeHandler
 from hearth.hub.input_required import InputRequiredLoop
 from hearth.hub.listing import Listing
 from hearth.hub.log_levels import LogLevels
-from hearth.hub.router import Router
+from hearth.hub.pipeline import Pipeline
+from hearth.hub.router import HubServices, Router
 from hearth.hub.server_messages import ServerMessages, UrlVisits
 from hearth.hub.sessions import ClientSink, NullSink, Session, Sessions
 from hearth.hub.status import ServerMetrics
@@ -78,9 +78,7 @@ class Hub:
         # Called when something of what `summary` says may have changed; for calls every now and then.
         self.news: Callable[[], None] = lambda: None
         deadlines = Deadlines(self.servers.values, lambda: self._retiring, self._tell_news)
-        self._dispatcher = Dispatcher(
-            self._catalogue, self._binding, levels, deadlines, self.servers.get, identity.info
-        )
+        self._dispatcher = Dispatcher(levels, deadlines, self.servers.get, identity.info)
         self._listing = Listing(
             self._catalogue, self._binding, self._dispatcher, identity.info, lambda: self.config.list_timeout
         )
@@ -89,18 +87,21 @@ class Hub:
         self._relay = ServerMessages(
             self._questions, self._suspended_calls, visits, self.servers.get, lambda: self.config.question_timeout
         )
+        loop = InputRequiredLoop(self._questions, self._binding, lambda: self.config.question_timeout)
+        self._pipeline = Pipeline(self._catalogue, self._binding, self._dispatcher, self._suspended_calls, loop, visits)
         self._router = Router(
-            InitializeHandler(identity, self._catalogue, self._listing.light_eager),
-            self._catalogue,
-            self._binding,
-            self._dispatcher,
-            self._listing,
-            self._subscriptions,
-            self._questions,
-            self._suspended_calls,
-            InputRequiredLoop(self._questions, self._binding, lambda: self.config.question_timeout),
-            levels,
-            visits,
+            HubServices(
+                self._catalogue,
+                self._binding,
+                self._dispatcher,
+                self._pipeline,
+                InitializeHandler(identity, self._catalogue, self._listing.light_eager),
+                self._listing,
+                self._subscriptions,
+                self._questions,
+                self._suspended_calls,
+                levels,
+            )
         )
         # One message of a session's client. Not a method of its own: it is the hottest path there is.
         self.receive = self._router.receive
@@ -152,7 +153,7 @@ class Hub:
         for call in list(session.open.values()):
             call.cancel()
         self._suspended_calls.session_left(session)
-        self._router.results.session_left(session)
+        self._pipeline.results.session_left(session)
         self._binding.unbind(session)
         session.listens.clear()
         name, era, version = session.client.get("name"), session.era, session.version
@@ -312,7 +313,7 @@ class Hub:
 
     def busy(self) -> bool:
         """Tell whether the daemon is needed: by an active session, a call, an undelivered answer, or a kept result."""
-        if self._suspended_calls or self._dispatcher.logins or self._router.results:
+        if self._suspended_calls or self._dispatcher.logins or self._pipeline.results:
             return True
         return any(session.active or session.open or session.sink.owes() for session in self.sessions)
 

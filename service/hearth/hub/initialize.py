@@ -10,7 +10,7 @@ from msgspec import Raw
 from hearth.hub.calls import Call
 from hearth.hub.catalog import Catalog
 from hearth.hub.sessions import Session
-from hearth.mcp import capabilities, messages, translate, versions
+from hearth.mcp import capabilities, messages, versions
 from hearth.wire import json, values
 from hearth.wire.values import Members
 
@@ -33,14 +33,9 @@ class InitializeHandler:
         """`initialize`."""
         session = call.session
         version = versions.negotiate(values.text(params.get("protocolVersion")))
-        session.era = versions.LEGACY
-        session.version = version
-        session.client = client_info(params.get("clientInfo"))
-        session.capabilities = {key: Raw(bytes(value)) for key, value in _declared(params, version).items()}
+        declared = {key: Raw(bytes(value)) for key, value in _declared(params, version).items()}
         info = params.get("clientInfo")
-        session.caller = translate.Caller(json.join(session.capabilities), None if info is None else bytes(info))
-        # What it is offered may depend on what it has just declared.
-        session.view = None
+        session.speak_legacy(version, client_info(info), declared, None if info is None else bytes(info))
         _, body = self._identity.initialized(version, *self._offered(session, versions.LEGACY))
         call.close(messages.result(call.id, body), keep="initialize")
         self._light_eager(session, versions.LEGACY)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 
 from hearth.errors import HearthError, Refused, UpstreamError
 from hearth.hub.bindings import Binding
-from hearth.hub.calls import Call, guarded
+from hearth.hub.calls import Call
 from hearth.hub.client_requests import ClientRequests
+from hearth.hub.dispatcher import guarded
 from hearth.mcp import capabilities, client_requests, input_required, messages, versions
 from hearth.mcp.client_requests import Question
 from hearth.wire import json, values
@@ -54,9 +55,9 @@ class InputRequiredLoop:
             call.failed(problem)
 
     async def _pause(self, call: Call, asks: bool) -> None:
-        rounds = call.rounds = call.rounds + 1
+        rounds = call.next_round()
         if rounds > ROUNDS_LIMIT:
-            raise UpstreamError(f"server {call.instance.name!r} required input {rounds} times; the call was given up")
+            raise UpstreamError(f"server {_server_name(call)!r} required input {rounds} times; the call was given up")
         if not asks:
             await asyncio.sleep(min(FIRST_PAUSE_SECONDS * 2 ** (rounds - 1), LONGEST_PAUSE_SECONDS))
 
@@ -73,19 +74,24 @@ class InputRequiredLoop:
 
     async def _find_again(self, call: Call) -> None:
         """A server that has ended meanwhile is called in its next life: what it has to remember is in its state."""
-        if call.connection is call.instance.connection:
+        attempt = call.attempt
+        assert attempt is not None
+        if attempt.connection is attempt.instance.connection:
             return
-        call.instance = await self._binding.bind(call.session, call.era, call.server)
-        call.connection = call.instance.connection
-        if call.connection is None or call.instance.era != versions.MODERN:
-            raise UpstreamError(f"server {call.instance.name!r} ended before it answered; call again")
+        instance = await self._binding.bind(call.session, call.era, attempt.server)
+        if instance.connection is None:
+            call.detach()
+        else:
+            call.move(instance, instance.connection)
+        if instance.connection is None or instance.era != versions.MODERN:
+            raise UpstreamError(f"server {instance.name!r} ended before it answered; call again")
 
     def _check(self, call: Call, question: Question) -> None:
         session = call.session
         params = values.members(question.params)
         problem = capabilities.problem(question.method, params, session.capabilities, session.version or "")
         if problem:
-            raise Refused(f"server {call.instance.name!r} asks for something in the middle of the call, but {problem}")
+            raise Refused(f"server {_server_name(call)!r} asks for something in the middle of the call, but {problem}")
 
     async def _ask(self, call: Call, question: Question) -> bytes:
         session = call.session
@@ -99,9 +105,15 @@ class InputRequiredLoop:
 
 
 def _retry(call: Call, given: Mapping[str, bytes], state: RawBytes | None) -> bytes:
-    params = input_required.retry_params(json.split(call.params), given, state)
-    if call.progress_token is not None and call.connection:
+    attempt = call.attempt
+    assert attempt is not None
+    params = input_required.retry_params(json.split(attempt.params), given, state)
+    if "progressToken" in call.request.meta:
         meta: Members = {**values.members(params.get("_meta"))}
-        meta["progressToken"] = b"%d" % call.connection.reserve()
+        meta["progressToken"] = b"%d" % attempt.connection.reserve()
         params["_meta"] = json.join(meta)
     return json.join(params)
+
+
+def _server_name(call: Call) -> str:
+    return call.attempt.instance.name if call.attempt else ""

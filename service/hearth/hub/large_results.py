@@ -10,7 +10,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
-from hearth.hub.calls import Call
+from hearth.hub.calls import Call, UpstreamAttempt
 from hearth.hub.catalog import View
 from hearth.hub.sessions import Session
 from hearth.mcp import messages, translate, versions
@@ -129,11 +129,12 @@ class ResultLimit:
 
     def shorten(self, call: Call, result: RawBytes) -> RawBytes:
         """Return the result with previews and a link; the same object where nothing is left out."""
-        if not call.is_open:
+        attempt = call.attempt
+        if attempt is None or not call.is_open:
             return result
         from hearth.mcp import result_previews
 
-        preview = result_previews.plan(result, call.server.spec.result_limit, lambda: _has_output_schema(call))
+        preview = result_previews.plan(result, attempt.server.spec.result_limit, lambda: _has_output_schema(attempt))
         if preview is None:
             return result
         if self._store is None:
@@ -172,10 +173,10 @@ class ResultLimit:
         self._timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self._sweep)
 
 
-def _has_output_schema(call: Call) -> bool:
+def _has_output_schema(attempt: UpstreamAttempt) -> bool:
     """Tell whether clients may check structured content; True for a tool that is not known any more."""
-    name = values.text(json.split(call.params).get("name")) or ""
-    for server, offered in call.view.offerings:
-        if server is call.server and name in offered.lists[TOOLS]:
+    name = values.text(json.split(attempt.params).get("name")) or ""
+    for server, offered in attempt.view.offerings:
+        if server is attempt.server and name in offered.lists[TOOLS]:
             return "outputSchema" in offered.lists[TOOLS][name].definition
     return True

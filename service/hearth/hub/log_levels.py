@@ -34,8 +34,8 @@ class LogLevels:
 
     def attached(self, call: Call) -> None:
         """A parked call goes on for a request that may want to hear more."""
-        if call.log_level:
-            self.sync(call.instance, call.log_level)
+        if call.attempt and call.log_level:
+            self.sync(call.attempt.instance, call.log_level)
 
     def sync(self, instance: Instance, wanted: str | None = None) -> None:
         """Those who use it have changed, or what they want; `wanted` by a request that is about to be sent."""

@@ -117,8 +117,9 @@ def _complete(session: "Session", id: str) -> None:
     session.sink.notify(messages.notification("notifications/elicitation/complete", params))
 
 
-def take_answer(call: "Call", params: json.Fields) -> None:
-    """Take what the client's person said to a login out of the answers, which are the server's otherwise."""
+def take_answer(call: "Call") -> None:
+    """Take the user's answer to a login out of the input responses, which are the server's otherwise."""
+    params = dict(call.request.params)
     given = values.members(params.get("inputResponses"))
     if ANSWER_KEY not in given:
         return
@@ -127,4 +128,5 @@ def take_answer(call: "Call", params: json.Fields) -> None:
         params["inputResponses"] = json.Raw(json.join(others))
     else:
         del params["inputResponses"]
-    call.login = values.text(values.members(given[ANSWER_KEY]).get("action")) or "cancel"
+    call.replace_params(params)
+    call.answer_login(values.text(values.members(given[ANSWER_KEY]).get("action")) or "cancel")

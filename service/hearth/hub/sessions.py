@@ -159,6 +159,37 @@ class Session:
         # Where its folders are on this machine, and of which roots and working directory that was found out.
         self.located: tuple[object, Location | None] = (None, None)
 
+    # --- negotiated protocol
+
+    def speak_legacy(self, version: str, client: dict[str, str], capabilities: json.Fields, info: bytes | None) -> None:
+        """Record what `initialize` negotiated; `info` is the raw `clientInfo`."""
+        self.era = versions.LEGACY
+        self.version = version
+        self.client = client
+        self.capabilities = capabilities
+        self.caller = Caller(json.join(capabilities), info)
+        # The lists that it is offered may depend on what it has just declared.
+        self.view = None
+
+    def speak_modern(self, version: str | None, client: dict[str, str], capabilities: bytes) -> None:
+        """Record what the first modern request said of its client."""
+        self.era = versions.MODERN
+        self.version = version
+        self.client = client
+        self.caller.capabilities = capabilities
+        # The lists that it is offered may depend on it.
+        self.view = None
+
+    def mark_initialized(self) -> None:
+        """Record `notifications/initialized`."""
+        self.initialized = True
+
+    def set_log_level(self, level: str) -> None:
+        """Record the level of `logging/setLevel`."""
+        self.log_level = level
+
+    # --- folders and bindings
+
     def tenant(self, era: str | None = None, capabilities: bytes | None = None) -> ClientContext:
         """The session as a server's instances see it; of a modern client each request declares its capabilities."""
         located_for, location = self.located

@@ -87,14 +87,14 @@ class Subscriptions:
         if len(session.listens) >= SUBSCRIPTIONS_LIMIT:
             raise MessageError(f"one client may have {SUBSCRIPTIONS_LIMIT} streams of notices", versions.INVALID_PARAMS)
         listen = ListenStream(session, call.tag, call.id, wanted)
-        del session.open[call.key]
-        session.listens[call.key] = listen
+        del session.open[call.request.key]
+        session.listens[call.request.key] = listen
         content = self._catalogue.content(session)
         for kind in KINDS:
             if listen.wants(kind):
                 session.seen.setdefault(kind, content[kind])
         session.sink.attend(call.tag, listen.keep)
-        if call.replayed:
+        if call.request.replayed:
             # Acknowledged by another daemon, whose lists the client has.
             listen.is_open = True
             for kind in listen.kinds.values():

@@ -46,25 +46,26 @@ class SuspendedCall:
     """One of them: the server's waiter in the place of the client's request, which comes and goes."""
 
     def __init__(self, parking: SuspendedCalls, call: Call, patience: float) -> None:
-        assert call.connection is not None
+        assert call.attempt is not None
         self.session = call.session
         self.call: Call | None = call
         self.token = os.urandom(12).hex()
         self._suspended_calls = parking
-        self._connection = call.connection
-        self._number = call.number
+        # What the server was sent: the requests of the client that come and go belong to it.
+        self._attempt = call.attempt._replace(plain=False)
+        self._connection = call.attempt.connection
+        self._number = call.attempt.id
         self._method = call.method
-        self._started, self._parked_at = call.started, 0.0
+        self._suspended_at = 0.0
         self._digest = call_digest(call)
         self._machine: Suspended[Payload] = Suspended(patience, _problem_for(call))
         self._timer: asyncio.TimerHandle | None = None
-        self._template = call
         # Of each open question: who is told that it is settled, and how it is put on another call.
         self._settled: dict[bytes, Callable[[], object]] = {}
         self._elsewhere: dict[bytes, Callable[[], None]] = {}
         # Questions of the last round that were open when the server's call ended: id and method by their keys.
         self._left: dict[str, tuple[bytes, str]] = {}
-        call.parked = self
+        call.suspend(self)
 
     # --- from the server
 
@@ -127,7 +128,7 @@ class SuspendedCall:
 
     def stop_waiting_for_the_gone(self) -> None:
         """A server that has ended will not say that a URL was visited; the next life of it can be called."""
-        if self._template.instance.connection is not self._connection:
+        if self._attempt.instance.connection is not self._connection:
             self._waited_long()
 
     # --- from the client
@@ -135,15 +136,9 @@ class SuspendedCall:
     def retry(self, call: Call, round: int, params: json.Fields) -> None:
         """The client calls again. Raises StateRefused or MessageError, and the call is not attached then."""
         instructions = self._machine.retry(round, input_required.responses(params), _now(), _problem_for(call))
-        template = self._template
-        call.server, call.instance, call.connection = template.server, template.instance, self._connection
-        call.number, call.method, call.params, call.view = self._number, self._method, template.params, template.view
-        call.plain = False
-        # The time that it was parked does not count.
-        call.touched = _now()
-        call.started = self._started = self._started + call.touched - self._parked_at
-        call.asked, call.uri = params, template.uri
-        call.parked = self
+        # The time that it was suspended does not count.
+        self._attempt = self._attempt._replace(started=self._attempt.started + _now() - self._suspended_at)
+        call.resume(self, self._attempt)
         self.call = call
         self._suspended_calls.attached(call)
         self._answer_left(input_required.responses(params))
@@ -182,9 +177,9 @@ class SuspendedCall:
 
     def _park(self, instruction: suspended.Park) -> None:
         call, self.call = self.call, None
-        self._parked_at = _now()
+        self._suspended_at = _now()
         self._suspended_calls.keep(self)
-        self._template.instance.pins.add(self)
+        self._attempt.instance.pins.add(self)
         seal = self._suspended_calls.seal.seal(
             f"{self.token}.{instruction.round}", self.session.id, self._method, self._digest, instruction.expires
         )
@@ -194,7 +189,7 @@ class SuspendedCall:
             call.close(messages.result(call.id, result))
 
     def _deliver(self, instruction: suspended.Deliver) -> None:
-        version = self._template.instance.catalog.version if self._template.instance.catalog else versions.NEWEST_LEGACY
+        version = self._attempt.instance.catalog.version if self._attempt.instance.catalog else versions.NEWEST_LEGACY
         try:
             result = client_requests.legacy_result(instruction.method, instruction.result, version)
         except HearthError as problem:
@@ -234,7 +229,7 @@ class SuspendedCall:
         call = self._end()
         if call is None:
             return
-        call.parked = None
+        call.suspend(None)
         if isinstance(payload, HearthError):
             call.failed(payload)
         else:
@@ -248,7 +243,7 @@ class SuspendedCall:
     def _call_again(self) -> None:
         call = self._end()
         if call:
-            call.desk.call_again(call)
+            call.handler.call_again(call)
 
     def _end(self) -> Call | None:
         call, self.call = self.call, None
@@ -258,7 +253,7 @@ class SuspendedCall:
         for id in list(self._settled):
             self._settle(id)
         self._suspended_calls.remove(self)
-        self._template.instance.pins.discard(self)
+        self._attempt.instance.pins.discard(self)
         if self._timer:
             self._timer.cancel()
         return call
@@ -283,8 +278,7 @@ class SuspendedCall:
 
 def call_digest(call: Call) -> bytes:
     """What a retry of the call must have in common with it."""
-    assert call.asked is not None
-    return request_state.digest(call.method, call.asked)
+    return request_state.digest(call.method, call.request.params)
 
 
 def _problem_for(call: Call) -> Callable[[Question], str | None]:

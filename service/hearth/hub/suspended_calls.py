@@ -1,6 +1,6 @@
 """Calls of modern clients on legacy servers that ask something: which of them wait for their client.
 
-What one of them does is in `parked_calls`, which is loaded with the first: few servers ask.
+What one of them does is in `suspended_call`, which is loaded with the first: few servers ask.
 """
 
 import os
@@ -30,7 +30,7 @@ class SuspendedCalls:
         self._seal: Seal | None = None
         self._patience = patience
         self._limit = limit
-        self._parked: dict[str, SuspendedCall] = {}
+        self._suspended: dict[str, SuspendedCall] = {}
 
     @property
     def seal(self) -> "Seal":
@@ -42,20 +42,20 @@ class SuspendedCalls:
         return self._seal
 
     def __len__(self) -> int:
-        return len(self._parked)
+        return len(self._suspended)
 
     def take(self, call: Call) -> "SuspendedCall":
         """The call as one that may be parked. Raises Refused when its client has too many parked already."""
-        if call.parked:
-            return call.parked
-        if sum(held.session is call.session for held in self._parked.values()) >= self._limit():
+        if call.suspended:
+            return call.suspended
+        if sum(held.session is call.session for held in self._suspended.values()) >= self._limit():
             raise Refused(f"{self._limit()} calls wait for this client's input already (parked_limit)")
         from hearth.hub.suspended_call import SuspendedCall
 
-        parked_call = SuspendedCall(self, call, self._patience())
-        assert call.connection is not None
-        call.connection.replace(call.number, parked_call)
-        return parked_call
+        suspended = SuspendedCall(self, call, self._patience())
+        assert call.attempt is not None
+        call.attempt.connection.replace(call.attempt.id, suspended)
+        return suspended
 
     def retry(self, call: Call, method: str, params: json.Fields) -> bool:
         """Whether it is the retry of a parked call, and has been taken. Raises StateRefused, MessageError."""
@@ -71,32 +71,32 @@ class SuspendedCalls:
         if token is None:
             return False
         key, _, round = token.rpartition(".")
-        held = self._parked.get(key)
+        held = self._suspended.get(key)
         if held is None:
             raise request_state.StateRefused(request_state.SPENT)
         held.retry(call, int(round), params)
         return True
 
-    def keep(self, parked_call: "SuspendedCall") -> None:
+    def keep(self, suspended: "SuspendedCall") -> None:
         """It waits for its client."""
-        self._parked[parked_call.token] = parked_call
+        self._suspended[suspended.token] = suspended
 
-    def remove(self, parked_call: "SuspendedCall") -> None:
+    def remove(self, suspended: "SuspendedCall") -> None:
         """It is over."""
-        self._parked.pop(parked_call.token, None)
+        self._suspended.pop(suspended.token, None)
 
     def session_left(self, session: Session) -> None:
         """Nobody will call again."""
-        for held in [held for held in self._parked.values() if held.session is session]:
+        for held in [held for held in self._suspended.values() if held.session is session]:
             held.cancelled()
 
     def completed(self, connection: Connection | None, elicitation: str) -> None:
         """A server says that an elicitation by URL is complete."""
-        for held in list(self._parked.values()):
+        for held in list(self._suspended.values()):
             if held.is_on(connection):
                 held.completed(elicitation)
 
     def server_ended(self) -> None:
         """Some server's process is gone."""
-        for held in list(self._parked.values()):
+        for held in list(self._suspended.values()):
             held.stop_waiting_for_the_gone()

@@ -1,4 +1,4 @@
-"""How the server of a request is found, by what the request names. Looks; what is found is sent by `forwarding`."""
+"""Lookup of the server of a request, by what the request names. Sends nothing: the pipeline resolves by it."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -6,27 +6,31 @@ from typing import NamedTuple
 from msgspec import Raw
 
 from hearth.errors import HearthError, MessageError
+from hearth.hub.calls import ClientRequest
 from hearth.hub.catalog import Target, View
 from hearth.hub.sessions import Session
 from hearth.mcp import tool_names, versions
 from hearth.mcp.catalog import PROMPTS, TOOLS, Item, Kind
-from hearth.mcp.pinning import Withheld
 from hearth.mcp.uris import NoSuchResource
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
 
 # Finds the target of a request in what its client sees, and whether that is all it will see; None if it is not there.
 Locate = Callable[[View, bool], Target | None]
-# Whether a server that has not said yet what it offers may be the one.
+# Whether a server whose lists are not known yet may be the one.
 MayHave = Callable[[Server], bool]
 
 
 class TargetLookup(NamedTuple):
-    """How the server of a request is found, and what is said when nobody has what it asks for."""
+    """How the server of a request is found, and the error for when no server has what it asks for.
+
+    `tool` is the name by which a tool is looked for.
+    """
 
     locate: Locate
     may_have: MayHave
     missing: HearthError
+    tool: str | None = None
 
 
 def named(
@@ -36,32 +40,30 @@ def named(
     missing: HearthError | None = None,
     check: Callable[[Item], None] | None = None,
 ) -> TargetLookup:
-    """Search for a tool or a prompt. Looking raises Withheld for one that is not approved, and what `check` raises."""
+    """Return the lookup of a tool or a prompt. Looking raises what `check` raises."""
 
     def locate(view: View, settled: bool) -> Target | None:
         offer = view.offers[kind].get(name)
-        if offer is None and kind is TOOLS and name in view.withheld:
-            raise Withheld(*view.withheld[name])
         if offer and check:
             check(offer.item)
         return offer.target if offer else None
 
     unknown = missing or MessageError(f"unknown {kind.member[:-1]}: {name}", versions.INVALID_PARAMS)
-    return TargetLookup(locate, _may_have(session, name), unknown)
+    return TargetLookup(locate, _may_have(session, name), unknown, name if kind is TOOLS else None)
 
 
 def resource(session: Session, uri: str, era: str) -> TargetLookup:
-    """A resource."""
+    """Return the lookup of a resource."""
 
     def locate(view: View, settled: bool) -> Target | None:
         found = view.locate(uri, session.links, settled)
         return Target(found[0], {"uri": Raw(json.dumps(found[1]))}) if found else None
 
-    return TargetLookup(locate, anybody, NoSuchResource(uri, era))
+    return TargetLookup(locate, any_server, NoSuchResource(uri, era))
 
 
 def completion(session: Session, ref: json.Fields) -> TargetLookup:
-    """Whose argument is to be completed: a prompt's, or a resource template's. Raises MessageError."""
+    """Return the lookup of the prompt or resource template whose argument is completed. Raises MessageError."""
     name, uri = values.text(ref.get("name")), values.text(ref.get("uri"))
     if name is None and uri is None:
         raise MessageError("params.ref must name a prompt or a resource template", versions.INVALID_PARAMS)
@@ -76,13 +78,21 @@ def completion(session: Session, ref: json.Fields) -> TargetLookup:
             return None
         return Target(offer.server, {"ref": Raw(json.join({**ref, "name": Raw(offer.item.wire_name)}))})
 
-    may_have = anybody if name is None else _may_have(session, name)
+    may_have = any_server if name is None else _may_have(session, name)
     missing = f"unknown prompt: {name}" if uri is None else f"no server has the resource template {uri}"
     return TargetLookup(locate, may_have, MessageError(missing, versions.INVALID_PARAMS))
 
 
-def anybody(server: Server) -> bool:
-    """Any server may be the one."""
+def of(request: ClientRequest) -> TargetLookup:
+    """Return the lookup of a request that was found before: a tool's, a prompt's or a resource's."""
+    if request.method == "resources/read":
+        return resource(request.session, values.text(request.params.get("uri")) or "", request.era)
+    kind = TOOLS if request.method == "tools/call" else PROMPTS
+    return named(request.session, kind, values.text(request.params.get("name")) or "")
+
+
+def any_server(server: Server) -> bool:
+    """Allow every server."""
     return True
 
 

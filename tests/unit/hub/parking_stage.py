@@ -8,9 +8,8 @@ from hearth.hub.suspended_call import SuspendedCall
 from hearth.hub.suspended_calls import SuspendedCalls
 from hearth.mcp import versions
 from hearth.wire import json
-from hearth.wire.json import Raw
 from unit.hub.outlets import Kept
-from unit.hub.stage import Desk, client, instance, offering, opened, sent, server
+from unit.hub.stage import Desk, client, declaring, instance, offering, opened, sent, server
 
 ALL = b'{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{}}'
 ACCEPT = {"action": "accept", "content": {"sure": True}}
@@ -41,14 +40,26 @@ class Stage:
         self.settled: list[str] = []
         self._count = 0
 
-    def call(self, member: Session | None = None, declared: bytes = ALL, token: bytes | None = None) -> Call:
+    def call(
+        self,
+        member: Session | None = None,
+        declared: bytes = ALL,
+        token: bytes | None = None,
+        method: str = "tools/call",
+        asked: dict[str, object] | None = None,
+    ) -> Call:
         """A call that the server has."""
         self._count += 1
-        call = sent(member or self.member, self.server, self.instance, b"%d" % self._count, desk=self.desk)
-        call.asked = json.split(json.dumps(ASKED))
-        call.declared = declared
-        call.progress_token = None if token is None else Raw(token)
-        return call
+        return sent(
+            member or self.member,
+            self.server,
+            self.instance,
+            b"%d" % self._count,
+            desk=self.desk,
+            method=method,
+            asked=json.dumps(asked or ASKED),
+            meta=declaring(declared, token),
+        )
 
     def ask(self, call: Call | SuspendedCall, id: str = "q", method: str = "elicitation/create") -> SuspendedCall:
         """The server asks in the midst of it."""
@@ -75,12 +86,18 @@ class Stage:
     ) -> Call:
         """The client calls again, with what it was given."""
         self._count += 1
-        call = opened(member or self.member, b"%d" % self._count, versions.MODERN, self.desk)
-        call.declared = declared
-        call.progress_token = None if token is None else Raw(token)
         fields: dict[str, object] = {**(params or ASKED), "requestState": required["requestState"]}
         fields |= {"inputResponses": responses} if responses else {}
-        assert self.parking.retry(call, method, json.split(json.dumps(fields)))
+        call = opened(
+            member or self.member,
+            b"%d" % self._count,
+            versions.MODERN,
+            self.desk,
+            method=method,
+            params=json.dumps(fields),
+            meta=declaring(declared, token),
+        )
+        assert self.parking.retry(call, method, call.request.params)
         return call
 
 

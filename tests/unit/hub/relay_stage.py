@@ -13,7 +13,7 @@ from hearth.upstreams.traits import TraitStore
 from hearth.wire import json
 from unit.conversations import until
 from unit.hub.outlets import Kept
-from unit.hub.stage import client, instance, offering, sent, server
+from unit.hub.stage import client, declaring, instance, offering, sent, server
 
 ALL = b'{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{}}'
 FORM = {"message": "Really?", "requestedSchema": {"type": "object"}}
@@ -41,11 +41,8 @@ class Stage:
 
     def call(self, member: Session, method: str = "tools/call", level: str | None = None) -> Call:
         self._count += 1
-        call = sent(member, self.server, self.instance, b"%d" % self._count, method=method)
-        call.asked = json.split(b'{"name":"t"}')
-        call.declared = member.caller.capabilities
-        call.log_level = level
-        return call
+        meta = declaring(bytes(member.caller.capabilities), level=level)
+        return sent(member, self.server, self.instance, b"%d" % self._count, method=method, meta=meta)
 
     def ask(self, method: str = ELICIT, id: object = "q", params: object = FORM, cause: int | None = None) -> None:
         message = json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params})

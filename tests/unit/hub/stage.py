@@ -1,7 +1,7 @@
 """Servers, instances and calls as the hub has them, with conversations whose other end is the test."""
 
 from hearth.config import Config, ServerSpec
-from hearth.hub.calls import Call
+from hearth.hub.calls import Call, ClientRequest
 from hearth.hub.catalog import View
 from hearth.hub.sessions import Session
 from hearth.mcp import capabilities, isolation, versions
@@ -67,6 +67,8 @@ def instance(
 class Desk:
     """Takes what is not the end of a call, and keeps it."""
 
+    result_steps = ()
+
     def __init__(self, takes_urls: bool = False) -> None:
         self.required: list[bytes] = []
         self.demands: list[json.Message] = []
@@ -81,6 +83,9 @@ class Desk:
 
     def era_refused(self, call: Call, message: json.Message) -> bool:
         return False
+
+    def authorize_now(self, call: Call, target: object) -> None:
+        pass
 
 
 def client(
@@ -97,12 +102,30 @@ def client(
     return member, sink
 
 
-def opened(member: Session, id: bytes = b"1", era: str | None = None, desk: Desk | None = None, tag: int = 7) -> Call:
+def opened(
+    member: Session,
+    id: bytes = b"1",
+    era: str | None = None,
+    desk: Desk | None = None,
+    tag: int = 7,
+    method: str = "tools/call",
+    params: bytes = b'{"name":"t"}',
+    meta: dict[str, object] | None = None,
+    **more: bool,
+) -> Call:
     """A request of that session's client that has arrived and was not sent yet."""
-    call = Call(desk or Desk(), member, tag, id, json.id_key(id))
-    call.era = era or member.era or versions.LEGACY
-    member.open[call.key] = call
+    era = era or member.era or versions.LEGACY
+    fields, said = json.split(params), json.split(json.dumps(meta or {}))
+    request = ClientRequest(member, tag, id, json.id_key(id), method, era, fields, said, **more)
+    call = member.open[request.key] = Call(desk or Desk(), request)  # type: ignore[arg-type]
     return call
+
+
+def declaring(declared: bytes, token: bytes | None = None, level: str | None = None) -> dict[str, object]:
+    """The `_meta` of a modern request."""
+    meta: dict[str, object] = {versions.CLIENT_CAPABILITIES_KEY: json.loads(declared)}
+    meta |= {} if token is None else {"progressToken": json.loads(token)}
+    return meta | ({} if level is None else {versions.LOG_LEVEL_KEY: level})
 
 
 def sent(
@@ -115,9 +138,12 @@ def sent(
     method: str = "tools/call",
     params: bytes = b'{"name":"t"}',
     view: View | None = None,
+    asked: bytes | None = None,
+    meta: dict[str, object] | None = None,
+    **more: bool,
 ) -> Call:
-    """A request that its server has."""
-    call = opened(member, id, era, desk)
+    """A request that its server has; `asked` are its params where its client wrote others."""
+    call = opened(member, id, era, desk, 7, method, params if asked is None else asked, meta, **more)
     assert on.connection is not None
-    call.send(of, on, on.connection, method, json.dumps(method), params, view or View([], False))
+    call.send(of, on, on.connection, json.dumps(method), params, view or View([], False))
     return call

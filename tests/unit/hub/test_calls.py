@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from hearth.errors import UpstreamError
-from hearth.hub.calls import Call, unrepeatable
+from hearth.hub.calls import Call
 from hearth.hub.catalog import View
+from hearth.hub.dispatcher import unrepeatable
 from hearth.mcp import versions
 from hearth.wire import json
 from hearth.wire.json import Raw
@@ -25,12 +26,13 @@ class Stage:
         id: bytes = b"1",
         desk: Desk | None = None,
         version: str = "2025-11-25",
+        meta: dict[str, object] | None = None,
     ) -> None:
         self.desk = desk or Desk()
         self.server = server()
         self.instance, self.connection = instance(self.server, offering(era=server_era))
         self.member, self.sink = client(era, version)
-        self.call = sent(self.member, self.server, self.instance, id, desk=self.desk)
+        self.call = sent(self.member, self.server, self.instance, id, desk=self.desk, meta=meta)
 
     def answers(self) -> list[dict[str, Any]]:
         return self.sink.messages("answer")
@@ -87,8 +89,8 @@ async def test_what_is_kept_and_dropped_goes_with_the_answer() -> None:
 async def test_a_batch_takes_the_answer_in_the_session_s_stead() -> None:
     (member, sink), batch = client(), Kept()
     for id, end in ((b"1", "close"), (b"2", "cancel")):
-        call = Call(Desk(), member, 7, id, json.id_key(id), batch=batch)
-        member.open[call.key] = call
+        call = opened(member, id)
+        call.request = call.request._replace(batch=batch)
         call.close(b"{}") if end == "close" else call.cancel()
     assert batch.said == [("answer", 7, b"{}"), ("finish", 7)]
     assert sink.said == []
@@ -162,7 +164,8 @@ async def test_a_demand_for_urls_between_two_of_one_era_is_noted_and_relayed_as_
 async def test_a_result_is_looked_at_only_where_something_in_it_may_have_to_change(
     era: str, server_era: str, version: str, plain: bool
 ) -> None:
-    assert Stage(era, server_era, version=version).call.plain is plain
+    attempt = Stage(era, server_era, version=version).call.attempt
+    assert attempt is not None and attempt.plain is plain
 
 
 async def test_where_several_servers_have_resources_every_result_is_looked_at_for_uris() -> None:
@@ -192,7 +195,7 @@ async def test_progress_goes_out_under_the_client_s_token_while_the_call_is_open
     stage = Stage()
     stage.connection.say("notifications/progress", {"progressToken": 1, "progress": 1})
     assert stage.sink.said == []
-    stage.call.progress_token = Raw(b'"mine"')
+    stage = Stage(meta={"progressToken": "mine"})
     stage.connection.say("notifications/progress", {"progressToken": 1, "progress": 0.5})
     ((_, _, topic),) = stage.sink.said
     (notice,) = stage.sink.messages("notify")
@@ -282,21 +285,26 @@ async def test_an_answered_question_starts_the_call_s_time_anew() -> None:
     assert stage.call.touched > 0.0
 
 
+def begun_at(call: Call) -> float:
+    assert call.attempt is not None
+    return call.attempt.started
+
+
 async def test_the_time_that_questions_take_is_not_the_call_s() -> None:
     stage = Stage()
-    begun, events = stage.call.started, [asyncio.Event(), asyncio.Event()]
+    begun, events = begun_at(stage.call), [asyncio.Event(), asyncio.Event()]
     tasks = [asyncio.create_task(event.wait()) for event in events]
     for task in tasks:
         stage.call.attach(task)  # type: ignore[arg-type]
     stage.call.paused -= 50.0
     for event, task in zip(events, tasks, strict=True):
         assert stage.call.waits_for_client
-        assert stage.call.started == begun
+        assert begun_at(stage.call) == begun
         event.set()
         await task
         await asyncio.sleep(0)
     assert not stage.call.waits_for_client
-    assert 50.0 <= stage.call.started - begun < 100.0
+    assert 50.0 <= begun_at(stage.call) - begun < 100.0
 
 
 async def test_a_call_is_sent_again_under_a_new_number_and_withdrawn_under_that_one() -> None:

@@ -5,16 +5,15 @@ from time import monotonic
 
 import pytest
 
-from hearth.hub import deadlines
+from hearth.hub import dispatcher as deadlines
 from hearth.hub.calls import Call
-from hearth.hub.deadlines import Deadlines
+from hearth.hub.dispatcher import Deadlines
 from hearth.hub.sessions import Session
 from hearth.hub.suspended_calls import SuspendedCalls
 from hearth.mcp import versions
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.resource_subscriptions import IgnoreReply
 from hearth.upstreams.server import Server
-from hearth.wire import json
 from unit.conversations import until
 from unit.hub.stage import client, instance, opened, sent, server
 
@@ -38,7 +37,8 @@ class Stage:
         self._count += 1
         call = sent(member, self.server, self.instance, b"%d" % self._count)
         call.touched = monotonic() - silent_for
-        call.started = monotonic() - runs_for
+        assert call.attempt is not None
+        call.attempt = call.attempt._replace(started=monotonic() - runs_for)
         return call
 
 
@@ -102,7 +102,6 @@ async def test_the_time_of_a_call_does_not_run_while_its_client_is_asked() -> No
 async def test_a_parked_call_has_time_while_it_waits_for_its_client_and_none_left_over_when_it_goes_on() -> None:
     stage, (member, sink) = Stage(), client(versions.MODERN)
     call = stage.call(member)
-    call.asked = json.split(b'{"name":"t"}')
     parked = SuspendedCalls(lambda: 60.0, lambda: 5, lambda call: None).take(call)
     call.touched = 0.0
     parked.call = None

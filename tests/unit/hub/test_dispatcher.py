@@ -9,10 +9,14 @@ from hearth.hub.bindings import Binding
 from hearth.hub.calls import Call
 from hearth.hub.catalog import Catalog, Target, View
 from hearth.hub.client_requests import ClientRequests
-from hearth.hub.deadlines import Deadlines
-from hearth.hub.dispatcher import Dispatcher, Request, TargetLookup
+from hearth.hub.dispatcher import Deadlines, Dispatcher
+from hearth.hub.input_required import InputRequiredLoop
 from hearth.hub.log_levels import LogLevels
+from hearth.hub.pipeline import Pipeline
+from hearth.hub.server_messages import UrlVisits
 from hearth.hub.sessions import Session
+from hearth.hub.suspended_calls import SuspendedCalls
+from hearth.hub.target_lookup import TargetLookup
 from hearth.mcp import capabilities, versions
 from hearth.mcp.request_state import StateRefused
 from hearth.upstreams import supervision
@@ -37,7 +41,11 @@ class Stage:
         levels = LogLevels()
         self.deadlines = Deadlines(lambda: servers)
         catalogue = Catalog(lambda: servers)
-        self.forwarding = Dispatcher(catalogue, Binding(ClientRequests("d"), levels), levels, self.deadlines)
+        self.forwarding = Dispatcher(levels, self.deadlines)
+        binding = Binding(ClientRequests("d"), levels)
+        loop = InputRequiredLoop(ClientRequests("d"), binding, lambda: 60.0)
+        parking = SuspendedCalls(lambda: 60.0, lambda: 9, levels.attached)
+        self.pipeline = Pipeline(catalogue, binding, self.forwarding, parking, loop, UrlVisits())
 
     def forward(
         self,
@@ -49,13 +57,11 @@ class Stage:
         resent: bool = False,
         **params: object,
     ) -> Call:
-        call = opened(member, b"%d" % id, era)
-        call.resent = resent
-        fields = json.split(json.dumps({"name": "s__t", **params} | ({"_meta": meta} if meta is not None else {})))
+        fields = json.dumps({"name": "s__t", **params} | ({"_meta": meta} if meta is not None else {}))
+        call = opened(member, b"%d" % id, era, self.pipeline, params=fields, meta=meta, resent=resent)  # type: ignore[arg-type]
         target = Target(self.server, {"name": Raw(b'"t"')}, unrepeatable)
         view = View([], False)
-        request = Request("tools/call", fields, json.split(json.dumps(meta or {})))
-        self.forwarding.forward(call, request, view, target, self.instance)
+        self.forwarding.dispatch(call, view, target, self.instance)
         return call
 
     def params(self, number: int = -1) -> dict[str, Any]:
@@ -241,8 +247,7 @@ async def test_what_a_retry_may_be_compared_with_is_kept_and_answers_to_nothing_
     member, _ = client(versions.MODERN)
     call = stage.forward(member, 1, ENVELOPE, arguments={"a": 1}, inputResponses={"q1": {}})
     assert stage.params() == {"name": "t", "arguments": {"a": 1}}
-    assert call.asked is not None
-    assert {key: json.loads(bytes(value)) for key, value in call.asked.items() if key != "_meta"} == {
+    assert {key: json.loads(bytes(value)) for key, value in call.request.params.items() if key != "_meta"} == {
         "name": "s__t",
         "arguments": {"a": 1},
         "inputResponses": {"q1": {}},
@@ -344,7 +349,7 @@ async def test_what_nobody_can_have_is_refused_with_the_sentence() -> None:
     call = opened(member)
     missing = MessageError("unknown tool: x", -32602)
     search = TargetLookup(lambda view, settled: None, lambda of: True, missing)
-    stage.forwarding.submit(call, Request("tools/call", {}, {}), search)
+    stage.pipeline.submit(call, search)
     await until(lambda: sink.heard("answer"), "it is answered")
     (answer,) = sink.messages("answer")
     assert (answer["error"]["code"], answer["error"]["message"]) == (-32602, "unknown tool: x")
@@ -361,4 +366,4 @@ async def test_bad_params_that_only_the_search_finds_are_the_client_s_error() ->
     with pytest.raises(MessageError):
         missing = MessageError("unknown", -32602)
         search = TargetLookup(locate, lambda of: True, missing)
-        stage.forwarding.submit(opened(member), Request("tools/call", {}, {}), search)
+        stage.pipeline.submit(opened(member), search)

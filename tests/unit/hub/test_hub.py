@@ -14,7 +14,7 @@ async def test_settings_are_looked_up_when_they_are_needed(tmp_path: Path) -> No
     found = (
         hub._listing._timeout(),
         hub._relay._timeout(),
-        hub._router._loop._timeout(),
+        hub._pipeline._loop._timeout(),
         hub._suspended_calls._patience(),
         hub._suspended_calls._limit(),
         hub._catalogue._threshold(),

@@ -17,7 +17,6 @@ from hearth.mcp import versions
 from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.instance import Instance
 from hearth.wire import json
-from hearth.wire.json import Raw
 from hearth.wire.values import RawBytes
 from unit.conversations import until
 from unit.hub.stage import Desk, client, instance, offering, opened, server
@@ -59,11 +58,11 @@ class Stage:
         self.instance, self.connection = instance(self.server, offering(era=versions.MODERN))
         self.member, self.sink = client(version=version, declared=declared)
         loop = InputRequiredLoop(self.questions, Binding(self.questions, LogLevels()), lambda: timeout)
-        self.call = opened(self.member, desk=Router(loop))
-        self.call.progress_token = None if token is None else Raw(token)
+        meta = None if token is None else {"progressToken": json.loads(token)}
+        self.call = opened(self.member, desk=Router(loop), method=method, meta=meta)
         params = {"name": "t", "arguments": {"a": 1}, "_meta": {"v/k": 1} | ({"progressToken": 1} if token else {})}
         self.call.send(
-            self.server, self.instance, self.connection, method, json.dumps(method), json.dumps(params), View([], False)
+            self.server, self.instance, self.connection, json.dumps(method), json.dumps(params), View([], False)
         )
 
     def require(self, state: str | None = None, **requests: object) -> None:

@@ -9,8 +9,7 @@ from hearth.errors import MessageError
 from hearth.hub.bindings import Binding
 from hearth.hub.catalog import Catalog
 from hearth.hub.client_requests import ClientRequests
-from hearth.hub.deadlines import Deadlines
-from hearth.hub.dispatcher import Dispatcher
+from hearth.hub.dispatcher import Deadlines, Dispatcher
 from hearth.hub.listing import Listing
 from hearth.hub.log_levels import LogLevels
 from hearth.hub.sessions import Session
@@ -38,7 +37,7 @@ class Stage:
             server.audience.catalog_changed = self._offered  # type: ignore[method-assign]
         levels = LogLevels()
         binding = Binding(ClientRequests("d"), levels)
-        forwarding = Dispatcher(self.catalogue, binding, levels, Deadlines(self.servers.values))
+        forwarding = Dispatcher(levels, Deadlines(self.servers.values))
         self.listing = Listing(self.catalogue, binding, forwarding, b'{"name":"hearth"}', lambda: timeout)
 
     def _offered(self, instance: Instance) -> None:

@@ -6,7 +6,7 @@ from hearth.hub.log_levels import LogLevels, at_least, most_verbose
 from hearth.mcp import versions
 from hearth.upstreams.instance import Instance
 from unit.conversations import Recorded
-from unit.hub.stage import client, instance, offering, opened, server
+from unit.hub.stage import client, instance, offering, sent, server
 
 
 @pytest.mark.parametrize(
@@ -108,12 +108,10 @@ def test_a_request_s_level_is_forgotten_when_those_who_use_the_server_change() -
 def test_a_retry_that_names_a_level_counts_like_any_request() -> None:
     on, connection = staged()
     member, _ = client(versions.MODERN)
-    call = opened(member)
-    call.instance = on
-    LogLevels().attached(call)
+    of = server()
+    LogLevels().attached(sent(member, of, on))
     assert levels(connection) == []
-    call.log_level = "notice"
-    LogLevels().attached(call)
+    LogLevels().attached(sent(member, of, on, b"2", meta={versions.LOG_LEVEL_KEY: "notice"}))
     assert levels(connection) == ["notice"]
 
 

@@ -21,7 +21,7 @@ class Limited(Stage):
         super().__init__(folder, a=PLENTY)
         self.servers["a"].spec = self.servers["a"].spec.replace(result_limit=LIMIT)
         self.now = 0.0
-        self.hub._router.results = ResultLimit(LargeResults(lambda: self.now, lifetime))
+        self.hub._pipeline.results = ResultLimit(LargeResults(lambda: self.now, lifetime))
 
     async def called(self, member: Session, sink: Kept, text: str = LONG, count: int = 1) -> dict[str, Any]:
         self.ask(member, "tools/call", name="a__t")
@@ -58,13 +58,13 @@ async def test_a_timer_frees_what_has_expired(tmp_path: Path) -> None:
     stage = Limited(tmp_path, lifetime=0.01)
     member, sink = stage.client()
     await stage.called(member, sink)
-    assert stage.hub._router.results
+    assert stage.hub._pipeline.results
     stage.now += 1
-    await until(lambda: not stage.hub._router.results, "the result is freed")
+    await until(lambda: not stage.hub._pipeline.results, "the result is freed")
     # The next one has a timer, too.
     await stage.called(member, sink, count=2)
     stage.now += 1
-    await until(lambda: not stage.hub._router.results, "the next result is freed")
+    await until(lambda: not stage.hub._pipeline.results, "the next result is freed")
 
 
 async def test_a_result_that_cannot_be_kept_is_passed_on_whole(tmp_path: Path, monkeypatch: Any) -> None:
@@ -83,8 +83,8 @@ async def test_nothing_is_kept_for_a_call_that_was_cancelled(tmp_path: Path) -> 
     stage.tell(member, "notifications/cancelled", requestId=1)
     result = {"content": [{"type": "text", "text": LONG}]}
     stage.connection("a").give(request["id"], result)
-    assert bytes(stage.hub._router.limit_result(call, b"{}")) == b"{}"
-    assert not stage.hub._router.results
+    assert bytes(stage.hub._pipeline.results.shorten(call, b"{}")) == b"{}"
+    assert not stage.hub._pipeline.results
     assert sink.messages("answer") == []
 
 
@@ -103,7 +103,7 @@ async def test_without_a_limit_no_result_is_looked_at(tmp_path: Path) -> None:
     stage = Limited(tmp_path)
     stage.servers["a"].spec = stage.servers["a"].spec.replace(result_limit=0)
     looked: list[object] = []
-    stage.hub._router.results.shorten = lambda call, result: looked.append(result) or result  # type: ignore[method-assign,func-returns-value]
+    stage.hub._pipeline.results.shorten = lambda call, result: looked.append(result) or result  # type: ignore[method-assign,func-returns-value]
     member, sink = stage.client()
     assert (await stage.called(member, sink))["content"] == [{"type": "text", "text": LONG}]
     stage.servers["a"].spec = stage.servers["a"].spec.replace(result_limit=LIMIT)

@@ -9,8 +9,7 @@ from hearth.hub.suspended_calls import SuspendedCalls
 from hearth.mcp import versions
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.resource_subscriptions import IgnoreReply
-from hearth.wire import json
-from unit.hub.stage import client, instance, offering, sent, server
+from unit.hub.stage import client, declaring, instance, offering, sent, server
 
 
 class Stage:
@@ -21,9 +20,10 @@ class Stage:
         self.instance, self.connection = instance(self.server, offering(era=era))
         self._count = 0
 
-    def call(self, member: Session, method: str = "tools/call") -> Call:
+    def call(self, member: Session, method: str = "tools/call", level: str | None = None) -> Call:
         self._count += 1
-        return sent(member, self.server, self.instance, b"%d" % self._count, method=method)
+        meta = declaring(b"{}", level=level)
+        return sent(member, self.server, self.instance, b"%d" % self._count, method=method, meta=meta)
 
     def cause(self, number: int | None = None, asks: bool = False) -> object:
         return causing_call(self.connection, number, asks)
@@ -69,8 +69,7 @@ async def test_where_the_stream_tells_it_is_believed_whoever_else_waits() -> Non
 async def test_a_call_that_was_given_up_counts_as_long_as_the_server_may_be_at_it(era: str) -> None:
     stage = Stage(era)
     (one, _), (other, _) = client(era), client(era)
-    given_up = stage.call(one)
-    given_up.log_level = "info"
+    given_up = stage.call(one, level="info")
     given_up.cancel()
     call = stage.call(other)
     assert stage.cause() is None
@@ -91,8 +90,7 @@ async def test_a_server_that_answers_what_came_after_a_cancellation_knows_of_it_
 ) -> None:
     stage = Stage(era)
     (one, _), (other, _) = client(era), client(era)
-    given_up = stage.call(one)
-    given_up.log_level = "info"
+    given_up = stage.call(one, level="info")
     given_up.cancel()
     stage.call(other)
     waiting = stage.call(other)
@@ -130,7 +128,6 @@ async def test_a_question_belongs_to_a_call_in_the_midst_of_which_a_client_can_b
 async def test_a_parked_call_is_its_session_s() -> None:
     stage, (member, _) = Stage(), client(versions.MODERN)
     call = stage.call(member)
-    call.asked = json.split(b'{"name":"t"}')
     parked = SuspendedCalls(lambda: 60.0, lambda: 5, lambda call: None).take(call)
     assert stage.cause() is parked
     assert may_be_asked(parked)

@@ -61,8 +61,7 @@ class Stage:
         self.subscriptions.updated(self.instances[name], of, json.split(json.dumps({"uri": uri})))
 
     def listen(self, member: Session, id: bytes = b"1", replayed: bool = False, **wanted: object) -> None:
-        call = opened(member, id, versions.MODERN)
-        call.replayed = replayed
+        call = opened(member, id, versions.MODERN, replayed=replayed)
         self.subscriptions.listen(call, json.split(json.dumps({"notifications": wanted})))
 
     async def subscribe(self, member: Session, uri: str, id: bytes = b"1") -> None:

@@ -70,11 +70,11 @@ async def test_a_server_that_ends_while_a_call_is_parked_is_told_of_at_the_retry
 
 async def test_an_error_after_the_retry_names_the_resource_as_the_client_does() -> None:
     stage = Stage()
-    call = stage.call()
-    call.method, call.uri = "resources/read", b'"hearth:s:r:1"'
+    call = stage.call(method="resources/read", asked={"uri": "hearth:s:r:1"})
     stage.ask(call)
     required = stage.result()
-    stage.retry(required, method="resources/read", **{keys(required)[0]: ACCEPT})
+    asked: dict[str, object] = {"uri": "hearth:s:r:1"}
+    stage.retry(required, method="resources/read", params=asked, **{keys(required)[0]: ACCEPT})
     stage.connection.refuse(1, -32002, "no", {"uri": "r:1"})
     error = stage.sink.messages("answer")[-1]["error"]
     assert (error["code"], error["data"]) == (-32602, {"uri": "hearth:s:r:1"})
@@ -142,14 +142,16 @@ async def test_a_client_that_cannot_be_asked_stays_attached_and_the_server_is_re
 async def test_the_time_that_it_was_parked_is_not_the_call_s() -> None:
     stage = Stage()
     call = stage.call()
-    call.started -= 60.0
-    begun = call.started
+    assert call.attempt is not None
+    begun = call.attempt.started - 60.0
+    call.attempt = call.attempt._replace(started=begun)
     parked = stage.ask(call)
-    parked._parked_at -= 50.0
+    parked._suspended_at -= 50.0
     required = stage.result()
     again = stage.retry(required, **{keys(required)[0]: ACCEPT})
-    assert 50.0 <= again.started - begun < 100.0
-    assert again.touched >= again.started
+    assert again.attempt is not None
+    assert 50.0 <= again.attempt.started - begun < 100.0
+    assert again.touched >= again.attempt.started
 
 
 async def test_cancelling_the_retry_cancels_the_server_s_call() -> None:

@@ -28,8 +28,7 @@ async def test_a_demanded_url_is_visited_before_the_call_is_made_afresh() -> Non
     assert stage.desk.again == [call]
     assert (call.is_open, len(stage.parking)) == (True, 0)
     # Made afresh of what the retry asks for.
-    assert call.asked is not None
-    assert json.loads(bytes(call.asked["arguments"])) == {"a": 1}
+    assert json.loads(bytes(call.request.params["arguments"])) == {"a": 1}
 
 
 async def test_a_url_that_was_complete_before_the_retry_is_not_waited_for() -> None:

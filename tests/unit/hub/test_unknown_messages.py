@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hearth.hub import unknown_messages
-from hearth.hub.unknown_messages import UnknownMessages
+from hearth.hub import router as unknown_messages
+from hearth.hub.router import UnknownMessages
 from hearth.mcp import versions
 from unit.hub.whole_hub import ENVELOPE, PLENTY, Stage
 
