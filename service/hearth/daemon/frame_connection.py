@@ -136,11 +136,13 @@ class FrameConnection(asyncio.Protocol):
         session = self.session = hub.open_session(
             self, "frames", _string(header, "server"), former, _string(header, "mode")
         )
-        session.pid = self._pid
-        session.client_id = _string(header, "clientId")
-        session.role = _string(header, "role")
-        session.agent_id = _string(header, "agentId")
-        session.cwd = _string(header, "cwd")
+        session.identify(
+            self._pid,
+            _string(header, "cwd"),
+            _string(header, "clientId"),
+            _string(header, "role"),
+            _string(header, "agentId"),
+        )
         greeting = {
             "type": "helloAck",
             "protocol": PROTOCOL_VERSION,

@@ -41,7 +41,7 @@ class LineConnection(asyncio.Protocol):
         self._end_by = 0.0
         self._check: asyncio.TimerHandle | None = None
         self.session: Session | None = services.hub.open_session(self, name)
-        self.session.pid = pid
+        self.session.identify(pid)
         self.last_seen: float | None = None
         self.heartbeat_interval = 0.0
         self._gate: RateLimiter | None = None

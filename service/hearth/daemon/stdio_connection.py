@@ -24,7 +24,7 @@ def attend(services: DaemonServices, streams: Streams) -> LineConnection:
     transport = StdioTransport(streams)
     wire = LineConnection(services, transport, streams.client, "stdio")
     assert wire.session is not None
-    wire.session.cwd = _folder()
+    wire.session.identify(wire.session.pid, _folder())
     transport.begin(wire)
     return wire
 

@@ -38,9 +38,9 @@ class Binding:
         if mode == isolation.WORKSPACE:
             await self._learn_roots(session)
             await _locate(session)
-        tenant = session.tenant(era, declared)
-        instance = await server.ensure(tenant, session)
-        has_moved = session.tenant(era).workspace != tenant.workspace
+        context = session.client_context(era, declared)
+        instance = await server.ensure(context, session)
+        has_moved = session.client_context(era).workspace != context.workspace
         if instance.mode == isolation.WORKSPACE and (mode != instance.mode or has_moved):
             # It has turned out to want roots while it was being started, and was started again without them; or its
             # client has moved meanwhile.
@@ -91,12 +91,13 @@ class Binding:
         """Ask the client which folders it works in, once."""
         if not lists_roots(session):
             return
-        asked = None
+        asked: asyncio.Future[None] | None = None
         while asked is None or asked is not session.asked_roots:
             # Again, where the client has moved since: what it has told may be of the place before.
-            if session.asked_roots is None:
-                session.asked_roots = asyncio.ensure_future(self._ask_roots(session))
             asked = session.asked_roots
+            if asked is None:
+                asked = asyncio.ensure_future(self._ask_roots(session))
+                session.ask_roots(asked)
             # Shielded: others wait for the same answer.
             await asyncio.shield(asked)
 
@@ -105,16 +106,14 @@ class Binding:
             answer = await self._questions.ask(session, capabilities.ROOTS, b"{}", ROOTS_SECONDS)
             roots = tuple(bytes(root) for root in values.elements(answer.get("roots")))
             if session.asked_roots is asyncio.current_task():
-                session.roots = roots
-                # What it is offered may depend on where it works.
-                session.view = None
+                session.set_roots(roots)
         except HearthError as problem:
             # Its working directory counts instead.
             log.info("a client did not list its roots: %s", problem)
 
     def roots_changed(self, session: Session) -> list[Server]:
         """The client works in other folders than before: it belongs to other workspaces of the servers returned."""
-        session.roots = session.asked_roots = session.view = None
+        session.forget_roots()
         left: list[Server] = []
         for bound in session.bound.values():
             for server, instance in list(bound.items()):
@@ -133,13 +132,11 @@ async def _locate(session: Session) -> None:
     while session.located[0] != (named := (session.roots, session.cwd)):
         try:
             async with asyncio.timeout(LOCATE_SECONDS):
-                session.located = (named, await threads.run(client_context.locate, *named))
+                session.set_location(named, await threads.run(client_context.locate, *named))
         except TimeoutError:
             # Noted as found: each further try would leave one more thread that waits for the disk.
-            session.located = (named, None)
+            session.set_location(named, None)
             log.warning("folders of a session not found within %g s", LOCATE_SECONDS, extra={"session": session.id})
-        # The tools of a server may depend on the folder.
-        session.view = None
 
 
 def lists_roots(session: Session) -> bool:

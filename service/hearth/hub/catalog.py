@@ -233,8 +233,9 @@ class Catalog:
     def view(self, session: Session) -> View:
         """What that client sees now."""
         if session.view_version != self.version or session.view is None:
-            session.view = self._look(session)
-            session.view_version = self.version
+            view = self._look(session)
+            session.show(view, self.version)
+            return view
         return session.view
 
     def searches(self, session: Session) -> bool:
@@ -250,7 +251,8 @@ class Catalog:
 
     def shows(self, session: Session, server: Server, instance: Instance) -> bool:
         """Whether the client sees the lists of that very instance of the server."""
-        return session.server in (None, server.name) and server.catalog_for(session.tenant()) is instance.catalog
+        catalog = server.catalog_for(session.client_context())
+        return session.server in (None, server.name) and catalog is instance.catalog
 
     def in_view(self, session: Session) -> list[Server]:
         """The servers that the client may use."""
@@ -258,11 +260,11 @@ class Catalog:
 
     def unknown(self, session: Session) -> list[Server]:
         """Those of them that have not said yet what they offer to such a client."""
-        tenant = session.tenant()
+        tenant = session.client_context()
         return [server for server in self.in_view(session) if server.catalog_for(tenant) is None]
 
     def _look(self, session: Session) -> View:
-        tenant = session.tenant()
+        tenant = session.client_context()
         offerings, servers = [], self.in_view(session)
         withheld: dict[str, WithheldTool] = {}
         for server in servers:

@@ -21,7 +21,7 @@ from hearth.hub.log_levels import LogLevels
 from hearth.hub.pipeline import Pipeline
 from hearth.hub.router import HubServices, Router
 from hearth.hub.server_messages import ServerMessages, UrlVisits
-from hearth.hub.sessions import ClientSink, NullSink, Session, Sessions
+from hearth.hub.sessions import ClientSink, Session, Sessions
 from hearth.hub.status import ServerMetrics
 from hearth.hub.subscriptions import Noticed, Subscriptions, nothing_noticed
 from hearth.hub.suspended_calls import SuspendedCalls
@@ -135,10 +135,7 @@ class Hub:
                 former.sink.close()
                 self.close_session(former)
             id = resume[0] if self.sessions.get(resume[0]) is None else None
-        session = Session(sink, wire, id)
-        session.server = server
-        session.asked_mode = mode
-        session.mode = mode or self.config.mode
+        session = Session(sink, wire, id, server, mode or self.config.mode, mode)
         self.sessions.add(session)
         log.info("a session begins, over %s", wire, extra={"session": session.id})
         self.news()
@@ -146,8 +143,7 @@ class Hub:
 
     def close_session(self, session: Session) -> None:
         """End a session: its calls are withdrawn, its questions die, the ownership moves on."""
-        session.sink = NullSink()
-        session.left = True
+        session.end()
         self.sessions.remove(session)
         self._questions.session_left(session)
         for call in list(session.open.values()):
@@ -216,7 +212,7 @@ class Hub:
         self._catalogue.changed()
         back = [server for name, server in self.servers.items() if name not in names]
         for session in self.sessions:
-            session.mode = session.asked_mode or config.mode
+            session.set_mode(config.mode)
             self._binding.forget(session, former - set(self.servers.values()))
             for server in back:
                 # Somebody may still wait to hear of what it has.

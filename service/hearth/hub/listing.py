@@ -85,7 +85,7 @@ class Listing:
         session = call.session
         session.seen[kind] = self._catalogue.content(session)[kind]
         if kind is TOOLS:
-            session.searches = self._catalogue.searches(session)
+            session.saw_tools(self._catalogue.searches(session))
         if kind is TOOLS and session.searches:
             from hearth.mcp.search.search_tools import LIST
 

@@ -1,7 +1,7 @@
-"""Who is connected, and who of them is the owner. Memory only; nothing here does I/O.
+"""Sessions of clients, and the owner among them. Memory only; nothing here does I/O.
 
 The first session is the owner. When it leaves, or falls silent, the earliest connected active one becomes it. A session
-that fell silent keeps its connection and what is owed to it: a person may have pressed Ctrl-Z.
+that fell silent keeps its connection and the messages to it: a person may have pressed Ctrl-Z.
 """
 
 import asyncio
@@ -33,20 +33,20 @@ AUTO = "auto"
 
 
 class ReplySink(Protocol):
-    """Takes what becomes of a client's line. `tag` is what the wire gave with it; only the wire knows its meaning."""
+    """Protocol for the outcome of a client's line. `tag` came with it; only the wire knows its meaning."""
 
     def answer(self, tag: int, payload: bytes, keep: str | None = None, drop: str | None = None) -> None:
-        """The answer to the line `tag`, which is finished. `keep`: replay that line into a later daemon.
+        """Answer the line `tag`, which is finished. `keep`: replay that line into a later daemon.
 
-        `drop`: a kept line is not to be kept any longer.
+        `drop`: the name of a kept line that need not be kept any longer.
         """
 
     def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None:
-        """The line `tag` is finished and has no answer."""
+        """Finish the line `tag`, which has no answer."""
 
 
 class ClientSink(ReplySink, Protocol):
-    """How a session's client is reached. `about` is the tag of the line on whose account something is said, if any."""
+    """Protocol for the client side of a session. `about` is the tag of the line on whose account something is sent."""
 
     # Whether there is a way to tell its client who the owner is.
     hears_of_owner: bool
@@ -55,35 +55,35 @@ class ClientSink(ReplySink, Protocol):
         """Replay a part of the line `tag`, which is not finished yet, into a later daemon, as a line of its own."""
 
     def drop_line(self, key: str) -> None:
-        """A kept line is not to be kept any longer."""
+        """Stop keeping a line."""
 
     def attend(self, tag: int, keep: str) -> None:
-        """The line `tag` asked to be told of changes: it is finished, and what it asked for goes on."""
+        """Finish the line `tag`, which asked to be told of changes: the subscription goes on."""
 
     def notify(self, payload: bytes, topic: str | None = None, about: int | None = None) -> None:
-        """Something nobody asked for; may be dropped for a slow reader, and one per `topic` is enough."""
+        """Send an unsolicited message; may be dropped for a slow reader, and one per `topic` is enough."""
 
     def tell(self, payload: bytes, about: int | None = None) -> None:
-        """Something nobody waits for by tag, which must not be dropped."""
+        """Send a message that belongs to no tag and must not be dropped."""
 
     def ask(self, question: str, payload: bytes, about: int | None = None) -> None:
-        """A request to the client."""
+        """Send a request to the client."""
 
     def settled(self, question: str) -> None:
-        """A request to the client is no longer open."""
+        """Close a request to the client."""
 
     def owner_changed(self, owner: str, is_owner: bool) -> None:
-        """Another session became the owner."""
+        """Tell the client that another session became the owner."""
 
     def owes(self) -> bool:
-        """Whether something written has not been taken by the kernel yet."""
+        """Tell whether written bytes have not been taken by the kernel yet."""
 
     def close(self) -> None:
-        """End the connection, after what was written."""
+        """End the connection, after pending writes."""
 
 
 class NullSink:
-    """The outlet of a session that has ended: what is still on its way to it goes nowhere."""
+    """Sink of a session that has ended: drops everything."""
 
     hears_of_owner = False
 
@@ -104,9 +104,21 @@ class NullSink:
 
 
 class Session:
-    """One client, for as long as its connection."""
+    """Client, for as long as its connection: identity, negotiated protocol, bindings and subscriptions.
 
-    def __init__(self, sink: ClientSink, wire: str, id: str | None = None) -> None:
+    Only its own methods assign its attributes.
+    """
+
+    def __init__(
+        self,
+        sink: ClientSink,
+        wire: str,
+        id: str | None = None,
+        server: str | None = None,
+        mode: str = FULL,
+        asked_mode: str | None = None,
+    ) -> None:
+        # Identity.
         self.sink = sink
         self.wire = wire
         self.id = id or os.urandom(8).hex()
@@ -115,42 +127,44 @@ class Session:
         # apart, and none of them is ever the owner.
         self.stateless = False
         self.client_id: str | None = None
-        self.client: dict[str, str] = {}
-        self.era: str | None = None
-        self.version: str | None = None
-        self.capabilities: json.Fields = {}
-        self.caller = Caller()
-        # Only this server's tools, under their own names.
-        self.server: str | None = None
-        # How its tools are offered, and what its client asked for, if it did.
-        self.mode = FULL
-        self.asked_mode: str | None = None
-        # Whether the list of tools that it saw last was of the search tools.
-        self.searches = False
         self.role: str | None = None
         self.agent_id: str | None = None
         self.cwd: str | None = None
         self.pid: int | None = None
         self.connected_at = time.time()
-        # The how manieth it is; earlier ones go before later ones.
+        # Rank by arrival; earlier ones go before later ones.
         self.number = 0
         self.active = True
-        # Its connection has ended; what still runs for it holds nothing any more.
+        # Its connection has ended; work that still runs for it holds nothing any more.
         self.left = False
+
+        # Negotiated protocol.
+        self.client: dict[str, str] = {}
+        self.era: str | None = None
+        self.version: str | None = None
+        self.capabilities: json.Fields = {}
+        self.caller = Caller()
         self.initialized = False
-        # What the client is offered, and which state of the catalogue that was made from.
+        # The level that a legacy client has set; None: it expects everything.
+        self.log_level: str | None = None
+
+        # Offered lists. `server`: only this server's tools, under their own names.
+        self.server = server
+        # How its tools are offered, and the mode that its client asked for, if it did.
+        self.mode = mode
+        self.asked_mode = asked_mode
+        # Whether the list of tools that it saw last was of the search tools.
+        self.searches = False
+        # The lists that the client is offered, and the version of the catalog that they were made from.
         self.view: View | None = None
         self.view_version = 0
         # The content of each list as the client last saw it, or was told to look again.
         self.seen: dict[Kind, int] = {}
+
+        # Bindings.
         self.open: dict[object, Call] = {}
-        self.listens: dict[object, ListenStream] = {}
         # The instances that it uses, by the era of the requests that go there.
         self.bound: dict[str, dict[Server, Instance]] = {versions.LEGACY: {}, versions.MODERN: {}}
-        # The level that a legacy client has set; None: it expects everything.
-        self.log_level: str | None = None
-        # Resources that a legacy client subscribed to: the URI as it knows it, whose it is, and the URI there.
-        self.subscriptions: dict[str, tuple[str, str]] = {}
         # The servers of URIs that were mentioned in results.
         self.links: dict[str, str] = {}
         # Raw roots, once the client was asked for them; it may have refused to tell, and is not asked again.
@@ -158,6 +172,33 @@ class Session:
         self.asked_roots: asyncio.Future[None] | None = None
         # Where its folders are on this machine, and of which roots and working directory that was found out.
         self.located: tuple[object, Location | None] = (None, None)
+
+        # Subscriptions.
+        self.listens: dict[object, ListenStream] = {}
+        # Resources that a legacy client subscribed to: the URI as it knows it, whose it is, and the URI there.
+        self.subscriptions: dict[str, tuple[str, str]] = {}
+
+    # --- identity
+
+    def identify(
+        self,
+        pid: int | None = None,
+        cwd: str | None = None,
+        client_id: str | None = None,
+        role: str | None = None,
+        agent_id: str | None = None,
+    ) -> None:
+        """Record what the wire knows of the client."""
+        self.pid, self.cwd, self.client_id, self.role, self.agent_id = pid, cwd, client_id, role, agent_id
+
+    def share(self) -> None:
+        """Serve several clients that know nothing of each other."""
+        self.stateless = True
+
+    def end(self) -> None:
+        """End the session: messages that are still on their way to its client go nowhere."""
+        self.sink = NullSink()
+        self.left = True
 
     # --- negotiated protocol
 
@@ -188,10 +229,25 @@ class Session:
         """Record the level of `logging/setLevel`."""
         self.log_level = level
 
-    # --- folders and bindings
+    # --- offered lists
 
-    def tenant(self, era: str | None = None, capabilities: bytes | None = None) -> ClientContext:
-        """The session as a server's instances see it; of a modern client each request declares its capabilities."""
+    def set_mode(self, mode: str) -> None:
+        """Offer tools in that mode, unless the client has asked for one."""
+        self.mode = self.asked_mode or mode
+
+    def show(self, view: "View", version: int) -> None:
+        """Offer lists, made from that version of the catalog."""
+        self.view = view
+        self.view_version = version
+
+    def saw_tools(self, searches: bool) -> None:
+        """Record whether the list of tools that the client was given is of the search tools."""
+        self.searches = searches
+
+    # --- folders
+
+    def client_context(self, era: str | None = None, capabilities: bytes | None = None) -> ClientContext:
+        """Return the session as instances see it; of a modern client each request declares its capabilities."""
         located_for, location = self.located
         is_current = located_for == (self.roots, self.cwd)
         return ClientContext(
@@ -203,14 +259,34 @@ class Session:
             location if is_current else None,
         )
 
+    def ask_roots(self, asking: "asyncio.Future[None]") -> None:
+        """Record that the client is being asked for its roots."""
+        self.asked_roots = asking
+
+    def set_roots(self, roots: tuple[bytes, ...]) -> None:
+        """Record the roots that the client has listed."""
+        self.roots = roots
+        # The lists that it is offered may depend on where it works.
+        self.view = None
+
+    def forget_roots(self) -> None:
+        """Record that the client works in other folders than before."""
+        self.roots = self.asked_roots = self.view = None
+
+    def set_location(self, folders: object, location: "Location | None") -> None:
+        """Record where the folders (roots, working directory) are; None for a disk that does not answer."""
+        self.located = (folders, location)
+        # The tools of a server may depend on the folder.
+        self.view = None
+
     def know_roots(self, roots: tuple[bytes, ...]) -> None:
-        """What its client has told another daemon: it need not be asked again."""
+        """Record the roots that the client has told another daemon: it need not be asked again."""
         self.roots = roots
         self.asked_roots = asyncio.get_running_loop().create_future()
         self.asked_roots.set_result(None)
 
     def mention(self, uri: str, server: str) -> None:
-        """A result of that server mentioned the URI."""
+        """Record that a result of that server mentioned the URI."""
         if len(self.links) >= LINKS_LIMIT:
             # The one that was mentioned first.
             del self.links[next(iter(self.links))]
@@ -225,7 +301,7 @@ class Session:
         )
 
     def describe(self) -> dict[str, object]:
-        """The session in `hearth status --json`."""
+        """Return the session for `hearth status --json`."""
         return {
             "id": self.id,
             "client": self.client or None,
@@ -245,12 +321,12 @@ class Session:
 
 
 class Sessions:
-    """Everybody who is connected, in the order of their coming."""
+    """Sessions in the order of their arrival, and the owner among them."""
 
     def __init__(self) -> None:
         self._by_id: dict[str, Session] = {}
-        # Those who are not silent, by when they came. Over HTTP they come back and fall silent with every request, and
-        # that must not cost more where many are silent.
+        # Active sessions by their arrival. Over HTTP they come back and fall silent with every request, and that must
+        # not cost more where many are silent.
         self._active: dict[int, Session] = {}
         self._numbers = itertools.count()
         self._hearing: dict[str, Session] = {}
@@ -263,11 +339,11 @@ class Sessions:
         return len(self._by_id)
 
     def get(self, id: str) -> Session | None:
-        """The session of that id."""
+        """Return the session of that id."""
         return self._by_id.get(id)
 
     def add(self, session: Session) -> None:
-        """A session begins."""
+        """Add a session that begins."""
         self._by_id[session.id] = session
         session.number = next(self._numbers)
         if session.sink.hears_of_owner:
@@ -275,19 +351,19 @@ class Sessions:
         self.came_back(session)
 
     def remove(self, session: Session) -> None:
-        """A session ends."""
+        """Remove a session that ends."""
         if self._by_id.get(session.id) is session:
             del self._by_id[session.id]
             self._hearing.pop(session.id, None)
             self._retire(session)
 
     def fell_silent(self, session: Session) -> None:
-        """Its heartbeats stopped: it holds nothing any longer, and what is owed to it is kept."""
+        """Retire a session whose heartbeats stopped: it holds nothing any longer; messages to it are kept."""
         session.active = False
         self._retire(session)
 
     def came_back(self, session: Session) -> None:
-        """It spoke again. It does not take the ownership back."""
+        """Mark a session active that spoke again. The ownership does not come back."""
         session.active = True
         if self._by_id.get(session.id) is session:
             self._active[session.number] = session

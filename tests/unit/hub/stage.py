@@ -51,7 +51,7 @@ def instance(
 ) -> tuple[Instance, Recorded]:
     """An instance of the server that is ready, in the place of the one that would have been started."""
     offered = offered or offering(of.name)
-    tenant = session.tenant(offered.era) if session else ClientContext("nobody", offered.era)
+    tenant = session.client_context(offered.era) if session else ClientContext("nobody", offered.era)
     found = Instance(
         of.spec, mode, tenant, offered.era, lambda owner, _: Recorded(owner), capabilities.FULL, Audience()
     )

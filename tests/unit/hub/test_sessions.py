@@ -1,9 +1,13 @@
 """The owner: the first, then the earliest active one; told to everybody, and never taken back."""
 
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from outlets import Kept, session
 
-from hearth.hub.sessions import Session, Sessions
+from hearth.hub.sessions import NullSink, Session, Sessions
 from hearth.mcp import versions
 from hearth.wire import json
 
@@ -124,3 +128,34 @@ def test_ids_and_secrets_are_not_shared_and_the_secret_is_not_shown() -> None:
     assert first.id != second.id
     assert first.secret != second.secret
     assert first.secret not in str(first.describe())
+
+
+# --- nobody else writes to a session
+
+ROOT = Path(__file__).parents[3] / "service" / "hearth"
+
+
+def written(tree: ast.AST) -> Iterator[ast.Attribute]:
+    """The attributes that are assigned or deleted in a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            yield node
+
+
+def holds_session(node: ast.expr) -> bool:
+    """Whether an expression is called as sessions are: `session`, `call.session`, `self._session`, `former`."""
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return name.endswith("session") or name in ("former", "asker", "owner", "member", "holder")
+
+
+def test_only_a_session_s_own_module_writes_to_its_fields() -> None:
+    fields = set(vars(Session(NullSink(), "lines")))
+    assert {"era", "view", "roots", "cwd", "mode"} <= fields
+    found = [
+        f"{path.name}:{node.lineno} {ast.unparse(node)}"
+        for package in ("hub", "daemon")
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for node in written(ast.parse(path.read_text(encoding="utf-8")))
+        if node.attr in fields and holds_session(node.value) and path != ROOT / "hub" / "sessions.py"
+    ]
+    assert found == []

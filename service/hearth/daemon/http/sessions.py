@@ -177,7 +177,7 @@ class HttpSessions:
         found = self._modern.get(who)
         if found is None:
             found = self._open(who, None)
-            found.session.stateless = True
+            found.session.share()
             self._modern[who] = found
         return found
 
@@ -189,7 +189,7 @@ class HttpSessions:
             raise Refused(f"{most} sessions are open already (max_connections)")
         sink = HttpSink(bytes_limit, id is not None, book, id or "", self._total)
         session = self._hub.open_session(sink, "http", who.server, mode=who.mode)
-        session.role, session.agent_id = who.role, who.agent
+        session.identify(role=who.role, agent_id=who.agent)
         found = HttpSession(self._hub, who, session, sink, self._now, book)
         # It holds nothing by being there.
         self._hub.sessions.fell_silent(session)
