@@ -171,6 +171,9 @@ class Audience:
     def asked(self, instance: Instance, connection: Connection, message: json.Message, cause: int | None) -> None:
         self.told.append(("asked", instance, message.method))
 
+    def started(self, instance: Instance) -> None: ...
+    def failed(self, instance: Instance, problem: BaseException) -> None: ...
+
     def ended(self, instance: Instance, connection: Connection) -> None:
         self.told.append(("ended", instance))
 

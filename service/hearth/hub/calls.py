@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hearth.errors import HearthError, LoginRequired
 from hearth.faults import SEAMS
+from hearth.hub.events import EVENTS
 from hearth.hub.sessions import ReplySink, Session
 from hearth.mcp import downgrade, messages, translate, versions
 from hearth.upstreams.connection import Connection
@@ -199,6 +200,8 @@ class Call:
         number = connection.request(raw_method, params, self)
         self.touched = now = monotonic()
         self.attempt = UpstreamAttempt(server, instance, connection, number, now, params, view, plain)
+        if EVENTS.is_followed:
+            EVENTS.call_started(request, self.attempt)
 
     def send_again(self, params: bytes) -> None:
         """Send the same request once more, with other params: a new attempt. Raises UpstreamError."""
@@ -261,7 +264,9 @@ class Call:
             at = payload.rfind(_IS_ERROR, -_ERROR_BYTES)
             # Most servers say `false` each time: nothing is parsed for it.
             erred = at >= 0 and payload[at + _VALUE_AT] != _F and _tells_error(received)
-            attempt.instance.stats.add(monotonic() - attempt.started, erred)
+            attempt.instance.stats.add(seconds := monotonic() - attempt.started, erred)
+            if EVENTS.is_followed:
+                EVENTS.call_finished(self.request, attempt, seconds, erred)
 
     def _take_error(self, message: json.Message) -> None:
         attempt = self.attempt
@@ -280,7 +285,9 @@ class Call:
 
     def _count_failure(self) -> None:
         if self.attempt is not None:
-            self.attempt.instance.stats.add(monotonic() - self.attempt.started, True)
+            self.attempt.instance.stats.add(seconds := monotonic() - self.attempt.started, True)
+            if EVENTS.is_followed:
+                EVENTS.call_finished(self.request, self.attempt, seconds, True)
 
     def _translated(self, attempt: UpstreamAttempt, result: RawBytes) -> RawBytes:
         request = self.request

@@ -14,6 +14,7 @@ from hearth.hub.bindings import Binding
 from hearth.hub.catalog import Catalog
 from hearth.hub.client_requests import ClientRequests
 from hearth.hub.dispatcher import Deadlines, Dispatcher
+from hearth.hub.events import EVENTS, ListsChanged, ServerRestarted, SessionClosed, SessionOpened
 from hearth.hub.initialize import InitializeHandler
 from hearth.hub.input_required import InputRequiredLoop
 from hearth.hub.listing import Listing
@@ -136,6 +137,7 @@ class Hub:
                 self.close_session(former)
             id = resume[0] if self.sessions.get(resume[0]) is None else None
         session = Session(sink, wire, id, server, mode or self.config.mode, mode)
+        EVENTS.emit(SessionOpened(session=session.id, wire=wire))
         self.sessions.add(session)
         log.info("a session begins, over %s", wire, extra={"session": session.id})
         self.news()
@@ -154,6 +156,7 @@ class Hub:
         session.listens.clear()
         name, era, version = session.client.get("name"), session.era, session.version
         log.info("session ended client=%s era=%s version=%s", name, era, version, extra={"session": session.id})
+        EVENTS.emit(SessionClosed(session=session.id, wire=session.wire, client=name))
         self.news()
 
     async def consent(self, asker: Session, act: str) -> None:
@@ -250,6 +253,7 @@ class Hub:
                 f"there is no server {name!r} in {self.config.path}; known: {', '.join(self.servers) or 'none'}"
             )
         log.info("restart requested", extra={"upstream": name})
+        EVENTS.emit(ServerRestarted(server=name))
         ended = server.renew(self.config.drain_timeout)
         self._catalogue.changed()
         self._dispatcher.spawn(self._light(server))
@@ -268,6 +272,8 @@ class Hub:
 
     def catalog_changed(self, instance: Instance, noticed: Collection[Kind] = ()) -> None:
         """Take a server's offer, known or changed; `noticed` are the lists that it called changed itself."""
+        if noticed:
+            EVENTS.emit(ListsChanged(server=instance.name, lists=[kind.member for kind in noticed]))
         server = self.servers.get(instance.name)
         if server and instance in server.instances.values():
             server.update_catalog(instance)
@@ -287,8 +293,17 @@ class Hub:
         """A server asks something."""
         self._relay.asked(instance, connection, message, cause)
 
+    def started(self, instance: Instance) -> None:
+        """Take note that an instance is ready."""
+        EVENTS.server_started(instance)
+
+    def failed(self, instance: Instance, problem: BaseException) -> None:
+        """Take note that an instance could not be started."""
+        EVENTS.server_failed(instance, problem)
+
     def ended(self, instance: Instance, connection: Connection) -> None:
         """A server's process is gone."""
+        EVENTS.server_stopped(instance)
         self._relay.ended(connection)
         self._suspended_calls.server_ended()
         self.news()

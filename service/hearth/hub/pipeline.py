@@ -19,6 +19,7 @@ from hearth.hub.bindings import Binding
 from hearth.hub.calls import Call, ClientRequest, ResultStep
 from hearth.hub.catalog import Catalog, Target, View
 from hearth.hub.dispatcher import Dispatcher
+from hearth.hub.events import EVENTS, LoginNeeded
 from hearth.hub.input_required import InputRequiredLoop
 from hearth.hub.large_results import ResultLimit
 from hearth.hub.server_messages import UrlVisits
@@ -280,6 +281,7 @@ class Pipeline:
         """Offer a login where a running server refused the call for want of one; return True when it is offered."""
         attempt = call.attempt
         assert attempt is not None
+        EVENTS.emit(LoginNeeded(server=problem.server))
         # A call that was refused was not executed.
         return self._dispatcher.logins.offer(call, problem, call.method, lambda: call.send_again(attempt.params))
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
+from hearth.hub.events import EVENTS, OwnerChanged
 from hearth.mcp import versions
 from hearth.mcp.translate import Caller
 from hearth.upstreams.client_context import ClientContext, Location
@@ -380,5 +381,6 @@ class Sessions:
         number = min((number for number, each in self._active.items() if not each.stateless), default=None)
         if number is not None:
             owner = self.owner = self._active[number]
+            EVENTS.emit(OwnerChanged(session=owner.id))
             for session in self._hearing.values():
                 session.sink.owner_changed(owner.id, session is owner)

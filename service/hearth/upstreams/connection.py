@@ -79,6 +79,12 @@ class InstanceListener(Protocol):
     def asked(self, instance: "Instance", connection: "Connection", message: json.Message, cause: int | None) -> None:
         """Take a request of the server to a client."""
 
+    def started(self, instance: "Instance") -> None:
+        """Take note that the instance is ready."""
+
+    def failed(self, instance: "Instance", problem: BaseException) -> None:
+        """Take note that the instance could not be started; with LoginRequired it waits for a person."""
+
     def ended(self, instance: "Instance", connection: "Connection") -> None:
         """Note that this connection is closed."""
 

@@ -199,6 +199,7 @@ class Instance:
         self.error = f"{exc}{self._last_words()}"
         # First, because another start may begin as soon as supervision is told.
         self._starting = None
+        self._listener.failed(self, exc)
         if isinstance(exc, LoginRequired):
             log.info("%s", exc, extra={"upstream": self.name})
             self._login = exc
@@ -230,6 +231,7 @@ class Instance:
         elapsed = (time.monotonic() - begun) * 1000
         log.info("ready after %.0f ms", elapsed, extra={"upstream": self.name, "era": self.era})
         self.subscriptions.connected(self.connection, self.era)
+        self._listener.started(self)
         self._listener.catalog_changed(self)
         self._refresher.ready(self.connection, self.catalog)
         # Those whose turn had not come when the former one ended.

@@ -1,0 +1,307 @@
+"""Typed events of the hub: sessions, calls, servers, config. For `hearth events`, `/api/v1/events` and later frontends.
+
+One bus per process, as there is one daemon in it. The rules:
+
+1. Rare events are always emitted, and the newest `KEPT_EVENTS` of them stay in a ring for subscribers that come later.
+2. Call events exist only while `EVENTS.is_followed`: the path of a call reads that one attribute and nothing else. Call
+   events do not enter the ring, where a busy minute would push out everything that a person looks for.
+3. Each subscriber has a bounded queue. A slow one loses its oldest events and gets one `Dropped` with their number in
+   their place; nobody waits for it.
+4. No event carries arguments, results, URIs or anything else that a client or server passed through Hearth.
+
+A new family (approvals, agents) is one more subclass of `HubEvent`. Does no I/O.
+"""
+
+import asyncio
+import time
+from collections import deque
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hearth.errors import LoginRequired
+from hearth.wire import json, values
+
+if TYPE_CHECKING:
+    from hearth.hub.calls import ClientRequest, UpstreamAttempt
+    from hearth.upstreams.instance import Instance
+
+# Sessions, server starts and reloads of about a working day; some 100 KB at the most.
+KEPT_EVENTS = 200
+# Events that a subscriber may be behind by: a few seconds of the busiest daemon that was measured.
+QUEUE_LIMIT = 1000
+# A reason is a sentence for people; a server's last words may be longer.
+REASON_LIMIT = 500
+
+
+class HubEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", rename="camel", omit_defaults=True):
+    """Base of all events; `at` is seconds since 1970. Encoded as one JSON object whose `type` tells the class."""
+
+    at: float = msgspec.field(default_factory=lambda: round(time.time(), 3))
+
+
+class SessionOpened(HubEvent, frozen=True, kw_only=True, tag="session.opened"):
+    """Event: a client has opened a session; its name is not known before its first message."""
+
+    session: str
+    wire: str
+
+
+class SessionClosed(HubEvent, frozen=True, kw_only=True, tag="session.closed"):
+    """Event: a session has ended."""
+
+    session: str
+    wire: str
+    client: str | None = None
+
+
+class OwnerChanged(HubEvent, frozen=True, kw_only=True, tag="owner.changed"):
+    """Event: another session decides over shutdown and reload."""
+
+    session: str
+
+
+class CallStarted(HubEvent, frozen=True, kw_only=True, tag="call.started"):
+    """Event: a request was sent to a server; `tool` is the name of a tool or prompt as the server knows it."""
+
+    session: str
+    server: str
+    method: str
+    tool: str | None = None
+
+
+class CallFinished(HubEvent, frozen=True, kw_only=True, tag="call.finished"):
+    """Event: the client of a request got its answer; `is_error` also for a result that its tool marked as one."""
+
+    session: str
+    server: str
+    method: str
+    tool: str | None = None
+    seconds: float
+    is_error: bool
+
+
+class ServerStarted(HubEvent, frozen=True, kw_only=True, tag="server.started"):
+    """Event: an instance of a server is ready; `restarts` counts the failures of that instance so far."""
+
+    server: str
+    era: str
+    restarts: int = 0
+
+
+class ServerStopped(HubEvent, frozen=True, kw_only=True, tag="server.stopped"):
+    """Event: the connection to an instance has ended; `reason` where it ended by a failure."""
+
+    server: str
+    reason: str | None = None
+
+
+class ServerFailed(HubEvent, frozen=True, kw_only=True, tag="server.failed"):
+    """Event: an instance could not be started."""
+
+    server: str
+    reason: str
+
+
+class ServerRestarted(HubEvent, frozen=True, kw_only=True, tag="server.restarted"):
+    """Event: somebody asked for a restart of a server."""
+
+    server: str
+
+
+class ListsChanged(HubEvent, frozen=True, kw_only=True, tag="lists.changed"):
+    """Event: a server announced other tools, prompts or resources."""
+
+    server: str
+    lists: list[str]
+
+
+class LoginNeeded(HubEvent, frozen=True, kw_only=True, tag="login.required"):
+    """Event: a server wants a person to log in."""
+
+    server: str
+
+
+class ConfigReloaded(HubEvent, frozen=True, kw_only=True, tag="config.reloaded"):
+    """Event: the config was read again; with an `error` the former one stays in force."""
+
+    path: str
+    error: str | None = None
+
+
+class Dropped(HubEvent, frozen=True, kw_only=True, tag="dropped"):
+    """Event of one subscriber: it was too slow and has lost `count` events before the next one."""
+
+    count: int
+
+
+EVENT_TYPES: tuple[type[HubEvent], ...] = (
+    SessionOpened, SessionClosed, OwnerChanged, CallStarted, CallFinished, ServerStarted, ServerStopped, ServerFailed,
+    ServerRestarted, ListsChanged, LoginNeeded, ConfigReloaded, Dropped,
+)  # fmt: skip
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode(event: HubEvent) -> bytes:
+    """Return an event as one JSON object, without a line end."""
+    return _encoder.encode(event)
+
+
+class Subscription:
+    """Queue of one subscriber. A context manager; `close` also wakes the reader, which then reads to the end."""
+
+    def __init__(self, bus: "EventBus", limit: int) -> None:
+        self._bus = bus
+        self._limit = limit
+        self._waiting: deque[HubEvent] = deque()
+        self._dropped = 0
+        self._news = asyncio.Event()
+        self.is_closed = False
+
+    def put(self, event: HubEvent) -> None:
+        """Append an event; the oldest gives way where there is no room."""
+        if len(self._waiting) >= self._limit:
+            self._waiting.popleft()
+            self._dropped += 1
+        self._waiting.append(event)
+        self._news.set()
+
+    def take(self) -> list[HubEvent]:
+        """Return the waiting events without waiting for more."""
+        dropped, self._dropped = self._dropped, 0
+        found = [Dropped(count=dropped), *self._waiting] if dropped else list(self._waiting)
+        self._waiting.clear()
+        if not self.is_closed:
+            self._news.clear()
+        return found
+
+    async def wait(self, seconds: float | None = None) -> list[HubEvent]:
+        """Return the next events; an empty list at the end, or after so many seconds without one."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+        return self.take()
+
+    def close(self) -> None:
+        """End the subscription: nothing is added any more."""
+        self.is_closed = True
+        self._news.set()
+        self._bus.discard(self)
+
+    def __enter__(self) -> "Subscription":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class EventBus:
+    """Distributor of events to subscribers, and the ring of those that were kept."""
+
+    __slots__ = ("_kept", "_subscribers", "is_followed")
+
+    def __init__(self) -> None:
+        # Whether anybody subscribes. A plain attribute: each call reads it.
+        self.is_followed = False
+        self._subscribers: list[Subscription] = []
+        self._kept: deque[HubEvent] = deque(maxlen=KEPT_EVENTS)
+
+    def emit(self, event: HubEvent) -> None:
+        """Keep an event and hand it to every subscriber."""
+        self._kept.append(event)
+        self._publish(event)
+
+    def _publish(self, event: HubEvent) -> None:
+        for each in self._subscribers:
+            each.put(event)
+
+    def kept(self, count: int = KEPT_EVENTS) -> list[HubEvent]:
+        """Return the newest kept events, the oldest first."""
+        return list(self._kept)[-count:] if count > 0 else []
+
+    def subscribe(self, limit: int = QUEUE_LIMIT) -> Subscription:
+        """Return a new subscription, which gets every event from now on."""
+        found = Subscription(self, limit)
+        self._subscribers.append(found)
+        self.is_followed = True
+        return found
+
+    def discard(self, subscription: Subscription) -> None:
+        """Forget a subscription, known or not."""
+        if subscription in self._subscribers:
+            self._subscribers.remove(subscription)
+        self.is_followed = bool(self._subscribers)
+
+    def close(self) -> None:
+        """End every subscription: the daemon shuts down."""
+        for each in list(self._subscribers):
+            each.close()
+
+    def reset(self) -> None:
+        """Forget subscribers and kept events; for tests, which share the process."""
+        self.close()
+        self._kept.clear()
+
+    # --- servers
+
+    def server_started(self, instance: "Instance") -> None:
+        """Emit that an instance is ready."""
+        self.emit(ServerStarted(server=instance.name, era=instance.era, restarts=instance.restarts))
+
+    def server_failed(self, instance: "Instance", problem: BaseException) -> None:
+        """Emit that an instance could not be started, or waits for a login."""
+        if isinstance(problem, LoginRequired):
+            self.emit(LoginNeeded(server=instance.name))
+        else:
+            # As the instance has it: without the secrets that the server may have repeated.
+            self.emit(ServerFailed(server=instance.name, reason=(instance.error or "unknown")[:REASON_LIMIT]))
+
+    def server_stopped(self, instance: "Instance") -> None:
+        """Emit that the connection of an instance has ended."""
+        reason = instance.error and instance.error[:REASON_LIMIT]
+        self.emit(ServerStopped(server=instance.name, reason=reason))
+
+    # --- calls: only while `is_followed`
+
+    def call_started(self, request: "ClientRequest", attempt: "UpstreamAttempt") -> None:
+        """Publish that a call was sent."""
+        self._publish(
+            CallStarted(
+                session=request.session.id,
+                server=attempt.server.name,
+                method=request.method,
+                tool=_tool_of(attempt, request),
+            )
+        )
+
+    def call_finished(
+        self, request: "ClientRequest", attempt: "UpstreamAttempt", seconds: float, is_error: bool
+    ) -> None:
+        """Publish that a call was answered."""
+        self._publish(
+            CallFinished(
+                session=request.session.id,
+                server=attempt.server.name,
+                method=request.method,
+                tool=_tool_of(attempt, request),
+                # The clocks of which a time is the difference may have been read in the wrong order.
+                seconds=round(max(0.0, seconds), 6),
+                is_error=is_error,
+            )
+        )
+
+
+def _tool_of(attempt: "UpstreamAttempt", request: "ClientRequest") -> str | None:
+    """Return the tool or prompt that a call names. Other methods name a URI, which is the client's own business."""
+    if request.method not in ("tools/call", "prompts/get"):
+        return None
+    return values.text(json.split(attempt.params).get("name"))
+
+
+EVENTS = EventBus()
