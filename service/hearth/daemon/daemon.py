@@ -20,6 +20,7 @@ from hearth.config import Config
 from hearth.daemon import last_good_config
 from hearth.daemon.acceptor import Acceptor
 from hearth.daemon.config_watch import ConfigFile
+from hearth.daemon.control import DaemonControl
 from hearth.daemon.counters import COUNTERS
 from hearth.daemon.daemon_lock import DaemonLock
 from hearth.daemon.main import Start
@@ -28,6 +29,8 @@ from hearth.daemon.status_line import StatusLine
 from hearth.errors import ConfigError, StartError, UpstreamError
 from hearth.host import children, signals
 from hearth.host.listening import Listener
+from hearth.hub.control_api import ControlApi
+from hearth.hub.events import EVENTS, ConfigReloaded
 from hearth.hub.hub import SERVERS_STOP_SECONDS, Hub
 
 log = logging.getLogger(__name__)
@@ -73,6 +76,7 @@ class Daemon:
         # The client at standard input and output, where that is the way in.
         self._stdio: Wire | None = None
         self.exit_code = 0
+        self.control: ControlApi = DaemonControl(self)
 
     @property
     def config(self) -> Config:
@@ -114,7 +118,7 @@ class Daemon:
         self._pat_watchdog()
         try:
             await self._ended.wait()
-            await self._shut_down()
+            await self._finish()
         finally:
             self._config_file.close()
             if self._listener:
@@ -179,7 +183,7 @@ class Daemon:
             self._hurry.set()
         elif not self._ending:
             self._told_to_end = now
-        self.go_out(reason, reconnect)
+        self.shut_down(reason, reconnect)
 
     def _reload_by_signal(self) -> None:
         try:
@@ -234,9 +238,11 @@ class Daemon:
             COUNTERS.reloads_failed += 1
             self._config_error = str(exc)
             log.error("the config was not reloaded, the old one stays: %s", exc)
+            EVENTS.emit(ConfigReloaded(path=self._settings.path, error=str(exc)))
             raise
         self._config_error = None
         self._take_up(settings)
+        EVENTS.emit(ConfigReloaded(path=settings.path))
         return f"{settings.path} is in force"
 
     def _take_up(self, settings: Config) -> None:
@@ -272,13 +278,13 @@ class Daemon:
         """Reload if the file is another than the one in force."""
         self._config_file.look_at_once()
 
-    def go_out(self, reason: str, reconnect: bool) -> None:
+    def shut_down(self, reason: str, reconnect: bool) -> None:
         """Begin the shutdown; `reconnect` tells the bridges to come back at once."""
         if self._ending is None:
             self._ending = (reason, reconnect)
             self._ended.set()
 
-    def go_out_when_quiet(self, reason: str) -> None:
+    def shut_down_when_quiet(self, reason: str) -> None:
         """Begin the shutdown, after which bridges come back at once, when nobody waits for an answer any longer."""
         if not self._waiting_for_quiet:
             self._waiting_for_quiet = True
@@ -289,7 +295,7 @@ class Daemon:
         if self.hub.in_flight and not self._ending:
             self._loop.call_later(QUIET_LOOK_SECONDS, self._look_for_quiet, reason)
         else:
-            self.go_out(reason, reconnect=True)
+            self.shut_down(reason, reconnect=True)
 
     def welcome(self, wire: Wire) -> None:
         """A connection that was nobody's is somebody's now."""
@@ -309,7 +315,7 @@ class Daemon:
         if self._reception.ports() and not self._ending:
             log.info("the client at stdio has left; HTTP is served until a signal ends it")
         else:
-            self.go_out("the client has left", reconnect=False)
+            self.shut_down("the client has left", reconnect=False)
 
     def http_failed(self, reason: str) -> None:
         """End with exit code 1 where a person asked for the port; other daemons serve on without. The log has it."""
@@ -318,7 +324,7 @@ class Daemon:
         self.exit_code = 1
         if self._start.streams:
             self._hurry.set()
-        self.go_out(reason, reconnect=self._start.streams is None)
+        self.shut_down(reason, reconnect=self._start.streams is None)
 
     # --- time
 
@@ -356,7 +362,7 @@ class Daemon:
 
     def _notice_replacement(self) -> None:
         if self._listener and self._listener.replaced():
-            self.go_out("another socket has taken the place of this daemon's", reconnect=True)
+            self.shut_down("another socket has taken the place of this daemon's", reconnect=True)
 
     def _consider_idleness(self) -> None:
         if self.hub.busy() or self._reception.undecided:
@@ -374,11 +380,11 @@ class Daemon:
             self._quiet_since = None
             self._reception.open()
         else:
-            self.go_out(f"nobody was there for {idle:g} s", reconnect=True)
+            self.shut_down(f"nobody was there for {idle:g} s", reconnect=True)
 
     # --- the end
 
-    async def _shut_down(self) -> None:
+    async def _finish(self) -> None:
         assert self._ending is not None
         reason, reconnect = self._ending
         log.info("going out: %s", reason)
@@ -388,6 +394,9 @@ class Daemon:
         await self._drain()
         await self._close_connections()
         await self.hub.stop()
+        # Last, so that followers learn of the servers' ends; their connections end with the process.
+        EVENTS.close()
+        await asyncio.sleep(0)
         log.info("gone out")
 
     async def _drain(self) -> None:

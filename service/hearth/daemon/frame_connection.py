@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from hearth import __version__
 from hearth.config import Config
-from hearth.daemon import rate_limit
+from hearth.daemon import control, rate_limit
 from hearth.daemon.counters import COUNTERS
 from hearth.daemon.outbox import Outbox
 from hearth.daemon.rate_limit import RateLimiter
@@ -35,10 +35,8 @@ _MCP_BYTES = len(_MCP)
 _USUAL_BYTES = _MCP_BYTES + 20
 # A header has at most 64 KiB: a message that was spread over twenty thousand lines is finished in several steps.
 DONE_LIMIT = 2000
-SENTENCE_LIMIT = 8000
 # What the format itself allows (docs/protocol.md). A line over message_limit is answered; it does not end the stream.
 FORMAT_LIMIT_BYTES = (1 << 28) - (1 << 17)
-_CONTROL = frozenset({"approved", "status", "tools", "reload", "restart", "shutdown"})
 
 
 class FrameConnection(asyncio.Protocol):
@@ -103,12 +101,12 @@ class FrameConnection(asyncio.Protocol):
         kind = header.get("type") if isinstance(header, dict) else None
         if kind == "mcp":
             self._receive_line(
-                _integer(header, "seq"), payload, header.get("resent") is True, header.get("replay") is True
+                control.integer(header, "seq"), payload, header.get("resent") is True, header.get("replay") is True
             )
         elif kind == "hello":
             self._receive_hello(header)
-        elif isinstance(kind, str) and kind in _CONTROL:
-            self._receive_control(kind, header)
+        elif isinstance(kind, str) and kind in control.CONTROL_TYPES:
+            self._receive_control(header)
         elif kind == "goodbye":
             self._leave()
         elif kind != "heartbeat":
@@ -117,7 +115,7 @@ class FrameConnection(asyncio.Protocol):
     def _receive_hello(self, header: dict[str, Any]) -> None:
         if self.session:
             raise FrameError("a second hello on one connection")
-        protocol = _integer(header, "protocol")
+        protocol = control.integer(header, "protocol")
         if not OLDEST_PROTOCOL_VERSION <= protocol <= PROTOCOL_VERSION:
             raise Refused(
                 f"the bridge speaks frame protocol {protocol}, this daemon (Hearth {__version__}) speaks "
@@ -134,14 +132,14 @@ class FrameConnection(asyncio.Protocol):
         former = (str(resume.get("sessionId")), str(resume.get("secret"))) if isinstance(resume, dict) else None
         hub = self._services.hub
         session = self.session = hub.open_session(
-            self, "frames", _string(header, "server"), former, _string(header, "mode")
+            self, "frames", control.string(header, "server"), former, control.string(header, "mode")
         )
         session.identify(
             self._pid,
-            _string(header, "cwd"),
-            _string(header, "clientId"),
-            _string(header, "role"),
-            _string(header, "agentId"),
+            control.string(header, "cwd"),
+            control.string(header, "clientId"),
+            control.string(header, "role"),
+            control.string(header, "agentId"),
         )
         greeting = {
             "type": "helloAck",
@@ -206,46 +204,20 @@ class FrameConnection(asyncio.Protocol):
 
     # --- control
 
-    def _receive_control(self, kind: str, header: dict[str, Any]) -> None:
-        if kind != "reload":
+    def _receive_control(self, header: dict[str, Any]) -> None:
+        if header["type"] != "reload":
             self._services.look_at_config()
-        task = asyncio.get_running_loop().create_task(self._control(kind, _integer(header, "seq"), header))
+        control.integer(header, "seq")
+        task = asyncio.get_running_loop().create_task(self._answer_control(header))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _control(self, kind: str, seq: int, header: dict[str, Any]) -> None:
-        if kind == "status":
-            self._send({"type": "status", "re": seq}, json.dumps(self._services.status()))
-            return
-        try:
-            if kind == "tools":
-                wanted = _string(header, "query") or "", _string(header, "server"), header.get("limit")
-                document = await self._services.hub.tools(*wanted)
-                self._send({"type": kind, "re": seq, "ok": True}, document)
-                return
-            # Whoever says so: what was approved is read from where only a person's own commands write it.
-            if self.session and kind != "approved":
-                await self._services.hub.consent(self.session, kind)
-            message = self._act(kind, header)
-        except HearthError as exc:
-            self._send({"type": kind, "re": seq, "ok": False, "message": str(exc)[:SENTENCE_LIMIT]})
+    async def _answer_control(self, header: dict[str, Any]) -> None:
+        api = self._services.control
+        if header["type"] == control.EVENTS_FRAME:
+            await control.answer_events(api, header, self._send, self._outbox.drained)
         else:
-            self._send({"type": kind, "re": seq, "ok": True, "message": message})
-
-    def _act(self, kind: str, header: dict[str, Any]) -> str:
-        if kind == "reload":
-            return self._services.reload()
-        if kind == "approved":
-            return self._services.hub.approved()
-        if kind == "restart":
-            return self._services.hub.restart(_string(header, "server") or "")
-        restart = header.get("restart") is True
-        # Soon, not now: the yes has to be written first.
-        if restart and header.get("whenQuiet") is True:
-            asyncio.get_running_loop().call_soon(self._services.go_out_when_quiet, "it was asked to restart when quiet")
-            return "going out as soon as no call is in flight"
-        asyncio.get_running_loop().call_soon(self._services.go_out, "it was asked to", restart)
-        return "going out"
+            self._send(*await control.answer_frame(api, header, self.session))
 
     # --- the session's outlet
 
@@ -354,7 +326,7 @@ class FrameConnection(asyncio.Protocol):
             # Of that one, who looked for room has told.
             log.info("a connection is refused: %s", exc)
             COUNTERS.connections_refused += 1
-        self._send({"type": "error", "message": str(exc)[:SENTENCE_LIMIT]})
+        self._send({"type": "error", "message": str(exc)[: control.SENTENCE_LIMIT]})
         self.close()
 
     def eof_received(self) -> bool:
@@ -379,15 +351,3 @@ class FrameConnection(asyncio.Protocol):
 
 def _failure(problem: WireError) -> bytes:
     return messages.failure(getattr(problem, "id", None), problem)
-
-
-def _integer(header: dict[str, Any], name: str) -> int:
-    value = header.get(name)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise FrameError(f"a {header.get('type')} frame without a whole number as {name!r}")
-    return value
-
-
-def _string(header: dict[str, Any], name: str) -> str | None:
-    value = header.get(name)
-    return value if isinstance(value, str) else None

@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 
 # Beyond this the transport asks for a pause; notices are held back or dropped from then on.
 CONGESTED_BYTES = 256 * 1024
+# Between two looks at whether a slow reader has caught up. Only followers of events wait so.
+DRAIN_POLL_SECONDS = 0.05
 
 
 class Outbox(BufferedWriter):
@@ -63,6 +65,11 @@ class Outbox(BufferedWriter):
     def write_now(self, data: bytes) -> None:
         """Hand bytes to the kernel before anything else happens; only for the first words on a fresh connection."""
         connections.write_now(self.transport, data)
+
+    async def drained(self) -> None:
+        """Wait until the reader is no longer behind; for senders of data that has a queue of its own."""
+        while self._congested:
+            await asyncio.sleep(DRAIN_POLL_SECONDS)
 
     def paused(self) -> None:
         """The reader is behind."""

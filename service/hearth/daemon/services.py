@@ -3,6 +3,7 @@
 from typing import Any, Protocol
 
 from hearth.config import Config
+from hearth.hub.control_api import ControlApi
 from hearth.hub.hub import Hub
 from hearth.hub.sessions import Session
 
@@ -32,6 +33,7 @@ class DaemonServices(Protocol):
     """The daemon, as its connections see it."""
 
     hub: Hub
+    control: ControlApi
 
     @property
     def config(self) -> Config:
@@ -59,10 +61,10 @@ class DaemonServices(Protocol):
     def look_at_config(self) -> None:
         """Reload if the file is another than the one in force."""
 
-    def go_out(self, reason: str, reconnect: bool) -> None:
+    def shut_down(self, reason: str, reconnect: bool) -> None:
         """Begin the shutdown."""
 
-    def go_out_when_quiet(self, reason: str) -> None:
+    def shut_down_when_quiet(self, reason: str) -> None:
         """Begin the shutdown, after which bridges come back at once, when nobody waits for an answer any longer."""
 
     def welcome(self, wire: Wire) -> None:

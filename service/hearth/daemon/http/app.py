@@ -24,6 +24,7 @@ from hearth.daemon.services import DaemonServices
 from hearth.errors import NoRoom, OverLimit
 from hearth.host import memory
 from hearth.host.posix.peers import Peer, own_uid
+from hearth.hub.events import Subscription
 from hearth.wire import json
 
 log = logging.getLogger(__name__)
@@ -33,19 +34,25 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Handler = Callable[["Request"], Awaitable[None]]
 
 
+# Every command of `ControlApi` is below it.
+API = b"/api/v1/"
+
+
 class Request:
     """One HTTP request that was let in."""
 
     def __init__(self, front: "HttpApp", scope: Scope, receive: Receive, send: responses.Send) -> None:
         self.front = front
         self.method: str = scope["method"]
+        self.raw_path: bytes = scope["raw_path"]
+        self._is_api = self.raw_path.startswith(API)
         self.headers = request_checks.headers_of(scope["headers"])
         self.connection: HttpConnection = scope["state"]["connection"]
         self.receive = receive
         self.send = send
         query: bytes = scope["query_string"]
         self.query = parse_qs(query.decode("latin-1")) if query else {}
-        self.server = _server_in(scope["raw_path"]) if scope.get("path_params") else None
+        self.server = _server_in(self.raw_path) if "server" in scope.get("path_params", ()) else None
         # The connection reads no other before this one is answered.
         self.target_host = request_checks.target_host(self.connection.url)
 
@@ -53,12 +60,13 @@ class Request:
     def who(self) -> ClientIdentity:
         """Who sends it."""
         uid = self.connection.peer.uid
-        return ClientIdentity(uid, self._claim("role"), self._claim("agent"), self.server, self._first("mode"))
+        return ClientIdentity(uid, self._claim("role"), self._claim("agent"), self.server, self.first("mode"))
 
     def _claim(self, name: str) -> str | None:
-        return self.headers.get(f"x-hearth-{name}") or self._first(name)
+        return self.headers.get(f"x-hearth-{name}") or self.first(name)
 
-    def _first(self, name: str) -> str | None:
+    def first(self, name: str) -> str | None:
+        """Return the first value of a query parameter."""
         return next(iter(self.query.get(name, ())), None)
 
     async def answer(
@@ -82,7 +90,8 @@ class Request:
 
     async def refuse(self, status: int, reason: str, headers: responses.Headers = []) -> None:  # noqa: B006
         """Say what is wrong with it."""
-        await self.answer(status, responses.reason(reason), headers)
+        body = responses.api_error(status, reason) if self._is_api else responses.reason(reason)
+        await self.answer(status, body, headers)
 
 
 def _server_in(raw_path: bytes) -> str:
@@ -106,6 +115,8 @@ class HttpApp:
         # Connections over TCP that have shown no token yet, the oldest first.
         self.strangers: dict[HttpConnection, None] = {}
         self.guests = AuthenticatedConnections()
+        # Streams of `/api/v1/events`.
+        self.followers: set[Subscription] = set()
         # Why no further request is taken.
         self.farewell: str | None = None
         self._state = ServerState()
@@ -128,6 +139,7 @@ class HttpApp:
             ("/healthz", _read_only(_health)),
             ("/status", _read_only(_limited(_status))),
             ("/metrics", _read_only(_limited(_metrics))),
+            (API.decode() + "{command:path}", _limited(_api)),
         ]
         return [Route(path, _RequestGuard(self, handler)) for path, handler in served]
 
@@ -171,6 +183,8 @@ class HttpApp:
         if self.farewell is None:
             self.farewell = reason
             self.sessions.remember()
+            for follower in list(self.followers):
+                follower.close()
             for each in self.sessions:
                 for listen in list(each.session.listens.values()):
                     listen.complete()
@@ -290,11 +304,20 @@ async def _status(request: Request) -> None:
 
 
 async def _metrics(request: Request) -> None:
+    await _serve_by(request, "metrics")
+
+
+async def _api(request: Request) -> None:
+    await _serve_by(request, "api")
+
+
+async def _serve_by(request: Request, name: str) -> None:
+    """Have a module serve the request that is loaded with the first of its kind."""
     try:
         # It takes a moment, the first time; the others are served meanwhile.
-        module = await asyncio.to_thread(importlib.import_module, "hearth.daemon.http.metrics")
+        module = await asyncio.to_thread(importlib.import_module, f"hearth.daemon.http.{name}")
     except ImportError:
-        log.exception("metrics cannot be served")
-        await request.refuse(500, "metrics cannot be served; `hearth logs` has why")
+        log.exception("HTTP endpoint cannot be loaded endpoint=%s", name)
+        await request.refuse(500, f"{name} cannot be served; `hearth logs` has why")
         return
     await module.serve(request)

@@ -53,6 +53,28 @@ def reason(text: str) -> bytes:
     return json.dumps({"error": text})
 
 
+# The `code` of an error of `/api/v1`, by its status.
+_API_CODES = {
+    400: "bad_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    406: "not_acceptable",
+    409: "config_refused",
+    413: "too_large",
+    415: "unsupported_media_type",
+    429: "too_many_requests",
+    500: "internal_error",
+    503: "unavailable",
+}
+
+
+def api_error(status: int, text: str) -> bytes:
+    """Return the body of a refusal of `/api/v1`."""
+    return json.dumps({"error": {"code": _API_CODES.get(status, "refused"), "message": text}})
+
+
 def event(message: Message, name: bytes | None) -> bytes:
     """A message as an event; with an id where its stream can be resumed, and so has a name."""
     payload = message.payload

@@ -1,0 +1,199 @@
+"""Commands about the daemon itself, and the control frames that carry them.
+
+`DaemonControl` is the one implementation of `ControlApi`; `answer_frame` turns a control frame into a command and its
+outcome into the frame that answers it, `http/api.py` does so for `/api/v1`. Authorization happened before: whoever
+reaches this module is the daemon's own user.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from hearth.errors import FrameError, HearthError
+from hearth.hub import events
+from hearth.hub.control_api import ControlApi, EventFeed
+from hearth.hub.events import EVENTS, KEPT_EVENTS, Subscription
+from hearth.hub.sessions import Session
+from hearth.wire import json
+
+if TYPE_CHECKING:
+    from hearth.daemon.services import DaemonServices
+
+# Longest sentence in a header: a header has at most 64 KiB.
+SENTENCE_LIMIT = 8000
+# Events in one frame; between two frames the reader may fall behind, and the queue drops instead of the connection.
+EVENTS_PER_FRAME = 100
+
+# The header and the payload of an answer.
+Answer = tuple[dict[str, Any], bytes]
+
+
+class DaemonControl:
+    """ControlApi of a running daemon."""
+
+    def __init__(self, services: "DaemonServices") -> None:
+        self._services = services
+
+    def cmd_status(self) -> dict[str, Any]:
+        """Return the status document."""
+        return self._services.status()
+
+    def cmd_sessions(self) -> list[dict[str, Any]]:
+        """Return the sessions as the status document has them."""
+        found: list[dict[str, Any]] = self._services.status()["sessions"]
+        return found
+
+    def cmd_servers(self) -> list[dict[str, Any]]:
+        """Return the MCP servers as the status document has them."""
+        found: list[dict[str, Any]] = self._services.status()["upstreams"]
+        return found
+
+    async def cmd_tools(self, query: str = "", server: str | None = None, limit: object = None) -> bytes:
+        """Return the known tools, or those that fit a query, as a JSON document. Starts no server."""
+        return await self._services.hub.tools(query, server, limit)
+
+    def cmd_events(self, follow: bool = False, count: int | None = None) -> EventFeed:
+        """Return the newest kept events and, to `follow`, a subscription; no event is between the two."""
+        kept = EVENTS.kept(KEPT_EVENTS if count is None else count)
+        return EventFeed(kept, EVENTS.subscribe() if follow else None)
+
+    def cmd_approved(self) -> str:
+        """Read again which tools a person approved, and tell clients."""
+        # Needs no consent: the approvals are read from files that only a person's own commands write.
+        return self._services.hub.approved()
+
+    async def cmd_reload(self, asker: Session | None = None) -> str:
+        """Read the config again. Raises ConfigError and Refused."""
+        await self._obtain_consent(asker, "reload")
+        return self._services.reload()
+
+    async def cmd_restart(self, server: str, asker: Session | None = None) -> str:
+        """Restart one MCP server when its calls are done. Raises Refused."""
+        await self._obtain_consent(asker, "restart")
+        return self._services.hub.restart(server)
+
+    async def cmd_shutdown(self, restart: bool = False, when_quiet: bool = False, asker: Session | None = None) -> str:
+        """Shut the daemon down soon. Raises Refused."""
+        await self._obtain_consent(asker, "shutdown")
+        loop = asyncio.get_running_loop()
+        # Soon, not now: the yes has to be written first.
+        if restart and when_quiet:
+            loop.call_soon(self._services.shut_down_when_quiet, "it was asked to restart when quiet")
+            return "going out as soon as no call is in flight"
+        loop.call_soon(self._services.shut_down, "it was asked to", restart)
+        return "going out"
+
+    async def _obtain_consent(self, asker: Session | None, act: str) -> None:
+        if asker:
+            await self._services.hub.consent(asker, act)
+
+
+# --- control frames
+
+
+async def answer_frame(api: ControlApi, header: dict[str, Any], asker: Session | None) -> Answer:
+    """Return the answer to a control frame, its own refusals included."""
+    kind = header["type"]
+    answer: dict[str, Any] = {"type": kind, "re": integer(header, "seq")}
+    try:
+        more, payload = await COMMANDS[kind](api, header, asker)
+    except HearthError as exc:
+        return {**answer, "ok": False, "message": str(exc)[:SENTENCE_LIMIT]}, b""
+    return {**answer, **more}, payload
+
+
+async def _status(api: ControlApi, header: dict[str, Any], asker: Session | None) -> Answer:
+    return {}, json.dumps(api.cmd_status())
+
+
+async def _tools(api: ControlApi, header: dict[str, Any], asker: Session | None) -> Answer:
+    wanted = string(header, "query") or "", string(header, "server"), header.get("limit")
+    return {"ok": True}, await api.cmd_tools(*wanted)
+
+
+async def _approved(api: ControlApi, header: dict[str, Any], asker: Session | None) -> Answer:
+    return _done(api.cmd_approved())
+
+
+async def _reload(api: ControlApi, header: dict[str, Any], asker: Session | None) -> Answer:
+    return _done(await api.cmd_reload(asker))
+
+
+async def _restart(api: ControlApi, header: dict[str, Any], asker: Session | None) -> Answer:
+    return _done(await api.cmd_restart(string(header, "server") or "", asker))
+
+
+async def _shutdown(api: ControlApi, header: dict[str, Any], asker: Session | None) -> Answer:
+    restart, when_quiet = header.get("restart") is True, header.get("whenQuiet") is True
+    return _done(await api.cmd_shutdown(restart, when_quiet, asker))
+
+
+def _done(message: str) -> Answer:
+    return {"ok": True, "message": message}, b""
+
+
+# Control frames that get one answer, by their type.
+COMMANDS: dict[str, Callable[[ControlApi, dict[str, Any], Session | None], Awaitable[Answer]]] = {
+    "status": _status,
+    "tools": _tools,
+    "approved": _approved,
+    "reload": _reload,
+    "restart": _restart,
+    "shutdown": _shutdown,
+}
+# The control frame that may get many.
+EVENTS_FRAME = "events"
+CONTROL_TYPES = frozenset({*COMMANDS, EVENTS_FRAME})
+
+
+async def answer_events(
+    api: ControlApi,
+    header: dict[str, Any],
+    send: Callable[[dict[str, Any], bytes], None],
+    drained: Callable[[], Awaitable[None]],
+) -> None:
+    """Send the kept events and, where `follow` asks for it, all later ones until the daemon shuts down.
+
+    `drained` waits until the reader has taken what was sent: a slow one loses events, not its connection.
+    """
+    seq, count = integer(header, "seq"), header.get("count")
+    feed = api.cmd_events(header.get("follow") is True, count if type(count) is int else None)
+    answer = {"type": EVENTS_FRAME, "re": seq}
+    if feed.subscription is None:
+        send({**answer, "ok": True, "more": False}, _array(feed.kept))
+        return
+    with feed.subscription as subscription:
+        send({**answer, "ok": True, "more": True}, _array(feed.kept))
+        while not subscription.is_closed:
+            await drained()
+            await _send_next(subscription, answer, send)
+    send({**answer, "more": False}, _array([]))
+
+
+async def _send_next(
+    subscription: Subscription, answer: dict[str, Any], send: Callable[[dict[str, Any], bytes], None]
+) -> None:
+    found = await subscription.wait()
+    for start in range(0, len(found), EVENTS_PER_FRAME):
+        send({**answer, "more": True}, _array(found[start : start + EVENTS_PER_FRAME]))
+
+
+def _array(found: list[events.HubEvent]) -> bytes:
+    return b"[%b]" % b",".join(map(events.encode, found))
+
+
+# --- reading headers
+
+
+def integer(header: dict[str, Any], name: str) -> int:
+    """Return a whole number of a header. Raises FrameError where there is none."""
+    value = header.get(name)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise FrameError(f"a {header.get('type')} frame without a whole number as {name!r}")
+    return value
+
+
+def string(header: dict[str, Any], name: str) -> str | None:
+    """Return a string of a header, or None for anything else."""
+    value = header.get(name)
+    return value if isinstance(value, str) else None

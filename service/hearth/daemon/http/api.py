@@ -1,0 +1,211 @@
+"""`/api/v1/…`: the commands of `ControlApi` as HTTP. Loaded with the first request to it.
+
+The guard of `app` has let the request in: token or peer uid, Host and Origin are checked. A command that changes
+something is a POST of `application/json` besides, which no page can send without a preflight that is refused to it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from hearth.daemon.http import mcp, request_checks, responses
+from hearth.daemon.http.exchange import KEEP_ALIVE_SECONDS
+from hearth.errors import ConfigError, HearthError, Refused
+from hearth.host import memory
+from hearth.hub import events
+from hearth.hub.control_api import ControlApi
+from hearth.hub.events import HubEvent
+from hearth.wire import json
+
+if TYPE_CHECKING:
+    from hearth.daemon.http.app import Request
+
+_SERVERS = "servers/"
+_RESTART = "/restart"
+_READS = ("GET", "HEAD")
+
+
+class _BadRequest(HearthError):
+    """A query or a body that cannot be read."""
+
+
+async def serve(request: "Request") -> None:
+    """Serve one request, whatever its method and path."""
+    path = request.raw_path.decode("latin-1").partition("/api/v1/")[2]
+    name = None
+    if path.startswith(_SERVERS) and path.endswith(_RESTART) and len(path) > len(_SERVERS + _RESTART):
+        # A name may have slashes in it, also as %2F.
+        path, name = "restart", unquote(path.removeprefix(_SERVERS).removesuffix(_RESTART))
+    if path in _QUERIES:
+        await _ask(request, path)
+    elif path == "events":
+        await _follow(request)
+    elif path in _ACTIONS and (path != "restart" or name is not None):
+        await _act(request, path, name)
+    else:
+        await request.refuse(404, "there is no such command; docs/http.md lists them")
+
+
+# --- questions
+
+
+async def _ask(request: "Request", path: str) -> None:
+    if request.method not in _READS:
+        await _refuse_method(request, b"GET, HEAD")
+        return
+    try:
+        body = await _QUERIES[path](request, request.front.services.control)
+    except HearthError as exc:
+        await request.refuse(_status_of(exc), str(exc))
+    else:
+        await request.answer(200, body)
+
+
+async def _status(request: "Request", control: ControlApi) -> bytes:
+    return json.dumps(await _with_memory(control))
+
+
+async def _servers(request: "Request", control: ControlApi) -> bytes:
+    return json.dumps({"servers": (await _with_memory(control))["upstreams"]})
+
+
+async def _with_memory(control: ControlApi) -> dict[str, Any]:
+    # Not in the loop: the kernel takes milliseconds to count a large process.
+    return await asyncio.to_thread(memory.with_memory, control.cmd_status())
+
+
+async def _sessions(request: "Request", control: ControlApi) -> bytes:
+    return json.dumps({"sessions": control.cmd_sessions()})
+
+
+async def _tools(request: "Request", control: ControlApi) -> bytes:
+    query, server, limit = request.first("query") or "", request.first("server"), _number(request, "limit")
+    return bytes(await control.cmd_tools(query, server, limit))
+
+
+_QUERIES: dict[str, Callable[["Request", ControlApi], Awaitable[bytes]]] = {
+    "status": _status,
+    "sessions": _sessions,
+    "servers": _servers,
+    "tools": _tools,
+}
+
+
+# --- actions
+
+
+async def _act(request: "Request", path: str, name: str | None) -> None:
+    if request.method != "POST":
+        await _refuse_method(request, b"POST")
+        return
+    try:
+        mcp.check_body(request)
+        body = await mcp.read_body(request)
+        if body is None:
+            return
+        message = await _ACTIONS[path](request.front.services.control, _object(body), name or "")
+    except mcp.Rejected as exc:
+        await request.refuse(exc.status, str(exc))
+    except HearthError as exc:
+        await request.refuse(_status_of(exc), str(exc))
+    else:
+        await request.answer(200, json.dumps({"message": message}))
+
+
+async def _reload(control: ControlApi, body: dict[str, Any], name: str) -> str:
+    return await control.cmd_reload()
+
+
+async def _restart(control: ControlApi, body: dict[str, Any], name: str) -> str:
+    return await control.cmd_restart(name)
+
+
+async def _shutdown(control: ControlApi, body: dict[str, Any], name: str) -> str:
+    return await control.cmd_shutdown(body.get("restart") is True, body.get("whenQuiet") is True)
+
+
+_ACTIONS: dict[str, Callable[[ControlApi, dict[str, Any], str], Awaitable[str]]] = {
+    "reload": _reload,
+    "restart": _restart,
+    "shutdown": _shutdown,
+}
+
+
+# --- events
+
+
+async def _follow(request: "Request") -> None:
+    """Send events as they come, behind the newest `count` kept ones (none without it)."""
+    if request.method != "GET":
+        await _refuse_method(request, b"GET")
+        return
+    if not request_checks.accepts(request.headers.get("accept"), request_checks.EVENTS):
+        await request.refuse(406, "Accept must name text/event-stream")
+        return
+    try:
+        count = _number(request, "count") or 0
+    except _BadRequest as exc:
+        await request.refuse(400, str(exc))
+        return
+    feed = request.front.services.control.cmd_events(follow=True, count=count)
+    assert feed.subscription is not None
+    with feed.subscription as subscription:
+        request.front.followers.add(subscription)
+        request.connection.on_lost.append(subscription.close)
+        try:
+            await request.begin(200, responses.EVENT_STREAM, _stream(feed.kept), more=True)
+            while not subscription.is_closed:
+                # uvicorn's `send` waits for a slow reader; its queue drops meanwhile.
+                found = _stream(await subscription.wait(KEEP_ALIVE_SECONDS))
+                await _send(request, found or responses.KEEP_ALIVE, more=not subscription.is_closed)
+        finally:
+            request.front.followers.discard(subscription)
+            if subscription.close in request.connection.on_lost:
+                request.connection.on_lost.remove(subscription.close)
+
+
+def _stream(found: list[HubEvent]) -> bytes:
+    kinds = [(str(each.__struct_config__.tag).encode(), events.encode(each)) for each in found]
+    return b"".join([b"event: %b\ndata: %b\n\n" % each for each in kinds])
+
+
+async def _send(request: "Request", body: bytes, more: bool) -> None:
+    await request.send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+# --- reading requests, refusing them
+
+
+def _number(request: "Request", name: str) -> int | None:
+    text = request.first(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise _BadRequest(f"?{name}= must be a whole number")
+    return int(text)
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    if not body.strip():
+        return {}
+    try:
+        found = json.loads(body)
+    except (HearthError, ValueError) as exc:
+        raise _BadRequest("the body must be a JSON object, or empty") from exc
+    if not isinstance(found, dict):
+        raise _BadRequest("the body must be a JSON object, or empty")
+    return found
+
+
+def _status_of(problem: HearthError) -> int:
+    """Return the HTTP status of what a command raised."""
+    if isinstance(problem, ConfigError):
+        return 409
+    if isinstance(problem, _BadRequest):
+        return 400
+    return 404 if isinstance(problem, Refused) else 500
+
+
+async def _refuse_method(request: "Request", allowed: bytes) -> None:
+    await request.refuse(405, f"{request.method} means nothing here", [(b"allow", allowed)])
