@@ -41,6 +41,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "ps": "servers.ps",
         "tools": "tools.tools",
         "logs": "daemon.logs",
+        "events": "daemon.events",
         "doctor": "daemon.doctor",
         "version": "version",
     },

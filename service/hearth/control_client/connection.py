@@ -8,6 +8,7 @@ connection is no session; the daemon neither counts it nor waits for it.
 import json
 import sys
 import time
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
@@ -109,6 +110,25 @@ class ControlConnection:
         header, _ = self._ask("shutdown", ANSWER_SECONDS, restart=restart, whenQuiet=when_quiet)
         return bool(header.get("ok")), str(header.get("message") or "")
 
+    def events(self, follow: bool, count: int) -> Iterator[dict[str, Any]]:
+        """Yield the newest kept events and, to `follow`, each later one until the daemon ends. Raises Unreachable."""
+        header, payload = self._ask("events", ANSWER_SECONDS, follow=follow, count=count)
+        yield from self._array(payload)
+        while header.get("more"):
+            try:
+                header, payload = self._receive(None)
+            except (OSError, Unreachable):
+                # The end of the daemon, or of the machine's patience with it: nothing more will come.
+                return
+            yield from self._array(payload)
+
+    def _array(self, payload: bytes) -> list[dict[str, Any]]:
+        try:
+            found = json.loads(payload)
+        except ValueError as exc:
+            raise self._garbled(exc) from exc
+        return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
     def wait_for_end(self, seconds: float) -> bool:
         """Whether the daemon closed this connection within the time, as it does when it has gone."""
         deadline = time.monotonic() + seconds
@@ -175,9 +195,9 @@ class ControlConnection:
             raise self._garbled(f"its answer to {kind} is not an object")
         return document
 
-    def _receive(self, deadline: float) -> tuple[Header, bytes]:
+    def _receive(self, deadline: float | None) -> tuple[Header, bytes]:
         while not self._frames:
-            self._socket.settimeout(max(0.001, deadline - time.monotonic()))
+            self._socket.settimeout(None if deadline is None else max(0.001, deadline - time.monotonic()))
             data = self._socket.recv(CHUNK_BYTES)
             if not data:
                 raise Unreachable(f"the daemon at {self.endpoint} went away before it answered; ask again")
