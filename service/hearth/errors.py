@@ -8,6 +8,8 @@
     │   │   └── OverLimit      … or more messages than it may; carries when to come back
     │   └── TooLarge           … beyond a limit
     ├── StartError             a daemon could not be started
+    │   ├── FileAccessError    … because a folder, a lock or a private file cannot be used; other users of such
+    │   │                        files catch this one alone
     │   ├── AlreadyRunning     … because another one is; carries who
     │   │   └── RunsElsewhere  … at another socket; carries which
     │   ├── BadAddress         … because the address that was typed cannot be meant
@@ -32,6 +34,13 @@ class HearthError(Exception):
 
     exit_code = 1
     rpc_code = -32603
+    # Details for the client of a JSON-RPC error (its `data`), if there are any.
+    data: object = None
+
+    @property
+    def result(self) -> bytes | None:
+        """Return the raw result that takes the place of the error, where a tool of Hearth's own tells it."""
+        return None
 
 
 class ConfigError(HearthError):
@@ -103,6 +112,10 @@ class StartError(HearthError):
     """A daemon could not be started; the sentence says why and what to do."""
 
     exit_code = 1
+
+
+class FileAccessError(StartError):
+    """A folder, a lock or a private file cannot be used; the sentence says why and what to do."""
 
 
 class AlreadyRunning(StartError):

@@ -8,7 +8,7 @@ import os
 import stat
 import sys
 
-from hearth.errors import StartError
+from hearth.errors import FileAccessError
 
 _SENTENCES = {
     errno.EROFS: "the file system is read-only; make it writable, or set XDG_RUNTIME_DIR and XDG_STATE_HOME to others",
@@ -23,14 +23,14 @@ _SENTENCES = {
 }
 
 
-def refusal(action: str, path: str, exc: OSError) -> StartError:
-    """A StartError that says in a sentence why the system refused, and what to do."""
+def refusal(action: str, path: str, exc: OSError) -> FileAccessError:
+    """Return a FileAccessError that says in a sentence why the system refused, and what to do."""
     why = _SENTENCES.get(exc.errno or 0) or (exc.strerror or str(exc)).lower()
-    return StartError(f"cannot {action} {path}: {why}")
+    return FileAccessError(f"cannot {action} {path}: {why}")
 
 
 def remove_file(path: str) -> None:
-    """Take a file away, if it is there. Raises StartError."""
+    """Take a file away, if it is there. Raises FileAccessError."""
     try:
         os.unlink(path)
     except FileNotFoundError:
@@ -42,7 +42,7 @@ def remove_file(path: str) -> None:
 def make_private(path: str) -> None:
     """Make the folder, and what is missing above it, with mode 0700.
 
-    Raises StartError if it cannot be made, is not a folder of this user's, or is a link to somewhere else.
+    Raises FileAccessError if it cannot be made, is not a folder of this user's, or is a link to somewhere else.
     One that others may enter is closed to them.
     """
     try:
@@ -66,10 +66,10 @@ def _make(path: str) -> None:
 def _check(path: str, found: os.stat_result, me: int) -> None:
     # `found` is lstat's: in a shared folder such as /tmp, anybody may have planted a link that leads anywhere.
     if stat.S_ISLNK(found.st_mode):
-        raise StartError(f"the folder {path} is a symbolic link, which is not followed here; remove the link")
+        raise FileAccessError(f"the folder {path} is a symbolic link, which is not followed here; remove the link")
     if not stat.S_ISDIR(found.st_mode):
-        raise StartError(f"{path} should be a folder and is a file; move it away")
+        raise FileAccessError(f"{path} should be a folder and is a file; move it away")
     if found.st_uid != me:
-        raise StartError(f"the folder {path} belongs to user {found.st_uid}, not to you; have it removed")
+        raise FileAccessError(f"the folder {path} belongs to user {found.st_uid}, not to you; have it removed")
     if stat.S_IMODE(found.st_mode) & 0o077:
         os.chmod(path, 0o700)

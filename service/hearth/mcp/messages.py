@@ -32,10 +32,9 @@ def failure(id: bytes | None, problem: HearthError) -> bytes:
 
     What a tool of Hearth's own says of one is a result.
     """
-    body = getattr(problem, "result", None)
-    if body is not None and id is not None:
-        return result(id, body)
-    return error(id, problem.rpc_code, everywhere(str(problem)), getattr(problem, "data", None))
+    if problem.result is not None and id is not None:
+        return result(id, problem.result)
+    return error(id, problem.rpc_code, everywhere(str(problem)), problem.data)
 
 
 def request(id: bytes, method: str, params: RawBytes) -> bytes:
