@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from hearth.config.model import Config, KeyPath, OwnerPolicy
+from hearth.config.model import Config, KeyPath, OwnerPolicy, ServerSpec, pack_spec
 from hearth.config.schema import (
     CLIENT_SETTINGS,
+    PACK_KEYS,
+    PACKS,
+    PACKS_KEY,
     SERVERS,
     SERVERS_IN_VSCODE,
     SETTINGS,
@@ -85,6 +88,8 @@ class Examination:
         for key, value in tree.items():
             if key == self._servers_key:
                 self._take_servers(key, value)
+            elif key == PACKS_KEY:
+                self._take_packs(value)
             elif key in TABLES:
                 self._take_table(key, value)
             else:
@@ -95,7 +100,8 @@ class Examination:
         if self.document is None:
             return
         entries = [(self._servers_key, name) for name in self.config.servers]
-        for path in ((), (self._servers_key,), *entries):
+        entries += [(PACKS_KEY, name) for name in self.config.packs]
+        for path in ((), (self._servers_key,), (PACKS_KEY,), *entries):
             for key in self.document.repeated_keys(path):
                 self.warn((*path, key), f"key {key!r} is written more than once; only the last one counts")
 
@@ -103,6 +109,49 @@ class Examination:
         from hearth.config.server_entries import read_servers
 
         self._values["servers"] = MappingProxyType(read_servers(self, key, value))
+
+    def _take_packs(self, table: object) -> None:
+        if not isinstance(table, dict):
+            self.problem((PACKS_KEY,), f"{PACKS_KEY} must be a table of packs, not {described(table)}")
+            return
+        found = {name: self._read_pack(name, entry) for name, entry in table.items()}
+        self._values[PACKS_KEY] = MappingProxyType({name: spec for name, spec in found.items() if spec})
+
+    def _read_pack(self, name: str, entry: object) -> ServerSpec | None:
+        if name not in PACKS:
+            from hearth.config.spelling import nearest
+
+            near = nearest(name, PACKS)
+            hint = f"did you mean {near!r}?" if near else f"known: {', '.join(PACKS)}"
+            self.problem((PACKS_KEY, name), f"pack {name!r} is not known; {hint}")
+            return None
+        if not isinstance(entry, dict):
+            self.problem((PACKS_KEY, name), f"pack {name!r} must be a table with enabled in it, not {described(entry)}")
+            return None
+        values: dict[str, object] = {}
+        for key, value in entry.items():
+            at = (PACKS_KEY, name, key)
+            if key not in PACK_KEYS:
+                from hearth.config.spelling import nearest, unknown
+
+                self.problem(at, f"pack {name!r}: {unknown(key, nearest(key, PACK_KEYS))}")
+                continue
+            try:
+                values[key] = PACK_KEYS[key].check(value)
+            except BadValue as exc:
+                self.problem((*at, *exc.at), f"pack {name!r}: {key} {exc}")
+        return pack_spec(name, **values)
+
+    def _refuse_equal_names(self) -> None:
+        """Refuse a server by the name of a pack that is on: its tools would have the same names."""
+        for name, spec in self.config.packs.items():
+            if not spec.disabled and name in self.config.servers:
+                pack = self._place((PACKS_KEY, name))
+                self.problem(
+                    (self._servers_key, name),
+                    f"server {name!r} has the name of the pack {name!r} that is on ({pack}); rename the server, or"
+                    f" switch the pack off: `hearth pack disable {name}`",
+                )
 
     def _take_table(self, key: str, table: object) -> None:
         if not isinstance(table, dict):
@@ -131,7 +180,7 @@ class Examination:
             table, inner = path_of(name)
             self.problem(path, f"key {name!r} is not known; write {inner!r} inside the table {table!r}")
             return
-        known = [SERVERS, *TABLES, *SETTINGS]
+        known = [SERVERS, PACKS_KEY, *TABLES, *SETTINGS]
         suggestion = nearest(name, known, SLIP_RATIO if self.is_json else SUGGESTION_RATIO)
         if not self.is_json or (suggestion and name not in CLIENT_SETTINGS):
             self.problem(path, unknown(name, suggestion))
@@ -182,3 +231,4 @@ class Examination:
         approve = values.pop("owner.approve", OwnerPolicy.approve)
         values["owner"] = OwnerPolicy(approve=approve)  # type: ignore[arg-type]  # was checked
         self.config = Config(**values)  # type: ignore[arg-type]  # each was checked
+        self._refuse_equal_names()

@@ -5,7 +5,7 @@ Part of every start of the daemon, so it imports nothing that costs. Knows neith
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from hearth.records import Record
 
@@ -101,6 +101,13 @@ HEARTHS_OWN_KEYS = frozenset(
 _NO_SERVERS: Mapping[str, ServerSpec] = MappingProxyType({})
 
 
+def pack_spec(name: str, **values: Any) -> ServerSpec:
+    """Return the entry of a pack: a server without a command or a url, which everybody shares and nothing ends."""
+    disabled = not values.pop("enabled", False)
+    fixed: dict[str, Any] = {"era": "modern", "isolation": "shared", "upstream_idle": 0.0, "disabled": disabled}
+    return ServerSpec(name=name, **fixed, **values)
+
+
 class Config(Record):
     """A whole configuration. docs/configuration.md gives each default its reason."""
 
@@ -135,6 +142,12 @@ class Config(Record):
     log_level: LogLevel = "info"
     owner: OwnerPolicy = OwnerPolicy()
     servers: Mapping[str, ServerSpec] = _NO_SERVERS
+    packs: Mapping[str, ServerSpec] = _NO_SERVERS
     path: str = ""
     hash: str = ""
     warnings: tuple[str, ...] = ()
+
+    @property
+    def served(self) -> Mapping[str, ServerSpec]:
+        """Servers and packs by their names, which are never the same."""
+        return {**self.servers, **self.packs} if self.packs else self.servers

@@ -26,6 +26,9 @@ _SHORTEST_INTERVAL_SECONDS = 0.01
 SERVERS = "mcpServers"
 # VS Code's name for it, in its mcp.json.
 SERVERS_IN_VSCODE = "servers"
+PACKS_KEY = "packs"
+# Packs by name, each with what it is for. `hearth.packs` has a module for each; a test holds the two equal.
+PACKS = {"hearth": "lets agents look after the daemon: its status, its servers, their logs and restarts"}
 # The settings that lie in a table of their own have its name and a dot before theirs.
 TABLES = ("owner",)
 
@@ -100,6 +103,15 @@ SERVER_KEYS: dict[str, Kind] = {
     "cpu_weight": value_kinds.count(1, _LARGEST_CPU_WEIGHT),
     "blocked_tools": value_kinds.texts(),
     "result_limit": value_kinds.size_or_off(_SMALLEST_LIMIT_BYTES, _LARGEST_LIMIT_BYTES),
+}
+
+# Keys of a pack: a switch, and those of a server's that mean something without a process.
+PACK_KEYS: dict[str, Kind] = {
+    "enabled": value_kinds.flag(),
+    **{
+        key: SERVER_KEYS[key]
+        for key in ("max_concurrency", "call_timeout", "call_ceiling", "pin", "blocked_tools", "result_limit")
+    },
 }
 
 # Other clients' names for `url`, in JSON only: Gemini's, Windsurf's.

@@ -10,7 +10,7 @@ from typing import Any
 from hearth import secret_patterns
 from hearth.config.layers import Examination
 from hearth.config.model import Config, OAuthSpec, ServerSpec
-from hearth.config.schema import SERVER_KEYS, SETTINGS
+from hearth.config.schema import PACK_KEYS, SERVER_KEYS, SETTINGS
 from hearth.masking import MASK
 
 # A reference tells where a secret is, not what it is; its default may be one.
@@ -52,6 +52,11 @@ def server(spec: ServerSpec) -> dict[str, Any]:
     return {key: value for key, value in shown.items() if value} | own
 
 
+def pack(spec: ServerSpec) -> dict[str, Any]:
+    """Return one pack as a file would have it."""
+    return {"enabled": not spec.disabled, **{key: getattr(spec, key) for key in PACK_KEYS if key != "enabled"}}
+
+
 def _oauth(spec: OAuthSpec) -> dict[str, Any]:
     """How to log in, without what is not set and without its secret."""
     shown = {name: getattr(spec, name) for name in spec.fields if getattr(spec, name)}
@@ -67,6 +72,7 @@ def document(found: Examination) -> dict[str, Any]:
         "servers": {
             name: {**server(spec), "origin": found.server_origin(name)} for name, spec in found.config.servers.items()
         },
+        "packs": {name: pack(spec) for name, spec in found.config.packs.items()},
         "warnings": list(found.warnings),
     }
 

@@ -12,7 +12,7 @@ import os
 import socket
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hearth
 from hearth import __version__, config
@@ -32,6 +32,9 @@ from hearth.host.listening import Listener
 from hearth.hub.control_api import ControlApi
 from hearth.hub.events import EVENTS, ConfigReloaded
 from hearth.hub.hub import SERVERS_STOP_SECONDS, Hub
+
+if TYPE_CHECKING:
+    from hearth.packs import Pack
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +104,13 @@ class Daemon:
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
         places = self._places
-        self.hub = Hub(self._settings, places.learned, catalogue=places.catalogue, pins=places.pins)
+        self.hub = Hub(
+            self._settings,
+            places.learned,
+            catalogue=places.catalogue,
+            pins=places.pins,
+            create_pack=self._create_pack,
+        )
         self._status_line = StatusLine(self._notifier, self._summary)
         self.hub.news = self._status_line.news
         self._reception = Acceptor(self, self._listener)
@@ -191,6 +200,18 @@ class Daemon:
         except ConfigError:
             # Said in the log and in the status; the old one stays.
             pass
+
+    # --- packs
+
+    def _create_pack(self, name: str) -> "Pack":
+        # Only where one is enabled: a daemon without packs loads nothing of them.
+        from hearth import packs
+
+        return packs.create(name, self)
+
+    def server_log(self, name: str) -> str:
+        """The path of the file with a server's stderr."""
+        return self._places.server_log(name)
 
     # --- the steward of the connections
 

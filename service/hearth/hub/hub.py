@@ -5,9 +5,10 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 from hearth import __version__
-from hearth.config import Config
+from hearth.config import Config, ServerSpec
 from hearth.errors import HearthError, Refused
 from hearth.hub import batches, client_requests, status
 from hearth.hub.bindings import Binding
@@ -38,6 +39,9 @@ from hearth.upstreams.traits import TraitStore
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
 
+if TYPE_CHECKING:
+    from hearth.upstreams.pack_api import Pack
+
 log = logging.getLogger(__name__)
 
 # The longest that ending a server takes: it is asked, then told, then killed.
@@ -54,8 +58,11 @@ class Hub:
         daemon_id: str | None = None,
         catalogue: str | None = None,
         pins: str | None = None,
+        create_pack: "Callable[[str], Pack] | None" = None,
     ) -> None:
         self.config = config
+        # Makes a pack by its name; loads its module at the first use.
+        self._create_pack = create_pack
         self.daemon_id = daemon_id or os.urandom(6).hex()
         self.sessions = Sessions()
         self.servers: dict[str, Server] = {}
@@ -166,7 +173,7 @@ class Hub:
     # --- servers
 
     def _adopt(self, config: Config) -> None:
-        wanted = {name: spec for name, spec in config.servers.items() if not spec.disabled}
+        wanted = {name: spec for name, spec in config.served.items() if not spec.disabled}
         former = dict(self.servers)
         self.servers.clear()
         for name, spec in wanted.items():
@@ -176,10 +183,19 @@ class Hub:
                 kept.reconfigure(spec, config)
                 kept.reset_failures()
             else:
-                self.servers[name] = Server(spec, config, self._learned, self, self._retire, self._kept, self._pins)
+                self.servers[name] = self._make_server(spec, config)
         for server in former.values():
             # Calls in flight finish under the old config, bounded by the drain's time.
             server.mark_stale(config.drain_timeout)
+
+    def _make_server(self, spec: ServerSpec, config: Config) -> Server:
+        if spec.name not in config.packs:
+            return Server(spec, config, self._learned, self, self._retire, self._kept, self._pins)
+        if self._create_pack is None:
+            raise Refused(f"pack {spec.name!r} cannot be served here")
+        # Nothing of it is kept on disk: its lists are there as soon as it is asked, and change with the program.
+        create = functools.partial(self._create_pack, spec.name)
+        return Server(spec, config, self._learned, self, self._retire, None, self._pins, create)
 
     def light(self) -> None:
         """Start the servers that are not to wait for a client."""
@@ -326,7 +342,9 @@ class Hub:
         """Tell whether the daemon is needed: by an active session, a call, an undelivered answer, or a kept result."""
         if self._suspended_calls or self._dispatcher.logins or self._pipeline.results:
             return True
-        return any(session.active or session.open or session.sink.owes() for session in self.sessions)
+        if any(session.active or session.open or session.sink.owes() for session in self.sessions):
+            return True
+        return any(server.is_busy for server in self.servers.values())
 
     def summary(self) -> str:
         """Return one line for `systemctl status`."""

@@ -153,6 +153,8 @@ class Connection:
     sends_headers = False
     # Whether the server refuses everything until a person has logged in.
     needs_login = False
+    # Whether it works although no call waits for it: an in-process one may (`pack_api`).
+    busy = False
     # How much of each of its lists is kept.
     list_limits = ListLimits()
     # Where its garbage comes from, in words.

@@ -25,6 +25,7 @@ from hearth.upstreams.traits import TraitStore
 
 if TYPE_CHECKING:
     from hearth.upstreams.oauth.invitation import Invitation
+    from hearth.upstreams.pack_api import CreatePack
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +53,7 @@ class Server:
         retiring: Callable[[Instance, float], None],
         cache: CatalogCache | None = None,
         pins: PinStore | None = None,
+        pack: "CreatePack | None" = None,
     ) -> None:
         self.spec = spec
         self.name = spec.name
@@ -65,6 +67,8 @@ class Server:
         self._latest: Instance | None = None
         self._era_probe = EraProbe()
         self._retired = False
+        # Set where the server lives in this process.
+        self._pack = pack
         self._login = AwaitedLogin(self.ensure)
         # Of instances that are no longer in use.
         self._former = stats.CallStats()
@@ -316,6 +320,10 @@ class Server:
 
     async def _connect(self, owner: Owner, context: ClientContext) -> Connection:
         """A connection that is not open yet. Raises ConfigError: asking in another era would not help."""
+        if self._pack:
+            from hearth.upstreams.pack_api import PackConnection
+
+            return PackConnection(self.name, owner, self._pack, self._limits.message)
         # A shared one never runs in a client's folder.
         folders = {isolation.SHARED: None, isolation.WORKSPACE: context.folder, isolation.SESSION: context.cwd}
         return await connecting.connect(self.spec, owner, folders[self.mode], self._limits)
@@ -378,6 +386,11 @@ class Server:
         await asyncio.gather(*(instance.retire() for instance in self.instances.values()))
 
     # --- what is going on
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it works although no call waits for it."""
+        return any(instance.connection is not None and instance.connection.busy for instance in self.instances.values())
 
     @property
     def state(self) -> str:

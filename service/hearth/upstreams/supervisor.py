@@ -287,7 +287,8 @@ class IdleReaper:
         self._timers.pop(instance, None)
         if instance.holders or instance.obsolete:
             return
-        if instance.in_flight or instance.queue or instance.is_awaited or instance.state == STARTING:
+        is_working = instance.connection is not None and instance.connection.busy
+        if is_working or instance.in_flight or instance.queue or instance.is_awaited or instance.state == STARTING:
             self.wait(instance, seconds, _LOOK_AGAIN_SECONDS)
         elif instance.pause:
             # Another in its place would know nothing of the failures, and start without a pause.

@@ -191,7 +191,7 @@ def test_every_setting_has_a_variable() -> None:
     )
     assert found == expected
     unchanged = {name for name in Config.fields if getattr(found, name) == getattr(Config(), name)}
-    assert unchanged == {"servers", "warnings"}
+    assert unchanged == {"servers", "packs", "warnings"}
 
 
 def test_an_empty_variable_counts_as_not_set() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from config_reading import config_of
 
-from hearth.config.model import HEARTHS_OWN_KEYS, Config, ServerSpec
-from hearth.config.schema import SERVER_KEYS, SETTINGS
-from hearth.config.show import setting_value
+from hearth.config.model import HEARTHS_OWN_KEYS, Config, ServerSpec, pack_spec
+from hearth.config.schema import PACK_KEYS, SERVER_KEYS, SETTINGS
+from hearth.config.show import pack, setting_value
 
 PAGE = (Path(__file__).parents[3] / "docs/configuration.md").read_text()
 NOT_SET = "not set"
@@ -42,6 +42,14 @@ def test_every_key_of_a_server_is_documented_with_its_default() -> None:
     assert list(documented) == list(SERVER_KEYS)
 
 
+def test_every_key_of_a_pack_is_documented_with_its_default() -> None:
+    documented = {
+        key: None if cell == NOT_SET else PACK_KEYS[key].check(value(cell)) for key, cell in table("packs").items()
+    }
+    assert documented == pack(pack_spec("x"))
+    assert list(documented) == list(PACK_KEYS)
+
+
 def test_the_page_tells_which_keys_a_reload_leaves_running_processes_for() -> None:
     rows = PAGE.partition("<!-- reload:")[2].partition("\n\n")[0].splitlines()
     named = {frozenset(re.findall(r"`(\w+)`", row.split("|")[1])) for row in rows if row.startswith("| ")}
@@ -51,7 +59,13 @@ def test_the_page_tells_which_keys_a_reload_leaves_running_processes_for() -> No
 
 
 def test_every_field_of_the_model_can_be_configured() -> None:
-    assert {key.partition(".")[0] for key in SETTINGS} == {*Config.fields} - {"servers", "path", "hash", "warnings"}
+    assert {key.partition(".")[0] for key in SETTINGS} == {*Config.fields} - {
+        "servers",
+        "packs",
+        "path",
+        "hash",
+        "warnings",
+    }
     assert {*SERVER_KEYS} == {*ServerSpec.fields} - {"name"}
 
 

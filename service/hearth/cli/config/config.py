@@ -150,6 +150,10 @@ def show(places: Places, as_json: bool) -> None:
         click.echo(f"\nmcpServers.{table.clean(name)}  ({found.server_origin(name)})")
         for key, value in config_show.server(spec).items():
             click.echo(f"  {key} = {documents.text(value, None)}")
+    for name, spec in found.config.packs.items():
+        click.echo(f"\npacks.{table.clean(name)}")
+        for key, value in config_show.pack(spec).items():
+            click.echo(f"  {key} = {documents.text(value, None)}")
 
 
 @config.command()

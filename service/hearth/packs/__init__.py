@@ -1,0 +1,33 @@
+"""Packs: MCP servers that live in the daemon (`hearth.upstreams.pack_api`), each loaded when it is first served.
+
+    hearth      the daemon itself: its status, its servers, their logs and restarts
+
+`hearth.config.schema.PACKS` has their names. A module here has a `create(services)`.
+"""
+
+import importlib
+from typing import Any, Protocol
+
+from hearth.hub.hub import Hub
+from hearth.upstreams.pack_api import Pack
+
+__all__ = ["Pack", "PackServices", "create"]
+
+
+class PackServices(Protocol):
+    """Protocol for the daemon, as packs see it."""
+
+    hub: Hub
+
+    def status(self) -> dict[str, Any]:
+        """Return the status document."""
+
+    def server_log(self, name: str) -> str:
+        """Return the path of the file with a server's stderr."""
+
+
+def create(name: str, services: PackServices) -> Pack:
+    """Make a pack by its name in the config."""
+    module = importlib.import_module(f"hearth.packs.{name.replace('-', '_')}")
+    pack: Pack = module.create(services)
+    return pack
