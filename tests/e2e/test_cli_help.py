@@ -130,7 +130,14 @@ def test_a_verb_that_is_not_about_one_daemon_refuses_to_be_told_which(home: Home
 
 def test_every_other_verb_takes_the_name_of_a_daemon() -> None:
     context = click.Context(cli)
-    for verb in set(VERBS) - {"auth", "bridge", "config", "secret", "tools"}:  # their own parser, or their own verbs
+    for verb in set(VERBS) - {
+        "auth",
+        "bridge",
+        "config",
+        "pack",
+        "secret",
+        "tools",
+    }:  # their own parser, or their own verbs
         command = cli.get_command(context, verb)
         assert command
         assert ("profile" in {parameter.name for parameter in command.params}) == (verb not in WITHOUT_TARGET), verb

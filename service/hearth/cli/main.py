@@ -25,6 +25,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "remove": "servers.remove",
         "enable": "servers.enable",
         "disable": "servers.enable",
+        "pack": "packs.pack",
         "connect": "clients.connect",
         "disconnect": "clients.disconnect",
         "config": "config.config",

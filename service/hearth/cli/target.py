@@ -99,6 +99,11 @@ def configured(places: Places) -> dict[str, config.ServerSpec]:
     return dict(config.examine(places).config.servers)
 
 
+def served(places: Places) -> dict[str, config.ServerSpec]:
+    """The servers and packs of the config, as far as it can be read."""
+    return dict(config.examine(places).config.served)
+
+
 def complete_server(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The names that begin like that; none where it cannot be told whose."""
     places = places_of(ctx)

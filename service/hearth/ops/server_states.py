@@ -22,7 +22,9 @@ def described(places: Places, document: dict[str, Any]) -> list[dict[str, Any]]:
     told: list[dict[str, Any]] = list(document.get("upstreams") or [])
     known = {each.get("name") for each in told}
     try:
-        configured = dict(config.examine(places).config.servers)
+        found = config.examine(places).config
+        # A pack that is off is no server that was left out.
+        configured = {**found.servers, **{name: spec for name, spec in found.packs.items() if not spec.disabled}}
     except ConfigError:
         configured = {}
     running = bool(document.get("running")) and not document.get("degraded")

@@ -11,7 +11,7 @@ import pytest
 from hearth.config import Config
 from hearth.config.model import pack_spec
 from hearth.errors import UpstreamError
-from hearth.hub import deadlines
+from hearth.hub import dispatcher
 from hearth.hub.calls import Call
 from hearth.hub.hub import Hub
 from hearth.hub.sessions import Session
@@ -223,7 +223,7 @@ async def test_a_cancelled_call_cancels_its_handler_and_has_no_answer(stage: Sta
 
 
 async def test_a_handler_that_hangs_is_ended_by_the_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deadlines, "INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(dispatcher, "INTERVAL_SECONDS", 0.01)
     stage = Stage(tmp_path, call_timeout=0.05)
     client = stage.client()
     answer = await client.ask("tools/call", name="hearth__hang", arguments={})
@@ -319,9 +319,14 @@ def pack_api_waiter() -> Any:
     return object()
 
 
-def test_a_call_of_the_hub_tells_its_session(tmp_path: Path) -> None:
-    session: pack_api.CallerSession = Session(Kept(), "lines")
-    call = Call.__new__(Call)
-    call.session = session  # type: ignore[assignment]
-    assert pack_api.caller_of(call, {}) == (session, {})
+def test_a_waiter_or_the_call_behind_it_tells_the_session() -> None:
+    class Waiter:
+        session = Session(Kept(), "lines")
+
+    class InItsPlace:
+        call = Waiter()
+
+    assert isinstance(Call.session, property)
+    for waiter in (Waiter(), InItsPlace()):
+        assert pack_api.caller_of(waiter, {}) == (Waiter.session, {})
     assert pack_api.caller_of(object(), {}) == (None, {})

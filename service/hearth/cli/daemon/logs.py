@@ -82,8 +82,10 @@ def _print_server(places: Places, name: str, wanted: log_lines.LogSelection) -> 
 
 def _explain_absence(places: Places, name: str, path: str, follow: bool) -> None:
     """Raise the reason why there is nothing to show; return where it is worth waiting for."""
-    servers = target.configured(places)
+    servers = target.served(places)
     target.check_server_names([name], servers, places.config_file())
+    if servers[name].command is None and servers[name].url is None:
+        raise HearthError(f"{name!r} is a pack: what it has to say is in the daemon's log, `hearth logs`")
     if servers[name].command is None:
         raise HearthError(f"server {name!r} is reached by its url: what it writes to its stderr stays where it runs")
     if not follow:

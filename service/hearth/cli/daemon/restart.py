@@ -57,7 +57,7 @@ def restart(
     if server is not None:
         if everyone or when_quiet:
             raise click.UsageError("--all and --when-quiet are about daemons: leave out the server.")
-        target.check_server_names([server], target.configured(places), places.config_file())
+        target.check_server_names([server], target.served(places), places.config_file())
     found = dict(running_daemon.own_daemons()) if everyone else _one(places)
     if not found and not as_json:
         click.echo(f"hearth is not running. {shutdown.start_hint(places)}")

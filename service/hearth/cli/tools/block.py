@@ -9,7 +9,7 @@ from hearth.cli import target
 from hearth.cli.config import change
 from hearth.cli.target import with_places
 from hearth.config import ServerSpec, editor
-from hearth.config.schema import SERVERS
+from hearth.config.schema import PACKS_KEY, SERVERS
 from hearth.config.spelling import nearest
 from hearth.mcp import tool_names
 from hearth.ops import edit_config, tool_catalog
@@ -35,7 +35,7 @@ def _complete_known(ctx: click.Context, parameter: click.Parameter, incomplete: 
 
 def _complete_blocked(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     places = target.places_of(ctx)
-    found = _blocked(target.configured(places)) if places else {}
+    found = _blocked(target.served(places)) if places else {}
     return [CompletionItem(name) for name in found if name.startswith(incomplete)]
 
 
@@ -57,7 +57,7 @@ def block(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
       hearth tools block github__delete_repo --dry-run
       hearth config get mcpServers.github.blocked_tools
     """
-    tool = _blocked(target.configured(places)).get(name) or _known(places, name)
+    tool = _blocked(target.served(places)).get(name) or _known(places, name)
     _change(places, name, tool, True, dry_run, as_json)
 
 
@@ -73,7 +73,7 @@ def unblock(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
     Examples:
       hearth tools unblock github__delete_repo
     """
-    blocked = _blocked(target.configured(places))
+    blocked = _blocked(target.served(places))
     if name not in blocked:
         known = f" Blocked: {', '.join(blocked)}." if blocked else " No tool is blocked."
         raise click.UsageError(f"Tool {name!r} is not blocked.{known}")
@@ -105,14 +105,15 @@ def _change(places: Places, name: str, tool: NamedTool, blocks: bool, dry_run: b
     path = places.config_file()
 
     def make(data: bytes | None) -> bytes:
-        servers = edit_config.examined(path, data).config.servers
+        found = edit_config.examined(path, data).config
+        servers = found.served
         target.check_server_names([tool.server], servers, path)
         assert data is not None
         former = servers[tool.server].blocked_tools
         wanted = [*(each for each in former if each != tool.name), *([tool.name] if blocks else [])]
         if sorted(wanted) == sorted(former):
             return data
-        at = (SERVERS, tool.server, _KEY)
+        at = (PACKS_KEY if tool.server in found.packs else SERVERS, tool.server, _KEY)
         return editor.assigned(path, data, at, wanted) if wanted else editor.unassigned(path, data, at)
 
     action = "blocked" if blocks else "unblocked"

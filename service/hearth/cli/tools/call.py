@@ -67,7 +67,7 @@ def _values(schema: object) -> list[str]:
 def known_tools(ctx: click.Context) -> dict[str, dict[str, Any]]:
     """The definitions by name; none where nothing is kept."""
     places = target.places_of(ctx)
-    spec = target.configured(places).get(ctx.params.get("server") or "") if places else None
+    spec = target.served(places).get(ctx.params.get("server") or "") if places else None
     if places is None or spec is None:
         return {}
     from hearth.mcp.catalog import TOOLS
@@ -151,7 +151,7 @@ def _take_every_end_as_ctrl_c() -> None:
 
 def _check_server(places: Places, server: str) -> None:
     found = config.examine(places)
-    known = found.config.servers
+    known = found.config.served
     if server not in known and found.problems:
         if any(each.get("name") == server for each in running_daemon.document(places).get("upstreams") or []):
             # A daemon goes on with the config from before the mistake.
@@ -159,6 +159,8 @@ def _check_server(places: Places, server: str) -> None:
         raise ConfigError(found.problems)
     target.check_server_names([server], known, found.path)
     if known[server].disabled:
+        if server in found.config.packs:
+            raise click.UsageError(f"The pack {server!r} is off; `hearth pack enable {server}` switches it on.")
         raise click.UsageError(f"The server {server!r} is disabled in {found.path}.")
 
 
@@ -175,7 +177,7 @@ def _tools(
 ) -> list[dict[str, Any]]:
     """Return the server's tools. A server that is still starting is waited for, as long as its start may take."""
     tools = caller.tools(timeout)
-    spec = config.examine(places).config.servers.get(server)
+    spec = config.examine(places).config.served.get(server)
     limit = min(spec.start_timeout if spec else config.ServerSpec.start_timeout, timeout or math.inf)
     deadline = time.monotonic() + limit
     while not tools and _upstream(places, server).get("state") == "starting" and time.monotonic() < deadline:

@@ -88,7 +88,7 @@ def chosen(places: Places, pins: PinStore, server: str | None) -> dict[str, Serv
 
     Raises click.UsageError for one that is nowhere.
     """
-    configured = dict(config.examine(places).config.servers)
+    configured = dict(config.examine(places).config.served)
     if server is None:
         return configured
     seen = pins.servers()

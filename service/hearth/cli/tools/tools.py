@@ -91,7 +91,7 @@ tools.add_command(unblock)
 
 def _check_server(places: Places, server: str) -> None:
     try:
-        known = target.configured(places)
+        known = target.served(places)
     except ConfigError:
         return
     target.check_server_names([server], known, places.config_file())
