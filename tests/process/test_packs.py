@@ -1,6 +1,8 @@
 """The pack `hearth` of a real daemon: over every wire and in both eras, searched, pinned, and switched by a reload."""
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -148,9 +150,15 @@ def wait_for_change(client: Client) -> None:
     client.next_called(CHANGED)
 
 
-def test_a_daemon_without_packs_loads_none(scratch: Scratch) -> None:
+def test_a_daemon_without_packs_offers_none(scratch: Scratch) -> None:
     configured(scratch, enabled=False)
-    daemon = scratch.start()
+    scratch.start()
     client = opened(scratch, "lines", "legacy")
     assert not [name for name in names(client) if name.startswith("hearth__")]
-    assert daemon.process.poll() is None
+
+
+def test_the_daemon_loads_nothing_of_packs_by_itself() -> None:
+    program = "import sys, hearth.daemon.daemon; print([name for name in sys.modules if 'pack' in name])"
+    loaded = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True).stdout
+    assert "hearth.packs" not in loaded
+    assert "pack_api" not in loaded
