@@ -6,13 +6,16 @@ May be given before the verb or after it. Turns them into Places; knows nothing 
 import functools
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
-from hearth import config, paths, places
+from hearth import paths, places
 from hearth.paths import Places
+
+if TYPE_CHECKING:
+    from hearth.config import ServerSpec
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -94,8 +97,10 @@ def with_places(function: Callable[..., Any]) -> Callable[..., Any]:
 # --- names of servers
 
 
-def configured(places: Places) -> dict[str, config.ServerSpec]:
+def configured(places: Places) -> "dict[str, ServerSpec]":
     """The servers of the config, as far as it can be read."""
+    from hearth import config  # 5 ms that `hearth version` does without
+
     return dict(config.examine(places).config.servers)
 
 

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hearth import config
-from hearth.clients import backups, connector, discovery, launcher, planning
+from hearth.clients import backups, connector, discovery, launcher
 from hearth.clients.discovery import ClientServer
 from hearth.clients.table import KINDS, Table
 from hearth.doctor.context import CheckContext
 from hearth.errors import ConfigError
 from hearth.findings import Finding, FixRequest
+from hearth.ops import connect_clients
 from hearth.paths import Places
 
 
@@ -67,7 +68,7 @@ def _look_at(found: ClientServer, specs: Mapping[str, config.ServerSpec], places
     table = found.table
     entry = ClientEntry(table.client, table.path, found.name, table.scope, found.bridge_to, False)
     if found.bridge_to is None:
-        return entry._replace(shared=planning.server_for(found, specs, backups.imported) or "")
+        return entry._replace(shared=connect_clients.server_for(found, specs, backups.imported) or "")
     words = command_words(found.entry)
     return entry._replace(
         for_this=leads_to(words, places),

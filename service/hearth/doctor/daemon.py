@@ -15,7 +15,7 @@ from hearth.control_client.connection import last_resort
 from hearth.doctor.context import CheckContext, environment_of
 from hearth.findings import Finding, FixRequest
 from hearth.host import processes, reachability
-from hearth.ops import server_states
+from hearth.ops import tool_catalog
 from hearth.output.table import clean
 from hearth.paths import Places
 from hearth.upstreams.stdio import STRAY_MARK
@@ -81,7 +81,7 @@ def look(context: CheckContext) -> DaemonFacts:
         entry=entry,
         lives=living is not None,
         reused=bool(entry) and not living and _has_somebody(entry.pid if entry else 0),
-        status=word.status if living else server_states.complete(context.places, {}),
+        status=word.status if living else tool_catalog.complete_status(context.places, {}),
         silence=word.silence,
         search_paths=(mine, surroundings.values.get("PATH", "")) if mine else ("", ""),
         logged=frozenset(

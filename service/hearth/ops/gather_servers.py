@@ -4,12 +4,9 @@ import os
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-import click
-
 from hearth.clients import discovery, formats
 from hearth.clients.discovery import ClientServer
 from hearth.clients.table import KINDS, LOCAL, PROJECT, SCOPES, USER, Table
-from hearth.config.spelling import nearest
 from hearth.errors import ConfigError
 
 # A file of a project is the work of several people, and changes of it are committed: only when asked for.
@@ -109,21 +106,6 @@ def _found(table: Table, name: str, raw: Any) -> ClientServer:
     client = own[0] if own and table.client == "file" else table.client
     reading = formats.read(KINDS[client].dialect if client in KINDS else "plain", raw)
     return ClientServer(table, name, raw if isinstance(raw, dict) else {}, *reading)
-
-
-def split_targets(words: Iterable[str]) -> tuple[list[str], list[str]]:
-    """What was typed, as clients and as files. Raises click.UsageError for what is neither."""
-    clients, files = [], []
-    for word in words:
-        if word in KINDS:
-            clients.append(word)
-        elif os.path.exists(word) or os.sep in word or word.endswith((".json", ".jsonc", ".toml")):
-            files.append(word)
-        else:
-            near = nearest(word, KINDS)
-            hint = f"Did you mean {near!r}?" if near else f"Known: {', '.join(KINDS)}."
-            raise click.UsageError(f"{word!r} is neither a client nor a file. {hint}")
-    return clients, files
 
 
 def title(client: str) -> str:

@@ -5,26 +5,69 @@ became which server; last one edit of the config, of which a running daemon is t
 """
 
 import contextlib
+import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from hearth.clients import backups
+from hearth import secret_patterns
+from hearth.clients import backups, discovery
 from hearth.clients.discovery import ClientServer
 from hearth.clients.importer import placeholders, planner
-from hearth.clients.importer.placeholders import ImportEnvironment
+from hearth.clients.importer.placeholders import ImportEnvironment, Input, UnusablePlaceholder
 from hearth.clients.importer.planner import ImportPlan, KnownServers
-from hearth.clients.table import KINDS
+from hearth.clients.importer.templates import Kept, Secret
+from hearth.clients.table import KINDS, Table
 from hearth.config import editor
 from hearth.config.loader import FILE_LIMIT_BYTES, read_file
-from hearth.errors import HearthError, Refused, VaultError
-from hearth.ops import edit_config, programs
+from hearth.errors import ConfigError, HearthError, Refused, VaultError
+from hearth.ops import edit_config
 from hearth.ops.edit_config import Changed
-from hearth.ops.input_answers import Answers
+from hearth.ops.gather_servers import title
 from hearth.paths import Places, home_dir
 from hearth.secrets.vault import Vault
+
+Piece = str | Secret | Kept
+
+# Marks a reference, which only the daemon resolves.
+_REFERENCE = "${"
+
+
+class Answers:
+    """Each question is put once, however many servers want to know."""
+
+    def __init__(self, ask: Callable[[Input], str] | None, is_later: bool = False) -> None:
+        self._ask = ask
+        self._is_later = is_later
+        self._given: dict[tuple[str, str], str] = {}
+        # Those that are to be asked for.
+        self.pending: list[Input] = []
+
+    def __call__(self, table: Table, name: str) -> Piece:
+        """The answer. Raises UnusablePlaceholder if there is none to be had."""
+        question = _question(table, name)
+        if self._is_later:
+            if question not in self.pending:
+                self.pending.append(question)
+            return Kept(f"${{input:{name}}}")
+        key = (table.path, name)
+        if key not in self._given:
+            self._given[key] = self._answer(question)
+        value = self._given[key]
+        is_secret = question.is_password or secret_patterns.is_secret(name, value) or secret_patterns.has_secret(value)
+        return Secret(value, name) if is_secret and value else value
+
+    def _answer(self, question: Input) -> str:
+        if self._ask is not None:
+            return self._ask(question)
+        if question.default is None:
+            raise UnusablePlaceholder(
+                f"${{input:{question.name}}} is asked for by VS Code; type this at a terminal without --yes, and it is"
+                " asked for here"
+            )
+        return question.default
 
 
 class Imported(NamedTuple):
@@ -45,7 +88,7 @@ def plan(places: Places, found: Iterable[ClientServer], answers: Answers, with_d
         lambda each: backups.imported(each.table, each.name) if each.table.client in KINDS else None,
         lambda name: shutil.which(os.path.expanduser(name)),
         placeholders.read_env_file,
-        programs.full_path,
+        full_path,
     )
     return planner.plan(found, ImportEnvironment(os.environ, home_dir(), answers, os.sep), known, with_disabled)
 
@@ -100,3 +143,51 @@ def _take_back(names: list[str], former: backups.Former) -> None:
         # What is left is found by nobody; the reason that is told is the first one.
         with contextlib.suppress(VaultError):
             Vault("secrets").remove(name)
+
+
+# --- inputs
+
+
+def _question(table: Table, name: str) -> Input:
+    try:
+        found = placeholders.read_inputs(table.path).get(name)
+    except ConfigError as exc:
+        raise UnusablePlaceholder(str(exc)) from exc
+    if found is None:
+        raise UnusablePlaceholder(f"${{input:{name}}} is not explained in {table.path}")
+    if found.is_command:
+        raise UnusablePlaceholder(f"${{input:{name}}} is answered by a command of VS Code, which Hearth cannot run")
+    wanted = [each.name for each in discovery.read(table) if f"${{input:{name}}}" in json.dumps(each.raw)]
+    described = found.description.rstrip(": ") or name
+    return (
+        found._replace(description=f"{described} ({', '.join(wanted)} in {title(table.client)})") if wanted else found
+    )
+
+
+# --- programs
+
+
+def full_path(command: str, search_path: str | None, folder: str | None) -> str | None:
+    """Return the full path of a command as a client started from this shell would find it, or None.
+
+    `search_path` and `folder` are the PATH and the working folder of the entry, where it sets them.
+    """
+    command = os.path.expanduser(command)
+    if not os.path.dirname(command):
+        found = shutil.which(command, path=search_path)
+        # A folder in PATH may be relative, such as node_modules/.bin.
+        return os.path.abspath(found) if found else None
+    path = os.path.join(os.path.expanduser(folder or ""), command)
+    # A path that is still relative depends on the folder that the client runs in.
+    return shutil.which(os.path.normpath(path)) if os.path.isabs(path) else None
+
+
+def program_problem(entry: Mapping[str, Any]) -> str | None:
+    """Say why an entry's command, given by its path, cannot be run; None if it can, or if only the daemon can tell."""
+    command, folder = str(entry.get("command") or ""), str(entry.get("cwd") or "")
+    if not os.path.dirname(command) or _REFERENCE in command + folder:
+        return None
+    path = os.path.join(os.path.expanduser(folder), os.path.expanduser(command))
+    if not os.path.isabs(path) or shutil.which(path):
+        return None
+    return f"the command {path!r} {'is not a program' if os.path.exists(path) else 'does not exist'}"

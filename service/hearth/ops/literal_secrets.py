@@ -1,15 +1,11 @@
 """Secrets that stand in an entry themselves, as an import would find them, and the offer of a better place."""
 
 import re
-import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
-
-import click
 
 from hearth.clients.importer import identity, templates
 from hearth.clients.importer.templates import Secret, Text
-from hearth.output import table
 
 Entry = dict[str, Any]
 
@@ -43,7 +39,7 @@ def _has_secret(texts: Iterable[Text]) -> bool:
     return any(isinstance(piece, Secret) for text in texts for piece in text)
 
 
-def place_elsewhere(server: str, entry: Entry, ask: bool) -> list[str]:
+def place_elsewhere(server: str, entry: Entry, is_wanted: Callable[[str], bool] | None = None) -> list[str]:
     """Put them into the vault where a person wants that, and references into the entry; what is to be said of each."""
     notes = []
     for key, name in find(entry):
@@ -53,7 +49,7 @@ def place_elsewhere(server: str, entry: Entry, ask: bool) -> list[str]:
         # "Bearer xyz": the first word is no secret, and is wanted in the file.
         prefix, value = (f"{scheme} ", rest) if key == "headers" and rest else ("", value)
         reference = f"{prefix}${{keyring:{secret}}}"
-        if ask and _wanted(name):
+        if is_wanted and is_wanted(name):
             where = _put(secret, value)
             entry[key][name] = reference
             notes.append(f"{name} is kept in {where} as {secret!r}; the file has ${{keyring:{secret}}}.")
@@ -75,16 +71,6 @@ def _notes_on_the_rest(server: str, entry: Entry) -> list[str]:
         for place in places(entry)
         if place in written
     ]
-
-
-def can_ask() -> bool:
-    """Whether there is a person at a terminal."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
-
-
-def _wanted(name: str) -> bool:
-    question = f"{table.clean(name)} looks like a secret. Keep it in the keyring, and only a reference in the file?"
-    return click.confirm(question, default=True, err=True)
 
 
 def _put(secret: str, value: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from hearth import config
-from hearth.clients import backups, discovery, planning
+from hearth.clients import backups, discovery
 from hearth.clients.discovery import ClientServer
 from hearth.clients.importer import planner
 from hearth.clients.launcher import bridge_command
@@ -18,6 +18,7 @@ from hearth.config import ServerSpec
 from hearth.errors import ConfigError, HearthError
 from hearth.host import install as installation
 from hearth.host.install.service_files import Outcome as Units
+from hearth.ops import connect_clients
 from hearth.ops import import_servers as server_import
 from hearth.ops.connect_clients import Links, linked
 from hearth.ops.gather_servers import Gathered
@@ -118,14 +119,14 @@ def planned(
     servers: Mapping[str, ServerSpec],
     imported: Callable[[Table, str], str | None],
     way: str | None,
-) -> list[planning.TablePlan]:
+) -> list[connect_clients.TablePlan]:
     """The plans for all tables, client by client."""
     by_client: dict[str, dict[Table, list[ClientServer]]] = {}
     for table in tables:
         by_client.setdefault(table.client, {})[table] = []
     for each in found:
         by_client[each.table.client][each.table].append(each)
-    return [plan for mine in by_client.values() for plan in planning.plans(mine, servers, imported, way)]
+    return [plan for mine in by_client.values() for plan in connect_clients.plans(mine, servers, imported, way)]
 
 
 def connect(places: Places, planned: Setup, trials: Iterable[Trial]) -> Setup:

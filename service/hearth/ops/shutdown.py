@@ -1,54 +1,14 @@
-"""What `stop`, `restart` and `reload` share: say who is attached, ask, wait for the end."""
+"""End of a daemon: request it, wait for it, and say what starts the next one. Asks nobody and prints nothing."""
 
-import sys
 import time
 from typing import Any
-
-import click
 
 from hearth.control_client import service_state
 from hearth.control_client.connection import ControlConnection, last_resort
 from hearth.control_client.running_daemon import RunningDaemon
 from hearth.errors import Refused, Unreachable
 from hearth.host import processes
-from hearth.output import status_lines, terminal
-from hearth.output.spinner import Spinner
 from hearth.paths import Places
-
-
-def ask_about_sessions(control: ControlConnection, deed: str, yes: bool, as_json: bool = False) -> None:
-    """Let the person decide when somebody is attached. Raises Refused, also when there is nobody to ask.
-
-    Sessions over HTTP between two requests outlive the daemon, so nobody notices.
-    """
-    if yes:
-        return
-    attached = [each for each in control.status().get("sessions") or [] if not status_lines.is_idle(each)]
-    if not attached:
-        return
-    for line in status_lines.session_lines(attached, time.time(), terminal.width()):
-        click.echo(line, err=True)
-    ask(f"{status_lines.count(len(attached), 'session')} attached", deed, as_json)
-
-
-def ask(obstacle: str, deed: str, as_json: bool = False) -> None:
-    """Go on if the person says so. Raises Refused, also without a terminal, and for a program that reads JSON."""
-    if as_json:
-        raise Refused(f"{obstacle}, and --json asks nothing: say --yes to {deed} anyway")
-    if not sys.stdin.isatty():
-        raise Refused(f"{obstacle} and no terminal to ask at: say --yes to {deed} anyway")
-    if not confirm(f"{obstacle}. {deed.capitalize()} anyway?"):
-        raise Refused("nothing was done")
-
-
-def confirm(question: str, default: bool = False) -> bool:
-    """Ask for yes or no."""
-    try:
-        return click.confirm(question, default=default, err=True)
-    except click.Abort:
-        # The cursor still stands behind the question.
-        click.echo(err=True)
-        raise
 
 
 def end_when_quiet(control: ControlConnection) -> str:
@@ -71,9 +31,8 @@ def end(control: ControlConnection, daemon: RunningDaemon, restart: bool, second
     if not ok:
         raise Refused(message or "the daemon refused to go")
     deadline = time.monotonic() + seconds
-    with Spinner(f"waiting for the calls in flight, then for pid {daemon.pid} to go"):
-        ended = control.wait_for_end(seconds)
-        gone = ended and processes.wait_gone(daemon.pid, daemon.start_time, max(0.0, deadline - time.monotonic()))
+    ended = control.wait_for_end(seconds)
+    gone = ended and processes.wait_gone(daemon.pid, daemon.start_time, max(0.0, deadline - time.monotonic()))
     if not gone:
         raise Unreachable(
             f"pid {daemon.pid} is still there after {seconds:g} s; it may be finishing calls: look again with"

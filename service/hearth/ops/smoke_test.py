@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from hearth.clients.discovery import ClientServer
-from hearth.clients.planning import TablePlan
 from hearth.control_client import running_daemon
 from hearth.errors import HearthError
+from hearth.ops.connect_clients import TablePlan
 from hearth.ops.tool_caller import ToolCaller
 from hearth.paths import Places
 

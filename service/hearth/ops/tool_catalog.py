@@ -7,16 +7,24 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from hearth import config
+from hearth.config import ServerSpec
 from hearth.control_client import running_daemon
-from hearth.mcp.catalog import ServerCatalog
+from hearth.errors import ConfigError
+from hearth.mcp.catalog import TOOLS, ServerCatalog
 from hearth.mcp.search import tool_listing
 from hearth.paths import Places
-from hearth.upstreams.catalog_cache import CachedCatalog, CatalogCache
+from hearth.upstreams.catalog_cache import NOTHING, CachedCatalog, CatalogCache
 from hearth.upstreams.pin_store import PinStore
 from hearth.upstreams.traits import TraitStore
 
 # What these modules write is for the daemon's log; here it would stand between a verb's own lines.
 logging.getLogger("hearth").addHandler(logging.NullHandler())
+
+# A server that nothing runs of, as the status document would have it.
+_IDLE: dict[str, Any] = {
+    "era": None, "pids": [], "tools": None, "error": None, "restarts": None, "calls": None, "errors": None,
+    "p50Ms": None, "p95Ms": None, "memoryBytes": None, "instances": [],
+}  # fmt: skip
 
 
 def current(places: Places, query: str, server: str | None, limit: int) -> dict[str, Any]:
@@ -51,3 +59,42 @@ def offerings(places: Places, specs: Iterable[config.ServerSpec]) -> Iterator[tu
             withheld = pins.withheld(spec.name, offered) if spec.pin else frozenset()
             offered = offered.without_tools(withheld.union(spec.blocked_tools))
         yield spec.name, offered
+
+
+# --- states of servers
+
+
+def server_states(places: Places, document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return `upstreams` of the status document, and with it each configured server that the daemon does not serve."""
+    told: list[dict[str, Any]] = list(document.get("upstreams") or [])
+    known = {each.get("name") for each in told}
+    try:
+        found = config.examine(places).config
+        # A pack that is off is no server that was left out.
+        configured = {**found.servers, **{name: spec for name, spec in found.packs.items() if not spec.disabled}}
+    except ConfigError:
+        configured = {}
+    running = bool(document.get("running")) and not document.get("degraded")
+    missing = [spec for name, spec in configured.items() if name not in known]
+    if running:
+        # One that is in the file and not taken up yet is left out: the daemon's own word counts.
+        return told + [_stopped(spec, NOTHING) for spec in missing if spec.disabled]
+    return told + [_stopped(spec, memory) for spec, memory in memories(places, missing)]
+
+
+def complete_status(places: Places, document: dict[str, Any]) -> dict[str, Any]:
+    """Return the status document; while no daemon runs, with what is known of the servers and wrong in the config."""
+    if document.get("running"):
+        return document
+    problems = config.examine(places).problems
+    error = str(ConfigError(problems)) if problems else None
+    return {**document, "configError": error, "upstreams": server_states(places, document)}
+
+
+def _stopped(spec: ServerSpec, memory: CachedCatalog) -> dict[str, Any]:
+    found = {**_IDLE, "name": spec.name, "state": "stopped", "isolation": spec.isolation}
+    if catalog := next(iter(memory.catalogs.values()), None):
+        found |= {"era": catalog.era, "tools": len(catalog.lists[TOOLS])}
+    if spec.disabled:
+        return found | {"state": "disabled"}
+    return found | ({"state": "failed", "error": memory.failure} if memory.failure else {})

@@ -8,7 +8,7 @@ import pytest
 from hearth.clients.importer.placeholders import UnusablePlaceholder
 from hearth.clients.importer.templates import Kept, Secret
 from hearth.clients.table import Table
-from hearth.ops.input_answers import Answers
+from hearth.ops.import_servers import Answers
 
 INPUTS = """{"inputs": [
     {"type": "promptString", "id": "pw", "password": true},

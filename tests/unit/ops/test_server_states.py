@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hearth import config
-from hearth.ops import server_states
+from hearth.ops import tool_catalog
 from hearth.paths import Places
 from hearth.upstreams.catalog_cache import CachedCatalog, CatalogCache
 from hearth.upstreams.traits import TraitStore
@@ -31,7 +31,7 @@ def note_failure(places: Places, name: str) -> None:
 def test_a_failure_that_a_daemon_noted_is_told_without_one(places: Places) -> None:
     note_failure(places, "a")
     note_failure(places, "c")
-    found = server_states.complete(places, {"running": False})["upstreams"]
+    found = tool_catalog.complete_status(places, {"running": False})["upstreams"]
     assert [(each["name"], each["state"], each["error"]) for each in found] == [
         ("a", "failed", "exit code 1"),
         ("b", "stopped", None),
@@ -42,5 +42,5 @@ def test_a_failure_that_a_daemon_noted_is_told_without_one(places: Places) -> No
 def test_a_running_daemon_has_the_word(places: Places) -> None:
     note_failure(places, "b")
     told = [{"name": "a", "state": "ready"}]
-    found = server_states.described(places, {"running": True, "upstreams": told})
+    found = tool_catalog.server_states(places, {"running": True, "upstreams": told})
     assert [(each["name"], each["state"]) for each in found] == [("a", "ready"), ("c", "disabled")]

@@ -1,12 +1,8 @@
-"""Who is asked about before a daemon is sent away, and what is said then: what lights the next one."""
-
-from typing import Any, cast
+"""Sentences on what starts the next daemon after a shutdown."""
 
 import pytest
 
 from hearth.control_client import service_state, systemd_unit
-from hearth.control_client.connection import ControlConnection
-from hearth.errors import Refused
 from hearth.ops import shutdown
 from hearth.paths import Places
 
@@ -40,32 +36,3 @@ def test_a_port_that_nobody_else_holds_does_not_come_back(monkeypatch: pytest.Mo
     lost = {"httpLost": [{"address": "http://127.0.0.1:3848", "error": "gone"}]}
     assert shutdown.own_ports(document | lost) == ["http://127.0.0.1:3847", "http://127.0.0.1:3848"]
     assert shutdown.own_ports(document | lost | {"activation": "systemd"}) == []
-
-
-class Told:
-    """Somebody who has the status of a daemon with these sessions."""
-
-    def __init__(self, *sessions: dict[str, Any]) -> None:
-        self._sessions = sessions
-
-    def status(self) -> dict[str, Any]:
-        return {"sessions": list(self._sessions)}
-
-
-IDLE = {"id": "h", "wire": "http", "active": False, "inFlight": 0}
-
-
-def test_sessions_over_http_between_two_requests_are_not_asked_about() -> None:
-    shutdown.ask_about_sessions(cast(ControlConnection, Told(IDLE, IDLE)), "stop", yes=False)
-
-
-@pytest.mark.parametrize(
-    "session", [IDLE | {"active": True}, IDLE | {"inFlight": 1}, {"id": "b", "wire": "frames", "active": False}]
-)
-def test_who_is_attached_is_asked_about_and_nobody_else_counts(
-    session: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
-    with pytest.raises(Refused, match=r"^1 session attached"):
-        shutdown.ask_about_sessions(cast(ControlConnection, Told(IDLE, session)), "stop", yes=False)
-    assert len(capsys.readouterr().err.splitlines()) == 2

@@ -8,18 +8,18 @@ import click
 
 from hearth import config
 from hearth.bridge.options import MODES
+from hearth.cli import asking
 from hearth.cli.clients import client_changes, import_
 from hearth.cli.target import with_places
 from hearth.cli.tools.diff import styled
-from hearth.clients import backups, connector, discovery, planning
+from hearth.clients import backups, connector, discovery
 from hearth.clients.connector import TableOutcome
 from hearth.clients.discovery import ClientServer
 from hearth.clients.launcher import bridge_command, client_config
-from hearth.clients.planning import TablePlan
 from hearth.clients.table import KINDS, PROJECT, SCOPES, Table
 from hearth.errors import ConfigError, Refused
-from hearth.ops import shutdown, smoke_test
-from hearth.ops.connect_clients import linked
+from hearth.ops import connect_clients, smoke_test
+from hearth.ops.connect_clients import TablePlan, linked
 from hearth.ops.smoke_test import LeftAlone
 from hearth.output import documents, table, terminal
 from hearth.output.spinner import Spinner
@@ -138,7 +138,7 @@ def _plans(
             except ConfigError as exc:
                 problems += exc.problems
         if found:
-            planned += planning.plans(found, servers, backups.imported, way)
+            planned += connect_clients.plans(found, servers, backups.imported, way)
             entries += [each for mine in found.values() for each in mine]
     return planned, entries, problems
 
@@ -175,7 +175,7 @@ def _ask(yes: bool, as_json: bool) -> None:
         raise Refused(
             "nothing was changed, as there is no terminal to ask at: say --yes to do it, or --dry-run to look"
         )
-    if not shutdown.confirm("Change it?"):
+    if not asking.confirm("Change it?"):
         raise Refused("nothing was changed")
 
 

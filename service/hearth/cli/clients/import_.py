@@ -1,22 +1,25 @@
 """`hearth import`."""
 
 import functools
+import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import click
 
+from hearth.cli import asking
 from hearth.cli.clients import client_changes
 from hearth.cli.target import Verb, with_places
 from hearth.clients.discovery import ClientServer
 from hearth.clients.importer.planner import ImportedServer, ImportPlan
 from hearth.clients.table import KINDS, SCOPES
+from hearth.config.spelling import nearest
 from hearth.errors import ConfigError, Refused
 from hearth.mcp.isolation import Mode
-from hearth.ops import gather_servers, import_servers, literal_secrets
+from hearth.ops import gather_servers, import_servers
 from hearth.ops.gather_servers import ALL, Gathered, origin
-from hearth.ops.input_answers import Answers, at_terminal
+from hearth.ops.import_servers import Answers
 from hearth.output import documents, table, terminal
 from hearth.output.spinner import Spinner
 from hearth.paths import Places
@@ -37,7 +40,7 @@ class Manner(NamedTuple):
     @property
     def can_ask(self) -> bool:
         """Whether a person is there who has not said that nothing be asked."""
-        return literal_secrets.can_ask() and not (self.yes or self.as_json or self.dry_run)
+        return asking.can_ask() and not (self.yes or self.as_json or self.dry_run)
 
 
 def client_options(function: Verb) -> Verb:
@@ -97,7 +100,7 @@ def import_(
       hearth import ~/old/mcp.json
       hearth import --scope project       the servers of this folder's project
     """
-    named, files = gather_servers.split_targets(targets)
+    named, files = _split_targets(targets)
     found = _gather([*clients, *named], files, scopes, places.config_file())
     answers = Answers(None, is_later=manner.can_ask or manner.dry_run)
     with Spinner(WAITING):
@@ -112,12 +115,27 @@ def import_(
     if manner.can_ask:
         if not click.confirm("Import them?", default=True, err=True):
             raise Refused("nothing was done")
-        made = import_servers.plan(places, found.found, Answers(at_terminal), disabled)
+        made = import_servers.plan(places, found.found, Answers(asking.ask_for_input), disabled)
     elif not manner.yes and made.servers:
         raise Refused("there is no terminal to ask at, and nothing was done: say --yes, or --dry-run to look only")
     with Spinner("storing"):
         done = import_servers.carry_out(places, made)
     _finish(made, done, places, manner.as_json)
+
+
+def _split_targets(words: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Split what was typed into clients and files. Raises click.UsageError for what is neither."""
+    clients, files = [], []
+    for word in words:
+        if word in KINDS:
+            clients.append(word)
+        elif os.path.exists(word) or os.sep in word or word.endswith((".json", ".jsonc", ".toml")):
+            files.append(word)
+        else:
+            near = nearest(word, KINDS)
+            hint = f"Did you mean {near!r}?" if near else f"Known: {', '.join(KINDS)}."
+            raise click.UsageError(f"{word!r} is neither a client nor a file. {hint}")
+    return clients, files
 
 
 def _gather(clients: list[str], files: list[str], scopes: tuple[str, ...], own: str) -> Gathered:

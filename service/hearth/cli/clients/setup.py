@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from hearth.cli import asking
 from hearth.cli.clients import import_
 from hearth.cli.clients.import_ import Manner, client_options, with_manner
 from hearth.cli.target import with_places
@@ -17,7 +18,7 @@ from hearth.errors import HearthError, Refused
 from hearth.ops import gather_servers, import_servers, setup_plan, smoke_test
 from hearth.ops.connect_clients import Links
 from hearth.ops.gather_servers import origin, title
-from hearth.ops.input_answers import Answers, at_terminal
+from hearth.ops.import_servers import Answers
 from hearth.ops.setup_plan import ServiceStep, Setup, is_new, short
 from hearth.ops.smoke_test import Trial
 from hearth.output import documents, table, terminal
@@ -105,7 +106,7 @@ def _asked(places: Places, wishes: _Wishes, planned: Setup, manner: Manner) -> S
     if manner.can_ask:
         if not click.confirm("Do it?", default=True, err=True):
             raise Refused("nothing was done")
-        return _planned(places, wishes, Answers(at_terminal))
+        return _planned(places, wishes, Answers(asking.ask_for_input))
     if not manner.yes:
         raise Refused("there is no terminal to ask at, and nothing was done: say --yes to do it")
     return planned

@@ -7,6 +7,7 @@ import sys
 import click
 
 from hearth import config as configuration
+from hearth.cli import asking
 from hearth.cli.config import change
 from hearth.cli.config.values import get, set_
 from hearth.cli.target import with_places
@@ -15,7 +16,7 @@ from hearth.config import show as config_show
 from hearth.config.loader import FILE_LIMIT_BYTES, read_file
 from hearth.errors import ConfigError
 from hearth.host import private_files
-from hearth.ops import edit_config, shutdown
+from hearth.ops import edit_config
 from hearth.output import documents, status_lines, table, terminal
 from hearth.paths import Places
 from hearth.secrets import references
@@ -58,7 +59,7 @@ def _offer_another_try(path: str, text: bytes, error: ConfigError, as_json: bool
     if not as_json and sys.stdin.isatty():
         for problem in error.problems:
             click.echo(f"{click.style('problem:', fg='red')} {problem}", err=True)
-        if shutdown.confirm("The config is not changed. Edit again?"):
+        if asking.confirm("The config is not changed. Edit again?"):
             return
         error = ConfigError([])
     kept = f"{path}.rejected"

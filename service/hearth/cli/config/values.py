@@ -113,7 +113,7 @@ def set_(places: Places, key: str, value: str | None, unset: bool, dry_run: bool
             return editor.unassigned(path, data, name.path)
         parsed = parse_value(name, value)
         if name.server and name.key:
-            notes[:] = literal_secrets.place_elsewhere(name.server, {name.key: parsed}, ask=False)
+            notes[:] = literal_secrets.place_elsewhere(name.server, {name.key: parsed})
         return editor.assigned(path, data, name.path, parsed)
 
     if os.environ.get(variable_of(key)):

@@ -82,9 +82,9 @@ def _say_what_fix_would_do(findings: Sequence[Finding], asked: bool) -> None:
 
 def _mend(places: Places, findings: Sequence[Finding], dry_run: bool, yes: bool, quiet: bool) -> "list[FixResult]":
     """Say what will be done, ask, do it. Raises Refused when there is nobody to ask, or the answer is no."""
+    from hearth.cli import asking
     from hearth.doctor import fixes, render
     from hearth.doctor.context import CheckContext
-    from hearth.ops import shutdown
 
     context = CheckContext(places, os.environ)
     planned = fixes.plan(context, findings)
@@ -96,7 +96,7 @@ def _mend(places: Places, findings: Sequence[Finding], dry_run: bool, yes: bool,
     if not yes and quiet:
         raise Refused("with --json nobody is asked: say --yes, or --dry-run")
     if not yes:
-        shutdown.ask(f"{len(planned)} {'change' if len(planned) == 1 else 'changes'} to make", "make them")
+        asking.ask(f"{len(planned)} {'change' if len(planned) == 1 else 'changes'} to make", "make them")
     done = []
     for each in planned:
         with Spinner(each.prospect):

@@ -2,10 +2,10 @@
 
 import click
 
+from hearth.cli import asking
 from hearth.cli.target import with_places
 from hearth.control_client import running_daemon
 from hearth.errors import ConfigError
-from hearth.ops import shutdown
 from hearth.output import documents
 from hearth.paths import Places
 
@@ -29,7 +29,7 @@ def reload(places: Places, yes: bool, as_json: bool) -> None:
         _say(as_json, False, "hearth is not running: it reads the config when it is lit.")
         return
     with daemon.control() as control:
-        shutdown.ask_about_sessions(control, "reload", yes, as_json)
+        asking.ask_about_sessions(control, "reload", yes, as_json)
         ok, message = control.reload()
     if not ok:
         raise ConfigError(message.splitlines() or ["the daemon refused the config and did not say why"])

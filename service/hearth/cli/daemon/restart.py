@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from hearth.cli import target
+from hearth.cli import asking, target
 from hearth.cli.target import Number, with_places
 from hearth.control_client import running_daemon
 from hearth.control_client.connection import ControlConnection
@@ -70,7 +70,7 @@ def restart(
             elif when_quiet:
                 message = f"pid {daemon.pid} ({name}): {shutdown.end_when_quiet(control)}."
             else:
-                shutdown.ask_about_sessions(control, "restart", yes, as_json)
+                asking.ask_about_sessions(control, "restart", yes, as_json)
                 message = _replace(control, daemon, Places(name) if everyone else places, timeout)
         restarted.append({"profile": name, "pid": daemon.pid, "server": server, "message": message})
         if not as_json:
@@ -82,7 +82,7 @@ def restart(
 def _replace(control: ControlConnection, daemon: RunningDaemon, places: Places, timeout: float) -> str:
     """End the daemon and wait for that; return what to tell the user."""
     ports = shutdown.own_ports(control.status())
-    shutdown.end(control, daemon, restart=True, seconds=timeout)
+    asking.stop_daemon(control, daemon, restart=True, seconds=timeout)
     hint = shutdown.start_hint(places, ports)
     return f"pid {daemon.pid} has gone; bridges that are attached light a new one at once. {hint}"
 
@@ -102,4 +102,4 @@ def _ask_about_calls(document: dict[str, Any], server: str, yes: bool, as_json: 
     ]
     waiting = sum(int(instance.get("inFlight") or 0) for instance in instances)
     if waiting and not yes:
-        shutdown.ask(f"{status_lines.count(waiting, 'call')} to {server} in flight", "restart", as_json)
+        asking.ask(f"{status_lines.count(waiting, 'call')} to {server} in flight", "restart", as_json)

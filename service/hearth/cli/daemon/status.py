@@ -6,7 +6,7 @@ import click
 
 from hearth.cli.target import with_places
 from hearth.control_client import running_daemon
-from hearth.ops import server_states
+from hearth.ops import tool_catalog
 from hearth.output import status_lines, terminal
 from hearth.paths import Places
 
@@ -25,7 +25,7 @@ def status(places: Places, as_json: bool) -> None:
       hearth status
       hearth status --json | jq .pid
     """
-    document = server_states.complete(places, running_daemon.document(places))
+    document = tool_catalog.complete_status(places, running_daemon.document(places))
     if as_json:
         click.echo(json.dumps(document, indent=2))
     else:

@@ -2,6 +2,7 @@
 
 import click
 
+from hearth.cli import asking
 from hearth.cli.target import Number, with_places
 from hearth.control_client import running_daemon
 from hearth.ops import shutdown
@@ -48,9 +49,9 @@ def stop(places: Places, yes: bool, everyone: bool, timeout: float, as_json: boo
     stopped = []
     for whose, each in found.items():
         with each.control() as control:
-            shutdown.ask_about_sessions(control, "stop", yes, as_json)
+            asking.ask_about_sessions(control, "stop", yes, as_json)
             ports = shutdown.own_ports(control.status())
-            shutdown.end(control, each, restart=False, seconds=timeout)
+            asking.stop_daemon(control, each, restart=False, seconds=timeout)
         hint = shutdown.start_hint(whose, ports)
         stopped.append({"profile": whose.key, "pid": each.pid, "lights": hint})
         if not as_json:

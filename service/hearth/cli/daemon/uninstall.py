@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import click
 
+from hearth.cli import asking
 from hearth.cli.clients import client_changes, disconnect
 from hearth.cli.daemon.install import DRY_RUN_HELP, document, named_profile, say_commands, say_files, with_owner
 from hearth.clients import discovery
@@ -13,7 +14,7 @@ from hearth.clients.table import Table
 from hearth.control_client import running_daemon
 from hearth.host import install as installation
 from hearth.host.install.service_files import Outcome
-from hearth.ops import connect_clients, shutdown
+from hearth.ops import connect_clients
 from hearth.ops.connect_clients import Restored
 from hearth.output import documents
 from hearth.paths import Places
@@ -99,7 +100,7 @@ def _may_restore(clients: _Clients, asks: bool) -> bool:
     if not asks or not sys.stdin.isatty():
         return True
     click.echo(f"Connected to Hearth: {clients.titles}.", err=True)
-    return shutdown.confirm("Restore their original servers first?", default=True)
+    return asking.confirm("Restore their original servers first?", default=True)
 
 
 def _stop_daemon(places: Places) -> int | None:
@@ -108,7 +109,7 @@ def _stop_daemon(places: Places) -> int | None:
     if running is None:
         return None
     with running.control() as control:
-        shutdown.end(control, running, restart=False, seconds=STOP_SECONDS)
+        asking.stop_daemon(control, running, restart=False, seconds=STOP_SECONDS)
     return running.pid
 
 

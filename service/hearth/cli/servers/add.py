@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from hearth.cli import asking
 from hearth.cli.config import change
 from hearth.cli.target import with_places
 from hearth.config import editor
@@ -14,7 +15,7 @@ from hearth.config.schema import SERVER_KEYS
 from hearth.config.spelling import nearest, unknown
 from hearth.config.value_kinds import BadValue
 from hearth.errors import Refused
-from hearth.ops import edit_config, literal_secrets, programs
+from hearth.ops import edit_config, import_servers, literal_secrets
 from hearth.output import documents
 from hearth.paths import Places
 
@@ -79,9 +80,10 @@ def add(
     if not name.strip() or any(not character.isprintable() for character in name):
         raise click.UsageError("The name must not be empty, or have control characters in it.")
     entry = make_entry(settings=settings, **options)
-    if not force and (problem := programs.problem(entry)):
+    if not force and (problem := import_servers.program_problem(entry)):
         raise Refused(f"{problem}, and nothing was added: correct the path, or say --force to add it all the same")
-    notes = literal_secrets.place_elsewhere(name, entry, ask=literal_secrets.can_ask() and not as_json and not dry_run)
+    asks = asking.can_ask() and not as_json and not dry_run
+    notes = literal_secrets.place_elsewhere(name, entry, asking.ask_to_store_secret if asks else None)
     replaced = False
 
     def make(data: bytes | None) -> bytes:

@@ -9,7 +9,7 @@ import click
 from hearth.cli import target
 from hearth.cli.target import with_places
 from hearth.control_client import running_daemon
-from hearth.ops import server_states
+from hearth.ops import tool_catalog
 from hearth.output import documents, terminal
 from hearth.output.status_lines import eras, failure_lines
 from hearth.output.table import Column, duration, ranked
@@ -64,8 +64,8 @@ def ls(places: Places, names: tuple[str, ...], as_json: bool) -> None:
 
 
 def _list(places: Places, names: tuple[str, ...], as_json: bool) -> None:
-    document = server_states.complete(places, running_daemon.document(places))
-    found = server_states.described(places, document)
+    document = tool_catalog.complete_status(places, running_daemon.document(places))
+    found = tool_catalog.server_states(places, document)
     target.check_server_names(names, (each["name"] for each in found), str(document.get("configPath")))
     chosen = [each for each in found if not names or each["name"] in names]
     if as_json:

@@ -5,14 +5,13 @@ import sys
 import click
 from click.shell_completion import CompletionItem
 
-from hearth.cli import target
+from hearth.cli import asking, target
 from hearth.cli.target import with_places
 from hearth.cli.tools import diff
 from hearth.control_client import running_daemon
 from hearth.errors import Refused, StartError
 from hearth.host.folders import refusal
 from hearth.mcp.pinning import Change
-from hearth.ops import shutdown
 from hearth.output import documents, table
 from hearth.paths import Places
 from hearth.upstreams.pin_store import PinStore
@@ -88,5 +87,5 @@ def _ask(server: str, changes: list[Change], is_pinned: bool, as_json: bool) -> 
         click.echo(diff.styled(line), err=True)
     if not sys.stdin.isatty():
         raise Refused("nothing was approved: there is no terminal to ask at; look at it, then say --yes")
-    if not shutdown.confirm(f"Approve {diff.change_summary(changes)}?"):
+    if not asking.confirm(f"Approve {diff.change_summary(changes)}?"):
         raise Refused("nothing was approved")

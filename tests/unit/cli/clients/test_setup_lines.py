@@ -4,11 +4,10 @@ import pytest
 
 from hearth.cli.clients import setup as verb
 from hearth.clients.connector import EntryChange, TableOutcome
-from hearth.clients.planning import TablePlan
 from hearth.host.install.service_files import Outcome as Units
 from hearth.host.install.service_files import Plan as UnitPlan
 from hearth.ops import gather_servers, smoke_test
-from hearth.ops.connect_clients import Links
+from hearth.ops.connect_clients import Links, TablePlan
 from hearth.ops.gather_servers import Gathered
 from hearth.ops.setup_plan import ServiceStep, Setup
 from hearth.ops.smoke_test import Trial

@@ -1,0 +1,80 @@
+"""Questions to the person at the terminal, and waiting with a sign of life. `ops` decides; this module only asks."""
+
+import sys
+import time
+
+import click
+
+from hearth.clients.importer.placeholders import Input
+from hearth.control_client.connection import ControlConnection
+from hearth.control_client.running_daemon import RunningDaemon
+from hearth.errors import Refused
+from hearth.ops import shutdown
+from hearth.output import status_lines, table, terminal
+from hearth.output.spinner import Spinner
+
+
+def can_ask() -> bool:
+    """Return whether there is a person at a terminal."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def confirm(question: str, default: bool = False) -> bool:
+    """Ask for yes or no."""
+    try:
+        return click.confirm(question, default=default, err=True)
+    except click.Abort:
+        # The cursor still stands behind the question.
+        click.echo(err=True)
+        raise
+
+
+def ask(obstacle: str, action: str, as_json: bool = False) -> None:
+    """Go on if the person says so. Raises Refused, also without a terminal, and for a program that reads JSON."""
+    if as_json:
+        raise Refused(f"{obstacle}, and --json asks nothing: say --yes to {action} anyway")
+    if not sys.stdin.isatty():
+        raise Refused(f"{obstacle} and no terminal to ask at: say --yes to {action} anyway")
+    if not confirm(f"{obstacle}. {action.capitalize()} anyway?"):
+        raise Refused("nothing was done")
+
+
+def ask_about_sessions(control: ControlConnection, action: str, yes: bool, as_json: bool = False) -> None:
+    """Let the person decide when sessions are attached. Raises Refused, also when there is nobody to ask.
+
+    Sessions over HTTP between two requests outlive the daemon, so nobody notices.
+    """
+    if yes:
+        return
+    attached = [each for each in control.status().get("sessions") or [] if not status_lines.is_idle(each)]
+    if not attached:
+        return
+    for line in status_lines.session_lines(attached, time.time(), terminal.width()):
+        click.echo(line, err=True)
+    ask(f"{status_lines.count(len(attached), 'session')} attached", action, as_json)
+
+
+def stop_daemon(control: ControlConnection, daemon: RunningDaemon, restart: bool, seconds: float) -> str:
+    """Stop the daemon and show that its end is waited for. Raises as `ops.shutdown.end`."""
+    with Spinner(f"waiting for the calls in flight, then for pid {daemon.pid} to go"):
+        return shutdown.end(control, daemon, restart, seconds)
+
+
+def ask_for_input(question: Input) -> str:
+    """Ask for the value of a VS Code input; a password is not shown."""
+    return str(
+        click.prompt(
+            table.clean(question.description),
+            default=question.default,
+            hide_input=question.is_password,
+            show_default=not question.is_password,
+            type=click.Choice(question.choices) if question.choices else str,
+            err=True,
+        )
+    )
+
+
+def ask_to_store_secret(name: str) -> bool:
+    """Ask whether a secret goes to the keyring, with only a reference in the file."""
+    question = f"{table.clean(name)} looks like a secret. Keep it in the keyring, and only a reference in the file?"
+    return click.confirm(question, default=True, err=True)
