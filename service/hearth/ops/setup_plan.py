@@ -1,4 +1,7 @@
-"""The steps of `hearth setup`, planned and performed one by one: import, service, trial, clients.
+"""Plan of `hearth setup`, and its execution step by step: import, service, trial, clients.
+
+`make` plans once. Every step executes the plan object that was shown; a step whose files have changed since then is
+reported and not done, as nothing is planned a second time.
 
 Each step is whole or not done; a step that fails is said and keeps no later one from being tried, unless that would
 lead clients to servers which Hearth does not have. Doing it again does what is left.
@@ -15,7 +18,7 @@ from hearth.clients.importer import planner
 from hearth.clients.launcher import bridge_command
 from hearth.clients.table import Table
 from hearth.config import ServerSpec
-from hearth.errors import ConfigError, HearthError
+from hearth.errors import ConfigError, HearthError, Refused
 from hearth.host import install as installation
 from hearth.host.install.service_files import Outcome as Units
 from hearth.ops import connect_clients
@@ -37,7 +40,7 @@ class ServiceStep(NamedTuple):
     reason: str | None = None
 
 
-class Setup(NamedTuple):
+class SetupPlan(NamedTuple):
     """Everything that is about to be done."""
 
     gathered: Gathered
@@ -81,8 +84,8 @@ def is_new(units: Units) -> bool:
 # --- service
 
 
-def service(places: Places, wanted: bool, dry_run: bool) -> ServiceStep:
-    """Have the service manager hold the socket. Raises HearthError when it refuses, not where there is none."""
+def _plan_service(places: Places, wanted: bool) -> ServiceStep:
+    """Plan the files that have the service manager hold the socket."""
     if not wanted:
         return ServiceStep(None, NO_SERVICE)
     if places.config:
@@ -95,14 +98,24 @@ def service(places: Places, wanted: bool, dry_run: bool) -> ServiceStep:
     if units.manager_problem is not None:
         advice = "The first bridge starts the daemon; `hearth install` later, where it can be asked"
         return ServiceStep(None, f"left out, as {units.manager} cannot be asked: {units.manager_problem}. {advice}")
-    return ServiceStep(units if dry_run else installation.install(profile=places.profile))
+    return ServiceStep(units)
+
+
+def install_service(places: Places, plan: SetupPlan) -> ServiceStep:
+    """Have the service manager hold the socket, as planned. Raises HearthError when it refuses, or files changed."""
+    if plan.service.units is None:
+        return plan.service
+    now = installation.install(dry_run=True, profile=places.profile)
+    if now.plan != plan.service.units.plan:
+        raise Refused(f"files in {now.folder} were changed after the plan was shown")
+    return ServiceStep(installation.install(profile=places.profile))
 
 
 # --- clients
 
 
-def links(places: Places, gathered: Gathered, imports: planner.ImportPlan, one: bool) -> Links:
-    """How the clients are about to be connected, once the import is done; nothing is changed."""
+def _plan_links(places: Places, gathered: Gathered, imports: planner.ImportPlan, one: bool) -> Links:
+    """Plan how the clients are connected once the import is done; change nothing."""
     names = {(found.table, found.name): name for found, name in imports.links()}
     servers = {**_configured(places), **{each.name: ServerSpec(name=each.name) for each in imports.servers}}
 
@@ -129,10 +142,29 @@ def planned(
     return [plan for mine in by_client.values() for plan in connect_clients.plans(mine, servers, imported, way)]
 
 
-def connect(places: Places, planned: Setup, trials: Iterable[Trial]) -> Setup:
-    """Connect the clients, but leave alone every entry whose server failed its trial."""
-    plans, failed = without_failed(planned.links.plans, planned.gathered.found, trials)
-    return planned._replace(links=linked(plans, places, dry_run=False), failed=failed)
+def connect(places: Places, plan: SetupPlan, trials: Iterable[Trial]) -> SetupPlan:
+    """Connect the clients, but leave alone every entry whose server failed its trial, and every table that changed."""
+    changed = {each.table for each in plan.links.plans if _has_changed(each.table, plan.gathered)}
+    kept = [each for each in plan.links.plans if each.table not in changed]
+    plans, failed = without_failed(kept, plan.gathered.found, trials)
+    done = linked(plans, places, dry_run=False)
+    paths = dict.fromkeys(table.path for table in plan.gathered.tables if table in changed)
+    done.problems.extend(f"{path}: its servers were changed after the plan was shown, so it is left" for path in paths)
+    code = done.exit_code or (Refused.exit_code if changed else 0)
+    return plan._replace(links=done._replace(exit_code=code), failed=failed)
+
+
+def _has_changed(table: Table, gathered: Gathered) -> bool:
+    """Return whether a table has other entries than the plan was made from.
+
+    Only its entries are compared: clients keep writing state of their own into the same file.
+    """
+    try:
+        now = {each.name: each.raw for each in discovery.read(table)}
+    except ConfigError:
+        # Connecting it says what is wrong with the file.
+        return False
+    return now != {each.name: each.raw for each in gathered.found if each.table == table}
 
 
 def _configured(places: Places) -> Mapping[str, ServerSpec]:
@@ -147,9 +179,17 @@ def enabled(places: Places) -> set[str]:
 # --- the whole
 
 
-def import_servers(places: Places, imports: planner.ImportPlan) -> Imported:
-    """The first step. Raises HearthError, and then nothing is done."""
-    return server_import.carry_out(places, imports)
+def make(
+    places: Places, gathered: Gathered, answers: server_import.Answers, *, disabled: bool, service: bool, one: bool
+) -> SetupPlan:
+    """Make the plan; change nothing. Raises ConfigError for a config with mistakes, and VaultError."""
+    imports = server_import.plan(places, gathered.found, answers, disabled)
+    return SetupPlan(gathered, imports, _plan_service(places, service), _plan_links(places, gathered, imports, one))
+
+
+def import_servers(places: Places, plan: SetupPlan) -> Imported:
+    """Import the planned servers, which is the first step. Raises HearthError, and then nothing is done."""
+    return server_import.carry_out(places, plan.imports)
 
 
 def commands(places: Places, tables: Sequence[Table], names: Iterable[str]) -> dict[str, list[str]]:

@@ -1,9 +1,11 @@
 """A sign of life while something takes long: on a terminal that can erase a line, and only after a second."""
 
+import contextlib
 import itertools
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from types import TracebackType
 
 # What is over sooner needs no sign of life; a flash of one is worse than none.
@@ -32,6 +34,19 @@ class Spinner:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._stop()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Show nothing while something else is written to the terminal."""
+        self._stop()
+        try:
+            yield
+        finally:
+            self._over.clear()
+            self.__enter__()
+
+    def _stop(self) -> None:
         self._over.set()
         if self._thread:
             self._thread.join()

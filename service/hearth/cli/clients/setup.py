@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import Any, NamedTuple
 
 import click
@@ -13,13 +13,14 @@ from hearth.cli.clients.import_ import Manner, client_options, with_manner
 from hearth.cli.target import with_places
 from hearth.clients.connector import TableOutcome
 from hearth.clients.discovery import ClientServer
+from hearth.clients.importer.placeholders import Input
 from hearth.control_client.service_state import ADVICE_ON_PATH
 from hearth.errors import HearthError, Refused
-from hearth.ops import gather_servers, import_servers, setup_plan, smoke_test
+from hearth.ops import gather_servers, setup_plan, smoke_test
 from hearth.ops.connect_clients import Links
 from hearth.ops.gather_servers import origin, title
 from hearth.ops.import_servers import Answers
-from hearth.ops.setup_plan import ServiceStep, Setup, is_new, short
+from hearth.ops.setup_plan import ServiceStep, SetupPlan, is_new, short
 from hearth.ops.smoke_test import Trial
 from hearth.output import documents, table, terminal
 from hearth.output.spinner import Spinner
@@ -70,8 +71,9 @@ def setup(
       hearth setup --client claude-code --client codex --yes
     """
     wishes = _Wishes(clients, scopes, disabled, one, not no_service)
-    answers = Answers(None, is_later=manner.can_ask or manner.dry_run)
-    with Spinner(import_.WAITING):
+    with Spinner(import_.WAITING) as spinner:
+        # Asked while the one plan is made: the plan that is shown has every answer in it.
+        answers = Answers(_ask_beside(spinner) if manner.can_ask else None, is_later=manner.dry_run)
         planned = _planned(places, wishes, answers)
     if not planned.gathered.tables:
         _report_nothing(planned, places, manner.as_json)
@@ -84,46 +86,52 @@ def setup(
             _print(planned, places, [], [], done=False)
         return 0
     if not planned.is_done():
-        planned = _asked(places, wishes, planned, manner)
+        _ask_for_leave(manner)
     elif not manner.as_json:
         problems = planned.gathered.problems or planned.links.problems
         click.echo(f"Nothing {'else ' if problems else ''}is left to do.")
-    return _do(places, wishes, planned, manner.as_json)
+    return _do(places, planned, manner.as_json)
 
 
-def _planned(places: Places, wishes: _Wishes, answers: Answers) -> Setup:
+def _planned(places: Places, wishes: _Wishes, answers: Answers) -> SetupPlan:
     gathered = gather_servers.gather(wishes.clients, wishes.scopes, places.config_file())
     if gathered.problems and not gathered.tables:
         # Files of clients: neither Hearth's config nor the command as typed, so no ConfigError.
         raise HearthError("; ".join(gathered.problems))
-    imports = import_servers.plan(places, gathered.found, answers, wishes.disabled)
-    service = setup_plan.service(places, wishes.service, dry_run=True)
-    return Setup(gathered, imports, service, setup_plan.links(places, gathered, imports, wishes.one))
+    return setup_plan.make(places, gathered, answers, disabled=wishes.disabled, service=wishes.service, one=wishes.one)
 
 
-def _asked(places: Places, wishes: _Wishes, planned: Setup, manner: Manner) -> Setup:
-    """The plan that the person agreed to, with the answers to what had to be asked. Raises Refused, click.Abort."""
+def _ask_beside(spinner: Spinner) -> Callable[[Input], str]:
+    """Return what asks for an input without a spinner in the same line."""
+
+    def ask(question: Input) -> str:
+        with spinner.paused():
+            return asking.ask_for_input(question)
+
+    return ask
+
+
+def _ask_for_leave(manner: Manner) -> None:
+    """Have the person agree to the plan that was shown. Raises Refused, click.Abort."""
     if manner.can_ask:
         if not click.confirm("Do it?", default=True, err=True):
             raise Refused("nothing was done")
-        return _planned(places, wishes, Answers(asking.ask_for_input))
-    if not manner.yes:
+    elif not manner.yes:
         raise Refused("there is no terminal to ask at, and nothing was done: say --yes to do it")
-    return planned
 
 
-def _do(places: Places, wishes: _Wishes, planned: Setup, as_json: bool) -> int:
+def _do(places: Places, planned: SetupPlan, as_json: bool) -> int:
     problems = list(planned.gathered.problems)
     with Spinner("storing secrets and writing the config"):
         # If it fails nothing is done: what comes after it would lead clients to servers that are not there.
-        done = setup_plan.import_servers(places, planned.imports)
+        done = setup_plan.import_servers(places, planned)
     if done.changed and not as_json:
         click.echo(f"Servers: {len(planned.imports.servers)} added to {done.changed.path}. {done.daemon}")
         if done.secrets_in:
             click.echo(f"Secrets are kept in {done.secrets_in}.")
     try:
         with Spinner("asking the service manager"):
-            service = setup_plan.service(places, wishes.service, dry_run=False)
+            service = setup_plan.install_service(places, planned)
     except HearthError as exc:
         service = setup_plan.ServiceStep(None, str(exc))
         problems.append(f"the service could not be set up: {exc}; `hearth install` tries it again")
@@ -137,7 +145,7 @@ def _do(places: Places, wishes: _Wishes, planned: Setup, as_json: bool) -> int:
     return _UNFINISHED if problems else 0
 
 
-def _tried(places: Places, planned: Setup) -> list[Trial]:
+def _tried(places: Places, planned: SetupPlan) -> list[Trial]:
     names = planned.tried(setup_plan.enabled(places))
     commands = setup_plan.commands(places, planned.gathered.tables, names)
     with Spinner("trying the servers") as spinner:
@@ -147,7 +155,7 @@ def _tried(places: Places, planned: Setup) -> list[Trial]:
 # --- what is said
 
 
-def _show(planned: Setup, places: Places) -> None:
+def _show(planned: SetupPlan, places: Places) -> None:
     for problem in planned.gathered.problems:
         click.echo(f"{click.style('note:', fg='yellow')} {problem}; it is left out", err=True)
     click.echo("\n".join(plan_lines(planned, places, home_dir(), terminal.width())))
@@ -155,14 +163,14 @@ def _show(planned: Setup, places: Places) -> None:
         click.echo(f"{import_.nothing_found(planned.gathered)} `hearth add NAME -- COMMAND` adds one.")
 
 
-def _report_nothing(planned: Setup, places: Places, as_json: bool) -> None:
+def _report_nothing(planned: SetupPlan, places: Places, as_json: bool) -> None:
     if as_json:
         _print(planned, places, [], [], done=False)
     else:
         click.echo(import_.nothing_found(planned.gathered))
 
 
-def _report(finished: Setup, places: Places, trials: list[Trial], problems: list[str]) -> None:
+def _report(finished: SetupPlan, places: Places, trials: list[Trial], problems: list[str]) -> None:
     for outcome in finished.links.changed:
         names = ", ".join(table.clean(change.name) for change in outcome.changes)
         click.echo(f"{gather_servers.title(outcome.table.client)} is connected: {names} in {outcome.table.path}.")
@@ -181,7 +189,7 @@ def _report(finished: Setup, places: Places, trials: list[Trial], problems: list
     _say_undo(finished, places)
 
 
-def _say_undo(finished: Setup, places: Places) -> None:
+def _say_undo(finished: SetupPlan, places: Places) -> None:
     if finished.links.changed:
         click.echo("Clients that run take it up when they are started anew.")
     words = ["hearth disconnect --all"]
@@ -193,7 +201,7 @@ def _say_undo(finished: Setup, places: Places) -> None:
     click.echo(f"Undo: {', '.join(f'`{word}`' for word in words)}{secrets}.")
 
 
-def _print(found: Setup, places: Places, trials: list[Trial], problems: list[str], done: bool) -> None:
+def _print(found: SetupPlan, places: Places, trials: list[Trial], problems: list[str], done: bool) -> None:
     document = as_document(found, places, trials, problems, done)
     documents.show(document)
 
@@ -201,7 +209,7 @@ def _print(found: Setup, places: Places, trials: list[Trial], problems: list[str
 # --- text and document
 
 
-def plan_lines(setup: Setup, places: Places, home: str, width: int) -> list[str]:
+def plan_lines(setup: SetupPlan, places: Places, home: str, width: int) -> list[str]:
     """The whole plan."""
     clients = ", ".join(title(client) for client in setup.gathered.clients())
     return [
@@ -244,7 +252,7 @@ def _service(service: ServiceStep, home: str) -> list[str]:
     return lines
 
 
-def trial_lines(setup: Setup, trials: list[Trial], width: int, logged: Container[str]) -> list[str]:
+def trial_lines(setup: SetupPlan, trials: list[Trial], width: int, logged: Container[str]) -> list[str]:
     """List the servers that answered; then those that did not and have a client already, each with what to do.
 
     Servers whose clients were left alone are in the summary. `logged` has the names of servers with a log.
@@ -262,7 +270,7 @@ def trial_lines(setup: Setup, trials: list[Trial], width: int, logged: Container
     return lines
 
 
-def summary_lines(setup: Setup, trials: list[Trial], logged: Container[str]) -> list[str]:
+def summary_lines(setup: SetupPlan, trials: list[Trial], logged: Container[str]) -> list[str]:
     """Say how many entries were moved to Hearth and how many were left, each of these with its reason."""
     moved, left = len(setup.moved()), len(setup.left())
     if not moved and not left:
@@ -295,7 +303,9 @@ def _advice(failed: Trial, has_log: bool) -> list[str]:
     return [f"{said}`hearth call {failed.server}` tries it again."]
 
 
-def as_document(setup: Setup, places: Places, trials: list[Trial], problems: list[str], done: bool) -> dict[str, Any]:
+def as_document(
+    setup: SetupPlan, places: Places, trials: list[Trial], problems: list[str], done: bool
+) -> dict[str, Any]:
     """Everything for programs."""
     units = setup.service.units
     return {

@@ -9,7 +9,7 @@ from hearth.host.install.service_files import Plan as UnitPlan
 from hearth.ops import gather_servers, smoke_test
 from hearth.ops.connect_clients import Links, TablePlan
 from hearth.ops.gather_servers import Gathered
-from hearth.ops.setup_plan import ServiceStep, Setup
+from hearth.ops.setup_plan import ServiceStep, SetupPlan
 from hearth.ops.smoke_test import Trial
 from hearth.paths import Places
 from unit.clients.imports import Shell, found, table
@@ -18,12 +18,12 @@ HOME = "/home/me"
 TIME = found("time", {"command": "uvx", "args": ["mcp-server-time"]})
 
 
-def setup(service: ServiceStep, *outcomes: TableOutcome, problems: tuple[str, ...] = ()) -> Setup:
+def setup(service: ServiceStep, *outcomes: TableOutcome, problems: tuple[str, ...] = ()) -> SetupPlan:
     links = Links([], list(outcomes), list(problems))
-    return Setup(Gathered([TIME.table, table("gemini")], [TIME], []), Shell().plan(TIME), service, links)
+    return SetupPlan(Gathered([TIME.table, table("gemini")], [TIME], []), Shell().plan(TIME), service, links)
 
 
-def lines(planned: Setup) -> list[str]:
+def lines(planned: SetupPlan) -> list[str]:
     return verb.plan_lines(planned, Places(), HOME, 200)
 
 
@@ -87,7 +87,7 @@ def test_the_summary_counts_what_was_moved_and_what_was_left_with_each_reason() 
     kept, failed = smoke_test.without_failed(plans, entries, trials)
     assert [plan.replace for plan in kept] == [{"time": "time", "off": "off"}, {}]
     outcome = TableOutcome(TIME.table, [EntryChange("time", "{}", "{}", {}, {})], [])
-    finished = Setup(
+    finished = SetupPlan(
         Gathered(list(tables), entries, []),
         Shell().plan(*entries),
         ServiceStep(None),
