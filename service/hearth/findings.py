@@ -1,10 +1,10 @@
-"""What `hearth doctor` found, as data. Pure: no look at anything, and nothing done about it."""
+"""Findings of `hearth doctor`, as data. Pure: looks at nothing, and does nothing about it."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 State = Literal["ok", "note", "broken"]
-# What `--fix` may do by itself; `checkup.mending` knows how.
+# Names of the fixes that `--fix` may apply by itself; `doctor.fixes` has them.
 FixName = Literal["close", "rotate", "forget", "sweep", "compile", "install", "start", "reload", "repoint", "renew"]
 
 
@@ -14,7 +14,7 @@ _OF_FAILURES = frozenset({"servers.failed", "servers.given_up", "servers.variabl
 
 
 class FixRequest(NamedTuple):
-    """What is safe to do about a finding: which deed, and to what. Two findings may want the same one."""
+    """Request for a safe fix: its name, and the target. Two findings may request the same one."""
 
     name: FixName
     target: str = ""
@@ -36,12 +36,12 @@ class Finding(NamedTuple):
 
     @property
     def group(self) -> str:
-        """The part of the installation that it is about."""
+        """Return the part of the installation that it is about."""
         return self.id.partition(".")[0]
 
 
 def is_well(findings: Sequence[Finding]) -> bool:
-    """Whether nothing is broken."""
+    """Return whether nothing is broken."""
     return all(finding.state != "broken" for finding in findings)
 
 
@@ -52,7 +52,7 @@ def without_consequences(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def requested_fixes(findings: Sequence[Finding]) -> dict[FixRequest, list[Finding]]:
-    """What could be done, each once and in order, and for which findings."""
+    """Return what could be done, each once and in order, and for which findings."""
     found: dict[FixRequest, list[Finding]] = {}
     for finding in findings:
         if finding.request and finding.state != "ok":
@@ -61,7 +61,7 @@ def requested_fixes(findings: Sequence[Finding]) -> dict[FixRequest, list[Findin
 
 
 def as_document(findings: Sequence[Finding]) -> dict[str, object]:
-    """What `hearth doctor --json` prints."""
+    """Return what `hearth doctor --json` prints."""
     return {
         "ok": is_well(findings),
         "findings": [
@@ -79,7 +79,7 @@ def as_document(findings: Sequence[Finding]) -> dict[str, object]:
 
 
 def verdict(findings: Sequence[Finding]) -> str:
-    """The last line."""
+    """Return the last line."""
     broken = sum(finding.state == "broken" for finding in findings)
     notes = sum(finding.state == "note" for finding in findings)
     beside = f"{notes} {'note' if notes == 1 else 'notes'}" if notes else ""

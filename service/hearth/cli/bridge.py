@@ -9,7 +9,7 @@ from hearth.cli import target
 
 
 def described() -> list[tuple[str, str]]:
-    """The options as the bridge's own help has them: names with a value's, and what it says of them."""
+    """Return the options as the bridge's own help has them: names with a value's, and what it says of them."""
     listed = USAGE.partition("Options:\n")[2].partition("\n\n")[0]
     # What goes on in the next line belongs to the option above it.
     found = re.findall(r"^  (-.+?)  +(.+)$", re.sub(r"\n {6,}", "  ", listed), flags=re.MULTILINE)
@@ -33,7 +33,7 @@ class BridgeCommand(click.Command):
     """Knows its options for as long as they are being typed; then they are the bridge's own to read."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """The options for a completion, else the words as they are."""
+        """Return the options for a completion, else the words as they are."""
         return [_option(*each) for each in described()] if ctx.resilient_parsing else super().get_params(ctx)
 
 

@@ -122,7 +122,7 @@ def _time_rows(report: Report, apart: Side) -> list[list[str]]:
 
 
 def proofs(report: Report, unicode: bool) -> list[str]:
-    """What cannot be said in two columns of figures."""
+    """Return what cannot be said in two columns of figures."""
     kill, idle = report.kill, report.idle
     rows = [
         ["one daemon", f"pid {report.daemon_pid} greeted {_daemons(report)}; the first bridge lit it"],
@@ -172,7 +172,7 @@ def next_step(program: str) -> list[str]:
 
 
 def is_good(report: Report) -> bool:
-    """Whether the run showed what it promises."""
+    """Return whether the run showed what it promises."""
     return (
         sorted(report.counts) == list(range(1, report.agents + 1))
         and len(set(report.daemon_ids)) == 1

@@ -65,11 +65,11 @@ class VerbGroup(click.Group):
     """A group that imports a verb's module when the verb is needed, so that `hearth version` stays quick."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every verb, in the order of the help."""
+        """Return every verb, in the order of the help."""
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The verb's command, or None when there is no such verb."""
+        """Return the verb's command, or None when there is no such verb."""
         if cmd_name not in VERBS:
             return None
         module = importlib.import_module(f"hearth.cli.{VERBS[cmd_name]}")
@@ -80,7 +80,7 @@ class VerbGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The verb that was typed; a UsageError names the nearest one."""
+        """Return the verb that was typed; a UsageError names the nearest one."""
         if args[0] not in VERBS and not ctx.resilient_parsing and (near := nearest(args[0])):
             raise click.UsageError(f"There is no verb {args[0]!r}. Did you mean {near!r}?", ctx)
         return super().resolve_command(ctx, args)

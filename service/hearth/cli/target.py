@@ -33,7 +33,7 @@ class WholeNumber(click.IntRange):
 
 
 def profile_names() -> list[str]:
-    """The profiles that have a config, the default one included."""
+    """Return the profiles that have a config, the default one included."""
     try:
         named = sorted(
             entry.name for entry in os.scandir(os.path.join(places.config_dir(), "profiles")) if entry.is_dir()
@@ -44,12 +44,12 @@ def profile_names() -> list[str]:
 
 
 def complete_profile(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The profiles that begin like that."""
+    """Return the profiles that begin like that."""
     return [CompletionItem(name) for name in profile_names() if name.startswith(incomplete)]
 
 
 def choose(profile: str | None, config: str | None, environ: Mapping[str, str]) -> paths.Places:
-    """The places that the options name. What was typed wins over the environment. Raises click.UsageError."""
+    """Return the places that the options name. What was typed wins over the environment. Raises click.UsageError."""
     if profile and config:
         raise click.UsageError("--profile and --config name two daemons: give one of them.")
     if not profile and not config:
@@ -77,7 +77,7 @@ def target_options(function: Verb) -> Verb:
 
 
 def typed(profile: str | None, config: str | None) -> tuple[str | None, str | None]:
-    """What was given behind the verb, or else before it."""
+    """Return what was given behind the verb, or else before it."""
     if profile or config:
         return profile, config
     before = click.get_current_context().find_root().params
@@ -98,7 +98,7 @@ def with_places(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def configured(places: Places) -> "dict[str, ServerSpec]":
-    """The servers of the config, as far as it can be read."""
+    """Return the servers of the config, as far as it can be read."""
     from hearth import config  # 5 ms that `hearth version` does without
 
     return dict(config.examine(places).config.servers)
@@ -110,7 +110,7 @@ def served(places: Places) -> dict[str, config.ServerSpec]:
 
 
 def complete_server(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The names that begin like that; none where it cannot be told whose."""
+    """Return the names that begin like that; none where it cannot be told whose."""
     places = places_of(ctx)
     names = configured(places) if places else {}
     taken = ctx.params.get(parameter.name or "") or ()
@@ -118,7 +118,7 @@ def complete_server(ctx: click.Context, parameter: click.Parameter, incomplete: 
 
 
 def places_of(ctx: click.Context) -> Places | None:
-    """The daemon that a command line means which is still being typed."""
+    """Return the daemon that a command line means which is still being typed."""
     given = [context.params for context in (ctx, ctx.find_root())]
     profile, name = (next((params[key] for params in given if params.get(key)), None) for key in ("profile", "config"))
     try:

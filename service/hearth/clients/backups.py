@@ -42,7 +42,7 @@ class Splice(NamedTuple):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What leads to the entry."""
+        """Return what leads to the entry."""
         return (*self.table.keys, self.name)
 
 
@@ -64,12 +64,12 @@ class Trace(NamedTuple):
 
     @property
     def copy(self) -> str:
-        """Where the original is kept."""
+        """Return where the original is kept."""
         return f"{self._stem}.original"
 
     @property
     def aside(self) -> str:
-        """Where the original lies for a person, once nothing else has to do with it."""
+        """Return where the original lies for a person, once nothing else has to do with it."""
         return f"{self._stem}.kept"
 
     @property
@@ -78,12 +78,12 @@ class Trace(NamedTuple):
 
 
 def digest(data: bytes) -> str:
-    """A short text that stands for the content of a file."""
+    """Return a short text that stands for the content of a file."""
     return hashlib.sha256(data).hexdigest()
 
 
 def load(path: str) -> Trace | None:
-    """The trace of a file; None if it was never touched. Raises ConfigError if its own cannot be read."""
+    """Return the trace of a file; None if it was never touched. Raises ConfigError if its own cannot be read."""
     found = _read(place(path))
     if found is None:
         # A client may have put a file in the place of a link: what was done was done to what is called so.
@@ -92,7 +92,7 @@ def load(path: str) -> Trace | None:
 
 
 def every() -> KnownBackups:
-    """All traces; one that is damaged concerns its own file only."""
+    """Return all traces; one that is damaged concerns its own file only."""
     known = KnownBackups([], [])
     for name in sorted(_names()):
         try:
@@ -146,7 +146,7 @@ def _remove_copies(trace: Trace, keep: str = "") -> None:
 
 
 def place(path: str) -> str:
-    """Where the trace of a file lies: by the file itself, so that two names of it have one trace."""
+    """Return where the trace of a file lies: by the file itself, so that two names of it have one trace."""
     return os.path.join(folder(), paths.digest(os.path.realpath(path)) + _ENDING)
 
 
@@ -186,12 +186,12 @@ def _splice(table: dict[str, Any], name: str, entry: dict[str, Any], at: list[st
 
 
 def folder() -> str:
-    """Where what is remembered of clients lies."""
+    """Return where what is remembered of clients lies."""
     return os.path.join(places.state_dir(), "clients")
 
 
 def imported(table: Table, name: str) -> str | None:
-    """The name that the entry has among Hearth's servers, if it was imported."""
+    """Return the name that the entry has among Hearth's servers, if it was imported."""
     return _read_record().get(_key(table, name))
 
 

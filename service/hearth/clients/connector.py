@@ -89,7 +89,7 @@ def disconnect(table: Table, dry_run: bool = False) -> TableOutcome:
 
 
 def connected() -> list[Table]:
-    """Every table that was connected and not disconnected since, as far as that can be read."""
+    """Return every table that was connected and not disconnected since, as far as that can be read."""
     return list(dict.fromkeys(splice.table for trace in backups.every().traces for splice in trace.splices))
 
 
@@ -177,7 +177,7 @@ def _connected(
 
 
 def _keeping(step: _Step, trace: Trace | None, is_lossy: bool) -> _Step:
-    """The step that sets the original aside, and says so, if it would be gone with what is forgotten."""
+    """Return the step that sets the original aside, and says so, if it would be gone with what is forgotten."""
     if trace is None or not trace.original or not is_lossy:
         return step
     if step.trace is not None and step.trace.original == trace.original:
@@ -201,7 +201,7 @@ def _wanted(
     found: Mapping[str, ClientServer],
     ours: Mapping[str, Splice],
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """The entries to write, and what is to be said of those that are left."""
+    """Return the entries to write, and what is to be said of those that are left."""
     dialect = KINDS[table.client].dialect
     wanted, notes = {}, []
     for name, server in {**replace, **({WHOLE: ""} if whole else {})}.items():
@@ -234,7 +234,7 @@ def _reason_to_leave(former: ClientServer, entry: dict[str, Any], server: str, o
 def _splice(
     table: Table, name: str, entry: dict[str, Any], document: Document, former: str | None, data: bytes | None
 ) -> Splice:
-    """What has to be known to undo one entry, by what was in its place before."""
+    """Return what has to be known to undo one entry, by what was in its place before."""
     if former is not None:
         return Splice(table, name, entry, (*table.keys, name), former)
     for size in range(1, len(table.keys) + 1):
@@ -298,7 +298,7 @@ def _disconnected(table: Table, data: bytes | None, trace: Trace | None) -> _Ste
 def _trace_of_rest(
     trace: Trace, data: bytes, new: bytes | None, without: bytes | None, rest: list[Splice], left: list[Splice]
 ) -> Trace | None:
-    """What is still to be undone later. What somebody has changed is theirs, but the original is kept for them.
+    """Return what is still to be undone later. What somebody has changed is theirs, but the original is kept for them.
 
     `without` is the file as it would be without any of ours.
     """

@@ -34,12 +34,12 @@ class ClientServer(NamedTuple):
 
 
 def this_machine() -> Machine:
-    """The machine that this runs on."""
+    """Return the machine that this runs on."""
     return Machine(sys.platform, home_dir(), os.environ)
 
 
 def here() -> str | None:
-    """The folder whose project is meant; None if it was removed under this process."""
+    """Return the folder whose project is meant; None if it was removed under this process."""
     try:
         return os.getcwd()
     except OSError:
@@ -65,13 +65,16 @@ def tables(folder: str | None, clients: Iterable[str] = tuple(KINDS), machine: M
 
 
 def read(table: Table) -> list[ClientServer]:
-    """What is in a table, in the file's order. Raises ConfigError for a file that cannot be read or is broken."""
+    """Return what is in a table, in the file's order.
+
+    Raises ConfigError for a file that cannot be read or is broken.
+    """
     document = opened(table.path)
     return [] if document is None else found_in(table, document)
 
 
 def found_in(table: Table, document: Document) -> list[ClientServer]:
-    """The same of a file that has been read. Raises ConfigError for a table that is something else."""
+    """Return the same of a file that has been read. Raises ConfigError for a table that is something else."""
     dialect = KINDS[table.client].dialect
     found = []
     for name, raw in servers_of(document, table.keys).items():
@@ -83,13 +86,16 @@ def found_in(table: Table, document: Document) -> list[ClientServer]:
 
 
 def opened(path: str) -> Document | None:
-    """The file, None if there is none. Raises ConfigError."""
+    """Return the file, None if there is none. Raises ConfigError."""
     data = read_file(path, FILE_LIMIT_BYTES)
     return None if data is None else parse(path, data)
 
 
 def servers_of(document: Document, keys: tuple[str, ...]) -> dict[str, Any]:
-    """The table that the keys lead to; an empty one if it is not there. Raises ConfigError if it is something else."""
+    """Return the table that the keys lead to; an empty one if it is not there.
+
+    Raises ConfigError if it is something else.
+    """
     tree: Any = document.tree
     for number, key in enumerate(keys):
         tree = tree.get(key)
@@ -103,7 +109,7 @@ def servers_of(document: Document, keys: tuple[str, ...]) -> dict[str, Any]:
 
 
 def is_installed(kind: ClientKind, machine: Machine) -> bool:
-    """Whether the client is on this machine, by its command or its folders."""
+    """Return whether the client is on this machine, by its command or its folders."""
     path = machine.environ.get("PATH")
     return any(map(os.path.isdir, signs(kind, machine))) or any(shutil.which(each, path=path) for each in kind.commands)
 
@@ -126,7 +132,7 @@ def _user_places(kind: ClientKind, machine: Machine) -> list[ConfigPlace]:
 
 
 def _expanded(place: ConfigPlace) -> Iterator[ConfigPlace]:
-    """The places that one with `*` in its path stands for."""
+    """Yield the places that one with `*` in its path stands for."""
     base, star, _ = place.path.partition("*")
     if not star:
         yield place
@@ -144,7 +150,7 @@ def _expanded(place: ConfigPlace) -> Iterator[ConfigPlace]:
 
 
 def _local_tables(client: str, place: ConfigPlace) -> list[Table]:
-    """Those that lie in the user's own file, by the project's folder, and are not empty."""
+    """Return those that lie in the user's own file, by the project's folder, and are not empty."""
     try:
         document = opened(place.path)
     except ConfigError:
@@ -169,7 +175,10 @@ def _project_tables(kind: ClientKind, folder: str, machine: Machine) -> list[Tab
 
 
 def _upwards(folder: str, home: str) -> Iterator[str]:
-    """The folder and those above it, to the one that holds the repository; not the home, whose files are the user's."""
+    """Yield the folder and those above it, to the one that holds the repository.
+
+    Not the home, whose files are the user's.
+    """
     while folder not in (os.path.dirname(folder), os.path.abspath(home)):
         yield folder
         if os.path.lexists(os.path.join(folder, ".git")):

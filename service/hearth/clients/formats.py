@@ -64,7 +64,7 @@ _SILENT = KEPT | {"type", "transport", "transportType", "source", "settings"}
 
 
 def read(dialect: str, raw: object) -> Reading:
-    """What an entry says. Raises nothing: what makes no sense is noted."""
+    """Return what an entry says. Raises nothing: what makes no sense is noted."""
     if not isinstance(raw, dict):
         return Reading({}, False, None, [_NOT_AN_OBJECT])
     reader = _Reader(DIALECTS[dialect], raw)
@@ -74,7 +74,7 @@ def read(dialect: str, raw: object) -> Reading:
 
 
 def is_disabled_beside(dialect: str, tree: Entry, keys: Sequence[str], name: str) -> bool:
-    """Whether another part of the same file switches that server off."""
+    """Return whether another part of the same file switches that server off."""
     if dialect == "gemini":
         settings = tree.get("mcp")
         excluded = settings.get("excluded") if isinstance(settings, dict) else None
@@ -106,7 +106,10 @@ def _server_among(words: list[str]) -> str:
 
 
 def bridge(dialect: str, command: Sequence[str], former: Entry | None = None) -> dict[str, Any]:
-    """The entry of a bridge; in the place of a former one, with what that one told the client and not the server."""
+    """Return the entry of a bridge.
+
+    In the place of a former one, with what that one told the client and not the server.
+    """
     words = DIALECTS[dialect]
     entry = {**words.stdio}
     if words.has_list:
@@ -224,7 +227,7 @@ class _Reader:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether it is a value of JSON: TOML has dates, which no client has a use for here."""
+    """Return whether it is a value of JSON: TOML has dates, which no client has a use for here."""
     if isinstance(value, dict):
         return all(map(_is_plain, value.values()))
     return all(map(_is_plain, value)) if isinstance(value, list) else isinstance(value, str | int | float)

@@ -150,12 +150,12 @@ def _written() -> str | None:
 
 
 def bridge_file() -> str:
-    """The file that the interpreter is given."""
+    """Return the file that the interpreter is given."""
     return lasting(os.path.join(os.path.dirname(os.path.abspath(hearth.__file__)), "bridge", "main.py"))
 
 
 def bridge_command(places: Places, extra: Sequence[str] = ()) -> list[str]:
-    """What starts a bridge to this daemon."""
+    """Return what starts a bridge to this daemon."""
     # sys.executable is the venv's own link; resolved, it would be an interpreter that does not know the venv.
     return [lasting(sys.executable), "-I", "-S", bridge_file(), *places.bridge_arguments(), *extra]
 
@@ -173,7 +173,7 @@ def printed_command(places: Places, extra: Sequence[str] = ()) -> list[str]:
 
 
 def client_config(places: Places, servers: Sequence[str], name: str, extra: Sequence[str]) -> dict[str, object]:
-    """The `mcpServers` object: one entry for everything, or one for each server that is named."""
+    """Return the `mcpServers` object: one entry for everything, or one for each server that is named."""
     offers = {server: ["--server", server, *extra] for server in servers} or {name: list(extra)}
     entries: dict[str, object] = {}
     for key, options in offers.items():

@@ -48,7 +48,7 @@ class _Undoing:
         self._former = parse(trace.path, trace.original or b"").tree
 
     def is_there(self, splice: Splice) -> bool:
-        """Whether the entry is still what we wrote; if it is not, that is noted."""
+        """Return whether the entry is still what we wrote; if it is not, that is noted."""
         current = editor.value_at(self._current, splice.keys)
         if current is None:
             self.gone.add(splice.keys)
@@ -74,7 +74,7 @@ class _Undoing:
                 self.notes.append(f"{splice.name}: {exc}; the file as it was: {self._trace.copy}")
 
     def is_lossy(self, failed: list[Splice]) -> bool:
-        """Whether the file, after somebody's deeds to these entries, lacks what was in it before."""
+        """Return whether the file, after somebody's deeds to these entries, lacks what was in it before."""
         current = parse(self._trace.path, self.data).tree
         former = [(editor.value_at(self._former, splice.keys), splice.keys) for splice in failed]
         is_lost = any(value is not None and value != editor.value_at(current, keys) for value, keys in former)
@@ -84,7 +84,7 @@ class _Undoing:
         return splice.was is not None and splice.at == splice.keys and not self._told(splice)
 
     def _told(self, splice: Splice) -> dict[str, Any]:
-        """What a person has told the client about the bridge meanwhile."""
+        """Return what a person has told the client about the bridge meanwhile."""
         current = editor.value_at(self._current, splice.keys)
         return {key: value for key, value in current.items() if key in KEPT and value != splice.entry.get(key)}
 
@@ -108,7 +108,7 @@ class _Undoing:
 
 
 def _is_ours(current: Any, entry: dict[str, Any]) -> bool:
-    """Whether it still starts what we wrote, whatever else the client keeps in it."""
+    """Return whether it still starts what we wrote, whatever else the client keeps in it."""
     return isinstance(current, dict) and (current == entry or _meaning(current) == _meaning(entry))
 
 
@@ -117,7 +117,7 @@ def _meaning(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _has_keys(current: Any, former: Any) -> bool:
-    """Whether all is there by its name; what clients count and note under these names changes all the time."""
+    """Return whether all is there by its name; what clients count and note under these names changes all the time."""
     if not isinstance(former, dict) or not former:
         return True
     return isinstance(current, dict) and all(

@@ -39,7 +39,7 @@ class Machine(NamedTuple):
         return self.join(self.home, *parts)
 
     def named(self, variable: str) -> str | None:
-        """A folder that a variable names; a relative one is no place to rely on."""
+        """Return a folder that a variable names; a relative one is no place to rely on."""
         folder = self.environ.get(variable, "")
         is_absolute = (ntpath if self.platform == "win32" else posixpath).isabs(folder)
         return folder if is_absolute else None
@@ -49,13 +49,13 @@ class Machine(NamedTuple):
         return self.named("XDG_CONFIG_HOME") or self.at_home(".config")
 
     def app_config(self) -> str:
-        """Where programs of the desktop keep their settings."""
+        """Return where programs of the desktop keep their settings."""
         if self.platform == "win32":
             return self.named("APPDATA") or self.at_home("AppData", "Roaming")
         return self.at_home("Library", "Application Support") if self.platform == "darwin" else self.dot_config()
 
     def local_data(self) -> str:
-        """The same for what does not roam, on Windows."""
+        """Return the same for what does not roam, on Windows."""
         return self.named("LOCALAPPDATA") or self.at_home("AppData", "Local")
 
 

@@ -1,7 +1,7 @@
 """A control connection: ask a running daemon for its status, for a reload, for its end. Blocking, frames
 over a socket.
 
-Never lights a daemon: whoever opens one has looked at the registry first (see `liveness`). A control
+Never starts a daemon: callers have looked at the registry first (see `running_daemon`). A control
 connection is no session; the daemon neither counts it nor waits for it.
 """
 
@@ -79,11 +79,11 @@ class ControlConnection:
         self._socket.close()
 
     def status(self) -> dict[str, Any]:
-        """The status document. Raises Unreachable."""
+        """Return the status document. Raises Unreachable."""
         return self._document("status", self._ask("status", ANSWER_SECONDS)[1])
 
     def tools(self, query: str, server: str | None, limit: int) -> dict[str, Any]:
-        """The tools that the daemon knows, or those that fit a query. Raises Unreachable and Refused."""
+        """Return the tools that the daemon knows, or those that fit a query. Raises Unreachable and Refused."""
         header, payload = self._ask("tools", TOOLS_SECONDS, query=query, server=server, limit=limit)
         if not header.get("ok"):
             raise Refused(f"the daemon lists no tools: {header.get('message')}")
@@ -130,7 +130,7 @@ class ControlConnection:
         return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
     def wait_for_end(self, seconds: float) -> bool:
-        """Whether the daemon closed this connection within the time, as it does when it has gone."""
+        """Return whether the daemon closed this connection within the time, as it does when it has gone."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             self._socket.settimeout(left)
@@ -220,7 +220,7 @@ class ControlConnection:
 
 
 def last_resort(pid: int) -> str:
-    """What to do about a daemon that does not go, as a phrase."""
+    """Return what to do about a daemon that does not go, as a phrase."""
     command = f"taskkill /f /pid {pid}" if sys.platform == "win32" else f"kill -9 {pid}"
     return f"`{command}` ends it (bridges survive that)"
 

@@ -23,7 +23,10 @@ ADVICE_ON_PATH = "Install it, or write its whole path; `hearth install` gives la
 
 
 def look(places: paths.Places, kind: str) -> Unit | None:
-    """The agent as a unit of this kind, socket or service; None for a daemon that has none, or without launchctl."""
+    """Return the agent as a unit of this kind, socket or service.
+
+    None for a daemon that has none, or without launchctl.
+    """
     if not agent.serves(places):
         return None
     try:
@@ -34,7 +37,10 @@ def look(places: paths.Places, kind: str) -> Unit | None:
 
 
 def parse(kind: str, text: str | None, written: bool) -> Unit:
-    """What `launchctl print` printed, or None, as a Unit; `written`: whether the property list is there. Pure."""
+    """Return what `launchctl print` printed, or None, as a Unit; `written`: whether the property list is there.
+
+    Pure.
+    """
     if text is None:
         return Unit(agent.LABEL, written, "inactive", "", 0, "")
     # The job's own lines stand one tab deep; below them are those of its sockets and its environment.
@@ -48,7 +54,7 @@ def parse(kind: str, text: str | None, written: bool) -> Unit:
 
 
 def start_hint(held: Unit | None) -> str:
-    """What would start the daemon, in a sentence."""
+    """Return what would start the daemon, in a sentence."""
     return unit.start_hint(held, _start_hint)
 
 
@@ -59,7 +65,7 @@ def _start_hint(held: Unit) -> str:
 
 
 def check(places: paths.Places) -> list[Finding]:
-    """The agent, its socket and its interpreter."""
+    """Return the agent, its socket and its interpreter."""
     found = look(places, "socket")
     nothing = "launchd has no agent for this daemon"
     return [unit.check_unit(found, nothing, lambda _: missing_interpreter(agent.file()), partial(_state, places))]
@@ -82,21 +88,21 @@ def _state(places: paths.Places, found: Unit) -> Finding:
 
 
 def missing_interpreter(path: str) -> str | None:
-    """The interpreter that the property list names, if it is not there: an upgrade may have moved it."""
+    """Return the interpreter that the property list names, if it is not there: an upgrade may have moved it."""
     words = _read(path).get("ProgramArguments")
     python = words[0] if isinstance(words, list) and words else None
     return python if isinstance(python, str) and not os.access(python, os.X_OK) else None
 
 
 def search_path(places: paths.Places) -> str | None:
-    """The PATH that launchd gives the daemon; None where it has no agent."""
+    """Return the PATH that launchd gives the daemon; None where it has no agent."""
     variables = _read(agent.file()).get("EnvironmentVariables") if agent.serves(places) else None
     path = variables.get("PATH") if isinstance(variables, dict) else None
     return path if isinstance(path, str) else None
 
 
 def _read(path: str) -> dict[str, object]:
-    """The property list; empty when it is not to be read, as launchd says itself when it loads it."""
+    """Return the property list; empty when it is not to be read, as launchd says itself when it loads it."""
     try:
         with open(path, "rb") as file:
             found = plistlib.load(file)

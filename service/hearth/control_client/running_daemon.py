@@ -1,8 +1,8 @@
 """Whether a daemon runs, found out without waking it.
 
 Order: the registry and its process; then, where a service manager runs, what it says of the service (a degraded daemon
-may have been unable to write the registry). Only then is there somebody to connect to: a connection to an
-unlit socket would light the daemon.
+may have been unable to write the registry). Only then is there something to connect to: a connection to a socket
+that a service manager holds would start the daemon.
 """
 
 import os
@@ -34,7 +34,10 @@ class RunningDaemon(NamedTuple):
 
 
 def find(places: Places) -> RunningDaemon | None:
-    """The daemon of these places, if it runs; else one of the same profile that runs with another runtime folder."""
+    """Return the daemon of these places, if it runs.
+
+    Else one of the same profile that runs with another runtime folder.
+    """
     return _find_here(places) or _find_elsewhere(places)
 
 
@@ -68,7 +71,7 @@ def endpoint_of(entry: registry.Entry, places: Places) -> str:
 
 
 def document(places: Places) -> dict[str, Any]:
-    """The status document, the daemon's own when it runs. Raises Unreachable when that one is silent."""
+    """Return the status document, the daemon's own when it runs. Raises Unreachable when that one is silent."""
     daemon = find(places)
     if daemon is None:
         return absent(places)
@@ -77,7 +80,7 @@ def document(places: Places) -> dict[str, Any]:
 
 
 def absent(places: Places) -> dict[str, Any]:
-    """The status document when nothing runs; `lights` says what would start the daemon."""
+    """Return the status document when nothing runs; `lights` says what would start the daemon."""
     held = service_state.look(places, "socket")
     return {
         "running": False,
@@ -105,7 +108,7 @@ def absent(places: Places) -> dict[str, Any]:
 
 
 def own_daemons() -> Iterator[tuple[str, RunningDaemon]]:
-    """What each is called (its profile, or the hash of its config's path), and where it is."""
+    """Yield what each is called (its profile, or the hash of its config's path), and where it is."""
     # The default one may be where the system's systemd has put it, whatever else there is.
     keys = {paths.DEFAULT_PROFILE, *_keys(os.path.join(paths.runtime_dir(), "mcp")), *profile_lock.keys()}
     for key in sorted(keys):

@@ -1,6 +1,6 @@
-"""Who holds the socket while no daemon runs: systemd, launchd or Windows, each in a module with these words.
+"""Holder of the socket while no daemon runs: systemd, launchd or Windows, each in a module with these names.
 
-`check` is doctor's look at it; at systemd it looks in `checkup.units`.
+`check` is doctor's look at it; at systemd it looks in `doctor.units`.
 """
 
 import sys
@@ -30,7 +30,7 @@ else:
     from hearth.control_client.systemd_unit import ADVICE_ON_PATH, ADVICE_ON_VARIABLES, look, search_path, start_hint
 
     def check(places: Places) -> list[Finding]:
-        """Nothing: there is no service manager that is known."""
+        """Return no finding: there is no service manager that is known."""
         return []
 
 

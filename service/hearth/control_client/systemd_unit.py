@@ -26,20 +26,20 @@ _PROPERTIES = ("Id", "LoadState", "ActiveState", "Result", "MainPID", "FragmentP
 
 
 def units_of(places: paths.Places) -> units.Units | None:
-    """The units of this daemon; None for one that is named by a config's path, which has none."""
+    """Return the units of this daemon; None for one that is named by a config's path, which has none."""
     if places.config:
         return None
     return units.of_user(peers.own_uid()) if places.system_wide else units.of_profile(places.profile)
 
 
 def unit_name(places: paths.Places, kind: str) -> str | None:
-    """The unit of this daemon, by its name."""
+    """Return the unit of this daemon, by its name."""
     found = units_of(places)
     return found and (found.socket if kind == "socket" else found.service)
 
 
 def user_manager_runs() -> bool:
-    """Whether a systemd user manager serves this runtime folder."""
+    """Return whether a systemd user manager serves this runtime folder."""
     return os.path.exists(os.path.join(paths.runtime_dir(), "systemd", "private"))
 
 
@@ -48,14 +48,14 @@ def _manager_runs(places: paths.Places) -> bool:
 
 
 def look(places: paths.Places, kind: str) -> Unit | None:
-    """The daemon's unit of this kind; None when there is no manager to ask, or it has no name there."""
+    """Return the daemon's unit of this kind; None when there is no manager to ask, or it has no name there."""
     name = unit_name(places, kind)
     said = _ask(places, "show", f"--property={','.join(_PROPERTIES)}", "--", name) if name else None
     return parse(name, said) if name and said is not None else None
 
 
 def _ask(places: paths.Places, *arguments: str) -> str | None:
-    """What the daemon's systemd says; None when there is none, or it does not answer."""
+    """Return what the daemon's systemd says; None when there is none, or it does not answer."""
     found = units_of(places)
     if found is None or not _manager_runs(places):
         return None
@@ -68,7 +68,7 @@ def _ask(places: paths.Places, *arguments: str) -> str | None:
 
 
 def parse(name: str, text: str) -> Unit:
-    """What `systemctl show` printed, as a Unit."""
+    """Return what `systemctl show` printed, as a Unit."""
     known = dict(line.partition("=")[::2] for line in text.splitlines())
     return Unit(
         name=name,
@@ -81,7 +81,10 @@ def parse(name: str, text: str) -> Unit:
 
 
 def search_path(places: paths.Places) -> str | None:
-    """The PATH that systemd gives the daemon at its next start; None: systemd does not start it, or does not tell."""
+    """Return the PATH that systemd gives the daemon at its next start.
+
+    None: systemd does not start it, or does not tell.
+    """
     name = unit_name(places, "service")
     said = _ask(places, "show", "--property=LoadState,Environment", "--", name) if name else None
     if said is None:
@@ -93,7 +96,7 @@ def search_path(places: paths.Places) -> str | None:
 
 
 def path_in(environment: str) -> str | None:
-    """The PATH among the settings of a unit as `systemctl show` prints them: quoted as for a shell. Pure."""
+    """Return the PATH among the settings of a unit as `systemctl show` prints them: quoted as for a shell. Pure."""
     try:
         words = shlex.split(environment)
     except ValueError:
@@ -112,7 +115,7 @@ def _manager_path(places: paths.Places) -> str | None:
 
 
 def start_hint(held: Unit | None) -> str:
-    """What would start the daemon, in a sentence."""
+    """Return what would start the daemon, in a sentence."""
     if held is None or not held.installed:
         return BY_BRIDGE
     if held.active == "active":

@@ -1,6 +1,6 @@
-"""What launchd's agent and the task of Windows have in common: what is said where it is not there, or starts nothing.
+"""Unit of a service manager, and the findings that launchd's agent and the task of Windows share.
 
-Pure; systemd's units are looked at in `checkup.units`.
+Pure; systemd's units are looked at in `doctor.units`.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from hearth.findings import Finding, FixRequest
 
 AGAIN = "hearth install"
-# What is said of a daemon that no service manager starts.
+# Said of a daemon that no service manager starts.
 BY_BRIDGE = "The first bridge starts it: `hearth connect` leads your clients to it."
 
 
@@ -25,19 +25,19 @@ class Unit(NamedTuple):
 
     @property
     def systemctl(self) -> str:
-        """What to type to reach the systemd that has it."""
+        """Return what to type to reach the systemd that has it."""
         return "systemctl" if self.name.startswith("mcp-user@") else "systemctl --user"
 
 
 def start_hint(held: Unit | None, sentence: Callable[[Unit], str]) -> str:
-    """What would start the daemon: the first bridge, or what the sentence says of what is installed."""
+    """Return what would start the daemon: the first bridge, or what the sentence says of what is installed."""
     return sentence(held) if held and held.installed else BY_BRIDGE
 
 
 def check_unit(
     held: Unit | None, nothing: str, missing: Callable[[Unit], str | None], state: Callable[[Unit], Finding]
 ) -> Finding:
-    """Why it would not start the daemon, or its state.
+    """Return why it would not start the daemon, or its state.
 
     `nothing` is said of a daemon that has none; `missing` finds the interpreter that it names and that is not there.
     """

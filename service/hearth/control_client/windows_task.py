@@ -24,7 +24,7 @@ _NAMESPACE = "{http://schemas.microsoft.com/windows/2004/02/mit/task}"
 
 
 def look(places: paths.Places, kind: str) -> Unit | None:
-    """The service or the task as a unit; None for a daemon that has none. Asks nobody: it is quick."""
+    """Return the service or the task as a unit; None for a daemon that has none. Asks nobody: it is quick."""
     if not task.serves(places):
         return None
     if task.service_is_there():
@@ -33,7 +33,7 @@ def look(places: paths.Places, kind: str) -> Unit | None:
 
 
 def start_hint(held: Unit | None) -> str:
-    """What would start the daemon, in a sentence."""
+    """Return what would start the daemon, in a sentence."""
     return unit.start_hint(held, _start_hint)
 
 
@@ -44,7 +44,7 @@ def _start_hint(held: Unit) -> str:
 
 
 def check(places: paths.Places) -> list[Finding]:
-    """The task, or the service, and the interpreter that it starts."""
+    """Return the task, or the service, and the interpreter that it starts."""
     found = look(places, "service")
     return [unit.check_unit(found, "no task or service is for this daemon", _missing, _state)]
 
@@ -74,7 +74,7 @@ def _ask_scheduler(name: str) -> Finding:
 
 
 def missing_interpreter(text: str) -> str | None:
-    """The interpreter that the task's XML names, if it is not there: an upgrade may have moved it."""
+    """Return the interpreter that the task's XML names, if it is not there: an upgrade may have moved it."""
     try:
         command = ElementTree.fromstring(text).findtext(f"{_NAMESPACE}Actions/{_NAMESPACE}Exec/{_NAMESPACE}Command")
     except ElementTree.ParseError:
@@ -83,7 +83,10 @@ def missing_interpreter(text: str) -> str | None:
 
 
 def search_path(places: paths.Places) -> str | None:
-    """The PATH of the next logon, which the Task Scheduler and the service manager give; None where it has neither."""
+    """Return the PATH of the next logon, which the Task Scheduler and the service manager give.
+
+    None where it has neither.
+    """
     held = look(places, "service")
     if sys.platform != "win32" or held is None or not held.installed:
         return None

@@ -53,7 +53,7 @@ class DemoClient(Conversation):
         return self.request("tools/call", name=self._full_name(tool), arguments=arguments, **meta)
 
     def text(self, request: int) -> str:
-        """The text that a call returned. Raises ClientError, also for a tool that failed."""
+        """Return the text that a call returned. Raises ClientError, also for a tool that failed."""
         _, result = self._result(request)
         if result.get("isError"):
             raise ClientError(f"{self.name} called a tool that failed: {json.dumps(result)}")

@@ -72,7 +72,7 @@ class DemoConversation:
         self._out: list[bytes] = []
 
     def data_to_send(self) -> bytes:
-        """The lines that are to be written now."""
+        """Return the lines that are to be written now."""
         lines, self._out = self._out, []
         return b"".join(lines)
 
@@ -227,7 +227,7 @@ def _meta(message: Message) -> Message:
 
 
 def _key(request_id: object) -> str:
-    """An id as a dictionary key: 1 and "1" are two ids."""
+    """Return an id as a dictionary key: 1 and "1" are two ids."""
     return json.dumps(request_id)
 
 

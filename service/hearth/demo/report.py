@@ -26,7 +26,7 @@ class Side:
 
     @property
     def total_bytes(self) -> int:
-        """The memory of everything."""
+        """Return the memory of everything."""
         return self.servers_bytes + self.daemon_bytes + self.bridges_bytes
 
 
@@ -77,7 +77,7 @@ class Report:
         return (self.hearth.daemon_bytes + self.hearth.bridges_bytes) / (self.agents - 1)
 
     def as_document(self) -> dict[str, Any]:
-        """What `hearth demo --json` prints."""
+        """Return what `hearth demo --json` prints."""
         derived = {
             "apartBytes": self.apart.total_bytes if self.apart else None,
             "hearthBytes": self.hearth.total_bytes,

@@ -62,7 +62,7 @@ class Scratch:
             file.write(text)
 
     def processes(self) -> list[int]:
-        """Every process that has this home, the calling one excepted. Only Linux tells; elsewhere none."""
+        """Return every process that has this home, the calling one excepted. Only Linux tells; elsewhere none."""
         mark = os.fsencode(f"HOME={self.home}")
         found = []
         for name in os.listdir("/proc") if os.path.isdir("/proc/self") else []:
@@ -132,7 +132,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def scratch_home() -> Iterator[Scratch]:
-    """A scratch home that is gone at the end, however it comes."""
+    """Yield a scratch home that is gone at the end, however it comes."""
     # A short path: a socket's may have 107 bytes, and TMPDIR may be long.
     folder = tempfile.mkdtemp(prefix="hearth-demo-", dir="/tmp" if os.access("/tmp", os.W_OK) else None)
     scratch = None

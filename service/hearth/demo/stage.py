@@ -49,7 +49,7 @@ def known_servers() -> dict[str, list[str]]:
 
 
 def config_text(servers: Mapping[str, Sequence[str]]) -> str:
-    """The config of the demo's daemon."""
+    """Return the config of the demo's daemon."""
     lines = [f"idle_timeout = {IDLE_TIMEOUT_SECONDS:g}"]
     for name, (command, *arguments) in servers.items():
         # A JSON string is a TOML string as long as it is not escaped beyond ASCII.
@@ -75,7 +75,7 @@ class Stage:
 
     @property
     def can_compare(self) -> bool:
-        """Whether there is a server of realistic weight: the demo's own weighs next to nothing."""
+        """Return whether there is a server of realistic weight: the demo's own weighs next to nothing."""
         return len(self.servers) > 1
 
     def servers_apart(self) -> Side:
@@ -112,7 +112,7 @@ class Stage:
         return side, status
 
     def daemon_ids(self) -> list[str]:
-        """Which daemon each agent was greeted by."""
+        """Return which daemon each agent was greeted by."""
         return [str(client.opened.get("_meta", {}).get("hearth/daemonId")) for client in self._clients]
 
     def ask_everybody(self, tool: str) -> list[int]:
@@ -142,7 +142,7 @@ class Stage:
         return IdleExit(pid, IDLE_TIMEOUT_SECONDS, time.monotonic() - left)
 
     def status(self) -> dict[str, Any]:
-        """What `hearth status --json` says in the scratch home."""
+        """Return what `hearth status --json` says in the scratch home."""
         asked = subprocess.run(
             self._commands.status,
             env=self._scratch.environment,
@@ -174,7 +174,7 @@ class Stage:
 
 
 def _times(clients: Sequence[DemoClient]) -> Times:
-    """One agent's times: it is served when the last of its servers has answered."""
+    """Return one agent's times: it is served when the last of its servers has answered."""
     answered = max(client.first_answer() for client in clients)
     return Times([answered], [max(client.tools_listed() for client in clients)])
 

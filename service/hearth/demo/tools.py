@@ -74,11 +74,11 @@ class Toolbox:
         }
 
     def answers_at_once(self, name: object) -> bool:
-        """Whether `call` knows the tool."""
+        """Return whether `call` knows the tool."""
         return isinstance(name, str) and name in self._instant
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """The tool's text. Raises BadArgumentsError."""
+        """Return the tool's text. Raises BadArgumentsError."""
         return self._instant[name](arguments)
 
     def _add(self, arguments: Mapping[str, Any]) -> str:
@@ -93,7 +93,7 @@ class Toolbox:
 
 
 def number(arguments: Mapping[str, Any], name: str, default: float | None = None) -> int | float:
-    """One numeric argument. Raises BadArgumentsError; true and false are not numbers."""
+    """Return one numeric argument. Raises BadArgumentsError; true and false are not numbers."""
     value = arguments.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadArgumentsError(f"{name!r} must be a number")

@@ -1,11 +1,11 @@
-"""Behind `hearth doctor`: what is looked at, what is made of it, and what may be mended.
+"""Checks of `hearth doctor`, and the fixes that `--fix` may apply.
 
-    chart         every check by its id, with what it means: the documentation's table
-    context       what several groups of checks look at, each looked at once
-    rounds        the groups in their order, each within a time
-    mending       the safe deeds
-    report        all of it as text
-    one module for each group: `look` gathers facts, `judge` makes findings of them and is pure
+    checks        every check by its id, with what it means: the documentation's table
+    context       facts that several groups of checks need, each looked at once
+    runner        the groups in their order, each within a time
+    fixes         the safe fixes
+    render        findings and results as text
+    one module for each subject: `look` gathers facts, `judge` makes findings of them and is pure
 
 Nothing here wakes a daemon: only one whose process lives is connected to.
 """

@@ -6,7 +6,7 @@ from hearth.findings import FixName
 
 
 class Check(NamedTuple):
-    """What a finding with this id says; `deed` is what `--fix` does, where it does something."""
+    """Meaning of a finding with this id; `fix` is what `--fix` applies, where it applies something."""
 
     means: str
     fix: FixName | None = None

@@ -48,7 +48,7 @@ class ClientFacts(NamedTuple):
 
 
 def look(context: CheckContext) -> ClientFacts:
-    """Every client on this machine; of projects, the one around the current folder."""
+    """Return every client on this machine; of projects, the one around the current folder."""
     specs = context.examined().config.servers
     entries: list[ClientEntry] = []
     unreadable: list[tuple[str, str]] = []
@@ -117,7 +117,7 @@ def _left_over(trace: backups.Trace) -> Iterator[tuple[str, str]]:
 
 
 def judge(facts: ClientFacts) -> list[Finding]:
-    """What to say of them."""
+    """Return what to say of them."""
     found = [*_unreadable(facts), *_bridges(facts), *_repetitions(facts), *_twice(facts), *_leftovers(facts)]
     return found or [Finding("clients.bridges", "ok", _summary(facts.entries))]
 
@@ -132,9 +132,7 @@ def _summary(entries: Sequence[ClientEntry]) -> str:
 def _unreadable(facts: ClientFacts) -> Iterator[Finding]:
     for client, problem in facts.unreadable:
         message = f"{KINDS[client].title}: {problem}"
-        yield Finding(
-            "clients.broken", "broken", message, "FixRequest the file: its client cannot read it either.", client
-        )
+        yield Finding("clients.broken", "broken", message, "Mend the file: its client cannot read it either.", client)
     if facts.damage:
         fix = (
             "Look at it, and remove it if it is of no use: `hearth disconnect` then leaves that client's file as it is."
@@ -203,7 +201,7 @@ def _leftovers(facts: ClientFacts) -> Iterator[Finding]:
 
 
 def command_words(entry: Mapping[str, Any]) -> list[str]:
-    """The command of an entry, as command_words. Pure."""
+    """Return the command of an entry, as words. Pure."""
     arguments = entry.get("args")
     found = (entry.get("command"), *(arguments if isinstance(arguments, list) else ()))
     return [word for word in found if isinstance(word, str)]
@@ -216,7 +214,7 @@ def needed_files(command: Sequence[str]) -> list[str]:
 
 
 def daemon_arguments(command: Sequence[str]) -> list[str]:
-    """Which daemon it leads to, as `Places.arguments` has it. Pure."""
+    """Return which daemon it leads to, as `Places.arguments` has it. Pure."""
     for option in ("--profile", "--config"):
         value = _value_of(command, option)
         if value is not None:
@@ -239,18 +237,18 @@ def _value_of(command: Sequence[str], wanted: str) -> str | None:
 
 
 def pack_entry(table: Table, name: str, server: str) -> str:
-    """An entry as one text, for a deed; `unpack_entry` is the inverse. Pure."""
+    """Return an entry as one text, for a fix; `unpack_entry` is the inverse. Pure."""
     return json.dumps([*table, name, server])
 
 
 def unpack_entry(text: str) -> tuple[Table, str, str]:
-    """The entry again: table, name, server. Pure."""
+    """Return the entry again: table, name, server. Pure."""
     client, path, keys, scope, folder, name, server = json.loads(text)
     return Table(client, path, tuple(keys), scope, folder), name, server
 
 
 def repoint_description(text: str) -> str:
-    """What writing it anew would do."""
+    """Return what writing it anew would do."""
     table, name, _ = unpack_entry(text)
     return f"have {name} of {KINDS[table.client].title}, in {table.path}, start the bridge of this installation"
 

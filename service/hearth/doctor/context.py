@@ -57,19 +57,19 @@ class CheckContext:
         return seen
 
     def examined(self) -> "Examination":
-        """The config, with what is wrong in it."""
+        """Return the config, with what is wrong in it."""
         return self._once("config", lambda: config.examine(self.places, self.environ))
 
     def servers(self) -> list[config.ServerSpec]:
-        """The servers that are configured and not switched off."""
+        """Return the servers that are configured and not switched off."""
         return [spec for spec in self.examined().config.servers.values() if not spec.disabled]
 
     def entry(self) -> registry.Entry | None:
-        """The registry's entry, whether or not its daemon lives."""
+        """Return the registry's entry, whether or not its daemon lives."""
         return self._once("entry", lambda: registry.read(self.places))
 
     def living(self) -> registry.Entry | None:
-        """The registry's entry, if its daemon lives."""
+        """Return the registry's entry, if its daemon lives."""
         found = self.entry()
         if found and registry.is_alive(found):
             return found
@@ -78,7 +78,7 @@ class CheckContext:
         return None
 
     def word(self) -> DaemonReply:
-        """What the daemon says of itself; nothing where none lives, or where its socket is gone."""
+        """Return what the daemon says of itself; nothing where none lives, or where its socket is gone."""
         return self._once("word", self._ask)
 
     def _ask(self) -> DaemonReply:
@@ -105,11 +105,11 @@ class CheckContext:
         return owner(named) not in (None, me()) and not os.access(named, os.W_OK | os.X_OK)
 
     def manager(self) -> systemd_manager.ManagerState:
-        """The user's systemd and its word on the units; empty on other systems."""
+        """Return the user's systemd and its word on the units; empty on other systems."""
         return self._once("manager", lambda: systemd_manager.look(self.places))
 
     def surroundings(self) -> ServiceEnvironment:
-        """What the service is started with: by its unit, or as the daemon that runs was started."""
+        """Return what the service is started with: by its unit, or as the daemon that runs was started."""
         return self._once("surroundings", self._surroundings)
 
     def _surroundings(self) -> ServiceEnvironment:
@@ -133,14 +133,14 @@ def owner(path: str) -> int | None:
 
 
 def me() -> int:
-    """This user's number; Windows has none, and owners are not looked at there."""
+    """Return this user's number; Windows has none, and owners are not looked at there."""
     if sys.platform == "win32":
         return 0
     return os.getuid()
 
 
 def environment_of(pid: int) -> dict[str, str]:
-    """What a process of this user was started with; empty where that is not told."""
+    """Return what a process of this user was started with; empty where that is not told."""
     if sys.platform != "linux":
         return {}
     try:

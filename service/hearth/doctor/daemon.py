@@ -71,7 +71,7 @@ class DaemonFacts(NamedTuple):
 
 
 def look(context: CheckContext) -> DaemonFacts:
-    """The registry's file, the process that it names, and that one's word."""
+    """Return the registry's file, the process that it names, and that one's word."""
     entry, living, word = context.entry(), context.living(), context.word()
     surroundings = context.surroundings()
     mine = environment_of(living.pid).get("PATH", "") if living and surroundings.whose == "the service" else ""
@@ -110,7 +110,7 @@ def _has_somebody(pid: int) -> bool:
 
 
 def judge(facts: DaemonFacts) -> list[Finding]:
-    """What to say of it."""
+    """Return what to say of it."""
     return [*_judge_own(facts), *(_second(path, answers) for path, answers in facts.others.items())]
 
 
@@ -175,13 +175,13 @@ def _full(pid: int, reason: str) -> Finding:
 
 
 def _degraded(pid: int, reason: str) -> Finding:
-    fix = "FixRequest that: the daemon tries again by itself."
+    fix = "Mend that: the daemon tries again by itself."
     return Finding("daemon.degraded", "broken", f"pid {pid} cannot serve: {clean(reason)}", fix)
 
 
 def _old_config(reason: str) -> Finding:
     message = f"the daemon goes on with the former config, because the new one was refused: {clean(reason)}"
-    return Finding("daemon.config", "broken", message, "FixRequest the file; `hearth reload` has it read again.")
+    return Finding("daemon.config", "broken", message, "Mend the file; `hearth reload` has it read again.")
 
 
 def _other_version(entry: registry.Entry) -> Finding:

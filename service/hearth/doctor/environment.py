@@ -107,7 +107,7 @@ def _newest(files: Sequence[str]) -> tuple[float, str]:
 
 
 def _open_files(pid: int, of_unit: str) -> tuple[int, str]:
-    """How many files the daemon may have open: the one that runs, the unit's next, or else this shell's."""
+    """Return how many files the daemon may have open: the one that runs, the unit's next, or else this shell's."""
     if sys.platform == "win32":
         return sys.maxsize, "this shell"
     try:
@@ -133,7 +133,7 @@ def _is_wsl() -> bool:
 
 
 def judge(facts: EnvironmentFacts) -> list[Finding]:
-    """What to say of it."""
+    """Return what to say of it."""
     found = (*_variables(facts), *_differences(facts), _runtime(facts), _home(facts), _clock(facts), *_limits(facts))
     findings = [finding for finding in found if finding]
     return findings or [Finding("environment.well", "ok", "variables, clock and limits are as they should be")]
@@ -193,7 +193,7 @@ def _runtime(facts: EnvironmentFacts) -> Finding | None:
 
 
 def foreign_variable(named: str, whose: int, user: int, writable: bool) -> Finding:
-    """What to say of an XDG_RUNTIME_DIR whose folder is somebody else's."""
+    """Return what to say of an XDG_RUNTIME_DIR whose folder is somebody else's."""
     message = f"XDG_RUNTIME_DIR points to somebody else's folder: {named} belongs to user {whose}, and you are {user}"
     fix = f"Set it to /run/user/{user}, or unset it; `su -` or `machinectl shell` sets it right."
     return Finding("environment.runtime", "note" if writable else "broken", message, fix)
@@ -238,7 +238,7 @@ def _limits(facts: EnvironmentFacts) -> list[Finding]:
 
 
 def look_at_proxies(context: CheckContext) -> ProxyFacts:
-    """The proxy_variables, and the servers that are reached by url."""
+    """Return the proxy variables, and the servers that are reached by url."""
     surroundings = context.surroundings()
     specs = context.servers()
     hosts = ((spec.name, _host(spec.url)) for spec in specs if spec.url and spec.url.startswith("http"))
@@ -253,7 +253,7 @@ def look_at_proxies(context: CheckContext) -> ProxyFacts:
 
 
 def proxy_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """The proxy proxy_variables, in capitals; the small ones win, as with curl."""
+    """Return the proxy variables, in capitals; the small ones win, as with curl."""
     names = (*_PROXIES, "NO_PROXY")
     found = {name: environ.get(name.lower()) or environ.get(name) or "" for name in names}
     return {name: value for name, value in found.items() if value}
@@ -267,7 +267,7 @@ def _host(url: str) -> str:
 
 
 def judge_proxies(facts: ProxyFacts) -> list[Finding]:
-    """What to say of them."""
+    """Return what to say of them."""
     findings = []
     lacking = [name for name in _PROXIES if name in facts.shell and name not in facts.service]
     if facts.known and lacking and facts.servers:
@@ -292,7 +292,7 @@ def _caught(name: str, host: str) -> Finding:
 
 
 def is_exempt(host: str, no_proxy: str) -> bool:
-    """Whether NO_PROXY keeps this host from the proxy."""
+    """Return whether NO_PROXY keeps this host from the proxy."""
     rules = [rule.strip().strip("[]").lower().lstrip(".") for rule in no_proxy.split(",")]
     return any(rule == "*" or rule == host or (rule and host.endswith(f".{rule}")) for rule in rules)
 

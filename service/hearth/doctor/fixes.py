@@ -1,6 +1,6 @@
-"""What `hearth doctor --fix` does: a table of deeds, each safe to do twice, each on what is Hearth's and this user's.
+"""Fixes of `hearth doctor --fix`: a table, each safe to apply twice, each on what is Hearth's and this user's.
 
-A deed says beforehand what it will change, looks again before it changes it, and raises HearthError when it cannot.
+A fix says beforehand what it will change, looks again before it changes it, and raises HearthError when it cannot.
 """
 
 import contextlib
@@ -30,14 +30,14 @@ RENEW_SECONDS = 60.0
 
 
 class Fix(NamedTuple):
-    """One deed: what it would do, as a sentence without its subject; and doing it."""
+    """Fix: what it would do, as a sentence without its subject; and doing it."""
 
     prospect: Callable[[CheckContext, str], str]
     apply: Callable[[CheckContext, str], None]
 
 
 class FixResult(NamedTuple):
-    """What came of a deed: `error` is empty when it was done; `done` is false in a dry run."""
+    """Result of a fix: `error` is empty when it was done; `done` is false in a dry run."""
 
     request: FixRequest
     ids: Sequence[str]
@@ -47,7 +47,7 @@ class FixResult(NamedTuple):
 
 
 def plan(context: CheckContext, findings: Sequence[Finding]) -> list[FixResult]:
-    """What would be done, in the order in which it is done: what others build on comes first."""
+    """Return what would be done, in the order in which it is done: what others build on comes first."""
     wanted = sorted(requested_fixes(findings).items(), key=lambda item: _ORDER.index(item[0].name))
     return [
         FixResult(
@@ -131,7 +131,7 @@ def _sweep(context: CheckContext, path: str) -> None:
 
 @contextlib.contextmanager
 def _held(path: str) -> Iterator[None]:
-    """The lock of that file, while something is done. Raises HearthError when another has it."""
+    """Yield the lock of that file, while something is done. Raises HearthError when another has it."""
     lock = Lock(path)
     if not lock.acquire(blocking=False):
         raise HearthError(f"another process holds {path}: a daemon starts or runs; look again")

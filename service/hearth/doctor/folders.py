@@ -55,7 +55,7 @@ class FolderFacts(NamedTuple):
 
 
 def look(context: CheckContext) -> FolderFacts:
-    """Every folder that must be private, the one of the state, and the file systems of both."""
+    """Return every folder that must be private, the one of the state, and the file systems of both."""
     private = [] if context.is_locked_out() else [look_at(path) for path in context.places.private_folders()]
     if context.examined().config.socket_mode == "0660":
         entered = os.path.dirname(context.places.socket)
@@ -67,7 +67,7 @@ def look(context: CheckContext) -> FolderFacts:
 
 
 def look_at(path: str) -> Folder:
-    """One folder, or what keeps it from being made."""
+    """Return one folder, or what keeps it from being made."""
     above = nearest(path)
     usable = os.path.isdir(above), os.access(above, os.W_OK | os.X_OK)
     try:
@@ -79,7 +79,7 @@ def look_at(path: str) -> Folder:
 
 
 def nearest(folder: str) -> str:
-    """The folder, or the first above it that is there."""
+    """Return the folder, or the first above it that is there."""
     while not os.path.lexists(folder) and os.path.dirname(folder) != folder:
         folder = os.path.dirname(folder)
     return folder
@@ -97,7 +97,7 @@ def _room(path: str) -> Room | None:
 
 
 def judge(facts: FolderFacts) -> list[Finding]:
-    """What to say of them: one cause once."""
+    """Return what to say of them: one cause once."""
     tight = [finding for room in facts.rooms if (finding := tightness(room))]
     short = {finding.subject for finding in tight if finding.id == "folders.read_only"}
     runtime: dict[str, Finding] = {}
@@ -120,7 +120,7 @@ def _well(check: str, folder: Folder) -> Finding:
 
 
 def tightness(room: Room) -> Finding | None:
-    """Whether a file system takes no more."""
+    """Return whether a file system takes no more."""
     if room.read_only:
         message = f"the file system of {room.path} is read-only: {_REMEMBERED}"
         fix = "Make it writable, or set XDG_RUNTIME_DIR and XDG_STATE_HOME to others."
@@ -135,7 +135,7 @@ def tightness(room: Room) -> Finding | None:
 
 
 def unfitness(folder: Folder, me: int) -> Finding | None:
-    """Why a folder cannot hold socket and locks; None when it can."""
+    """Return why a folder cannot hold socket and locks; None when it can."""
     if folder.error:
         return _broken(folder, f"{folder.path}: {folder.error}", "Make it yours, with mode 0700.")
     if folder.found is None:
@@ -174,7 +174,7 @@ def _broken(folder: Folder, message: str, fix: str) -> Finding:
 
 
 def _state(folder: Folder) -> Finding | None:
-    """The daemon serves without it: servers start anew each time to be listed."""
+    """Return the finding on the state folder. Without it the daemon serves, but starts servers to list them."""
     if folder.is_folder and folder.writable:
         return None
     message = f"{folder.path} cannot be written to: {_REMEMBERED}"

@@ -29,17 +29,17 @@ class PortFacts(NamedTuple):
 
     @property
     def listens(self) -> bool:
-        """Whether systemd holds a port."""
+        """Return whether systemd holds a port."""
         return self.unit.get("ActiveState") == "active"
 
     @property
     def address(self) -> str:
-        """Where, as the unit has it."""
+        """Return where, as the unit has it."""
         return self.unit.get("Listen", "").partition(" ")[0]
 
 
 def look(context: CheckContext) -> PortFacts:
-    """The unit, the daemon's word and the token."""
+    """Return the unit, the daemon's word and the token."""
     seen, units = context.manager(), systemd_unit.units_of(context.places)
     has_token, problem = False, ""
     try:
@@ -53,7 +53,7 @@ def look(context: CheckContext) -> PortFacts:
 
 
 def judge(facts: PortFacts) -> list[Finding]:
-    """What to say of them."""
+    """Return what to say of them."""
     findings = [finding for finding in (_unit(facts), _loss(facts), _reach(facts), _token(facts)) if finding]
     return findings or [Finding(_STATE, "ok", _summary(facts))]
 

@@ -32,7 +32,7 @@ class InstallationFacts(NamedTuple):
 
 
 def look(context: CheckContext) -> InstallationFacts:
-    """The files of this installation, and which `hearth` a shell would find."""
+    """Return the files of this installation, and which `hearth` a shell would find."""
     main = launcher.bridge_file()
     has_bridge = os.path.isfile(main)
     return InstallationFacts(
@@ -48,7 +48,7 @@ def look(context: CheckContext) -> InstallationFacts:
 
 
 def judge(facts: InstallationFacts) -> list[Finding]:
-    """What to say of it."""
+    """Return what to say of it."""
     again = f"{facts.python} -m pip install --force-reinstall mcp-hearth"
     python = f"Python {platform.python_version()} at {facts.python}"
     findings = [Finding("installation.python", "ok", python)]
@@ -79,7 +79,10 @@ def _other(script: str, python: str, mine: str) -> Finding:
 
 
 def uncompiled(folder: str) -> list[str]:
-    """The bridge's modules without byte code that fits them. The main file is never compiled: it is run as it is."""
+    """Return the bridge's modules without byte code that fits them.
+
+    The main file is never compiled: it is run as it is.
+    """
     sources = [name for name in sorted(os.listdir(folder)) if name.endswith(".py") and name != "main.py"]
     return [name for name in sources if not _is_compiled(os.path.join(folder, name))]
 
@@ -101,7 +104,7 @@ def _is_compiled(source: str) -> bool:
 
 
 def _others(search_path: str) -> list[tuple[str, str]]:
-    """The commands called hearth that come before this installation's own, with the interpreter of each."""
+    """Return the commands called hearth that come before this installation's own, with the interpreter of each."""
     name = "hearth.exe" if sys.platform == "win32" else "hearth"
     mine = os.path.realpath(os.path.dirname(sys.executable)), os.path.realpath(sys.argv[0])
     found = []
@@ -117,7 +120,7 @@ def _others(search_path: str) -> list[tuple[str, str]]:
 
 
 def _interpreter(script: str) -> str:
-    """The program that a script names in its first line; empty if it names none."""
+    """Return the program that a script names in its first line; empty if it names none."""
     try:
         with open(script, "rb") as file:
             first, _, rest = file.read(_FIRST_LINE_BYTES).partition(b"\n")

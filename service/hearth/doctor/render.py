@@ -16,7 +16,7 @@ _INDENT = " " * 8
 
 
 def lines(findings: Sequence[Finding], verbose: bool) -> list[str]:
-    """Every group: its state and, when it is well, its first fact; otherwise what is wrong and what to do."""
+    """Return every group: its state and, when it is well, its first fact; otherwise what is wrong and what to do."""
     groups: dict[str, list[Finding]] = {}
     for finding in findings:
         groups.setdefault(finding.group, []).append(finding)
@@ -73,13 +73,13 @@ def _mark(state: State) -> str:
 
 
 def prospects(planned: Sequence[FixResult], dry_run: bool) -> list[str]:
-    """What could be mended."""
+    """Return what could be mended."""
     heading = "`hearth doctor --fix` would:" if dry_run else "To be mended:"
     return [heading, *(f"  - {each.prospect}" for each in planned)]
 
 
 def outcome(done: FixResult) -> str:
-    """What came of one deed."""
+    """Return what came of one deed."""
     if done.error:
         return f"{click.style('could not', fg='red')} {done.prospect}: {done.error}"
     return f"{click.style('done:', fg='green')} {done.prospect}"

@@ -65,7 +65,7 @@ def _findings(context: CheckContext, tell: Callable[[str], None]) -> Iterator[Fi
 
 
 def within(group: CheckGroup, context: CheckContext, seconds: float) -> list[Finding]:
-    """The findings of a group, or the one that it did not come to an end."""
+    """Return the findings of a group, or the one that it did not come to an end."""
     found: list[list[Finding]] = []
     failed: list[BaseException] = []
 

@@ -61,7 +61,7 @@ def look(context: CheckContext) -> SecretFacts:
 
 
 def judge(facts: SecretFacts) -> list[Finding]:
-    """What to say of it."""
+    """Return what to say of it."""
     findings = []
     for path, mode in facts.open.items():
         wanted = "700" if stat.S_ISDIR(mode) else "600"
@@ -102,7 +102,7 @@ def _exposure(facts: SecretFacts) -> Finding:
 
 
 def written_secrets(spec: config.ServerSpec) -> list[str]:
-    """Where in an entry a value stands that is a secret itself, in words. Pure."""
+    """Return where in an entry a value stands that is a secret itself, in words. Pure."""
     entry: dict[str, Any] = {"env": spec.env, "headers": spec.headers, "args": spec.args, "url": spec.url}
     return literal_secrets.places(entry)
 
@@ -115,7 +115,7 @@ def _lstat(path: str) -> os.stat_result | None:
 
 
 def _open() -> Iterator[tuple[str, int]]:
-    """The state's private folders, and the files of some, that others may enter or read, with their modes."""
+    """Yield the state's private folders, and the files of some, that others may enter or read, with their modes."""
     for name in _PRIVATE:
         folder = os.path.join(state_dir(), name)
         found = _lstat(folder)
@@ -139,7 +139,7 @@ def _open_files(folder: str) -> Iterator[tuple[str, int]]:
 
 
 def _is_exposed(path: str, found: os.stat_result) -> bool:
-    """Whether others can read a file: by its mode, and those of the folders above it."""
+    """Return whether others can read a file: by its mode, and those of the folders above it."""
     if sys.platform == "win32" or not stat.S_ISREG(found.st_mode):
         return False
     for read, enter in ((stat.S_IROTH, stat.S_IXOTH), (stat.S_IRGRP, stat.S_IXGRP)):
@@ -156,7 +156,7 @@ def _above(path: str) -> Iterator[os.stat_result]:
 
 
 def _vault(specs: Sequence[config.ServerSpec]) -> tuple[str, str]:
-    """What is wrong with the vault's indexes, and with a keyring that holds what a server refers to."""
+    """Return what is wrong with the vault's indexes, and with a keyring that holds what a server refers to."""
     wanted = {name for spec in specs for name in references.secret_names(spec)}
     vault = Vault("secrets")
     if not os.path.isdir(os.path.join(state_dir(), "vault")):

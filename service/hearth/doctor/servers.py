@@ -95,7 +95,7 @@ class ServersFacts(NamedTuple):
 
 
 def look(context: CheckContext) -> ServersFacts:
-    """Every server that is not switched off."""
+    """Return every server that is not switched off."""
     surroundings = context.surroundings()
     has_service = surroundings.whose == "the service"
     return ServersFacts(
@@ -133,12 +133,12 @@ def _look_at(spec: config.ServerSpec, service: Mapping[str, str], context: Check
 
 
 def _as_written(value: str, resolved: str) -> str:
-    """A path to show: what a reference stands for may be a secret."""
+    """Return a path to show: what a reference stands for may be a secret."""
     return value if "${" in value else resolved
 
 
 def _is_kept_by_hand(places: Places) -> bool:
-    """Whether somebody has changed the PATH that `hearth install` keeps: then it is left as it is."""
+    """Return whether somebody has changed the PATH that `hearth install` keeps: then it is left as it is."""
     if sys.platform != "linux" or places.config:
         return False
     drop_in = units.of_profile(places.profile).path_drop_in
@@ -146,7 +146,7 @@ def _is_kept_by_hand(places: Places) -> bool:
 
 
 def missing_file(spec: config.ServerSpec) -> str:
-    """The file that an interpreter is told to run, if it is not there."""
+    """Return the file that an interpreter is told to run, if it is not there."""
     program = os.path.basename(spec.command or "")
     script = next((word for word in spec.args if not word.startswith("-")), "")
     if program not in _RUNNERS or not os.path.isabs(script) or script != spec.args[0] or os.path.exists(script):
@@ -155,7 +155,7 @@ def missing_file(spec: config.ServerSpec) -> str:
 
 
 def judge(facts: ServersFacts) -> list[Finding]:
-    """What to say of them."""
+    """Return what to say of them."""
     return [_judge(server, facts) for server in facts.servers]
 
 
@@ -175,9 +175,7 @@ def _judge(server: ServerFacts, facts: ServersFacts) -> Finding:
         return Finding("servers.folder", "broken", message, "Make it, or mend cwd in the config.", name)
     if server.missing_file:
         message = f"{name}: {server.written} is told to run {server.missing_file}, which is not there"
-        return Finding(
-            "servers.file", "broken", message, "FixRequest its args in the config, or put the file there.", name
-        )
+        return Finding("servers.file", "broken", message, "Mend its args in the config, or put the file there.", name)
     if trouble := shim_trouble(server.found, facts.service, facts.shell if facts.has_service else {}):
         return Finding("servers.shim", "note", f"{name}: {trouble.message}", trouble.fix, name)
     return Finding("servers.program", "ok", f"{name}: {_shown(server)}", "", name)
@@ -218,7 +216,10 @@ _MANAGERS = (
 
 
 def shim_trouble(path: str, service: Mapping[str, str], shell: Mapping[str, str]) -> ShimTrouble | None:
-    """What to say of a program that the service would start; None if it is no stand-in, or needs nothing of a shell."""
+    """Return what to say of a program that the service would start.
+
+    None if it is no stand-in, or needs nothing of a shell.
+    """
     manager = next((each for each in _MANAGERS if each.part in path.replace(os.sep, "/")), None)
     if manager is None:
         return None
@@ -238,7 +239,7 @@ def shim_trouble(path: str, service: Mapping[str, str], shell: Mapping[str, str]
 
 
 def look_at_config(context: CheckContext) -> ConfigFacts:
-    """The config as the daemon would take it."""
+    """Return the config as the daemon would take it."""
     found = context.examined()
     return ConfigFacts(
         context.places.config_file(),
@@ -250,7 +251,7 @@ def look_at_config(context: CheckContext) -> ConfigFacts:
 
 
 def judge_config(facts: ConfigFacts) -> list[Finding]:
-    """What to say of it."""
+    """Return what to say of it."""
     if facts.problems:
         fix = f"Mend {facts.path}; `hearth config check` looks again."
         return [Finding("config.broken", "broken", problem, fix) for problem in facts.problems]

@@ -42,7 +42,7 @@ class SocketFacts(NamedTuple):
 
 
 def look(context: CheckContext) -> SocketFacts:
-    """The file, the kernel's table and who would have made it."""
+    """Return the file, the kernel's table and who would have made it."""
     places, living, seen = context.places, context.living(), context.manager()
     path = running_daemon.endpoint_of(living, places) if living else places.socket
     pipe = listening.is_there(path) if sys.platform == "win32" else None
@@ -77,7 +77,7 @@ def _lstat(path: str) -> tuple[os.stat_result | None, str]:
 
 
 def judge(facts: SocketFacts) -> list[Finding]:
-    """What to say of it."""
+    """Return what to say of it."""
     if facts.pipe is not None:
         return [_pipe(facts, facts.pipe)]
     if facts.path.startswith(TCP):
@@ -145,7 +145,7 @@ def _absence(facts: SocketFacts) -> Finding:
 
 
 def _length(facts: SocketFacts) -> Finding | None:
-    """A path that the kernel would refuse has a stand-in, which a unit does not know."""
+    """Check the length of the path: one that the kernel would refuse has a stand-in, which a unit does not know."""
     if not facts.too_long or sys.platform == "win32":
         return None
     message = (
@@ -157,7 +157,7 @@ def _length(facts: SocketFacts) -> Finding | None:
 
 
 def _beside(facts: SocketFacts) -> Finding | None:
-    """A daemon that somebody else started, although there is a unit for it."""
+    """Look for a daemon that was not started by the unit that is installed for it."""
     if not facts.unit or not facts.pid or facts.pid == facts.service_pid:
         return None
     message = f"pid {facts.pid} was not started by systemd, although {facts.unit_name} is installed ({facts.unit})"
@@ -169,7 +169,7 @@ def _beside(facts: SocketFacts) -> Finding | None:
 
 
 def is_listened_to(path: str) -> bool | None:
-    """Whether a process listens there, asked of the kernel, not by connecting; None where it is silent."""
+    """Return whether a process listens there, asked of the kernel, not by connecting; None where it is silent."""
     try:
         with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:
             rows = [line.rstrip("\n").split(None, 7) for line in file][1:]

@@ -44,7 +44,10 @@ class ManagerState(NamedTuple):
 
     @property
     def is_mine(self) -> bool:
-        """Whether it is the user's own, and may be asked to change things; the system's is an administrator's."""
+        """Return whether it is the user's own, and may be asked to change things.
+
+        The system's is an administrator's.
+        """
         return self.systemctl != "systemctl"
 
 
@@ -86,13 +89,13 @@ def _ask(scope: Sequence[str], *arguments: str) -> "subprocess.CompletedProcess[
 
 
 def properties(block: str) -> dict[str, str]:
-    """One unit's paragraph of `systemctl show`."""
+    """Return one unit's paragraph of `systemctl show`."""
     rows = (line.partition("=") for line in block.splitlines() if "=" in line)
     return {name: value for name, _, value in rows}
 
 
 def parse_environment(text: str) -> dict[str, str]:
-    """What `systemctl show-environment --output=json` printed."""
+    """Return what `systemctl show-environment --output=json` printed."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -136,6 +139,9 @@ def _file_words(path: str) -> list[str]:
 
 
 def program(seen: ManagerState) -> str:
-    """The program of ExecStart=, as `systemctl show` has it: `{ path=/usr/bin/x ; argv[]=… }`. Empty if not told."""
+    """Return the program of ExecStart=, as `systemctl show` has it: `{ path=/usr/bin/x ; argv[]=… }`.
+
+    Empty if not told.
+    """
     _, found, rest = seen.service.get("ExecStart", "").partition("path=")
     return rest.partition(" ; ")[0] if found else ""

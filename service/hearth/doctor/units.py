@@ -63,7 +63,7 @@ class UnitFacts(NamedTuple):
 
 
 def look(context: CheckContext) -> UnitFacts:
-    """The manager's word and the unit files."""
+    """Return the manager's word and the unit files."""
     from hearth.control_client import systemd_unit
 
     seen, places = context.manager(), context.places
@@ -82,7 +82,7 @@ def look(context: CheckContext) -> UnitFacts:
 
 
 def judge(facts: UnitFacts) -> list[Finding]:
-    """What to say of them."""
+    """Return what to say of them."""
     if facts.seen.state == "absent":
         message = "no systemd user manager here: the first bridge starts the daemon"
         return [Finding(_MANAGER, "ok", message)]
@@ -131,7 +131,7 @@ def _installed(facts: UnitFacts, names: tuple[str, str], files: tuple[UnitFile, 
 
 
 def _texts(names: tuple[str, str], files: tuple[UnitFile, UnitFile], facts: UnitFacts) -> list[Finding]:
-    """The files against what this version would write."""
+    """Compare the files with what this version would write."""
     findings = []
     python = files[1].python
     if python and not files[1].python_works:
@@ -154,7 +154,7 @@ def _texts(names: tuple[str, str], files: tuple[UnitFile, UnitFile], facts: Unit
 
 
 def _drop_ins(name: str, facts: UnitFacts) -> list[Finding]:
-    """What drop-ins have made of the units; without any, the text tells."""
+    """Return what drop-ins have made of the units; without any, the text tells."""
     findings: list[Finding] = []
     service, socket = facts.seen.service, facts.seen.socket
     listen = socket.get("Listen", "")
@@ -179,7 +179,7 @@ def _drop_ins(name: str, facts: UnitFacts) -> list[Finding]:
 
 
 def _states(names: tuple[str, str], seen: ManagerState) -> list[Finding]:
-    """What the units are doing."""
+    """Return what the units are doing."""
     pairs = zip(names, (seen.socket, seen.service), strict=True)
     if failed := [
         _failed(name, known, names[0], seen) for name, known in pairs if known.get("ActiveState") == "failed"
@@ -224,7 +224,7 @@ def _failed(name: str, known: Properties, socket: str, seen: ManagerState) -> Fi
 
 
 def look_at_file(known: Properties) -> UnitFile:
-    """The file that the manager has read, or would read."""
+    """Return the file that the manager has read, or would read."""
     path = known.get("FragmentPath", "")
     text = _read(path)
     ours = service_files.MARK in text and os.path.dirname(path) == systemd_user.units_folder()
@@ -260,18 +260,21 @@ def _hidden(path: str) -> str:
 
 
 def interpreter(text: str) -> str:
-    """The program of a unit's ExecStart= line, the inverse of `host.units.exec_word`; empty if there is none. Pure."""
+    """Return the program of a unit's ExecStart= line, the inverse of `host.units.exec_word`; empty if there is none.
+
+    Pure.
+    """
     line = next((line for line in text.splitlines() if line.startswith(_EXEC)), "").removeprefix(_EXEC).strip()
     word = line[1:].partition('"')[0] if line.startswith('"') else line.partition(" ")[0]
     return word.lstrip(":@-+!").replace("%%", "%")
 
 
 def own_interpreter() -> str:
-    """The interpreter that `hearth install` of this installation would write."""
+    """Return the interpreter that `hearth install` of this installation would write."""
     return lasting(sys.executable)
 
 
 def is_lingering(account: Mapping[str, str]) -> bool:
-    """Whether this user's manager goes on without a login."""
+    """Return whether this user's manager goes on without a login."""
     name = account.get("USER") or account.get("LOGNAME") or ""
     return os.path.exists(os.path.join("/var/lib/systemd/linger", name)) if name else False

@@ -38,7 +38,7 @@ class Links(NamedTuple):
 
     @property
     def changed(self) -> list[TableOutcome]:
-        """Those files that change."""
+        """Return those files that change."""
         return [outcome for outcome in self.outcomes if outcome.changes]
 
 
@@ -126,7 +126,7 @@ def _holds(words: list[str], part: list[str]) -> bool:
 
 
 def sentences(error: HearthError) -> list[str]:
-    """What an error says, one finding each."""
+    """Return what an error says, one finding each."""
     return error.problems if isinstance(error, ConfigError) else [str(error)]
 
 
@@ -139,7 +139,7 @@ def plans(
     imported: Callable[[Table, str], str | None],
     way: str | None = None,
 ) -> list[TablePlan]:
-    """What is to be done with the tables of one client; `way` is "one", "each" or not said."""
+    """Return what is to be done with the tables of one client; `way` is "one", "each" or not said."""
     planned: list[TablePlan] = []
     for tables in _by_folder(found):
         each = [_plan(table, found[table], servers, imported, way) for table in tables]
@@ -153,7 +153,7 @@ def plans(
 def server_for(
     entry: ClientServer, servers: Mapping[str, ServerSpec], imported: Callable[[Table, str], str | None]
 ) -> str | None:
-    """The server of Hearth's that an entry is."""
+    """Return the server of Hearth's that an entry is."""
     known = imported(entry.table, entry.name)
     if known in servers:
         return known
@@ -168,7 +168,7 @@ def _is_same(entry: Mapping[str, object], spec: ServerSpec) -> bool:
 
 
 def _by_folder(tables: Iterable[Table]) -> list[list[Table]]:
-    """Those together that one installation of the client reads: opencode's two files, Claude Code's projects."""
+    """Return those together that one installation of the client reads: opencode's two files, Claude Code's projects."""
     folders: dict[str, list[Table]] = {}
     for table in tables:
         folders.setdefault(os.path.dirname(table.path), []).append(table)

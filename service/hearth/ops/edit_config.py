@@ -31,7 +31,7 @@ class Changed(NamedTuple):
 
 
 def examined(path: str, data: bytes | None) -> Examination:
-    """What the file says; the environment has no part in it. Raises ConfigError if it has mistakes."""
+    """Return what the file says; the environment has no part in it. Raises ConfigError if it has mistakes."""
     found = Examination(path)
     if data is not None:
         found.read_file(data)

@@ -32,12 +32,12 @@ class Gathered(NamedTuple):
     problems: list[str]
 
     def clients(self) -> list[str]:
-        """The clients, in the order of the table of them."""
+        """Return the clients, in the order of the table of them."""
         return list(dict.fromkeys(table.client for table in self.tables))
 
 
 def gather(clients: Iterable[str], scopes: Iterable[str], own: str) -> Gathered:
-    """The tables of these clients, of all without any, and their entries.
+    """Return the tables of these clients, of all without any, and their entries.
 
     A file that cannot be read is among the problems, and there may be nothing else; ConfigError where only a project
     was asked for and there is none. `own` is Hearth's config, which may be a client's file: its servers are Hearth's
@@ -62,13 +62,13 @@ def gather(clients: Iterable[str], scopes: Iterable[str], own: str) -> Gathered:
 
 
 def chosen_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
-    """The scopes that were asked for."""
+    """Return the scopes that were asked for."""
     given = tuple(scopes) or DEFAULT_SCOPES
     return SCOPES if ALL in given else given
 
 
 def left_out(clients: Iterable[str], scopes: Iterable[str]) -> list[str]:
-    """The files of this folder's project that have servers, where those were not asked for."""
+    """Return the files of this folder's project that have servers, where those were not asked for."""
     if PROJECT in chosen_scopes(scopes):
         return []
     tables = discovery.tables(discovery.here(), tuple(clients) or tuple(KINDS))
@@ -83,7 +83,7 @@ def _has_servers(table: Table) -> bool:
 
 
 def gather_file(path: str) -> Gathered:
-    """The entries of a file with servers in it, whoever's. Raises ConfigError."""
+    """Return the entries of a file with servers in it, whoever's. Raises ConfigError."""
     folder = discovery.here()
     if folder is None and not os.path.isabs(path):
         raise ConfigError([f"{path}: cannot be found from here: the current folder is gone; give the whole path"])
@@ -109,12 +109,12 @@ def _found(table: Table, name: str, raw: Any) -> ClientServer:
 
 
 def title(client: str) -> str:
-    """What a client is called."""
+    """Return what a client is called."""
     return KINDS[client].title if client in KINDS else client
 
 
 def origin(found: ClientServer) -> str:
-    """Where an entry was found, in few words."""
+    """Return where an entry was found, in few words."""
     table = found.table
     where = os.path.basename(table.path) if table.client == "file" else title(table.client)
     return f"{where} ({table.folder})" if table.folder else where

@@ -46,7 +46,7 @@ class Answers:
         self.pending: list[Input] = []
 
     def __call__(self, table: Table, name: str) -> Piece:
-        """The answer. Raises UnusablePlaceholder if there is none to be had."""
+        """Return the answer. Raises UnusablePlaceholder if there is none to be had."""
         question = _question(table, name)
         if self._is_later:
             if question not in self.pending:
@@ -79,7 +79,7 @@ class Imported(NamedTuple):
 
 
 def plan(places: Places, found: Iterable[ClientServer], answers: Answers, with_disabled: bool) -> ImportPlan:
-    """What is to be done. Raises ConfigError for a config with mistakes, and VaultError."""
+    """Return what is to be done. Raises ConfigError for a config with mistakes, and VaultError."""
     path = places.config_file()
     servers = edit_config.examined(path, read_file(path, FILE_LIMIT_BYTES)).config.servers
     known = KnownServers(
@@ -94,7 +94,7 @@ def plan(places: Places, found: Iterable[ClientServer], answers: Answers, with_d
 
 
 def _secrets() -> planner.SecretOf:
-    """What is stored, each asked for once, and only when somebody wants to know."""
+    """Return what is stored, each asked for once, and only when somebody wants to know."""
     vault = Vault("secrets")
     names = frozenset(vault.entries())
     return cache(lambda name: vault.get(name) if name in names else None)

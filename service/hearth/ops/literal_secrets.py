@@ -14,7 +14,7 @@ _UNUSABLE = re.compile(r"^[^a-z_]|[^a-z0-9_.@/-]")
 
 
 def find(entry: Entry) -> list[tuple[str, str]]:
-    """The variables and headers whose value is a secret itself, or has one in it, as (key, name)."""
+    """Return the variables and headers whose value is a secret itself, or has one in it, as (key, name)."""
     apart = {"env": templates.named, "headers": templates.header}
     return [
         (key, name)
@@ -25,7 +25,7 @@ def find(entry: Entry) -> list[tuple[str, str]]:
 
 
 def places(entry: Entry) -> list[str]:
-    """Wherever one stands: `env.NAME`, `headers.NAME`, `args`, `url`."""
+    """Return wherever one stands: `env.NAME`, `headers.NAME`, `args`, `url`."""
     found = [f"{key}.{name}" for key, name in find(entry)]
     found += ["args"] if _has_secret(templates.arguments([_text(each) for each in entry.get("args") or ()])) else []
     return found + (["url"] if _has_secret([templates.url(_text(entry.get("url") or ""))]) else [])
@@ -63,7 +63,7 @@ def place_elsewhere(server: str, entry: Entry, is_wanted: Callable[[str], bool] 
 
 
 def _notes_on_the_rest(server: str, entry: Entry) -> list[str]:
-    """An argument, or a part of an address, that may be one: which part of it, nobody but its owner knows."""
+    """Return an argument, or a part of an address, that may be one: which part of it, nobody but its owner knows."""
     written = {"args": "an argument", "url": "a part of the url"}
     return [
         f"{written[place]} looks like a secret, and will stand in the file as it is. To keep it out of there:"

@@ -71,13 +71,13 @@ class SetupPlan(NamedTuple):
         return [entry for entry, _ in replaced if (entry.table, entry.name) in changed]
 
     def is_done(self) -> bool:
-        """Whether nothing is left to do."""
+        """Return whether nothing is left to do."""
         units = self.service.units
         return not (self.imports.servers or (units and is_new(units)) or self.links.changed)
 
 
 def is_new(units: Units) -> bool:
-    """Whether a file of the service manager's would change."""
+    """Return whether a file of the service manager's would change."""
     return bool(units.plan.write or units.plan.remove)
 
 
@@ -133,7 +133,7 @@ def planned(
     imported: Callable[[Table, str], str | None],
     way: str | None,
 ) -> list[connect_clients.TablePlan]:
-    """The plans for all tables, client by client."""
+    """Return the plans for all tables, client by client."""
     by_client: dict[str, dict[Table, list[ClientServer]]] = {}
     for table in tables:
         by_client.setdefault(table.client, {})[table] = []
@@ -172,7 +172,7 @@ def _configured(places: Places) -> Mapping[str, ServerSpec]:
 
 
 def enabled(places: Places) -> set[str]:
-    """The servers that Hearth offers now."""
+    """Return the servers that Hearth offers now."""
     return {name for name, spec in _configured(places).items() if not spec.disabled}
 
 
@@ -207,5 +207,5 @@ def commands(places: Places, tables: Sequence[Table], names: Iterable[str]) -> d
 
 
 def short(path: str, home: str) -> str:
-    """A path as a person would write it."""
+    """Return a path as a person would write it."""
     return "~" + path[len(home) :] if path.startswith(home + os.sep) else path

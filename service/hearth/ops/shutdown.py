@@ -42,7 +42,7 @@ def end(control: ControlConnection, daemon: RunningDaemon, restart: bool, second
 
 
 def own_ports(document: dict[str, Any]) -> list[str]:
-    """The ports that go for good with the daemon of this status document: nobody but itself holds them."""
+    """Return the ports that go for good with the daemon of this status document: nobody but itself holds them."""
     if document.get("activation") != "self":
         return []
     lost = [each.get("address") for each in document.get("httpLost") or ()]
@@ -50,7 +50,7 @@ def own_ports(document: dict[str, Any]) -> list[str]:
 
 
 def start_hint(places: Places, ports: list[str] | None = None) -> str:
-    """What would start a daemon in these places, in a sentence; and that it will not have these ports."""
+    """Return what would start a daemon in these places, in a sentence; and that it will not have these ports."""
     hint = service_state.start_hint(service_state.look(places, "socket"))
     if not ports:
         return hint

@@ -86,7 +86,7 @@ class ToolCaller:
             self._conversation.process.wait()
 
     def tools(self, seconds: float | None) -> list[Message]:
-        """The tools that the server offers. Raises HearthError."""
+        """Return the tools that the server offers. Raises HearthError."""
         listed = self._ask("tools/list", {}, min(seconds or OPENING_SECONDS, OPENING_SECONDS)).get("tools")
         return [tool for tool in listed if isinstance(tool, dict)] if isinstance(listed, list) else []
 

@@ -37,7 +37,7 @@ def current(places: Places, query: str, server: str | None, limit: int) -> dict[
 
 
 def document(places: Places, query: str, server: str | None, limit: int) -> dict[str, Any]:
-    """What a daemon would answer that has just been started. Raises ConfigError and SearchUnavailable."""
+    """Return what a daemon would answer that has just been started. Raises ConfigError and SearchUnavailable."""
     specs = [spec for spec in config.load(places).servers.values() if not spec.disabled]
     found: dict[str, Any] = json.loads(tool_listing.document(offerings(places, specs), query, server, limit))
     return found
@@ -51,7 +51,7 @@ def memories(places: Places, specs: Iterable[config.ServerSpec]) -> Iterator[tup
 
 
 def offerings(places: Places, specs: Iterable[config.ServerSpec]) -> Iterator[tuple[str, ServerCatalog | None]]:
-    """What each server offered when it last ran, without what is withheld; None where nothing is kept."""
+    """Yield what each server offered when it last ran, without what is withheld; None where nothing is kept."""
     pins = PinStore(places.pins)
     for spec, memory in memories(places, specs):
         offered = next(iter(memory.catalogs.values()), None)

@@ -24,7 +24,7 @@ SESSION_COLUMNS = (
 
 
 def status_lines(document: Document, width: int) -> list[str]:
-    """What `hearth status` prints."""
+    """Return what `hearth status` prints."""
     if not document.get("running"):
         return [
             f"hearth is not running ({_whose(document)}). {document.get('lights', '')}".rstrip(),
@@ -69,7 +69,7 @@ def _facts(document: Document) -> list[str]:
 
 
 def lost_ports(document: Document) -> list[str]:
-    """The ports that were served and are not any more, each with the reason."""
+    """Return the ports that were served and are not any more, each with the reason."""
     return [f"{each.get('address')} ({each.get('error')})" for each in document.get("httpLost") or ()]
 
 
@@ -99,12 +99,12 @@ def _savings_sentence(savings: object) -> list[str]:
 
 
 def count(number: int, noun: str, plural: str = "s") -> str:
-    """A number with its noun."""
+    """Return a number with its noun."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}{plural}"
 
 
 def upstream_lines(upstreams: list[Document], width: int) -> list[str]:
-    """The MCP servers, in columns; then the reason for each that failed."""
+    """Return the MCP servers, in columns; then the reason for each that failed."""
     if not upstreams:
         return ["No MCP server is configured: `hearth add NAME -- COMMAND` adds one."]
     rows = [
@@ -157,13 +157,13 @@ def _changed_sentence(upstream: Document) -> str:
 
 
 def eras(upstream: Document) -> str:
-    """The eras that a server is spoken to in: one that knows both may have an instance of each."""
+    """Return the eras that a server is spoken to in: one that knows both may have an instance of each."""
     spoken = sorted({str(each.get("era")) for each in upstream.get("instances") or [] if each.get("state") == "ready"})
     return "+".join(spoken) or str(upstream.get("era") or "-")
 
 
 def session_lines(sessions: list[Document], now: float, width: int) -> list[str]:
-    """Who is attached, in columns. The owner is marked with a star."""
+    """Return who is attached, in columns. The owner is marked with a star."""
     if not sessions:
         return ["Nobody is attached."]
     rows = [
@@ -198,7 +198,7 @@ def is_idle(session: Document) -> bool:
 
 
 def client_name(session: Document) -> str:
-    """What a session calls itself; the daemon gives a name, or an object with name and version."""
+    """Return what a session calls itself; the daemon gives a name, or an object with name and version."""
     client = session.get("client")
     if isinstance(client, Mapping):
         return " ".join(str(client[key]) for key in ("name", "version") if client.get(key)) or "-"
@@ -212,7 +212,7 @@ def _since(connected_at: object, now: float) -> str:
 
 
 def sessions_text(document: Document, width: int) -> list[str]:
-    """What `hearth sessions` prints."""
+    """Return what `hearth sessions` prints."""
     failed = [each for each in document.get("upstreams") or [] if each.get("state") == "failed"]
     failures = failure_lines(failed, width)
     if not document.get("running"):

@@ -14,7 +14,7 @@ _ASCII = {"top": "+++", "middle": "+++", "bottom": "+++", "line": "-", "side": "
 
 
 def width_of(text: str) -> int:
-    """How many terminal cells a text takes."""
+    """Return how many terminal cells a text takes."""
     return sum(_cells(character) for character in text)
 
 
@@ -25,7 +25,7 @@ def _cells(character: str) -> int:
 
 
 def clean(text: str) -> str:
-    """A text from elsewhere made harmless for a terminal: no escape sequences, no line ends."""
+    """Return a text from elsewhere made harmless for a terminal: no escape sequences, no line ends."""
     return "".join(character if character.isprintable() else "�" for character in text)
 
 
@@ -37,7 +37,7 @@ def harmless(text: str) -> str:
 
 
 def fit(text: str, width: int) -> str:
-    """The text padded or cut to a width."""
+    """Return the text padded or cut to a width."""
     missing = width - width_of(text)
     if missing >= 0:
         return text + " " * missing
@@ -111,7 +111,7 @@ def _fit_end(text: str, width: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A length of time as a person says it."""
+    """Return a length of time as a person says it."""
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= size:
             return f"{seconds / size:.0f} {unit}"

@@ -67,18 +67,18 @@ class GuardedStream(io.TextIOWrapper):
 
 
 def shows_colour(environ: Mapping[str, str]) -> bool:
-    """Whether colour may be shown, if there is a terminal."""
+    """Return whether colour may be shown, if there is a terminal."""
     # https://no-color.org: any value that is not empty.
     return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
 def width() -> int:
-    """The columns to write in; generous when nobody looks, so that `hearth sessions | grep` works."""
+    """Return the columns to write in; generous when nobody looks, so that `hearth sessions | grep` works."""
     if not sys.stdout.isatty():
         return 10_000
     return min(shutil.get_terminal_size().columns, WIDEST_COLUMNS)
 
 
 def shows_unicode() -> bool:
-    """Whether box-drawing characters can be printed."""
+    """Return whether box-drawing characters can be printed."""
     return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"

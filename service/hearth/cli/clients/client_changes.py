@@ -33,12 +33,12 @@ _LONG = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w.:~%+/=-]{16,}")
 
 
 def title(client: str) -> str:
-    """What the client calls itself."""
+    """Return what the client calls itself."""
     return KINDS[client].title
 
 
 def diff(outcome: TableOutcome) -> list[str]:
-    """The entries that change, line by line, without their secrets."""
+    """Return the entries that change, line by line, without their secrets."""
     if not outcome.changes:
         return []
     path = outcome.table.path
@@ -69,7 +69,10 @@ def _lines(path: str, text: str | None, value: Any, change: EntryChange) -> list
 
 
 def _dedented(lines: list[str]) -> list[str]:
-    """The first line begins in the midst of one of the file's; the others come as far to the left as the last."""
+    """Return the text; its first line begins in the midst of one of the file's.
+
+    The others come as far to the left as the last.
+    """
     indent = len(lines[-1]) - len(lines[-1].lstrip()) if lines else 0
     return [line[min(indent, len(line) - len(line.lstrip())) :] for line in lines]
 
@@ -83,7 +86,7 @@ def _plain(path: str, value: Any) -> str:
 
 
 def document(outcome: TableOutcome, action: str, dry_run: bool) -> dict[str, Any]:
-    """The outcome for programs."""
+    """Return the outcome for programs."""
     return {
         "client": outcome.table.client,
         "scope": outcome.table.scope,
@@ -110,7 +113,7 @@ def enumeration(names: Iterable[str]) -> str:
 
 
 def secrets_of(entry: Any) -> Iterator[str]:
-    """The secrets in an entry."""
+    """Yield the secrets in an entry."""
     for key, value in entry.items() if isinstance(entry, dict) else ():
         yield from _secrets_of_key(key, value)
 
@@ -164,7 +167,7 @@ def _secrets_of_arguments(words: Sequence[str]) -> Iterator[str]:
 
 
 def _anywhere(name: str, value: str) -> Iterator[str]:
-    """What is a secret by its shape, and the defaults of references."""
+    """Yield what is a secret by its shape, and the defaults of references."""
     for part in (value, *_REFERENCE.split(value)):
         yield from (secret for secret in templates.shapes(part) if not _REFERENCE.fullmatch(secret))
     for found in _DEFAULT.finditer(value):
@@ -179,7 +182,7 @@ def _anywhere(name: str, value: str) -> Iterator[str]:
 
 
 def complete_client(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The names that begin like that, with the clients' own."""
+    """Return the names that begin like that, with the clients' own."""
     taken = ctx.params.get(parameter.name or "") or ()
     return [
         CompletionItem(kind.name, help=kind.title)
@@ -189,7 +192,7 @@ def complete_client(ctx: click.Context, parameter: click.Parameter, incomplete: 
 
 
 def check_names(names: Iterable[str]) -> list[str]:
-    """Each name once; click.UsageError for the first that is none says which one is most like it."""
+    """Return each name once; click.UsageError for the first that is none says which one is most like it."""
     from hearth.config.spelling import nearest
 
     names = list(dict.fromkeys(names))

@@ -39,12 +39,12 @@ class Manner(NamedTuple):
 
     @property
     def can_ask(self) -> bool:
-        """Whether a person is there who has not said that nothing be asked."""
+        """Return whether a person is there who has not said that nothing be asked."""
         return asking.can_ask() and not (self.yes or self.as_json or self.dry_run)
 
 
 def client_options(function: Verb) -> Verb:
-    """The options by which clients and their files are chosen."""
+    """Return the options by which clients and their files are chosen."""
     client = click.option(
         "--client", "clients", multiple=True, type=click.Choice(list(KINDS)), metavar="NAME", help="Only this client."
     )
@@ -171,7 +171,7 @@ def say_more(clients: Sequence[str], scopes: Sequence[str], answers: Answers) ->
 
 
 def nothing_found(found: Gathered) -> str:
-    """What is said when there is no server anywhere."""
+    """Return what is said when there is no server anywhere."""
     if found.tables:
         names = ", ".join(gather_servers.title(client) for client in found.clients())
         return f"No server was found in {names}."
@@ -203,7 +203,7 @@ def _finish(made: ImportPlan, done: import_servers.Imported | None, places: Plac
 
 
 def plan_lines(plan: ImportPlan, path: str, width: int) -> list[str]:
-    """The plan, in groups; a group with nothing in it is left out."""
+    """Return the plan, in groups; a group with nothing in it is left out."""
     groups = (
         _servers(plan.servers, path, width),
         _section("Hearth has already:", [f"{match.name} ({_origins(match.sources)})" for match in plan.matched]),
@@ -216,7 +216,7 @@ def plan_lines(plan: ImportPlan, path: str, width: int) -> list[str]:
 
 
 def notes(plan: ImportPlan) -> list[str]:
-    """What should be known of the servers."""
+    """Return what should be known of the servers."""
     said = [(each.name, note) for each in plan.servers for note in each.notes]
     said += [(match.name, note) for match in plan.matched for note in match.notes]
     return [table.clean(_of(name, note)) for name, note in said]
@@ -279,7 +279,7 @@ def _secrets(plan: ImportPlan) -> list[str]:
 
 
 def as_document(plan: ImportPlan, path: str) -> dict[str, Any]:
-    """The plan for programs."""
+    """Return the plan for programs."""
     return {
         "config": path,
         "servers": [

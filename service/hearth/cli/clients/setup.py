@@ -210,7 +210,7 @@ def _print(found: SetupPlan, places: Places, trials: list[Trial], problems: list
 
 
 def plan_lines(setup: SetupPlan, places: Places, home: str, width: int) -> list[str]:
-    """The whole plan."""
+    """Return the whole plan."""
     clients = ", ".join(title(client) for client in setup.gathered.clients())
     return [
         f"Clients: {clients}",

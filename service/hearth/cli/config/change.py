@@ -12,14 +12,14 @@ from hearth.paths import Places
 
 
 def diff(changed: Changed) -> list[str]:
-    """The lines that differ. Those beside them are left out: they may hold secrets of other servers."""
+    """Return the lines that differ. Those beside them are left out: they may hold secrets of other servers."""
     former, new = (_lines(data) for data in (changed.former or b"", changed.new))
     found = list(difflib.unified_diff(former, new, changed.path, changed.path, n=0, lineterm=""))
     return [line.rstrip("\r") for line in found]
 
 
 def document(action: str, name: str, changed: Changed, dry_run: bool, notes: list[str], daemon: str | None) -> Any:
-    """The change for programs."""
+    """Return the change for programs."""
     return {
         "action": action,
         "name": name,

@@ -157,7 +157,7 @@ def _open(path: str, wait: bool) -> BinaryIO:
 
 
 def _from_predecessor(path: str, count: int) -> bytes:
-    """The last lines of the file that was rotated away last; a fresh one has few."""
+    """Return the last lines of the file that was rotated away last; a fresh one has few."""
     if count <= 0:
         return b""
     try:
@@ -168,7 +168,7 @@ def _from_predecessor(path: str, count: int) -> bytes:
 
 
 def last_lines(file: BinaryIO, count: int) -> bytes:
-    """The last lines of a file; leaves the file at its end."""
+    """Return the last lines of a file; leave the file at its end."""
     position = file.seek(0, os.SEEK_END)
     found = b""
     # One line end more than lines: the last line has its own.
@@ -181,7 +181,7 @@ def last_lines(file: BinaryIO, count: int) -> bytes:
 
 
 def follow(path: str, file: BinaryIO) -> Iterator[bytes]:
-    """What is added to the file from here on, for ever; a rotated one is read to its end first."""
+    """Yield what is added to the file from here on, for ever; a rotated one is read to its end first."""
     while True:
         if data := file.read(BLOCK_BYTES):
             yield data

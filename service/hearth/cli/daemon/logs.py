@@ -96,7 +96,7 @@ def _explain_absence(places: Places, name: str, path: str, follow: bool) -> None
 
 
 def journal_command(places: Places, wanted: LogSelection) -> list[str] | None:
-    """The journalctl that shows it, or None when it is in the file."""
+    """Return the journalctl that shows it, or None when it is in the file."""
     units = systemd_unit.units_of(places)
     if units is None or not shutil.which("journalctl") or not _systemd_starts_it(places):
         return None

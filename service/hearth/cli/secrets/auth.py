@@ -211,7 +211,7 @@ def _resolved(spec: ServerSpec) -> ServerSpec:
 
 
 def can_show(environ: Mapping[str, str], platform: str = sys.platform) -> bool:
-    """Whether a browser would be seen: the ones for terminals would take this one away."""
+    """Return whether a browser would be seen: the ones for terminals would take this one away."""
     if environ.get("BROWSER") or platform in ("darwin", "win32"):
         return True
     return bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))

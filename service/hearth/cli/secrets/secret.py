@@ -35,7 +35,7 @@ def secret() -> None:
 
 
 def _names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """What is stored; for `set`, also what the config refers to."""
+    """Return what is stored; for `set`, also what the config refers to."""
     try:
         names = set(Vault("secrets").entries())
         if ctx.command.name == "set":
@@ -47,7 +47,7 @@ def _names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> l
 
 
 def _users(places: Places) -> dict[str, list[str]]:
-    """The servers of the config that refer to each secret; as far as the config can be read."""
+    """Return the servers of the config that refer to each secret; as far as the config can be read."""
     found: dict[str, list[str]] = {}
     for spec in configuration.examine(places).config.servers.values():
         for name in references.secret_names(spec):

@@ -126,7 +126,7 @@ def make_entry(
     settings: Sequence[str],
     **keys: str | None,
 ) -> Entry:
-    """The entry that was asked for, in the order that people write it. Raises click.UsageError."""
+    """Return the entry that was asked for, in the order that people write it. Raises click.UsageError."""
     if bool(command) == bool(url):
         raise click.UsageError("Give either a command, behind `--`, or --url." + (" Not both." if url else ""))
     made: Entry = {"command": command[0], "args": list(command[1:])} if command else {"url": url}
@@ -155,7 +155,7 @@ def _shown(text: str) -> str:
 
 
 def parse_setting(key: str, text: str) -> Any:
-    """A value as typed: what is JSON is that, where the key takes more than texts."""
+    """Return a value as typed: what is JSON is that, where the key takes more than texts."""
     if key in ("command", "cwd", "url"):
         return text
     try:

@@ -57,7 +57,7 @@ def remove(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
 
 
 def _left_over(removed: ServerSpec, others: Iterable[ServerSpec]) -> list[str]:
-    """What is to be said of stored secrets that only this server referred to."""
+    """Return what is to be said of stored secrets that only this server referred to."""
     unused = references.secret_names(removed).difference(*map(references.secret_names, others))
     try:
         stored = Vault("secrets").entries() if unused else {}

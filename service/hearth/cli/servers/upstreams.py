@@ -87,7 +87,10 @@ def _list(places: Places, names: tuple[str, ...], as_json: bool) -> None:
 
 
 def upstream_lines(upstreams: Sequence[Document], now: float, width: int, with_instances: bool) -> list[str]:
-    """A row for each server, and on request below it one for each of its instances; then the reasons of what failed."""
+    """Return a row for each server, and on request below it one for each of its instances.
+
+    Then the reasons of what failed.
+    """
     rows = []
     for each in upstreams:
         instances = each.get("instances") or []
@@ -144,7 +147,7 @@ def _count(value: object) -> str:
 
 
 def milliseconds(value: object) -> str:
-    """A length of time that a person reads at a glance: three digits, not more."""
+    """Return a length of time that a person reads at a glance: three digits, not more."""
     if not isinstance(value, int | float):
         return "-"
     if value >= 10_000:

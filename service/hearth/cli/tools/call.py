@@ -32,7 +32,7 @@ LOOK_SECONDS = 1.0
 
 
 def complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The tools of the server that was typed."""
+    """Return the tools of the server that was typed."""
     return [
         CompletionItem(name, help=_first_line(tool))
         for name, tool in known_tools(ctx).items()
@@ -65,7 +65,7 @@ def _values(schema: object) -> list[str]:
 
 
 def known_tools(ctx: click.Context) -> dict[str, dict[str, Any]]:
-    """The definitions by name; none where nothing is kept."""
+    """Return the definitions by name; none where nothing is kept."""
     places = target.places_of(ctx)
     spec = target.served(places).get(ctx.params.get("server") or "") if places else None
     if places is None or spec is None:
@@ -203,7 +203,7 @@ def _find(places: Places, server: str, tool: str, tools: list[dict[str, Any]]) -
 
 
 def _upstream(places: Places, server: str) -> dict[str, Any]:
-    """What the status says of the server."""
+    """Return what the status says of the server."""
     upstreams = running_daemon.document(places).get("upstreams") or []
     return next((each for each in upstreams if each.get("name") == server), {})
 

@@ -24,7 +24,7 @@ _KINDS = {"integer": "a whole number", "number": "a number", "boolean": "true or
 
 
 def parse(words: Sequence[str], schema: Schema) -> dict[str, Any]:
-    """The arguments. Raises click.UsageError, which says what the tool takes."""
+    """Return the arguments. Raises click.UsageError, which says what the tool takes."""
     whole = bool(words) and (words[0] == "-" or words[0][:1] in "@{")
     arguments = _object(words[0]) if whole else {}
     for word in words[whole:]:
@@ -83,7 +83,7 @@ def _take(arguments: dict[str, Any], word: str, schema: Schema) -> None:
 
 
 def value(name: str, text: str, schema: Schema, root: Schema) -> Any:
-    """A text as what the schema wants. Raises click.UsageError."""
+    """Return a text as what the schema wants. Raises click.UsageError."""
     kinds = types(schema, root)
     found = _typed(name, text, kinds, schema, root)
     choices = schema.get("enum")
@@ -112,7 +112,7 @@ def _typed(name: str, text: str, kinds: set[str], schema: Schema, root: Schema) 
 
 
 def types(schema: Schema, root: Schema, depth: int = 8) -> set[str]:
-    """The JSON types that a schema allows; none when it does not say."""
+    """Return the JSON types that a schema allows; none when it does not say."""
     declared = schema.get("type")
     found = {declared} if isinstance(declared, str) else set(_list(declared))
     for key in ("anyOf", "oneOf", "allOf"):
@@ -136,7 +136,7 @@ def _kind(found: object) -> set[str]:
 
 
 def _resolved(schema: object, root: Schema) -> Schema:
-    """The schema itself, or the one in the same document that it refers to."""
+    """Return the schema itself, or the one in the same document that it refers to."""
     found = _mapping(schema)
     for _ in range(8):
         reference = found.get("$ref")
@@ -150,7 +150,7 @@ def _resolved(schema: object, root: Schema) -> Schema:
 
 
 def usage(schema: Schema) -> str:
-    """The arguments of a tool as they may be typed."""
+    """Return the arguments of a tool as they may be typed."""
     required = _list(schema.get("required"))
     shown = []
     for name, inner in _mapping(schema.get("properties")).items():

@@ -64,7 +64,7 @@ def diff(places: Places, server: str | None, as_json: bool) -> int:
 
 
 def unreadable(server: str, problem: str) -> str:
-    """The sentence for a server whose file cannot be read."""
+    """Return the sentence for a server whose file cannot be read."""
     return (
         f"{server}: what is known of its tools cannot be read: {visible(problem)}; "
         "move the file away to have them trusted anew"
@@ -84,7 +84,7 @@ def _show(specs: dict[str, ServerSpec], changes: dict[str, list[Change]], is_par
 
 
 def chosen(places: Places, pins: PinStore, server: str | None) -> dict[str, ServerSpec]:
-    """The servers that are meant, as configured; one that is named may have been taken out of the config.
+    """Return the servers that are meant, as configured; one that is named may have been taken out of the config.
 
     Raises click.UsageError for one that is nowhere.
     """
@@ -98,7 +98,7 @@ def chosen(places: Places, pins: PinStore, server: str | None) -> dict[str, Serv
 
 
 def styled(line: str) -> str:
-    """A line of a diff in its colour."""
+    """Return a line of a diff in its colour."""
     colours = {"+": "green", "-": "red", "@": "cyan"}
     return click.style(line, fg=colours[line[0]]) if line[:1] in colours else line
 
@@ -107,7 +107,7 @@ def styled(line: str) -> str:
 
 
 def visible(text: str) -> str:
-    """The text with everything in it to be seen."""
+    """Return the text with everything in it to be seen."""
     return "".join(f"<U+{ord(each):04X}>" if _is_hidden(each) else each for each in text)
 
 
@@ -116,7 +116,7 @@ def _is_hidden(character: str) -> bool:
 
 
 def definition_lines(text: str) -> list[str]:
-    """A canonical definition, a line for each key and for each line of its texts."""
+    """Return a canonical definition, a line for each key and for each line of its texts."""
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError):
@@ -128,13 +128,13 @@ def definition_lines(text: str) -> list[str]:
 
 
 def _broken(line: str) -> list[str]:
-    """A line of JSON, with a line of its own for each that is in its text."""
+    """Return a line of JSON, with a line of its own for each that is in its text."""
     indent = " " * (len(line) - len(line.lstrip(" ")) + 4)
     return _LINE_END.sub(lambda match: f"\\n\n{indent}" if match[0] == r"\n" else match[0], line).split("\n")
 
 
 def change_lines(server: str, changes: Iterable[Change], is_pinned: bool) -> list[str]:
-    """What `hearth tools diff` shows of one server."""
+    """Return what `hearth tools diff` shows of one server."""
     found = []
     for change in changes:
         found += [_headline(server, change, is_pinned), *_definition_diff(change), ""]
@@ -166,14 +166,14 @@ def _definition_diff(change: Change) -> list[str]:
 
 
 def change_summary(changes: Iterable[Change]) -> str:
-    """How many of which kind."""
+    """Return how many of which kind."""
     kinds = [change.kind for change in changes]
     parts = [f"{kinds.count(kind)} {kind}" for kind in (CHANGED, NEW, VANISHED) if kind in kinds]
     return f"{count(len(kinds), 'tool')}: {', '.join(parts)}"
 
 
 def change_documents(server: str, changes: Iterable[Change], is_pinned: bool) -> list[dict[str, Any]]:
-    """The same for machines: definitions as they are, with nothing made visible."""
+    """Return the changes for machines: definitions as they are, with nothing made visible."""
     return [
         {
             "server": server,

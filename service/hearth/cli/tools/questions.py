@@ -30,11 +30,11 @@ class Field(NamedTuple):
 
     @property
     def default(self) -> Any:
-        """What holds when nothing is typed; None if nothing does."""
+        """Return what holds when nothing is typed; None if nothing does."""
         return self.schema.get("default")
 
     def prompt(self) -> str:
-        """What is shown before the cursor."""
+        """Return what is shown before the cursor."""
         description = self.schema.get("description")
         about = f" ({description})" if isinstance(description, str) and description != self.title else ""
         options = f" [{', '.join(_shown(*choice) for choice in self.choices)}]" if self.choices else ""
@@ -42,7 +42,10 @@ class Field(NamedTuple):
         return f"{self.title}{about}{options}{several}" + ("" if self.required else ", or nothing")
 
     def parse(self, text: str) -> Any:
-        """The value; None for an optional one that was left out. Raises click.UsageError, and it is asked again."""
+        """Return the value; None for an optional one that was left out.
+
+        Raises click.UsageError, and it is asked again.
+        """
         if not text.strip():
             if self.default is not None:
                 return self.default
@@ -82,7 +85,7 @@ class Questions:
         self._quiet = quiet
 
     def answer(self, method: str, params: Message) -> Message | None:
-        """The result for the server; None if it cannot be answered. Raises KeyboardInterrupt for Ctrl-C."""
+        """Return the result for the server; None if it cannot be answered. Raises KeyboardInterrupt for Ctrl-C."""
         if method == "roots/list":
             return _roots()
         if method != "elicitation/create":
@@ -128,7 +131,7 @@ def _typed(field: Field) -> Any:
 
 
 def can_ask() -> bool:
-    """Whether there is a person at a terminal."""
+    """Return whether there is a person at a terminal."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -141,7 +144,7 @@ def _roots() -> Message:
 
 
 def form_fields(requested: object) -> list[Field]:
-    """The fields of a requestedSchema, in its order."""
+    """Return the fields of a requestedSchema, in its order."""
     schema = requested if isinstance(requested, Mapping) else {}
     required = schema.get("required")
     properties = schema.get("properties")

@@ -21,7 +21,7 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 def tool_lines(tools: Sequence[Document], width: int) -> list[str]:
-    """Each tool with its arguments, and below it the first line of what it is for."""
+    """Return each tool with its arguments, and below it the first line of what it is for."""
     lines = []
     for tool in tools:
         schema = tool.get("inputSchema")
@@ -34,7 +34,7 @@ def tool_lines(tools: Sequence[Document], width: int) -> list[str]:
 
 
 def text_of(block: Document) -> str | None:
-    """What a content block says in words; None where it holds data that has to be described."""
+    """Return what a content block says in words; None where it holds data that has to be described."""
     if block.get("type") == "text":
         return str(block.get("text") or "")
     resource = block.get("resource")
@@ -44,7 +44,7 @@ def text_of(block: Document) -> str | None:
 
 
 def description_of(block: Document) -> str:
-    """A content block that is no text, in brackets."""
+    """Return a content block that is no text, in brackets."""
     kind = block.get("type")
     if kind == "resource_link":
         title = block.get("title") or block.get("name") or ""
@@ -58,21 +58,21 @@ def description_of(block: Document) -> str:
 
 
 def data_of(block: Document) -> str | None:
-    """The base64 of an image, a sound or a resource; None for anything else."""
+    """Return the base64 of an image, a sound or a resource; None for anything else."""
     resource = block.get("resource")
     found = resource.get("blob") if isinstance(resource, Mapping) else block.get("data")
     return found if isinstance(found, str) else None
 
 
 def mime_type(block: Document) -> str:
-    """What the data of a block are."""
+    """Return what the data of a block are."""
     resource = block.get("resource")
     found = (resource if isinstance(resource, Mapping) else block).get("mimeType")
     return found if isinstance(found, str) else ""
 
 
 def blocks_of(result: Document) -> list[Document]:
-    """The content of a result, and its structured content where there is no other."""
+    """Return the content of a result, and its structured content where there is no other."""
     content = result.get("content")
     found = [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
     if not found and "structuredContent" in result:
@@ -82,7 +82,7 @@ def blocks_of(result: Document) -> list[Document]:
 
 
 def progress_text(params: Document) -> str:
-    """A notice of progress in one line: a bar where the end is known."""
+    """Return a notice of progress in one line: a bar where the end is known."""
     done, total, message = params.get("progress"), params.get("total"), params.get("message")
     words = clean(str(message)) if message else ""
     if not _is_number(done):

@@ -26,7 +26,7 @@ class QueryGroup(click.Group):
     """A group whose words are a query for a command without a name, unless the first of them is a command's."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """The arguments, with the command without a name before them where no other is."""
+        """Return the arguments, with the command without a name before them where no other is."""
         if not args and ctx.resilient_parsing:
             # Completion of the first word: a command's name, or an option of a query.
             return super().parse_args(ctx, args)
@@ -35,7 +35,7 @@ class QueryGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Those with a name."""
+        """Return the options with a name."""
         return [name for name in super().list_commands(ctx) if name != _DEFAULT]
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -98,7 +98,7 @@ def _check_server(places: Places, server: str) -> None:
 
 
 def lines(found: dict[str, Any], query: str, width: int) -> list[str]:
-    """What is printed for people."""
+    """Return what is printed for people."""
     rows = [[tool["name"], _described(tool["definition"])] for tool in found["tools"]]
     shown = table.columns(["TOOL", "WHAT IT IS FOR"], rows, width) if rows else [_nothing(found, query)]
     left = found["fitting"] - len(rows)

@@ -65,7 +65,7 @@ class Draft(NamedTuple):
 
     @property
     def depends_on_folder(self) -> bool:
-        """Whether it would be another server in another folder, as far as can be told."""
+        """Return whether it would be another server in another folder, as far as can be told."""
         return self.reason != isolation.OF_A_PROJECT and self.mode != isolation.SHARED
 
 
@@ -159,7 +159,7 @@ class _Drafting:
         return found
 
     def _of_container(self, entry: Mapping[str, Any]) -> dict[str, Text]:
-        """What `docker run -e NAME` takes from its environment: the client's own, which is that of a shell."""
+        """Return what `docker run -e NAME` takes from its environment: the client's own, which is that of a shell."""
         if self._found.table.client == "codex" or base(str(entry["command"])) not in _CONTAINERS:
             return {}
         args = entry.get("args") or []
@@ -246,7 +246,7 @@ def _is_folder(reference: Kept) -> bool:
 
 
 def _shape(text: Text) -> str:
-    """The text as the policy may see it."""
+    """Return the text as the policy may see it."""
     return written(text, lambda secret: "secret")
 
 

@@ -58,7 +58,7 @@ def key(parts: Parts, which: Callable[[str], str | None], with_folder: bool = Tr
 
 
 def _without_yes(args: list[str]) -> list[str]:
-    """The options before the package, without the one that answers npx's question."""
+    """Return the options before the package, without the one that answers npx's question."""
     first = next((number for number, word in enumerate(args) if not word.startswith("-")), len(args))
     return [word for word in args[:first] if word not in _NPX_YES] + args[first:]
 
@@ -82,7 +82,7 @@ def _address(url: str) -> str:
 
 
 def parts_of(spec: ServerSpec, secret: Callable[[str], str | None]) -> Parts:
-    """What its server knows of it; `secret` gives what is stored under a name."""
+    """Return what its server knows of it; `secret` gives what is stored under a name."""
 
     def text(value: str) -> Text:
         return text_of(value, secret)
@@ -101,7 +101,7 @@ def parts_of(spec: ServerSpec, secret: Callable[[str], str | None]) -> Parts:
 
 
 def text_of(value: str, secret: Callable[[str], str | None]) -> Text:
-    """A value of the config, its references apart."""
+    """Return a value of the config, its references apart."""
     pieces: list[str | Secret | Kept] = []
     at = 0
     for match in _REFERENCE.finditer(value):

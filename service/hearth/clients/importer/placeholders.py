@@ -107,7 +107,7 @@ class Reader:
         self.unset: list[str] = []
 
     def text(self, value: str, syntax: Syntax) -> Text:
-        """A value with its references resolved, as far as they can be. Raises UnusablePlaceholder."""
+        """Return a value with its references resolved, as far as they can be. Raises UnusablePlaceholder."""
         if not syntax.forms:
             return (value,)
         pieces: list[str | Secret | Kept] = []
@@ -120,7 +120,7 @@ class Reader:
         return _joined([*pieces, value[at:]])
 
     def _reference(self, match: re.Match[str], syntax: Syntax) -> str | Secret | Kept | None:
-        """What it stands for; None if it is no reference."""
+        """Return what it stands for; None if it is no reference."""
         form, inner = str(match.lastgroup), str(match[str(match.lastgroup)])
         if form == "curly":
             kind, _, name = inner.partition(":")
@@ -203,7 +203,7 @@ def _basename(folder: str) -> str:
 
 
 def read_env_file(path: str) -> Mapping[str, str] | str:
-    """The variables of a file, or a sentence on why there are none."""
+    """Return the variables of a file, or a sentence on why there are none."""
     try:
         data = read_file(path, SIZE_LIMIT_BYTES)
     except ConfigError as exc:
@@ -217,7 +217,7 @@ def read_env_file(path: str) -> Mapping[str, str] | str:
 
 
 def parse(text: str) -> dict[str, str]:
-    """The variables of a text; of one that is there twice, the last counts."""
+    """Return the variables of a text; of one that is there twice, the last counts."""
     found = {}
     for match in _LINE.finditer(text.replace("\r\n", "\n")):
         quoted, raw = match["quoted"], match["raw"]
@@ -234,7 +234,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def read_inputs(path: str) -> dict[str, Input]:
-    """The questions of a file, by their names. Raises ConfigError for a file that cannot be read_inputs."""
+    """Return the questions of a file, by their names. Raises ConfigError for a file that cannot be read."""
     document = discovery.opened(path)
     listed = document.tree.get("inputs") if document else None
     found = [_input(each) for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []

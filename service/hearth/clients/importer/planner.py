@@ -89,7 +89,7 @@ class ImportPlan(NamedTuple):
     secrets: dict[str, Stored]
 
     def links(self) -> list[tuple[ClientServer, str]]:
-        """Which entry of a client goes to which server of Hearth's."""
+        """Return which entry of a client goes to which server of Hearth's."""
         added = [(found, server.name) for server in self.servers for found in server.sources]
         return added + [(found, match.name) for match in self.matched for found in match.sources]
 
@@ -114,7 +114,7 @@ class KnownServers(NamedTuple):
 def plan(
     found: Iterable[ClientServer], surroundings: ImportEnvironment, known: KnownServers, with_disabled: bool = False
 ) -> ImportPlan:
-    """What is to be done for these entries."""
+    """Return what is to be done for these entries."""
     return _Planning(surroundings, known).plan(list(found), with_disabled)
 
 
@@ -150,7 +150,7 @@ class _Planning:
     # --- what is there already
 
     def _matched(self, drafts: list[Draft]) -> tuple[list[Match], list[Draft]]:
-        """What Hearth has, by its meaning or because it was imported before; and the rest."""
+        """Return what Hearth has, by its meaning or because it was imported before; and the rest."""
         there = {name: parts_of(spec, self._known.secret) for name, spec in self._known.servers.items()}
         by_meaning = {self._key(parts): name for name, parts in reversed(there.items())}
         matches: dict[str, Match] = {}
@@ -183,7 +183,7 @@ class _Planning:
     # --- what is to be added
 
     def _merged(self, drafts: list[Draft]) -> list[list[Draft]]:
-        """Those together that are one server, in the order of the first of each."""
+        """Return those together that are one server, in the order of the first of each."""
         groups: dict[Hashable, list[Draft]] = {}
         # Those of no project first: one of a project that does not depend on its folder is the same server.
         for each in sorted(drafts, key=lambda each: each.found.table.folder is not None):
@@ -260,7 +260,7 @@ class _Secrets:
         self.stored: dict[str, Stored] = {}
 
     def place(self, server: str, secret: Secret) -> str:
-        """The name of a secret."""
+        """Return the name of a secret."""
         name = next((name for name, each in self.stored.items() if each.value == secret.value), None)
         if name is None:
             name = of_secret(server, secret.hint, lambda each: self._is_free(each, secret.value))
@@ -302,7 +302,7 @@ def _longest(group: list[Draft]) -> dict[str, float]:
 
 
 def _fault(entry: Mapping[str, Any]) -> str | None:
-    """What Hearth's config would refuse."""
+    """Return what Hearth's config would refuse."""
     for key, value in entry.items():
         try:
             SERVER_KEYS[key].check(value)
@@ -320,14 +320,17 @@ def _extend(notes: list[str], more: Iterable[str]) -> None:
 
 
 def of_server(name: str, table: Table, is_free: Callable[[str], bool]) -> str:
-    """The name that the client has for it, mended; if it is taken, with that of the client or project, or a number."""
+    """Return the name that the client has for it, mended.
+
+    If it is taken, with that of the client or project, or a number.
+    """
     base = _plain(name)[:SERVER_CHARACTERS].strip("-") or "server"
     origin = _plain(re.split(r"[/\\]", table.folder.rstrip("/\\"))[-1]) if table.folder else table.client
     return next(each for each in _candidates(base, origin) if is_free(each))
 
 
 def of_secret(server: str, hint: str, is_free: Callable[[str], bool]) -> str:
-    """What a secret of that server is called: `github-token`, not `github-github-token`."""
+    """Return what a secret of that server is called: `github-token`, not `github-github-token`."""
     words = [word for word in re.split(r"[^a-z0-9]+", _CAMEL.sub("_", hint).lower()) if word] or ["secret"]
     if words[0] == "x" and words[1:]:
         del words[0]  # of a header that somebody made up

@@ -37,12 +37,12 @@ Text = tuple[str | Secret | Kept, ...]
 
 
 def plain(text: Text) -> str | None:
-    """The whole text, if it is nothing but that."""
+    """Return the whole text, if it is nothing but that."""
     return "".join(map(str, text)) if all(isinstance(piece, str) for piece in text) else None
 
 
 def written(text: Text, place: Callable[[Secret], str]) -> str:
-    """The text as it stands in the config; `place` gives the name under which a secret is stored."""
+    """Return the text as it stands in the config; `place` gives the name under which a secret is stored."""
     return "".join(_written(piece, place) for piece in text)
 
 
@@ -53,7 +53,7 @@ def _written(piece: str | Secret | Kept, place: Callable[[Secret], str]) -> str:
 
 
 def revealed(text: Text) -> str:
-    """The text with its secrets in it, for comparing it with others, and for nothing else."""
+    """Return the text with its secrets in it, for comparing it with others, and for nothing else."""
     return "".join(
         piece.written if isinstance(piece, Kept) else escaped(piece.value if isinstance(piece, Secret) else piece)
         for piece in text
@@ -69,12 +69,12 @@ def escaped(text: str) -> str:
 
 
 def shapes(value: str) -> list[str]:
-    """What a value has in it that is a secret by its shape."""
+    """Return what a value has in it that is a secret by its shape."""
     return [value[start:end] for start, end, _ in secret_patterns.spans(value)]
 
 
 def named(name: str, text: Text) -> Text:
-    """The value of a variable, with its secrets apart."""
+    """Return the value of a variable, with its secrets apart."""
     value = plain(text)
     return (
         (Secret(value, name),) if value is not None and secret_patterns.is_secret(name, value) else _split(text, name)
@@ -82,7 +82,7 @@ def named(name: str, text: Text) -> Text:
 
 
 def header(name: str, text: Text) -> Text:
-    """The value of an HTTP header; of `Bearer xyz` the first word stays."""
+    """Return the value of an HTTP header; of `Bearer xyz` the first word stays."""
     value = plain(text)
     if value is not None and secret_patterns.is_secret(name, value):
         hint = "token" if name.lower() == "authorization" else name
@@ -119,12 +119,12 @@ def _argument(value: str, option: str) -> Text:
 
 
 def url(text: Text) -> Text:
-    """An address: its password, parameters that sound like a secret, a token in its path."""
+    """Return an address: its password, parameters that sound like a secret, a token in its path."""
     return _split(text, "url-token")
 
 
 def _split(text: Text, hint: str) -> Text:
-    """The text with what looks like a secret apart; what was no plain text before stays as it is."""
+    """Return the text with what looks like a secret apart; what was no plain text before stays as it is."""
     value = "".join(piece if isinstance(piece, str) else _MARK for piece in text)
     others = (piece for piece in text if not isinstance(piece, str))
     pieces: list[str | Secret | Kept] = []
