@@ -104,8 +104,10 @@ def configured(places: Places) -> "dict[str, ServerSpec]":
     return dict(config.examine(places).config.servers)
 
 
-def served(places: Places) -> dict[str, config.ServerSpec]:
-    """The servers and packs of the config, as far as it can be read."""
+def served(places: Places) -> "dict[str, ServerSpec]":
+    """Return the servers and packs of the config, as far as it can be read."""
+    from hearth import config
+
     return dict(config.examine(places).config.served)
 
 

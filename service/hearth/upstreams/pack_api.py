@@ -336,7 +336,7 @@ class PackConnection(Connection):
         resource = pack.resources.get(uri)
         if resource is None:
             problem = MessageError(f"pack {self.name!r} has no resource {uri!r}", versions.INVALID_PARAMS)
-            problem.data = {"uri": uri}  # type: ignore[attr-defined]  # as the specification has it
+            problem.data = {"uri": uri}  # As the specification has it.
             raise problem
         content = {"uri": uri, "mimeType": resource.mime_type, "text": await resource.read(context)}
         return {"contents": [content], "ttlMs": 0, "cacheScope": "private"}
