@@ -14,7 +14,7 @@ from hearth.upstreams.http.connection import HttpConnection
 
 
 def connect(name: str, owner: Owner, spec: ServerSpec, limits: tuple[int, int]) -> Connection:
-    """A conversation, to be opened, with a server whose entry has a url and its references resolved.
+    """Return a connection, not open yet, to a server whose entry has a url and its references resolved.
 
     `limits`: bytes of one message, bytes that wait to be sent.
     """

@@ -15,7 +15,7 @@ from hearth.errors import HearthError, UpstreamBusy, UpstreamError
 from hearth.mcp import messages
 from hearth.mcp.http_headers import Index
 from hearth.upstreams.connection import CANCELLED, Connection, Owner, Waiter, cancellation
-from hearth.upstreams.http.pending import INITIALIZE, Outgoing
+from hearth.upstreams.http.session import INITIALIZE, Outgoing
 from hearth.upstreams.http.sse_carrier import SseCarrier
 from hearth.upstreams.http.streamable import StreamableCarrier
 from hearth.wire.lines import Item
@@ -30,12 +30,12 @@ log = logging.getLogger(__name__)
 # Ending a conversation is a courtesy: tasks that are cancelled end at once, connections are closed without a word more.
 STOP_SECONDS = 2.0
 
-# What an answer takes besides its own bytes until it is sent: a task, a request, a connection.
+# Memory of an answer besides its own bytes until it is sent: a task, a request, a connection.
 ANSWER_BYTES = 4096
 
 
 class Carrier(Protocol):
-    """What moves messages to the server, and hands what comes back to `HttpConnection.take` and `fail`."""
+    """Transport of messages to the server; hands replies to `HttpConnection.take` and `fail`."""
 
     def ask(self, request: Outgoing) -> None:
         """Send a request."""
@@ -47,16 +47,16 @@ class Carrier(Protocol):
         """Send an answer to a request of the server's. Returns what does it."""
 
     def withdraw(self, request: Outgoing | None, payload: bytes) -> None:
-        """Nobody waits for the answer any longer; `payload` is the notification that says so.
+        """Withdraw a request whose answer is not wanted any longer; `payload` is the notification that says so.
 
         None stands for a request that the carrier is done with.
         """
 
     def greeted(self, era: str, version: str) -> None:
-        """The handshake is done."""
+        """Note that the handshake is done."""
 
     def learn_headers(self, indexes: Mapping[str, Index]) -> None:
-        """Which arguments of which tools go into headers, too."""
+        """Set which arguments of which tools go into headers, too."""
 
     async def say_goodbye(self) -> None:
         """Tell the server that nobody comes back. The caller bounds the time."""
@@ -106,16 +106,16 @@ class HttpConnection(Connection):
         return self._pool is not None and self._pool.needs_login
 
     async def why_lost(self) -> UpstreamError:
-        """Why nothing can be sent any more."""
+        """Return why nothing can be sent any more."""
         return self._problem or UpstreamError(f"server {self.name!r} is not connected")
 
     def greeted(self, era: str, version: str) -> None:
-        """The handshake is done: what the server speaks."""
+        """Note that the handshake is done, and what the server speaks."""
         if self._carrier:
             self._carrier.greeted(era, version)
 
     def learn_headers(self, indexes: Mapping[str, Index]) -> None:
-        """Which arguments of which tools go into headers, too; replaces what was known."""
+        """Replace which arguments of which tools go into headers, too."""
         if self._carrier:
             self._carrier.learn_headers(indexes)
 
@@ -136,7 +136,7 @@ class HttpConnection(Connection):
         self._carrier.answer(payload).add_done_callback(lambda _: self._sent(size))
 
     def forget(self, number: int) -> None:
-        """Nobody is interested in that answer any longer: nor is anything read for it."""
+        """Give up that answer; nothing is read for it any longer."""
         was_waiting = number in self._waiting
         super().forget(number)
         request = self._asked.get(number)
@@ -181,7 +181,7 @@ class HttpConnection(Connection):
             log.error("internal error in a conversation", exc_info=problem, extra={"upstream": self.name})
 
     def expect(self, method: bytes, params: RawBytes, waiter: Waiter) -> Outgoing:
-        """A request of the carrier's own; who sends it is up to the carrier."""
+        """Make a request of the carrier's own; the carrier sends it."""
         number = self._next_id
         self._next_id = number + 1
         self._waiting[number] = waiter
@@ -196,7 +196,7 @@ class HttpConnection(Connection):
         self._unsent_bytes -= size
 
     def released(self, request: Outgoing) -> None:
-        """The carrier is done with that request."""
+        """Note that the carrier is done with that request."""
         request.finish()
         self._asked.pop(request.number, None)
 
@@ -206,7 +206,7 @@ class HttpConnection(Connection):
         self.fail(request.number, self._problem or UpstreamError(f"server {self.name!r} did not answer"))
 
     def awaits(self, number: int) -> bool:
-        """Whether somebody waits for the answer to that request."""
+        """Return whether the answer to that request is waited for."""
         return number in self._waiting
 
     def take(self, items: Iterable[Item], cause: int | None) -> None:
@@ -268,7 +268,7 @@ async def _bounded(work: Coroutine[object, object, None]) -> None:
         async with asyncio.timeout(STOP_SECONDS):
             await work
     except (TimeoutError, UpstreamError):
-        pass  # who does not listen needs no farewell
+        pass  # a server that does not listen needs no farewell
 
 
 def _open_pool(name: str, spec: ServerSpec) -> "Pool":

@@ -1,4 +1,4 @@
-"""What is put into the Authorization header of a server whose entry has none, and what to do when that is refused.
+"""Authorization header of a server whose entry has none, and the reaction when that is refused.
 
 Knows nothing of OAuth, and loads it only when a server has refused somebody, or when there are logins that are kept.
 """
@@ -18,12 +18,12 @@ REFUSALS = frozenset({401, 403})
 
 
 def credentials_of(spec: ServerSpec) -> "Credentials | None":
-    """Those of a server with its references resolved; None where its entry says itself who asks."""
+    """Return the credentials of a server with its references resolved; None where its entry has a header."""
     return None if has_own_header(spec) or (spec.url or "").startswith(UNIX) else Credentials(spec)
 
 
 def has_own_header(spec: ServerSpec) -> bool:
-    """Whether the entry has an Authorization of its own, which wins over any login."""
+    """Return whether the entry has an Authorization of its own, which wins over any login."""
     return any(name.lower() == "authorization" for name in spec.headers)
 
 
@@ -35,18 +35,18 @@ class Credentials:
         self._account: Account | None = None
 
     async def authorization(self) -> str | None:
-        """The header's value; None without a login. Raises UpstreamError."""
+        """Return the header's value; None without a login. Raises UpstreamError."""
         if self._account is None and not os.path.exists(oauth_file()):
             return None
         return await (await self._opened()).authorization()
 
     def accepted(self, value: str | None) -> None:
-        """The server took a request with that."""
+        """Note that the server took a request with that value."""
         if self._account:
             self._account.accepted(value)
 
     async def refused(self, status: int, challenge: str | None, value: str | None) -> bool:
-        """The server refused one. Returns whether to ask once more. Raises LoginRequired, UpstreamError."""
+        """Take a refusal. Returns whether to ask once more. Raises LoginRequired, UpstreamError."""
         return await (await self._opened()).refused(status, challenge, value)
 
     async def _opened(self) -> "Account":

@@ -11,7 +11,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import httpx
 
@@ -19,11 +19,12 @@ from hearth import __version__
 from hearth.addresses import UNIX, unix_parts
 from hearth.config import ServerSpec
 from hearth.errors import LoginRequired, UpstreamError
+from hearth.host.posix import ownership, peers
 from hearth.upstreams.http.credentials import REFUSALS, Credentials, credentials_of
-from hearth.upstreams.http.errors import Broken
-from hearth.upstreams.http.unix_sockets import SocketTransport
+from hearth.upstreams.http.replies import ConnectionBroken
 from hearth.upstreams.message_reader import TURN_MESSAGES, pieces
 
+_CONNECTED = "connection.connect_unix_socket.complete"
 CONNECT_SECONDS = 10.0
 # For one write to get into the kernel: a server that does not read for so long never will.
 WRITE_SECONDS = 60.0
@@ -37,7 +38,7 @@ TURN_LINES = 4 * TURN_MESSAGES
 # A silent peer is asked whether it lives: after a minute, six times ten seconds. Otherwise a stream over a network that
 # has forgotten it would wait for ever.
 _KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6))
-# What keeps its method and body. The others turn a POST into a GET, or allow it; MCP has no such request.
+# Redirects that keep method and body. The others turn a POST into a GET, or allow it; MCP has no such request.
 _REDIRECTS = frozenset({301, 302, 307, 308})
 
 # Both would write every address, and httpcore the headers, into the daemon's log.
@@ -63,15 +64,18 @@ class Response:
         try:
             await self._inner.aclose()
         except (httpx.HTTPError, OSError):
-            pass  # what cannot even be closed is gone
+            pass  # a connection that cannot even be closed is gone
 
     def header(self, name: str) -> str | None:
-        """A header's value."""
+        """Return a header's value."""
         found: str | None = self._inner.headers.get(name)
         return found
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it comes, with a turn of the loop for others between pieces of many lines. Raises Broken."""
+        """Yield the body as it comes, with a turn of the loop for others between pieces of many lines.
+
+        Raises ConnectionBroken.
+        """
         try:
             async for chunk in self._inner.aiter_bytes():
                 for number, piece in enumerate(pieces(chunk, TURN_LINES)):
@@ -82,7 +86,7 @@ class Response:
             raise self._pool.broken(exc, sent=True) from exc
 
     async def body(self, limit: int) -> bytes:
-        """The whole body. Raises Broken, or UpstreamError for one over the limit, of which no more is read."""
+        """Return the whole body. Raises ConnectionBroken, and UpstreamError for a body over the limit, not read on."""
         found = bytearray()
         async for chunk in self.chunks():
             found += chunk
@@ -104,11 +108,11 @@ class Response:
                 if hasattr(socket, name):
                     sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         except OSError:
-            pass  # it is closed already, or the system has no such thing
+            pass  # the socket is closed already, or the system has no such thing
 
 
 class _Request(NamedTuple):
-    """What is sent, to whichever address. The parameters of `Pool.send` say what they mean."""
+    """Request to send, to whichever address. The parameters of `Pool.send` say what they mean."""
 
     method: str
     headers: Mapping[str, str]
@@ -147,8 +151,8 @@ class Pool:
     ) -> Response:
         """Send one request, to the server's own address or another one of the same origin. Returns with its headers.
 
-        Raises Broken, LoginRequired, and UpstreamError for a redirect that is not followed. `on_sent` is told when all
-        is written.
+        Raises ConnectionBroken, LoginRequired, and UpstreamError for a redirect that is not followed. `on_sent` is told
+        when all is written.
         A connection that was kept may end at the moment it is used again: `may_repeat` is whether the server may get
         the request twice then.
         """
@@ -165,7 +169,7 @@ class Pool:
         raise UpstreamError(f"server {self.name!r} redirects for ever: check the url of its entry")
 
     async def _send_as_somebody(self, request: _Request, url: httpx.URL) -> httpx.Response:
-        """With the server's login, if there is one. Who was refused was not heard, and may say it again."""
+        """With the server's login, if there is one. A refused request was not handled, and may be sent again."""
         credentials = self._credentials
         if credentials is None:
             return await self._send_surely(request, url)
@@ -198,7 +202,7 @@ class Pool:
     async def _send_surely(self, request: _Request, url: httpx.URL) -> httpx.Response:
         try:
             return await self._send_once(request, url)
-        except Broken as exc:
+        except ConnectionBroken as exc:
             if not (exc.sent and request.may_repeat):
                 raise
         return await self._send_once(request, url)
@@ -235,12 +239,12 @@ class Pool:
             )
         return found
 
-    def broken(self, exc: Exception, sent: bool) -> Broken:
+    def broken(self, exc: Exception, sent: bool) -> ConnectionBroken:
         """Any failure of the network in words."""
-        return Broken(f"server {self.name!r} {_describe(exc, self.origin, sent)}", sent)
+        return ConnectionBroken(f"server {self.name!r} {_describe(exc, self.origin, sent)}", sent)
 
     def is_own(self, address: str) -> bool:
-        """Whether an address that the server gave is of its own origin, and so may have its headers."""
+        """Return whether an address that the server gave is of its own origin, and so may have its headers."""
         try:
             return _origin(self._url.join(address)) == self.origin
         except (httpx.InvalidURL, ValueError):
@@ -284,7 +288,7 @@ def _describe(exc: Exception, origin: str, sent: bool) -> str:
 
 
 def cause_of(exc: BaseException) -> str:
-    """What the system said, which lies below what the layers above made of it."""
+    """Return the system's own message, which lies below what the layers above made of it."""
     seen = [exc]
     while (cause := seen[-1].__cause__ or seen[-1].__context__) and len(seen) < 10:
         seen.append(cause)
@@ -299,8 +303,10 @@ def cause_of(exc: BaseException) -> str:
 
 
 def open_pool(name: str, spec: ServerSpec) -> Pool:
-    """The pool for a server with a url, its references resolved. Connects to nothing yet, but reads certificates, which
-    takes tens of milliseconds. Raises UpstreamError."""
+    """Open the pool for a server with a url, its references resolved. Raises UpstreamError.
+
+    Connects to nothing yet, but reads certificates, which takes tens of milliseconds.
+    """
     assert spec.url is not None
     transport = None
     address = spec.url
@@ -351,3 +357,31 @@ def _setup_problem(exc: Exception) -> str:
     if isinstance(exc, httpx.InvalidURL):
         return "the url of its entry is not an address"
     return "a proxy variable in the daemon's environment is not an address"
+
+
+class SocketTransport(httpx.AsyncHTTPTransport):
+    """Transport for one server on a Unix socket; checks who listens before it sends a request."""
+
+    def __init__(self, path: str, verify: ssl.SSLContext, limits: httpx.Limits) -> None:
+        super().__init__(uds=path, verify=verify, limits=limits)
+        self._path = path
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request, on a connection whose peer was checked when it was opened."""
+        request.extensions = {**request.extensions, "trace": self._check}
+        return await super().handle_async_request(request)
+
+    async def _check(self, event: str, info: dict[str, Any]) -> None:
+        if event != _CONNECTED:
+            return
+        stream = info["return_value"]
+        flaw = objection(self._path, stream.get_extra_info("socket"))
+        if flaw:
+            await stream.aclose()
+            raise httpx.ConnectError(f"nothing was sent: {flaw}")
+
+
+def objection(path: str, connected: socket.socket) -> str | None:
+    """Return why the server at the socket is not believed, as a clause; None if it is."""
+    peer = peers.peer_of(connected)
+    return ownership.objection_to_listener(path, peer.uid) if peer else None

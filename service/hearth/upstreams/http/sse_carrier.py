@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from hearth.errors import TooLarge, UpstreamError
 from hearth.mcp import versions
 from hearth.mcp.http_headers import Index
-from hearth.upstreams.http import bodies, errors
-from hearth.upstreams.http.pending import DISCOVER, Outgoing
+from hearth.upstreams.http import replies
+from hearth.upstreams.http.session import DISCOVER, Outgoing
 from hearth.upstreams.http.streams import STREAM
 from hearth.wire.sse import Event, SseDecoder
 
@@ -85,13 +85,13 @@ class SseCarrier:
         """Nothing on this wire depends on it."""
 
     async def say_goodbye(self) -> None:
-        """Closing the stream says it."""
+        """Do nothing: closing the stream says it."""
 
     # --- sending
 
     def _refuse(self, request: Outgoing) -> None:
         self._connection.take(
-            [bodies.refusal(request.number, versions.METHOD_NOT_FOUND, "the transport is of 2024-11-05")], None
+            [replies.refusal(request.number, versions.METHOD_NOT_FOUND, "the transport is of 2024-11-05")], None
         )
         self._connection.finished(request)
 
@@ -119,7 +119,7 @@ class SseCarrier:
                 await self._connection.pool.send("POST", _SENDING, payload, to=to, on_sent=on_sent) as taken,
             ):
                 if not 200 <= taken.status < 300:
-                    raise errors.refused(name, taken.status)
+                    raise replies.refused(name, taken.status)
         except TimeoutError:
             raise UpstreamError(f"server {name!r} did not take a message within {POST_SECONDS:g} s") from None
 
@@ -131,7 +131,7 @@ class SseCarrier:
         try:
             async with await connection.pool.send("GET", {"Accept": STREAM}) as response:
                 if response.status != 200:
-                    raise errors.refused(connection.name, response.status)
+                    raise replies.refused(connection.name, response.status)
                 if response.content_type != STREAM:
                     raise UpstreamError(
                         f"server {connection.name!r} opened no event stream: check the url of its entry"
@@ -154,7 +154,7 @@ class SseCarrier:
         elif event.name == "endpoint":
             self._learn_endpoint(event.data.decode(errors="replace").strip())
         elif event.name == "message":
-            self._connection.take(bodies.items(event.data), None)
+            self._connection.take(replies.items(event.data), None)
 
     def _learn_endpoint(self, address: str) -> None:
         if self._endpoint.done():

@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING
 from hearth.errors import MessageError, UpstreamError
 from hearth.mcp import http_headers, versions
 from hearth.upstreams.handshake import Reply
-from hearth.upstreams.http import bodies, errors
-from hearth.upstreams.http.pending import DISCOVER, INITIALIZE, LISTEN, Outgoing
-from hearth.upstreams.http.probe_order import Openings
-from hearth.upstreams.http.refusals import Refusal, Verdict, judge
-from hearth.upstreams.http.session import SESSION_HEADER, VERSION_HEADER, Session
-from hearth.upstreams.http.streams import STREAM, Listener, RequestStream
+from hearth.upstreams.http import replies
+from hearth.upstreams.http.replies import HttpRefusal, Verdict, judge
+from hearth.upstreams.http.session import (
+    DISCOVER,
+    INITIALIZE,
+    LISTEN,
+    SESSION_HEADER,
+    VERSION_HEADER,
+    Outgoing,
+    ProbeOrder,
+    UpstreamSession,
+)
+from hearth.upstreams.http.streams import STREAM, EventListener, RequestStream
 from hearth.wire import json, values
 from hearth.wire.lines import Item
 
@@ -33,7 +40,7 @@ LEARNING_SECONDS = 10.0
 
 _JSON = "application/json"
 _SENDING = {"Accept": f"{_JSON}, {STREAM}", "Content-Type": _JSON}
-# What may be asked twice. Of a tool nobody knows what the first time has done.
+# Requests that may be sent twice. Of a tool nobody knows what the first time has done.
 _REPEATABLE = frozenset(
     {
         *("server/discover", "tools/list", "resources/list", "resources/templates/list", "prompts/list"),
@@ -52,13 +59,13 @@ class StreamableCarrier:
         self._may_fall_back = may_fall_back
         self._era: str | None = None
         self._version = versions.NEWEST_MODERN
-        self.session = Session()
-        self._listener = Listener(connection, self)
+        self.session = UpstreamSession()
+        self._listener = EventListener(connection, self)
         self._places = asyncio.Semaphore(REQUESTS_AT_ONCE)
         # Cleared while requests have to wait: for `initialized` to be taken, for a new session.
         self._ready = asyncio.Event()
         self._ready.set()
-        self._openings = Openings(min(OPENING_SECONDS, connection.spec.start_timeout / 2))
+        self._openings = ProbeOrder(min(OPENING_SECONDS, connection.spec.start_timeout / 2))
         self._lane = asyncio.Lock()
         self._renewing: asyncio.Task[None] | None = None
         self._indexes: Mapping[str, http_headers.Index] = {}
@@ -100,14 +107,14 @@ class StreamableCarrier:
             request.drop()
 
     def greeted(self, era: str, version: str) -> None:
-        """The handshake is done. A session that lost against the modern era is given back."""
+        """Note that the handshake is done. A session that lost against the modern era is given back."""
         self._era = era
         if era == versions.MODERN:
             self._version = version or self._version
             self._give_back(self.session.headers())
 
     def learn_headers(self, indexes: Mapping[str, http_headers.Index]) -> None:
-        """Which arguments of which tools go into headers, too."""
+        """Set which arguments of which tools go into headers, too."""
         self._indexes = indexes
         self._learned.set()
 
@@ -163,7 +170,7 @@ class StreamableCarrier:
                 await self._receive(request, response)
                 return None
             body = await response.body(self._connection.message_limit)
-        refusal = Refusal.read(request, response.status, body)
+        refusal = HttpRefusal.read(request, response.status, body)
         verdict = judge(refusal, self._era, self.session.id is not None, is_last)
         if verdict not in (Verdict.RENEW, Verdict.LEARN):
             await self._act(request, refusal, verdict)
@@ -176,7 +183,7 @@ class StreamableCarrier:
         return {} if request.method == INITIALIZE else self.session.headers()
 
     def _repeated(self, request: Outgoing) -> dict[str, str]:
-        """What the modern era wants to be said once more in headers."""
+        """Return the headers in which the modern era repeats parts of a request."""
         try:
             found = http_headers.standard(request.method, request.params)
         except MessageError as exc:
@@ -187,14 +194,14 @@ class StreamableCarrier:
             found.update(http_headers.values(index, params.get("arguments")))
         return found
 
-    # --- what comes back
+    # --- replies
 
     async def _receive(self, request: Outgoing, response: "Response") -> None:
         name = self._connection.name
         if response.content_type == STREAM:
             await RequestStream(self._connection, self, request).read(response)
         elif response.content_type == _JSON:
-            self.hand_over(request, bodies.items(await response.body(self._connection.message_limit)), response)
+            self.hand_over(request, replies.items(await response.body(self._connection.message_limit)), response)
             if self._connection.awaits(request.number):
                 raise UpstreamError(f"server {name!r} answered with something that is no answer to what it was asked")
         else:
@@ -205,7 +212,7 @@ class StreamableCarrier:
             )
 
     def hand_over(self, request: Outgoing, items: list[Item], response: "Response") -> None:
-        """What came for a request. With the answer to `initialize`, a session begins."""
+        """Hand over the messages for a request. With the answer to `initialize`, a session begins."""
         for item in items if request.is_opening else ():
             if isinstance(item, json.Message) and item.method is None:
                 self._openings.answered(item)
@@ -215,17 +222,17 @@ class StreamableCarrier:
                         self._give_back(self.session.headers())
         self._connection.take(items, request.number)
 
-    async def _act(self, request: Outgoing, refusal: Refusal, verdict: Verdict) -> None:
+    async def _act(self, request: Outgoing, refusal: HttpRefusal, verdict: Verdict) -> None:
         connection = self._connection
         if verdict is Verdict.FALL_BACK and await self._falls_back(request, refusal.status):
             return
-        problem = errors.refused(connection.name, refusal.status)
+        problem = replies.refused(connection.name, refusal.status)
         if verdict is Verdict.STRANGER:
             connection.over(UpstreamError(f"{problem}; it is no longer the server that was greeted"))
         if refusal.error is not None and verdict is not Verdict.FAIL:
-            self._take_answer(request, bodies.relabelled(request.number, refusal.error))
+            self._take_answer(request, replies.relabelled(request.number, refusal.error))
         elif verdict in (Verdict.ANSWER, Verdict.FALL_BACK):
-            self._take_answer(request, bodies.refusal(request.number, versions.METHOD_NOT_FOUND, str(problem)))
+            self._take_answer(request, replies.refusal(request.number, versions.METHOD_NOT_FOUND, str(problem)))
         elif request.method == DISCOVER and refusal.status >= 500:
             raise UpstreamError(f'{problem}; one that breaks when it is asked for its era needs era = "legacy" there')
         else:
@@ -248,13 +255,13 @@ class StreamableCarrier:
             await connection.fall_back()
         except UpstreamError as exc:
             raise UpstreamError(
-                f"{errors.refused(connection.name, status)}; nor is it the old HTTP+SSE: {exc}"
+                f"{replies.refused(connection.name, status)}; nor is it the old HTTP+SSE: {exc}"
             ) from exc
         connection.ask_again(request)
         return True
 
     async def _learn_anew(self) -> None:
-        """The server misses a header: its tools have changed. The owner lists them, and tells `learn_headers`."""
+        """React to a missing header: its tools have changed. The owner lists them, and tells `learn_headers`."""
         self._learned.clear()
         self._connection.take([_TOOLS_CHANGED], None)
         try:
@@ -286,12 +293,12 @@ class StreamableCarrier:
         try:
             async with asyncio.timeout(TELL_SECONDS):
                 sending = {**_SENDING, **self.session.headers()}
-                # What comes twice says the same.
+                # A message that comes twice says the same.
                 async with await connection.pool.send("POST", sending, payload, may_repeat=True) as taken:
                     # A session that is gone is the next request's to renew.
                     is_expired = taken.status == 404 and self.session.id
                     if not 200 <= taken.status < 300 and not is_expired:
-                        connection.warn_limited(errors.refused(connection.name, taken.status))
+                        connection.warn_limited(replies.refused(connection.name, taken.status))
         except TimeoutError:
             connection.warn_limited(
                 UpstreamError(f"did not take a notification or an answer within {TELL_SECONDS:g} s")
@@ -343,7 +350,7 @@ class StreamableCarrier:
             await self._say(json.dumps(method), params)
 
     async def _say(self, method: bytes, params: values.RawBytes) -> json.Message:
-        """A request of the carrier's own, past those that wait."""
+        """Send a request of the carrier's own, past those that wait."""
         reply = Reply()
         request = self._connection.expect(method, params, reply)
         try:

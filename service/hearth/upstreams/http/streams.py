@@ -9,9 +9,9 @@ import random
 from typing import TYPE_CHECKING
 
 from hearth.errors import TooLarge, UpstreamError
-from hearth.upstreams.http import bodies
-from hearth.upstreams.http.errors import Broken
-from hearth.upstreams.http.pending import Outgoing
+from hearth.upstreams.http import replies
+from hearth.upstreams.http.replies import ConnectionBroken
+from hearth.upstreams.http.session import Outgoing
 from hearth.wire.lines import Item
 from hearth.wire.sse import SseDecoder
 
@@ -35,7 +35,7 @@ RESUME_ATTEMPTS = 5
 
 
 def pause(failures: int, retry: int | None) -> float:
-    """How long to wait before the next connection. What the server says counts; at zero it would never end."""
+    """Return how long to wait before the next connection. The server's own pause counts; at zero it would never end."""
     if retry is not None:
         return max(retry / 1000, 0.01)
     longest = min(FIRST_PAUSE_SECONDS * 2**failures, LONGEST_PAUSE_SECONDS)
@@ -66,7 +66,7 @@ class RequestStream:
             await asyncio.sleep(pause(failures, self._decoder.retry))
             try:
                 failures = 0 if await self._resume(response) else failures + 1
-            except Broken as exc:
+            except ConnectionBroken as exc:
                 broken, failures = exc, failures + 1
 
     @property
@@ -94,7 +94,7 @@ class RequestStream:
             " what was asked may or may not have been done"
         )
 
-    async def _read_one(self, response: "Response", first: "Response") -> Broken | None:
+    async def _read_one(self, response: "Response", first: "Response") -> ConnectionBroken | None:
         response.keep_alive()
         loop = asyncio.get_running_loop()
         try:
@@ -105,10 +105,10 @@ class RequestStream:
                             # Most probably the answer; whatever it is, nobody is to wait for what may never come.
                             raise UpstreamError(f"server {self._connection.name!r}: {event}")
                         if event.name == "message":
-                            self._take(bodies.items(event.data), first)
+                            self._take(replies.items(event.data), first)
                     if not self._is_awaited and bound.when() is None:
                         bound.reschedule(loop.time() + LINGER_SECONDS)
-        except Broken as exc:
+        except ConnectionBroken as exc:
             return exc
         except TimeoutError:
             pass
@@ -118,7 +118,7 @@ class RequestStream:
         self._carrier.hand_over(self._request, items, first)
 
 
-class Listener:
+class EventListener:
     """The stream for what the server says by itself, where it offers one."""
 
     def __init__(self, connection: "HttpConnection", carrier: "StreamableCarrier") -> None:
@@ -150,7 +150,7 @@ class Listener:
             decoder = SseDecoder(self._connection.message_limit, decoder.last_id)
 
     async def _listen_once(self, decoder: SseDecoder) -> bool | None:
-        """One connection, to its end. Returns whether it was of any use, or None if there is nothing to be had."""
+        """Read one connection to its end. Returns whether it was of any use, or None if there is nothing to be had."""
         session = self._carrier.session
         generation = session.generation
         async with await get(self._connection, self._carrier, decoder.last_id) as response:
@@ -178,8 +178,8 @@ class Listener:
                     if isinstance(event, TooLarge):
                         self._connection.warn_limited(event)
                     elif event.name == "message":
-                        self._connection.take(bodies.items(event.data), None)
-        except Broken:
+                        self._connection.take(replies.items(event.data), None)
+        except ConnectionBroken:
             pass
         return any_came or loop.time() - begun > STABLE_SECONDS
 

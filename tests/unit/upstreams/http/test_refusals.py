@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from hearth.upstreams.http.pending import Outgoing
-from hearth.upstreams.http.refusals import Refusal, Verdict, judge
+from hearth.upstreams.http.replies import HttpRefusal, Verdict, judge
+from hearth.upstreams.http.session import Outgoing
 
 ABOUT_THE_CALLER = [401, 403, 407, 408, 429, 500, 502, 503, 504]
 ABOUT_THE_MESSAGE = [400, 404, 405, 406, 409, 410, 415, 422]
@@ -23,7 +23,7 @@ def verdict(
     method: str, status: int, said: bytes, era: str | None = None, has_session: bool = True, is_last: bool = False
 ) -> Verdict:
     request = Outgoing(7, json.dumps(method).encode(), b"{}", lambda size: None)
-    return judge(Refusal.read(request, status, said), era, has_session, is_last)
+    return judge(HttpRefusal.read(request, status, said), era, has_session, is_last)
 
 
 @pytest.mark.parametrize("status", ABOUT_THE_CALLER)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hearth.upstreams.http.session import Session, is_usable
+from hearth.upstreams.http.session import UpstreamSession, is_usable
 
 
 def result(**capabilities: object) -> bytes:
@@ -12,18 +12,18 @@ def result(**capabilities: object) -> bytes:
 
 
 def test_before_it_begins_nothing_is_sent_along() -> None:
-    assert Session().headers() == {}
+    assert UpstreamSession().headers() == {}
 
 
 def test_its_id_and_its_version_go_with_every_request() -> None:
-    session = Session()
+    session = UpstreamSession()
     session.begin("abc", result())
     assert session.headers() == {"Mcp-Session-Id": "abc", "MCP-Protocol-Version": "2025-06-18"}
     assert session.generation == 1
 
 
 def test_a_server_may_give_no_id_and_no_version() -> None:
-    session = Session()
+    session = UpstreamSession()
     session.begin(None, b"{}")
     assert session.headers() == {}
     assert session.generation == 1
@@ -31,14 +31,14 @@ def test_a_server_may_give_no_id_and_no_version() -> None:
 
 @pytest.mark.parametrize("id", ["", "a b", "a\n", "é", "\x7f", "x" * 5000])
 def test_an_id_that_is_none_is_not_used(id: str) -> None:
-    session = Session()
+    session = UpstreamSession()
     session.begin(id, result())
     assert session.id is None
     assert is_usable(id) == (id == "")
 
 
 def test_what_it_was_told_is_what_counts_in_the_end() -> None:
-    session = Session()
+    session = UpstreamSession()
     for method, params in [
         ("logging/setLevel", b'{"level":"debug"}'),
         ("resources/subscribe", b'{"uri":"a:1"}'),
@@ -57,7 +57,7 @@ def test_what_it_was_told_is_what_counts_in_the_end() -> None:
 
 
 def test_a_new_one_may_have_other_lists_of_what_it_offers() -> None:
-    session = Session()
+    session = UpstreamSession()
     session.begin("abc", result(tools={}, prompts={}, logging={}))
     assert [notice.method for notice in session.notices()] == [
         "notifications/tools/list_changed",
