@@ -1,12 +1,10 @@
 """Logging in to servers behind a url, once for every client: OAuth as MCP has it (2026-07-28, basic/authorization).
 
-    challenges   what a 401 or 403 says of the login it wants                      pure
-    metadata     where a server and its authorization server describe themselves   pure
+    metadata     challenges, and descriptions of a server and its authorization server   pure
     discovery    reading those descriptions
     tokens       requests to the authorization server: tokens, registration, end
-    attempt      one authorization request, and the check of what comes back       pure
     logins       a whole login: who this client is, the request, the tokens kept
-    redirect     the listener on loopback that the browser comes back to
+    redirect     the authorization request, and the listener on loopback for the browser's return
     store        what is kept: tokens in the vault, the rest in a file
     invitation   a login by an address that a client shows
     overview     what is known of logins, and their end

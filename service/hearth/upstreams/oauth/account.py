@@ -8,18 +8,17 @@ import asyncio
 import logging
 import shlex
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any, Generic, TypeVar
 
 from hearth.config import ServerSpec
 from hearth.errors import HearthError, LoginFailed, LoginRequired, StartError, UpstreamError, VaultError
 from hearth.host.file_lock import FileLock
 from hearth.masking import Mask
 from hearth.upstreams import threads
-from hearth.upstreams.oauth import challenges, discovery, tokens
-from hearth.upstreams.oauth.challenges import Challenge
+from hearth.upstreams.oauth import discovery, tokens
 from hearth.upstreams.oauth.logins import client_of
+from hearth.upstreams.oauth.metadata import Challenge, parse_challenge
 from hearth.upstreams.oauth.store import Grant, Link, Store, fingerprint, grant_name
+from hearth.upstreams.threads import SingleFlight
 
 log = logging.getLogger(__name__)
 
@@ -32,23 +31,7 @@ UNKNOWN_SECONDS = 60.0
 # for a reason that a login does not end by.
 PAUSE_SECONDS = 10.0
 
-Result = TypeVar("Result")
 _OVER = frozenset({"invalid_grant", "invalid_client", "unauthorized_client"})
-
-
-class Flight(Generic[Result]):
-    """One run of something, for everybody who wants it at the same time."""
-
-    def __init__(self) -> None:
-        self._task: asyncio.Task[Result] | None = None
-
-    async def join(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        """Wait for the run that there is, or begin one. Shielded: one caller's end is not everybody's."""
-        task = self._task
-        if task is None or task.done():
-            task = self._task = asyncio.create_task(work())
-            task.add_done_callback(lambda late: late.cancelled() or late.exception())
-        return await asyncio.shield(task)
 
 
 class Account:
@@ -72,8 +55,8 @@ class Account:
         self._not_before = 0.0
         # The access token that was to be refreshed when it last refused, and what it said: not asked until then.
         self._denied: tuple[str, str] | None = None
-        self._refresh: Flight[Grant] = Flight()
-        self._asking: Flight[bool] = Flight()
+        self._refresh: SingleFlight[Grant] = SingleFlight()
+        self._asking: SingleFlight[bool] = SingleFlight()
         self._asked_at = -UNKNOWN_SECONDS
         self._wants_login = False
 
@@ -101,7 +84,7 @@ class Account:
 
     async def refused(self, status: int, header: str | None, bearer: str | None) -> bool:
         """The server refused a request. Returns whether to ask once more. Raises LoginRequired, UpstreamError."""
-        wanted = challenges.parse(header)
+        wanted = parse_challenge(header)
         if status == 403:
             return await self._widen(wanted) if wanted.error == "insufficient_scope" else False
         grant = await self._current()

@@ -11,8 +11,7 @@ from hearth.errors import LoginFailed
 from hearth.upstreams.http.credentials import has_own_header
 from hearth.upstreams.oauth import metadata, tokens
 from hearth.upstreams.oauth.address_policy import AddressPolicy
-from hearth.upstreams.oauth.challenges import Challenge, parse
-from hearth.upstreams.oauth.metadata import Authority, Resource
+from hearth.upstreams.oauth.metadata import Authority, Challenge, Resource, parse_challenge
 
 # Says nothing and does nothing, where no login is wanted.
 _PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
@@ -50,7 +49,7 @@ async def challenge(web: httpx.AsyncClient, spec: ServerSpec) -> Challenge | Non
             web.stream("POST", url, headers=sending, content=_PING) as response,
         ):
             header = response.headers.get("www-authenticate")
-            return parse(header) if response.status_code == 401 else None
+            return parse_challenge(header) if response.status_code == 401 else None
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as exc:
         raise tokens.Unsettled("it cannot be reached: is it running, and is its url right?") from exc
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from hearth.config import ServerSpec
 from hearth.errors import LoginFailed
 from hearth.upstreams.oauth import logins
-from hearth.upstreams.oauth.account import Flight
 from hearth.upstreams.oauth.logins import Login
 from hearth.upstreams.oauth.store import fingerprint
+from hearth.upstreams.threads import SingleFlight
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Invitation:
 
 
 _OPEN: dict[str, Invitation] = {}
-_FLIGHTS: dict[str, Flight[Invitation]] = {}
+_FLIGHTS: dict[str, SingleFlight[Invitation]] = {}
 
 
 async def invite(spec: ServerSpec) -> Invitation:
@@ -67,7 +67,7 @@ async def invite(spec: ServerSpec) -> Invitation:
     found = _OPEN.get(key)
     if found and found.is_open:
         return found
-    return await _FLIGHTS.setdefault(key, Flight()).join(lambda: _begin(key, spec))
+    return await _FLIGHTS.setdefault(key, SingleFlight()).join(lambda: _begin(key, spec))
 
 
 async def _begin(key: str, spec: ServerSpec) -> Invitation:

@@ -13,10 +13,8 @@ from hearth.config import ServerSpec
 from hearth.errors import HearthError, LoginFailed
 from hearth.upstreams import threads
 from hearth.upstreams.oauth import discovery, registration_refusals, tokens
-from hearth.upstreams.oauth.attempt import Attempt, WrongState, with_offline_access
-from hearth.upstreams.oauth.challenges import Challenge
-from hearth.upstreams.oauth.metadata import Authority, canonical
-from hearth.upstreams.oauth.redirect import DEFAULT_URI, Redirect
+from hearth.upstreams.oauth.metadata import Authority, Challenge, canonical
+from hearth.upstreams.oauth.redirect import DEFAULT_URI, AuthorizationRequest, Redirect, WrongState, with_offline_access
 from hearth.upstreams.oauth.registration_refusals import Refusal
 from hearth.upstreams.oauth.store import Client, Grant, Link, Store, grant_name
 
@@ -45,7 +43,7 @@ class Login:
 
     def prepare(self, scopes: tuple[str, ...], begin: str | None = None) -> str:
         """The address for the browser, or the one on this machine that leads there, where `begin` is its path."""
-        self._attempt = Attempt(
+        self._attempt = AuthorizationRequest(
             self._found.authority, self._client.client_id, self._found.resource.resource, scopes, self._redirect.uri
         )
         self._redirect.expect(self._returned, (begin, lambda: self._attempt.url) if begin else None)

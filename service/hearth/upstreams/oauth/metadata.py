@@ -1,15 +1,15 @@
-"""Where a server and its authorization server describe themselves, and whether what is found there may be believed.
+"""Descriptions of a server and its authorization server: where they are, what they say, and whether to believe it.
 
-RFC 9728 for the server, RFC 8414 and OpenID Connect Discovery for the authorization server. Pure.
+The WWW-Authenticate of a refusal (RFC 9110 11.6.1, RFC 6750 3, RFC 9728 5.1), RFC 9728 for the server, RFC 8414 and
+OpenID Connect Discovery for the authorization server. Pure.
 """
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from hearth.errors import LoginFailed
 from hearth.records import Record
-from hearth.upstreams.oauth import challenges
 
 _LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|::1")
 _RESOURCE = "/.well-known/oauth-protected-resource"
@@ -20,6 +20,59 @@ _SERVERS_LIMIT = 20
 # How a client shows its secret, the preferred way first: servers on the Python SDK take the second for
 # tokens, but not for their revocation.
 SECRET_METHODS = ("client_secret_post", "client_secret_basic")
+# Longer than any server's; what is beyond is not looked at.
+HEADER_LIMIT_CHARACTERS = 8192
+
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_PARAMETER = re.compile(rf'({_TOKEN})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]*))')
+_WORD = re.compile(rf"({_TOKEN})")
+_QUOTED = re.compile(r"\\(.)")
+# RFC 6749 3.3: everything visible but quotes and backslashes.
+_SCOPE = re.compile(r"[\x21\x23-\x5B\x5D-\x7E]+")
+
+
+class Challenge(NamedTuple):
+    """Demands of a server. `schemes` are in lower case; the rest is of the first `Bearer`."""
+
+    schemes: frozenset[str] = frozenset()
+    resource_metadata: str | None = None
+    scopes: tuple[str, ...] = ()
+    error: str | None = None
+
+    @property
+    def is_for_tokens(self) -> bool:
+        """Return whether a token may help: the header says so, or says nothing."""
+        return not self.schemes or "bearer" in self.schemes
+
+
+def parse_challenge(header: str | None) -> Challenge:
+    """Parse the header as far as it can be understood; several may have been joined by commas."""
+    schemes: set[str] = set()
+    bearer: dict[str, str] = {}
+    current: dict[str, str] = {}
+    text, position = (header or "")[:HEADER_LIMIT_CHARACTERS], 0
+    while position < len(text):
+        if found := _PARAMETER.match(text, position):
+            name, quoted, plain = found.groups()
+            current.setdefault(name.lower(), plain if quoted is None else _QUOTED.sub(r"\1", quoted))
+        elif found := _WORD.match(text, position):
+            scheme = found[1].lower()
+            current = bearer if scheme == "bearer" and scheme not in schemes else {}
+            schemes.add(scheme)
+        position = found.end() if found else position + 1
+    return Challenge(
+        frozenset(schemes),
+        bearer.get("resource_metadata") or None,
+        parse_scopes(bearer.get("scope")),
+        bearer.get("error"),
+    )
+
+
+def parse_scopes(text: object) -> tuple[str, ...]:
+    """Return the scopes in a text, each once, in its order; none where it is no such text."""
+    if not isinstance(text, str):
+        return ()
+    return tuple(dict.fromkeys(word for word in text.split() if _SCOPE.fullmatch(word)))
 
 
 class Resource(Record):
@@ -169,9 +222,7 @@ def _placed(parts: SplitResult, path: str) -> str:
 
 
 def _texts(found: object) -> tuple[str, ...]:
-    return (
-        challenges.scopes(" ".join(text for text in found if isinstance(text, str))) if isinstance(found, list) else ()
-    )
+    return parse_scopes(" ".join(text for text in found if isinstance(text, str))) if isinstance(found, list) else ()
 
 
 def _shown(found: object) -> str:

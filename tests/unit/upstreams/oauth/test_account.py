@@ -14,8 +14,9 @@ from hearth.errors import LoginRequired, UpstreamError, VaultError
 from hearth.upstreams import threads
 from hearth.upstreams.oauth import account as accounts
 from hearth.upstreams.oauth import tokens
-from hearth.upstreams.oauth.account import Account, Flight, required
+from hearth.upstreams.oauth.account import Account, required
 from hearth.upstreams.oauth.store import Grant, Link, Store
+from hearth.upstreams.threads import SingleFlight
 
 SPEC = ServerSpec(name="far", url="https://mcp.example.com/mcp")
 LINK = Link(
@@ -86,7 +87,7 @@ def authority(monkeypatch: pytest.MonkeyPatch) -> Authority:
 
 
 async def test_one_run_serves_everybody_who_came_while_it_went_on_and_survives_who_leaves() -> None:
-    flight: Flight[int] = Flight()
+    flight: SingleFlight[int] = SingleFlight()
     gate = asyncio.Event()
     runs = 0
 
@@ -108,7 +109,7 @@ async def test_one_run_serves_everybody_who_came_while_it_went_on_and_survives_w
 
 
 async def test_a_run_that_fails_fails_for_everybody_and_the_next_is_another() -> None:
-    flight: Flight[int] = Flight()
+    flight: SingleFlight[int] = SingleFlight()
 
     async def fail() -> int:
         raise ValueError("no")

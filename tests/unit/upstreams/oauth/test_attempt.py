@@ -5,8 +5,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 
 from hearth.errors import LoginFailed
-from hearth.upstreams.oauth.attempt import Attempt, WrongState
 from hearth.upstreams.oauth.metadata import Authority
+from hearth.upstreams.oauth.redirect import AuthorizationRequest, WrongState
 
 ISSUER = "https://auth.example.com"
 REDIRECT = "http://127.0.0.1:1234/callback"
@@ -17,8 +17,8 @@ def authority(**more: object) -> Authority:
     return Authority(issuer=ISSUER, **known, **more)  # type: ignore[arg-type]
 
 
-def begin(wanted: tuple[str, ...] = ("read",), **more: object) -> tuple[Attempt, dict[str, str]]:
-    attempt = Attempt(authority(**more), "me", "https://mcp.example.com/mcp", wanted, REDIRECT)
+def begin(wanted: tuple[str, ...] = ("read",), **more: object) -> tuple[AuthorizationRequest, dict[str, str]]:
+    attempt = AuthorizationRequest(authority(**more), "me", "https://mcp.example.com/mcp", wanted, REDIRECT)
     asked = {name: values[0] for name, values in parse_qs(urlsplit(attempt.url).query).items()}
     return attempt, asked
 

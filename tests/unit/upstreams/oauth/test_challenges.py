@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearth.upstreams.oauth.challenges import parse, scopes
+from hearth.upstreams.oauth.metadata import parse_challenge, parse_scopes
 
 METADATA = "https://mcp.example.com/.well-known/oauth-protected-resource"
 
@@ -26,20 +26,24 @@ METADATA = "https://mcp.example.com/.well-known/oauth-protected-resource"
     ],
 )  # fmt: skip
 def test_a_header_is_understood(header: str | None, place: str | None, wanted: tuple[str, ...], error: str) -> None:
-    found = parse(header)
+    found = parse_challenge(header)
     assert (found.resource_metadata, found.scopes, found.error) == (place, wanted, error)
 
 
 def test_a_token_is_wanted_by_who_says_so_and_by_who_says_nothing() -> None:
-    assert parse("Bearer").is_for_tokens and parse(None).is_for_tokens and parse("Basic x, Bearer").is_for_tokens
-    assert not parse('Basic realm="x"').is_for_tokens
+    assert (
+        parse_challenge("Bearer").is_for_tokens
+        and parse_challenge(None).is_for_tokens
+        and parse_challenge("Basic x, Bearer").is_for_tokens
+    )
+    assert not parse_challenge('Basic realm="x"').is_for_tokens
 
 
 @given(st.text())
 def test_nothing_in_a_header_breaks_it(text: str) -> None:
-    parse(text)
+    parse_challenge(text)
 
 
 def test_scopes_that_no_request_could_carry_are_left_out() -> None:
-    assert scopes('read "write" back\\slash ünder ok') == ("read", "ok")
-    assert scopes(["read"]) == ()
+    assert parse_scopes('read "write" back\\slash ünder ok') == ("read", "ok")
+    assert parse_scopes(["read"]) == ()

@@ -9,7 +9,7 @@ import pytest
 from hearth.config import OAuthSpec, ServerSpec
 from hearth.errors import LoginFailed
 from hearth.upstreams.oauth import discovery, tokens
-from hearth.upstreams.oauth.challenges import Challenge
+from hearth.upstreams.oauth.metadata import Challenge
 
 SERVER = "https://mcp.example.com/mcp"
 ISSUER = "https://auth.example.com/tenant"
