@@ -4,13 +4,13 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from hearth.config import Config, ServerSpec
 from hearth.errors import LoginRequired, UpstreamError
 from hearth.mcp import capabilities, isolation, versions
 from hearth.mcp.catalog import TOOLS, ServerCatalog
-from hearth.upstreams import awaited_login, connecting, era_choice, stats, status
+from hearth.upstreams import awaited_login, connecting, era_choice, server_status
 from hearth.upstreams.awaited_login import NEEDS_LOGIN, AwaitedLogin
 from hearth.upstreams.catalog_cache import CatalogCache
 from hearth.upstreams.client_context import ClientContext
@@ -19,7 +19,9 @@ from hearth.upstreams.era_choice import EraProbe, ServerEras
 from hearth.upstreams.instance import Instance
 from hearth.upstreams.pin_store import PinStore, ToolPinning
 from hearth.upstreams.server_catalogs import ServerCatalogs
-from hearth.upstreams.supervision import FAILED, FAILING, GIVEN_UP, READY, STOPPED
+from hearth.upstreams.server_status import InstanceKey
+from hearth.upstreams.stats import CallStats
+from hearth.upstreams.supervision import FAILED, FAILING, READY, STOPPED
 from hearth.upstreams.supervisor import IdleReaper
 from hearth.upstreams.traits import TraitStore
 
@@ -33,16 +35,8 @@ log = logging.getLogger(__name__)
 _ATTEMPTS = 5
 
 
-class Key(NamedTuple):
-    """Key of an instance: equal for clients that share it. The era is the server's choice, not the client's."""
-
-    era: str
-    mode: str
-    place: str
-
-
 class Server:
-    """A server by its config. `retiring` takes coroutines that end what is no longer used."""
+    """Configured server. `retiring` ends an instance that is no longer used, within so many seconds."""
 
     def __init__(
         self,
@@ -57,7 +51,7 @@ class Server:
     ) -> None:
         self.spec = spec
         self.name = spec.name
-        self.instances: dict[Key, Instance] = {}
+        self.instances: dict[InstanceKey, Instance] = {}
         self._limits = connecting.limits_of(config)
         self._traits = traits
         self._listener = listener
@@ -70,18 +64,16 @@ class Server:
         # Set where the server lives in this process.
         self._pack = pack
         self._login = AwaitedLogin(self.ensure)
-        # Of instances that are no longer in use.
-        self._former = stats.CallStats()
+        # Counts of instances that are no longer in use.
+        self._former = CallStats()
         self._former_restarts = 0
         self._idle_reaper = IdleReaper(self._end)
-        # Who shares an instance, as configured or as learned.
+        # Isolation in force, as configured or as learned.
         self.mode = traits.mode(spec)
         self._eras = ServerEras(spec, traits)
 
-    # --- sharing
-
     def learn(self, event: isolation.Event, era: str = versions.LEGACY) -> None:
-        """An instance of that era does something that only fits a narrower way of sharing.
+        """Record that an instance of that era does something that only fits a narrower way of sharing.
 
         A question that names no request first has the server tried in the modern era, where each question names one.
         """
@@ -93,17 +85,10 @@ class Server:
             self._raise_isolation(event)
 
     def _raise_isolation(self, event: isolation.Event) -> None:
-        if self.spec.isolation != "auto":
+        mode = isolation.raised(self.mode, event)
+        if self.spec.isolation != "auto" or mode == self.mode:
             return
-        former = self.mode
-        mode = isolation.raised(former, event)
-        if mode == former:
-            return
-        log.info(
-            "it asks its clients for something: an instance for each %s from now on",
-            mode,
-            extra={"upstream": self.name},
-        )
+        log.info("server asks its clients for something: isolation raised mode=%s", mode, extra={"upstream": self.name})
         self.mode = mode
         self._traits.raise_mode(self.spec, mode)
         for key, instance in list(self.instances.items()):
@@ -111,10 +96,7 @@ class Server:
                 self._drop(key, instance)
 
     def need_both(self) -> bool:
-        """Give the clients of each era a process of their own, because one process does not serve both.
-
-        Return whether that is possible for this server.
-        """
+        """Give the clients of each era a process of their own, if possible, and return whether it is."""
         was_per_era = self._eras.is_per_era
         if not self._eras.need_both(self.mode):
             return False
@@ -135,62 +117,62 @@ class Server:
             self._drop(key, instance, seconds)
         return len(dropped)
 
-    def _drop(self, key: Key, instance: Instance, seconds: float | None = None) -> None:
-        """Its calls in flight finish; whoever calls next gets another."""
+    def _drop(self, key: InstanceKey, instance: Instance, seconds: float | None = None) -> None:
+        """Stop using an instance: its calls in flight finish, and the next caller gets another."""
         if self.instances.get(key) is instance:
             del self.instances[key]
         self._remember_failure(instance)
         self._idle_reaper.forget(instance)
         self._former.absorb(instance.stats)
         self._former_restarts += instance.restarts
-        # What it still has in flight is counted there, too.
+        # Calls that are still in flight are counted there, too.
         instance.stats = self._former
         instance.mark_stale()
         self._retiring(instance, seconds if seconds is not None else self.spec.call_ceiling or math.inf)
 
     def _remember_failure(self, instance: Instance) -> None:
         """Keep the cause of a failure, which outlives the instance (dropped when unused) and the daemon."""
-        if status.state_of(instance) == FAILED and not self.needs_login:
-            self.catalogs.failed(status.cause(self.name, instance.error) or "no reason is known")
+        if server_status.state_of(instance) == FAILED and not self.needs_login:
+            self.catalogs.failed(server_status.cause(self.name, instance.error) or "no reason is known")
 
     def _end(self, instance: Instance) -> None:
         key = self._key_of(instance)
         if key:
             self._drop(key, instance)
 
-    def _key_of(self, instance: Instance) -> Key | None:
+    def _key_of(self, instance: Instance) -> InstanceKey | None:
         return next((key for key, known in self.instances.items() if known is instance), None)
 
     def profile(self, context: ClientContext) -> bytes:
-        """What a legacy instance is told that its clients can be asked. Alone on it, a client declares for itself.
+        """Return the capabilities that a legacy instance is told. Alone on it, a client declares its own.
 
-        A modern one does so with each request, and is asked only what that request declared.
+        A modern client does so with each request, and is asked only what that request declared.
         """
         is_known = self.mode == isolation.SESSION and context.era == versions.LEGACY
         return context.capabilities if is_known else capabilities.FULL
 
     def catalog_for(self, context: ClientContext) -> ServerCatalog | None:
-        """What it offers to that client; None when that is not known yet.
+        """Return the catalog for that client; None when it is not known yet.
 
-        The client's own process tells first: what it offers may have changed there, and only there.
+        The client's own process comes first: its catalog may have changed there, and only there.
         """
         place, profile = self._place(context), self.profile(context)
         for era in (context.era,) if self._eras.is_apart else (context.era, era_choice.other(context.era)):
-            own = self.instances.get(Key(era, self.mode, place))
+            own = self.instances.get(InstanceKey(era, self.mode, place))
             if own and own.catalog and own.capabilities == profile:
                 return own.catalog
         found = self.catalogs.known.get(profile)
         return None if found and self._eras.is_apart and found.era != context.era else found
 
     def _recall(self, profile: bytes, era: str) -> ServerCatalog | None:
-        """What a process may begin with before its own lists are read."""
+        """Return the catalog that a process may begin with before its own lists are read."""
         # A pinned server's tools are compared with what was approved before the first of them is called. One that is
         # not shared may want to know its client's folders first, and asks while its lists are read.
         is_ready_at_once = self.mode == isolation.SHARED and not self.spec.pin
         return self.catalogs.recall(profile, era) if is_ready_at_once else None
 
     def update_catalog(self, instance: Instance) -> None:
-        """An instance has said what it offers."""
+        """Take the catalog of an instance."""
         if instance.catalog:
             self.catalogs.recovered()
             self.catalogs.take(instance.capabilities, instance.catalog)
@@ -208,22 +190,19 @@ class Server:
 
     @property
     def is_late(self) -> bool:
-        """Whether nobody should wait for what it offers: it could not be started before, or did not come in time."""
+        """Return whether lists should not wait for it: a former start failed, or did not come in time."""
         is_failing = self.state in FAILING or self.state == NEEDS_LOGIN
         return self.catalogs.is_late or (is_failing and not self.catalogs.known)
 
     @property
     def has_failed(self) -> bool:
-        """Whether a daemon before this one could not start it, a short while ago, and this one has not tried."""
+        """Return whether a daemon before this one could not start it a short while ago, and this one has not tried."""
         return self.catalogs.has_failed and not self.instances
 
-    def _era(self, context: ClientContext) -> str:
+    def _key(self, context: ClientContext) -> InstanceKey:
         place = self._place(context)
         running = next((key.era for key in self.instances if key.mode == self.mode and key.place == place), None)
-        return self._eras.choose(self.mode, context.era, running)
-
-    def _key(self, context: ClientContext) -> Key:
-        return Key(self._era(context), self.mode, self._place(context))
+        return InstanceKey(self._eras.choose(self.mode, context.era, running), self.mode, place)
 
     def _place(self, context: ClientContext) -> str:
         if self.mode == isolation.SHARED:
@@ -235,25 +214,19 @@ class Server:
         instance = self.instances.get(key)
         if instance is None:
             instance = self.instances[key] = Instance(
-                self.spec,
-                key.mode,
-                context,
-                key.era,
-                self._connect,
-                self.profile(context),
-                self._listener,
-                self._recall,
-            )
+                self.spec, key.mode, context, key.era, self._connect,
+                self.profile(context), self._listener, self._recall,
+            )  # fmt: skip
         return instance
 
     async def ensure(self, context: ClientContext, owner: object = None) -> Instance:
-        """The instance for that client, ready; `owner` has it if nobody else does. Raises UpstreamError."""
+        """Return the instance for that client, ready; `owner` has it if nobody else does. Raises UpstreamError."""
         for _ in range(_ATTEMPTS):
             if self._retired:
                 raise UpstreamError(f"server {self.name!r} is no longer in the config")
             await self._era_probe.wait()
             instance = self._make(context)
-            # From its first word on: it may ask something while it is being started.
+            # From its first message on: a server may ask something while it is being started.
             instance.owner = owner if instance.mode == isolation.SESSION else None
             try:
                 await self._start(instance)
@@ -270,7 +243,7 @@ class Server:
         instance.is_known = self._eras.is_spoken(instance.wanted)
         if self._eras.is_open(instance.wanted):
             self._era_probe.send(instance)
-        # Somebody may log in while it is tried, too late for it.
+        # A person may log in during the attempt, too late for it.
         seen = awaited_login.signature()
         try:
             await instance.ensure()
@@ -288,7 +261,7 @@ class Server:
             raise
         finally:
             self._era_probe.back(instance)
-            # Whoever wanted it may have left meanwhile.
+            # The client that wanted it may have left meanwhile.
             self._idle_reaper.wait(instance, self.spec.instance_idle)
         self._login.over()
         self._settle(instance)
@@ -311,15 +284,13 @@ class Server:
             self._raise_isolation(isolation.QUESTION)
 
     def reset_failures(self) -> None:
-        """What went wrong is forgotten, and what was given up may be tried: somebody asks for it."""
+        """Forget failures, so that an instance that was given up may be tried again."""
         self.catalogs.recovered()
         for instance in self.instances.values():
             instance.reset_failures()
 
-    # --- connecting
-
     async def _connect(self, owner: Owner, context: ClientContext) -> Connection:
-        """A connection that is not open yet. Raises ConfigError: asking in another era would not help."""
+        """Return a connection that is not open yet. Raises ConfigError: asking in another era would not help."""
         if self._pack:
             from hearth.upstreams.pack_api import PackConnection
 
@@ -329,13 +300,11 @@ class Server:
         return await connecting.connect(self.spec, owner, folders[self.mode], self._limits)
 
     async def invite(self) -> "Invitation":
-        """The way to log in to it for a person whose client can show a page. Raises UpstreamError, VaultError."""
+        """Return the way to log in for a person whose client can show a page. Raises UpstreamError, VaultError."""
         return await connecting.invite(self.spec)
 
-    # --- eagerness
-
     async def start_eagerly(self) -> None:
-        """Have the one that everybody shares run, if there is such a one. Raises UpstreamError."""
+        """Start the shared instance, if there is such a one. Raises UpstreamError."""
         if self.spec.start == "eager" and self.mode == isolation.SHARED:
             spoken = self._traits.get(self.spec).eras
             await self.ensure(ClientContext("", versions.LEGACY if spoken == {versions.LEGACY} else versions.MODERN))
@@ -343,7 +312,7 @@ class Server:
     # --- ending
 
     def hold(self, instance: Instance, holder: object, id: str) -> None:
-        """Somebody uses it."""
+        """Note that `holder` uses an instance."""
         instance.holders.add(holder)
         if len(instance.ever) < 2:
             # Only whether it is one matters, and who.
@@ -351,7 +320,7 @@ class Server:
         self._idle_reaper.forget(instance)
 
     def release(self, instance: Instance, holder: object) -> None:
-        """It no longer does. What nobody uses any more is ended after a while."""
+        """Note that `holder` no longer uses an instance. An idle instance is ended after a while."""
         instance.holders.discard(holder)
         instance.subscriptions.leave(holder)
         self._idle_reaper.wait(instance, self.spec.instance_idle)
@@ -364,12 +333,12 @@ class Server:
         self.spec = spec
         for instance in self.instances.values():
             instance.reconfigure(spec)
-            # One that nobody uses stays as long from now on as the entry says now.
+            # An idle one stays as long from now on as the entry says now.
             self._idle_reaper.forget(instance)
             self._idle_reaper.wait(instance, self.spec.instance_idle)
 
     def mark_stale(self, seconds: float) -> None:
-        """Another entry is in its place, or none: what runs is ended when its calls are done."""
+        """Take no new calls: another entry is in its place, or none. Instances end when their calls are done."""
         self._retired = True
         self._login.over()
         for instance in self.instances.values():
@@ -385,7 +354,7 @@ class Server:
         self._login.over()
         await asyncio.gather(*(instance.retire() for instance in self.instances.values()))
 
-    # --- what is going on
+    # --- status
 
     @property
     def is_busy(self) -> bool:
@@ -394,52 +363,46 @@ class Server:
 
     @property
     def state(self) -> str:
-        """The best that can be said of it."""
+        """Return the best state among its instances."""
         if self.needs_login:
             return NEEDS_LOGIN
-        found = status.best_state(self.instances.values())
+        found = server_status.best_state(self.instances.values())
         return FAILED if found == STOPPED and self.catalogs.failure else found
 
     @property
     def needs_login(self) -> bool:
-        """Whether it is of no use before a person has logged in."""
+        """Return whether a person has to log in first."""
         connections = (instance.connection for instance in self.instances.values())
         return self._login.is_awaited or any(found and found.needs_login for found in connections)
 
     @property
     def error(self) -> str | None:
-        """The last failure, in one line; also a former daemon's, as long as the server was not tried again."""
+        """Return the last failure, in one line; also a former daemon's, as long as the server was not tried again."""
         found = next((instance.error for instance in self.instances.values() if instance.error), None)
-        return status.cause(self.name, found) or (self.catalogs.failure if self.state == FAILED else None)
+        return server_status.cause(self.name, found) or (self.catalogs.failure if self.state == FAILED else None)
 
     @property
     def pids(self) -> list[int]:
-        """Every process of it."""
+        """Return the pids of all its processes."""
         return [pid for instance in self.instances.values() for pid in instance.pids]
 
-    def call_stats(self) -> stats.CallStats:
-        """The figures of all its instances, those that are no longer in use among them."""
-        found = stats.CallStats()
-        for part in (self._former, *(instance.stats for instance in self.instances.values())):
-            found.absorb(part)
-        return found
+    def call_stats(self) -> CallStats:
+        """Return the counts of all its instances, former ones included."""
+        return server_status.summed([self._former, *(instance.stats for instance in self.instances.values())])
 
     def describe(self) -> dict[str, object]:
-        """The server in `hearth status --json`."""
+        """Describe the server in `hearth status --json`."""
         # First: a failure that a daemon before this one has noted is read with it.
-        offering = self.catalogs.any
+        catalog = self.catalogs.any
         return {
             "name": self.name,
             "state": self.state,
-            "era": self._latest.era if self._latest else offering.era if offering else None,
+            "era": self._latest.era if self._latest else catalog.era if catalog else None,
             "isolation": self.mode,
             "pids": self.pids,
-            "tools": None if offering is None else len(next(iter(offering.lists.values()))),
+            "tools": None if catalog is None else len(next(iter(catalog.lists.values()))),
             "error": self.error,
-            "givenUp": any(instance.state == GIVEN_UP for instance in self.instances.values()),
-            "strayOutput": next(filter(None, map(status.stray_output, self.instances.values())), None),
-            **self._pinning.describe(self.spec.pin),
-            "restarts": self._former_restarts + sum(instance.restarts for instance in self.instances.values()),
-            **stats.total([self._former, *(instance.stats for instance in self.instances.values())]),
-            "instances": [status.of_instance(each, key.place) for key, each in self.instances.items()],
+            **server_status.of_instances(
+                self.instances, self._former, self._former_restarts, self._pinning.describe(self.spec.pin)
+            ),
         }

@@ -8,7 +8,8 @@ from hearth.mcp import capabilities, isolation, versions
 from hearth.mcp.catalog import KINDS, Item, Kind, ServerCatalog
 from hearth.upstreams.client_context import ClientContext
 from hearth.upstreams.instance import Instance
-from hearth.upstreams.server import Key, Server
+from hearth.upstreams.server import Server
+from hearth.upstreams.server_status import InstanceKey
 from hearth.upstreams.supervision import READY, State, Terms
 from hearth.upstreams.traits import TraitStore
 from hearth.wire import json
@@ -60,7 +61,7 @@ def instance(
     # As the end of its start has it; nobody watches over it.
     found._supervisor.state = State(Terms(limit=None, idle=0.0, checked=False), READY)
     found._ready(0.0)
-    of.instances[Key(offered.era, mode, session.id if session else "")] = found
+    of.instances[InstanceKey(offered.era, mode, session.id if session else "")] = found
     return found, connection
 
 

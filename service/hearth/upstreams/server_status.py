@@ -1,14 +1,25 @@
-"""What `hearth status --json` says of a server's instances. Looks only."""
+"""Status of a server's instances for `hearth status --json`. Reads only."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
+from hearth.upstreams import stats
 from hearth.upstreams.instance import Instance
+from hearth.upstreams.stats import CallStats
 from hearth.upstreams.supervision import FAILED, FAILING, GIVEN_UP, IDLE, READY, STARTING, STOPPED, STOPPING
 
-# What is said of a server with several instances: that of the first one that is found here.
+# State of a server with several instances: the first of these that one of them has.
 _BEST_FIRST = (READY, STARTING, STOPPING, IDLE, FAILED)
-# Of the cause of a failure, which is one line: a server's last words may be long.
+# Length of the cause of a failure, which is one line: a server's last words may be long.
 CAUSE_CHARACTERS = 500
+
+
+class InstanceKey(NamedTuple):
+    """Key of an instance: equal for clients that share it. The era is the server's choice, not the client's."""
+
+    era: str
+    mode: str
+    place: str
 
 
 def best_state(instances: Iterable[Instance]) -> str:
@@ -41,7 +52,7 @@ def stray_output(instance: Instance) -> dict[str, object] | None:
 
 
 def of_instance(instance: Instance, place: str) -> dict[str, object]:
-    """One of them; `place` is what its clients have in common."""
+    """Describe one instance; `place` is what its clients have in common."""
     return {
         "era": instance.era,
         "place": place or None,
@@ -57,3 +68,26 @@ def of_instance(instance: Instance, place: str) -> dict[str, object]:
         "startedAt": instance.started_at if instance.state == READY else None,
         **instance.stats.describe(),
     }
+
+
+def of_instances(
+    instances: Mapping[InstanceKey, Instance], former: CallStats, former_restarts: int, pins: dict[str, object]
+) -> dict[str, object]:
+    """Describe all instances of a server; `former` are the counts of instances that are no longer in use."""
+    found = instances.values()
+    return {
+        "givenUp": any(instance.state == GIVEN_UP for instance in found),
+        "strayOutput": next(filter(None, map(stray_output, found)), None),
+        **pins,
+        "restarts": former_restarts + sum(instance.restarts for instance in found),
+        **stats.total([former, *(instance.stats for instance in found)]),
+        "instances": [of_instance(each, key.place) for key, each in instances.items()],
+    }
+
+
+def summed(parts: Iterable[CallStats]) -> CallStats:
+    """Return the sum of several counts."""
+    found = CallStats()
+    for part in parts:
+        found.absorb(part)
+    return found
