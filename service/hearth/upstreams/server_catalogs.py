@@ -1,6 +1,6 @@
-"""What one server offers, by what its clients can be asked; kept from one daemon to the next.
+"""Catalogs of one server, by the capabilities of its clients; kept from one daemon to the next.
 
-Read from the kept catalogue when it is first asked for, and written there when something is new. Knows nothing of
+Read from the cache when first asked for, and written there when something is new. Knows nothing of
 processes.
 """
 
@@ -10,56 +10,56 @@ from hearth.config import ServerSpec
 from hearth.mcp.catalog import ServerCatalog
 from hearth.upstreams.catalog_cache import NOTHING, CachedCatalog, CatalogCache
 
-# What was offered to so many kinds of clients is remembered; what a client declares is its own choice.
+# Kinds of clients whose catalogs are remembered; what a client declares is its own choice.
 OFFERINGS_LIMIT = 100
 
 
 class ServerCatalogs:
-    """Those of one server. Without a catalogue they last as long as the daemon."""
+    """Catalogs of one server. Without a cache they last as long as the daemon."""
 
-    def __init__(self, spec: ServerSpec, kept: CatalogCache | None) -> None:
+    def __init__(self, spec: ServerSpec, cache: CatalogCache | None) -> None:
         self._spec = spec
-        self._kept = kept
+        self._cache = cache
         self._known: dict[bytes, ServerCatalog] | None = None
         self._memory = NOTHING
-        # What of it is in the catalogue.
+        # Identities of the catalogs that are in the cache.
         self._written: dict[bytes, tuple[object, ...]] = {}
 
     @property
     def known(self) -> dict[bytes, ServerCatalog]:
-        """By the raw capabilities of clients; what was said last is at the end."""
+        """Return the catalogs by the raw capabilities of clients; what was said last is at the end."""
         if self._known is None:
-            self._memory = self._kept.recall(self._spec) if self._kept else NOTHING
+            self._memory = self._cache.recall(self._spec) if self._cache else NOTHING
             self._known = dict(self._memory.catalogs)
-            self._written = {profile: _identity(offering) for profile, offering in self._known.items()}
+            self._written = {profile: _identity(catalog) for profile, catalog in self._known.items()}
         return self._known
 
     @property
     def any(self) -> ServerCatalog | None:
-        """What is offered to somebody."""
+        """Return the catalog for any kind of client."""
         return next(iter(self.known.values()), None)
 
     def recall(self, capabilities: bytes, era: str) -> ServerCatalog | None:
-        """What a process of that era offered to such clients when it last ran."""
+        """Return the catalog of a process of that era for such clients when it last ran."""
         found = self.known.get(capabilities)
         return found if found and found.era == era else None
 
-    def take(self, capabilities: bytes, offering: ServerCatalog) -> None:
-        """A process has said what it offers to such clients."""
+    def take(self, capabilities: bytes, catalog: ServerCatalog) -> None:
+        """Store the catalog of a process for such clients."""
         known = self.known
         known.pop(capabilities, None)
         if len(known) >= OFFERINGS_LIMIT:
             del known[next(iter(known))]
-        known[capabilities] = offering
-        if self._written.get(capabilities) != _identity(offering):
-            self._written[capabilities] = _identity(offering)
+        known[capabilities] = catalog
+        if self._written.get(capabilities) != _identity(catalog):
+            self._written[capabilities] = _identity(catalog)
             self._note(CachedCatalog(known))
 
     # --- whether it works
 
     @property
     def failure(self) -> str | None:
-        """Why it did not work when it was last used, by this daemon or, once `known` was read, one before."""
+        """Return why it did not work when it was last used, by this daemon or, once `known` was read, one before."""
         return self._memory.failure or None
 
     def failed(self, why: str) -> None:
@@ -78,25 +78,25 @@ class ServerCatalogs:
 
     @property
     def is_late(self) -> bool:
-        """Whether it could not be started before, or took longer than anybody waits."""
+        """Return whether it could not be started before, or took longer than anybody waits."""
         return not self.known and self._memory.is_late
 
     @property
     def has_failed(self) -> bool:
-        """Whether it could not be started, a short while ago."""
+        """Return whether it could not be started, a short while ago."""
         return not self.known and self._memory.has_failed
 
     def mark_late(self) -> None:
-        """A list could not wait for it any longer."""
+        """Note that a list could not wait for the server any longer."""
         if not self.known and not self._memory.is_late:
             self._note(self._memory._replace(late_at=time.time()))
 
     def _note(self, memory: CachedCatalog) -> None:
         self._memory = memory
-        if self._kept:
-            self._kept.note(self._spec, memory)
+        if self._cache:
+            self._cache.note(self._spec, memory)
 
 
-def _identity(offering: ServerCatalog) -> tuple[object, ...]:
-    """Equal for what need not be written again."""
-    return (offering.era, offering.version, *offering.key)
+def _identity(catalog: ServerCatalog) -> tuple[object, ...]:
+    """Return a value that is equal for catalogs that need not be written again."""
+    return (catalog.era, catalog.version, *catalog.key)

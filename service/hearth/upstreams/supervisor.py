@@ -47,20 +47,20 @@ _LOOK_AGAIN_SECONDS = 0.1
 
 
 class Supervised(Protocol):
-    """Who has a server, and does with it what was decided."""
+    """Protocol for the instance that a supervisor looks after, and that performs its instructions."""
 
     def need(self) -> Need:
-        """Who needs it."""
+        """Return who needs the server."""
 
     def load(self) -> Load:
-        """What it has done since this was last asked, and has to do."""
+        """Return the load since the last question."""
 
     def perform(self, instruction: str) -> None:
         """Do that, or begin to: it may not wait."""
 
 
 class Supervisor:
-    """Takes events, arms the timer, and has instructions performed."""
+    """State machine shell: takes events, arms the timer, and has instructions performed."""
 
     def __init__(self, terms: Terms, subject: Supervised) -> None:
         self.state = State(terms)
@@ -72,7 +72,7 @@ class Supervisor:
 
     @property
     def pause(self) -> float:
-        """Seconds until it may be started again."""
+        """Return the seconds until it may be started again."""
         is_paused = self.state.phase in (PAUSED, GIVEN_UP)
         return max(0.0, self.state.until - time.monotonic()) if is_paused else 0.0
 
@@ -82,7 +82,7 @@ class Supervisor:
         self._arm()
 
     def tell(self, event: Event) -> None:
-        """Something has happened."""
+        """Take an event."""
         self.state, instructions = supervision.step(self.state, event, time.monotonic())
         self._arm()
         for instruction in instructions:
@@ -113,21 +113,21 @@ class Supervisor:
         try:
             connection.request_stream(method, own_params(era), _CheckReply(self, self.state.checks))
         except UpstreamError:
-            # It does not read its input: that is silence, too.
+            # A server that does not read its input is silent, too.
             pass
 
-    # --- those who wait
+    # --- waiters
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits who has not been told anything yet."""
+        """Return whether a waiter has not been told anything yet."""
         return self._waiting > 0 and self._outcome is not None
 
     async def wait(self) -> None:
         """Return when it is ready. Raises what `fail` was told; unbounded."""
         if self._outcome is None:
             self._outcome = asyncio.get_running_loop().create_future()
-            # Whoever waited may be gone by the time it fails.
+            # The waiter may be gone by the time it fails.
             self._outcome.add_done_callback(lambda late: late.cancelled() or late.exception())
         outcome = self._outcome
         self._waiting += 1
@@ -139,7 +139,7 @@ class Supervisor:
             self._waiting -= 1
 
     def fail(self, problem: HearthError) -> None:
-        """Whoever waits, waits in vain."""
+        """Raise this problem in every waiter."""
         self._settle(problem)
 
     def _settle(self, problem: HearthError | None) -> None:
@@ -153,12 +153,12 @@ class Supervisor:
 
 
 def chance() -> float:
-    """From 0 to 1. The `random` module loads more than this is worth."""
+    """Return a number from 0 to 1. The `random` module loads more than this is worth."""
     return os.urandom(1)[0] / 255
 
 
 class _CheckReply(IgnoreReply):
-    """Waits for the answer to a check; a refusal is one, too."""
+    """Waiter for the answer to a check; a refusal is one, too."""
 
     def __init__(self, supervisor: Supervisor, check: int) -> None:
         super().__init__("")
@@ -170,17 +170,17 @@ class _CheckReply(IgnoreReply):
 
 
 def terms_of(spec: ServerSpec, mode: str) -> Terms:
-    """How a server that is configured like this is supervised."""
+    """Return the terms for a server that is configured like this."""
     idle = spec.upstream_idle
     if idle is None:
-        # What a process for one client keeps in memory belongs to a conversation that may go on tomorrow.
+        # The memory of a process for one client belongs to a conversation that may go on tomorrow.
         idle = 0.0 if mode == isolation.SESSION else UPSTREAM_IDLE_SECONDS
-    # What is behind a url is not ours to end, and asking it costs somebody: the next call finds out how it is.
+    # A server behind a url is not ours to end, and asking it costs somebody: the next call finds out how it is.
     return Terms(idle=idle) if spec.command is not None else Terms(None, idle, checked=False)
 
 
 def refusal(name: str, state: State, pause: float, error: str | None) -> UpstreamError:
-    """What those are told who wait for it in vain."""
+    """Return the error for the waiters of a server that does not start."""
     if state.phase == RETIRED:
         return UpstreamError(f"server {name!r} was stopped while it was being started")
     if state.phase == GIVEN_UP:
