@@ -9,11 +9,10 @@ Whether a daemon can be reached from here is for the caller to try.
 """
 
 import os
-import sys
 
 from hearth import paths
 from hearth.errors import StartError
-from hearth.host import private_files
+from hearth.host import private_files, system
 from hearth.host.folders import make_private
 from hearth.host.locks import Lock
 
@@ -98,8 +97,10 @@ def held(key: str) -> list[str]:
 def machine() -> str:
     """Return the name of this machine since its last start."""
     known = next((text for path in _MACHINE_IDS if (text := _text(path))), "")
-    if not known and sys.platform != "win32":
-        known = os.uname().nodename
+    if not known and not system.is_windows():
+        import socket
+
+        known = socket.gethostname()
     return paths.digest(f"{known} {_text(_BOOT_ID)}")
 
 

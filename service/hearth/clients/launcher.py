@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import hearth
 from hearth import places
 from hearth.errors import HearthError
-from hearth.host import private_files
+from hearth.host import private_files, system
 from hearth.host.folders import make_private
 from hearth.host.homebrew_paths import lasting
 from hearth.paths import Places
@@ -74,7 +74,7 @@ def prepared(write: bool) -> str | None:
     """Return the launcher's path for entries, written first where that is wanted; None where there can be none."""
     if shipped := _shipped():
         return shipped
-    if sys.platform == "win32" or not fits(lasting(sys.executable)):
+    if system.is_windows() or not fits(lasting(sys.executable)):
         return None
     try:
         return _written() if write else own_path()

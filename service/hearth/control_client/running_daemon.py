@@ -14,7 +14,7 @@ from hearth import __version__, paths, profile_lock, registry
 from hearth.control_client import service_state
 from hearth.control_client.connection import TCP, ControlConnection
 from hearth.errors import Unreachable
-from hearth.host import listening, processes, reachability
+from hearth.host import listening, processes, reachability, system
 from hearth.host.memory import with_memory
 from hearth.paths import Places
 
@@ -42,7 +42,7 @@ def find(places: Places) -> RunningDaemon | None:
 
 
 def _find_elsewhere(places: Places) -> RunningDaemon | None:
-    if sys.platform == "win32" or places.named:
+    if system.is_windows() or places.named:
         return None
     for named in profile_lock.held(places.key):
         daemon = _find_here(Places(places.profile, places.config, named=named))

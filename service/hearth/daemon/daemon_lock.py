@@ -2,12 +2,11 @@
 
 import logging
 import os
-import sys
 import time
 
 from hearth import __version__, registry
 from hearth.errors import AlreadyRunning, RunsElsewhere, StartError
-from hearth.host import processes, reachability, signals
+from hearth.host import processes, reachability, signals, system
 from hearth.paths import Places
 from hearth.profile_lock import ProfileLock
 from hearth.wire.frames import PROTOCOL_VERSION
@@ -69,7 +68,7 @@ class DaemonLock:
 
         An activated daemon runs in any case: its clients have connected to its socket already.
         """
-        if sys.platform == "win32":
+        if system.is_windows():
             # A pipe has one name for all environments: there is no second daemon.
             return
         try:

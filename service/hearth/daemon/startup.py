@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import logging
-import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -11,7 +10,7 @@ from hearth.daemon import last_good_config, log_setup
 from hearth.daemon.daemon import Daemon
 from hearth.daemon.daemon_lock import DaemonLock
 from hearth.daemon.main import Start
-from hearth.host import signals
+from hearth.host import signals, system
 from hearth.host.access import Access
 from hearth.host.line_files import FILES
 
@@ -76,7 +75,7 @@ def _calm_collector() -> None:
 
 
 def _loop_run() -> Callable[[Coroutine[Any, Any, None]], None]:
-    if sys.platform == "win32":
+    if system.is_windows():
         return asyncio.run
     import uvloop
 

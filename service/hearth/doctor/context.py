@@ -4,7 +4,6 @@ Looks only. Every look is bounded: systemctl, the daemon and the files themselve
 """
 
 import os
-import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -13,7 +12,7 @@ from hearth.control_client import running_daemon, service_state
 from hearth.control_client.connection import TCP, ControlConnection
 from hearth.doctor import systemd_manager
 from hearth.errors import TurnedAway, Unreachable
-from hearth.host import listening
+from hearth.host import listening, system
 from hearth.paths import Places
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ class CheckContext:
         seen = self.manager()
         if seen.socket.get("LoadState") == "loaded":
             return ServiceEnvironment(systemd_manager.environment(seen), "the service", True)
-        if sys.platform != "linux" and (path := service_state.search_path(self.places)):
+        if not system.is_linux() and (path := service_state.search_path(self.places)):
             return ServiceEnvironment({**self.environ, "PATH": path}, "the service", False)
         living = self.living()
         if living and (values := environment_of(living.pid)):
@@ -134,14 +133,14 @@ def owner(path: str) -> int | None:
 
 def me() -> int:
     """Return this user's number; Windows has none, and owners are not looked at there."""
-    if sys.platform == "win32":
+    if system.is_windows():
         return 0
     return os.getuid()
 
 
 def environment_of(pid: int) -> dict[str, str]:
     """Return what a process of this user was started with; empty where that is not told."""
-    if sys.platform != "linux":
+    if not system.is_linux():
         return {}
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:

@@ -17,11 +17,12 @@ from hearth.doctor.context import CheckContext
 from hearth.doctor.socket_file import is_listened_to
 from hearth.errors import HearthError
 from hearth.findings import Finding, FixName, FixRequest, requested_fixes
-from hearth.host import install
+from hearth.host import install, system
 from hearth.host.byte_code import compile_package
 from hearth.host.folders import refusal
 from hearth.host.linux.systemctl import Manager
 from hearth.host.locks import Lock
+from hearth.host.posix.peers import own_uid
 from hearth.ops import shutdown
 from hearth.secrets import http_token
 
@@ -82,11 +83,11 @@ def _prospect_of_closing(context: CheckContext, path: str) -> str:
 
 
 def _close(context: CheckContext, path: str) -> None:
-    if sys.platform == "win32":
+    if system.is_windows():
         raise HearthError("modes are POSIX's")
     try:
         found = os.lstat(path)
-        if stat.S_ISLNK(found.st_mode) or found.st_uid != os.getuid():
+        if stat.S_ISLNK(found.st_mode) or found.st_uid != own_uid():
             raise HearthError(f"{path} is a link, or somebody else's, and is left as it is")
         os.chmod(path, _wanted_mode(found.st_mode))
     except OSError as exc:

@@ -11,6 +11,7 @@ import hearth
 from hearth.clients import launcher
 from hearth.doctor.context import CheckContext
 from hearth.findings import Finding, FixRequest
+from hearth.host import system
 
 OLDEST_PYTHON = (3, 11)
 _NEEDED = ("click", "msgspec", "httpx", "httptools", "starlette", "uvicorn")
@@ -105,7 +106,7 @@ def _is_compiled(source: str) -> bool:
 
 def _others(search_path: str) -> list[tuple[str, str]]:
     """Return the commands called hearth that come before this installation's own, with the interpreter of each."""
-    name = "hearth.exe" if sys.platform == "win32" else "hearth"
+    name = "hearth.exe" if system.is_windows() else "hearth"
     mine = os.path.realpath(os.path.dirname(sys.executable)), os.path.realpath(sys.argv[0])
     found = []
     for folder in dict.fromkeys(search_path.split(os.pathsep)):

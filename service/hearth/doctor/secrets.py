@@ -5,7 +5,6 @@ The keyring is asked whether it is there, and never for a value: nobody is asked
 
 import os
 import stat
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from hearth import config
 from hearth.doctor.context import CheckContext
 from hearth.errors import VaultError
 from hearth.findings import Finding, FixRequest
+from hearth.host import system
 from hearth.ops import literal_secrets
 from hearth.places import state_dir
 from hearth.secrets import http_token, references
@@ -49,7 +49,7 @@ def look(context: CheckContext) -> SecretFacts:
     literal = [f"{spec.name}: {what}" for spec in context.servers() for what in written_secrets(spec)]
     damage, problem = _vault(context.servers())
     return SecretFacts(
-        open=dict(_open()) if sys.platform != "win32" else {},
+        open=dict(_open()) if not system.is_windows() else {},
         exposed=path if literal and found and _is_exposed(os.path.realpath(path), found) else "",
         exposed_mode=stat.S_IMODE(found.st_mode) if found else 0,
         secrets_in_config=literal,
@@ -140,7 +140,7 @@ def _open_files(folder: str) -> Iterator[tuple[str, int]]:
 
 def _is_exposed(path: str, found: os.stat_result) -> bool:
     """Return whether others can read a file: by its mode, and those of the folders above it."""
-    if sys.platform == "win32" or not stat.S_ISREG(found.st_mode):
+    if system.is_windows() or not stat.S_ISREG(found.st_mode):
         return False
     for read, enter in ((stat.S_IROTH, stat.S_IXOTH), (stat.S_IRGRP, stat.S_IXGRP)):
         if found.st_mode & read and all(above.st_mode & enter for above in _above(path)):

@@ -4,7 +4,6 @@ variables and on the PATH that the *service* has. Starts none of them.
 
 import os
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +12,7 @@ from hearth.control_client import service_state
 from hearth.doctor.context import CheckContext
 from hearth.errors import ConfigError
 from hearth.findings import Finding, FixRequest
+from hearth.host import system
 from hearth.host.install import systemd_user
 from hearth.host.linux import unit_files, units
 from hearth.host.posix import shell_path
@@ -139,7 +139,7 @@ def _as_written(value: str, resolved: str) -> str:
 
 def _is_kept_by_hand(places: Places) -> bool:
     """Return whether somebody has changed the PATH that `hearth install` keeps: then it is left as it is."""
-    if sys.platform != "linux" or places.config:
+    if not system.is_linux() or places.config:
         return False
     drop_in = units.of_profile(places.profile).path_drop_in
     return unit_files.read_paths(systemd_user.units_folder(), [drop_in]).get(drop_in) == ""

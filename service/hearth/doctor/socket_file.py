@@ -5,7 +5,6 @@ Never connects: the kernel is asked who listens.
 
 import os
 import stat
-import sys
 from typing import NamedTuple
 
 from hearth import paths
@@ -13,7 +12,7 @@ from hearth.control_client import running_daemon
 from hearth.control_client.connection import TCP, last_resort
 from hearth.doctor.context import CheckContext, me
 from hearth.findings import Finding, FixRequest
-from hearth.host import listening
+from hearth.host import listening, system
 
 _FILE = "socket.file"
 
@@ -45,7 +44,7 @@ def look(context: CheckContext) -> SocketFacts:
     """Return the file, the kernel's table and who would have made it."""
     places, living, seen = context.places, context.living(), context.manager()
     path = running_daemon.endpoint_of(living, places) if living else places.socket
-    pipe = listening.is_there(path) if sys.platform == "win32" else None
+    pipe = listening.is_there(path) if system.is_windows() else None
     found, error = _lstat(path) if pipe is None and not path.startswith(TCP) else (None, "")
     name = f"{places.key}.sock"
     fits = os.path.basename(places.socket) == name or places.named
@@ -146,7 +145,7 @@ def _absence(facts: SocketFacts) -> Finding:
 
 def _length(facts: SocketFacts) -> Finding | None:
     """Check the length of the path: one that the kernel would refuse has a stand-in, which a unit does not know."""
-    if not facts.too_long or sys.platform == "win32":
+    if not facts.too_long or system.is_windows():
         return None
     message = (
         f"{facts.too_long} is longer than the {paths.SOCKET_PATH_LIMIT_BYTES} bytes that a socket's path may have;"

@@ -7,13 +7,13 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from hearth import paths
 from hearth.control_client import systemd_unit
+from hearth.host import system
 
 # systemctl answers in 20 ms; a manager that is starting or reloading takes longer.
 ASK_SECONDS = 5.0
@@ -54,7 +54,7 @@ class ManagerState(NamedTuple):
 def look(places: paths.Places) -> ManagerState:
     """Ask the daemon's systemd, if there is one."""
     found = systemd_unit.units_of(places)
-    if sys.platform != "linux" or not (places.system_wide or systemd_unit.user_manager_runs()):
+    if not system.is_linux() or not (places.system_wide or systemd_unit.user_manager_runs()):
         return ManagerState("absent")
     scope = found.scope if found else ("--user",)
     names = (found.socket, found.service, *found.more[:1]) if found else ()

@@ -7,7 +7,6 @@ has a sentence, and keeps no other from being tried.
 """
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 from hearth.clients.discovery import ClientServer
 from hearth.control_client import running_daemon
 from hearth.errors import HearthError
+from hearth.host import system
 from hearth.ops.connect_clients import TablePlan
 from hearth.ops.tool_caller import ToolCaller
 from hearth.paths import Places
@@ -51,7 +51,7 @@ class LeftAlone(NamedTuple):
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
     """As little as a client hands on; on Windows everything, without which programs do not start there."""
-    if sys.platform == "win32":
+    if system.is_windows():
         return dict(environ)
     return {
         name: value for name, value in environ.items() if name in _HANDED_ON or name.startswith(_HANDED_ON_PREFIXES)

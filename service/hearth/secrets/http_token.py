@@ -7,11 +7,10 @@ import os
 import re
 import secrets
 import stat
-import sys
 
 from hearth import places
 from hearth.errors import StartError
-from hearth.host import folders, private_files
+from hearth.host import folders, private_files, system
 
 _BYTES = 32
 _LIMIT_BYTES = 1024
@@ -43,7 +42,7 @@ def _check(file: str, token: str) -> None:
     mode = os.lstat(file).st_mode
     if not stat.S_ISREG(mode):
         raise ValueError("it is a link to another file")
-    if sys.platform != "win32" and stat.S_IMODE(mode) & 0o077:
+    if not system.is_windows() and stat.S_IMODE(mode) & 0o077:
         raise ValueError(f"others can read or write it: its mode is {stat.S_IMODE(mode):04o}, not 0600")
     if not _FORM.fullmatch(token):
         raise ValueError("it has other content than one line of 43 letters, digits, - and _")

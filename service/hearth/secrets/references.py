@@ -15,7 +15,6 @@ files that references name, and asks the keyring, which may block.
 
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,6 +23,7 @@ from hearth import addresses
 from hearth.config import OAuthSpec, ServerSpec
 from hearth.config.loader import read_file
 from hearth.errors import ConfigError, VaultError
+from hearth.host import system
 from hearth.masking import Mask
 from hearth.paths import home_dir
 
@@ -391,6 +391,6 @@ def child_environment(spec: ServerSpec, environ: Mapping[str, str]) -> dict[str,
 def _is_passed_on(name: str, value: str) -> bool:
     if value.startswith("()"):
         return False  # a function that bash exported; it would be run by a shell that is not patched
-    if sys.platform == "win32" and name.upper() in _ALLOWED_ON_WINDOWS:
+    if system.is_windows() and name.upper() in _ALLOWED_ON_WINDOWS:
         return True
     return name in _ALLOWED or name in _ALLOWED_FOR_THE_NETWORK or name.startswith(_ALLOWED_PREFIXES)

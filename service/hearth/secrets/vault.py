@@ -8,13 +8,12 @@ same place; no value is in it. Every call blocks, for as long as a keyring may t
 import contextlib
 import json
 import os
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 from hearth.errors import StartError, VaultError
-from hearth.host import private_files
+from hearth.host import private_files, system
 from hearth.host.file_lock import FileLock
 from hearth.host.folders import make_private
 from hearth.places import state_dir
@@ -105,7 +104,7 @@ class Vault:
         return self._in_words(backend)
 
     def _put_into_keyring(self, name: str, value: str) -> str:
-        if sys.platform == "win32" and len(value.encode("utf-16-le", "surrogatepass")) > _WINDOWS_LIMIT_BYTES:
+        if system.is_windows() and len(value.encode("utf-16-le", "surrogatepass")) > _WINDOWS_LIMIT_BYTES:
             return _FILE
         try:
             answer = keyring_process.ask(self._request("put", name, value=value))
