@@ -48,6 +48,20 @@ THOROUGH = {
     ),
 }
 
+# Files that take half a minute or so: as the last one, each would leave the other core idle for as long.
+SLOW = {
+    "test_cli_call.py",
+    "test_cli_control.py",
+    "test_cli_demo.py",
+    "test_doctor_faults.py",
+    "test_http_ports.py",
+    "test_oauth_login.py",
+    "test_oauth_refresh.py",
+    "test_reload_file.py",
+    "test_setup_whole.py",
+    "test_wicked_upstreams.py",
+}
+
 
 def pytest_configure() -> None:
     """Programs that the tests interrupt must not have inherited that they ignore it, as a shell's `&` has it."""
@@ -109,5 +123,6 @@ def rank_of(root: Path, item: pytest.Item) -> int:
     """Return the place of a test's group in the queue; groups of one rank stay in the order of collection."""
     if "systemd" in item.keywords:
         return 0
-    folder = item.path.relative_to(root / "tests").parts[0]
-    return 2 if folder == "unit" else 1
+    if item.path.name in SLOW:
+        return 1
+    return 3 if item.path.is_relative_to(root / "tests" / "unit") else 2
