@@ -136,7 +136,7 @@ class Pipeline:
                 if not call.is_open:
                     return
                 if instance.connection is None:
-                    # It ended before it could be told anything: the next one is waited for.
+                    # The process ended before it was sent anything: wait for the next one.
                     ended += 1
                     if ended >= ENDED_LIMIT:
                         raise UpstreamError(f"server {instance.name!r} ends as soon as it is started; call again")
