@@ -133,9 +133,7 @@ def owner(path: str) -> int | None:
 
 def me() -> int:
     """Return this user's number; Windows has none, and owners are not looked at there."""
-    if system.is_windows():
-        return 0
-    return os.getuid()
+    return system.user_id()
 
 
 def environment_of(pid: int) -> dict[str, str]:

@@ -4,7 +4,10 @@ Functions, so that a test can play another system by `sys.platform`. The type ch
 uses a system's own calls belongs into host/.
 """
 
+import os
 import sys
+
+PLATFORM = sys.platform
 
 
 def is_windows() -> bool:
@@ -20,3 +23,8 @@ def is_linux() -> bool:
 def is_macos() -> bool:
     """Return whether this is macOS."""
     return sys.platform == "darwin"
+
+
+def user_id() -> int:
+    """Return this user's number; 0 on Windows, which has none."""
+    return os.getuid() if sys.platform != "win32" else 0

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +12,7 @@ from hearth import config as configuration
 from hearth.cli.target import WholeNumber, with_places
 from hearth.config import ServerSpec
 from hearth.errors import ConfigError, LoginFailed
+from hearth.host import system
 from hearth.output import documents, table, terminal
 from hearth.output.spinner import Spinner
 from hearth.paths import Places
@@ -210,7 +210,7 @@ def _resolved(spec: ServerSpec) -> ServerSpec:
 # --- browser
 
 
-def can_show(environ: Mapping[str, str], platform: str = sys.platform) -> bool:
+def can_show(environ: Mapping[str, str], platform: str = system.PLATFORM) -> bool:
     """Return whether a browser would be seen: the ones for terminals would take this one away."""
     if environ.get("BROWSER") or platform in ("darwin", "win32"):
         return True
