@@ -5,7 +5,7 @@ from random import Random
 
 from fuzz.inputs import CONFIG, WIRE
 from hearth.bridge import jsonlite
-from hearth.bridge.lines import LineSplitter
+from hearth.bridge.client_io import LineSplitter
 from hearth.config.layers import Examination
 from hearth.errors import ConfigError, FrameError, MessageError, TooLarge, WireError
 from hearth.wire import json, values

@@ -208,8 +208,8 @@ _ALLOWED_NAMES = """
 os os.path stat _stat posixpath genericpath _collections_abc
 _socket _json
 hearth hearth.errors hearth.paths hearth.socket_trust hearth.wire hearth.wire.frames hearth.bridge hearth.bridge.options
-hearth.bridge.endpoint hearth.bridge.jsonlite hearth.bridge.client_io hearth.bridge.client_writer hearth.bridge.ledger
-hearth.bridge.lines hearth.bridge.writer hearth.bridge.waiting hearth.bridge.pump
+hearth.bridge.connector hearth.bridge.jsonlite hearth.bridge.client_io hearth.bridge.ledger
+hearth.bridge.writer hearth.bridge.pump
 """
 
 _REPORTING = """

@@ -218,7 +218,7 @@ def test_the_environment_may_name_the_config(scene: Stage, monkeypatch: pytest.M
     assert daemon.accept().read()[0]["type"] == "hello"
 
 
-@pytest.mark.parametrize("module", ["host/__init__.py", "host/locks.py", "bridge/starter.py"])
+@pytest.mark.parametrize("module", ["host/__init__.py", "host/locks.py", "bridge/activation.py"])
 def test_a_bridge_that_lacks_a_part_of_itself_says_so(scene: Stage, module: str) -> None:
     copy = scene.home / "service"
     shutil.copytree(SERVICE / "hearth", copy / "hearth", ignore=shutil.ignore_patterns("__pycache__"))

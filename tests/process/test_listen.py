@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from hearth.bridge import endpoint
-from hearth.bridge.connector import attempt
+from hearth.bridge import connector
+from hearth.bridge.finder import attempt
 from hearth.host.locks import Lock
 from hearth.paths import Places
 from hearth.wire.frames import encode
@@ -275,13 +275,13 @@ def test_a_port_whose_entry_was_replaced_meanwhile_is_not_sent_a_byte(
     with socket.create_server(("127.0.0.1", 0)) as other:
         former = {"endpoint": f"tcp:127.0.0.1:{other.getsockname()[1]}", "token": "former"}
         Path(places.registry).write_text(json.dumps(former))
-        connect = endpoint.open_tcp
+        connect = connector.open_tcp
 
-        def connect_late(host: str, port: int) -> endpoint.Stream:
+        def connect_late(host: str, port: int) -> connector.Stream:
             Path(places.registry).write_text(json.dumps({"endpoint": "tcp:127.0.0.1:1", "token": "next"}))
             return connect(host, port)
 
-        monkeypatch.setattr(endpoint, "open_tcp", connect_late)
+        monkeypatch.setattr(connector, "open_tcp", connect_late)
         try:
             assert lock.acquire(blocking=False)
             found = attempt(places)

@@ -18,7 +18,7 @@ import win32con
 from click.testing import CliRunner
 
 from hearth import paths, sids
-from hearth.bridge import windows_task
+from hearth.bridge import activation
 from hearth.cli.main import cli
 from hearth.control_client import windows_task as task_checks
 from hearth.errors import HearthError
@@ -247,19 +247,19 @@ def test_the_path_that_servers_are_looked_for_in_is_that_of_a_logon(scheduler: S
 
 def test_the_bridge_has_the_task_run_where_there_is_one(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[str]] = []
-    monkeypatch.setattr(windows_task, "_run", lambda command, environ: asked.append(command))
-    monkeypatch.setattr(windows_task, "_is_served", lambda pipe: True)
-    assert windows_task.wake(paths.Places(), {}) is None
+    monkeypatch.setattr(activation, "_run", lambda command, environ: asked.append(command))
+    monkeypatch.setattr(activation, "_is_served", lambda pipe: True)
+    assert activation.wake_task(paths.Places(), {}) is None
     run("install")
-    assert windows_task.wake(paths.Places(), {}) is not None
-    assert windows_task.wake(paths.Places("work"), {}) is None
+    assert activation.wake_task(paths.Places(), {}) is not None
+    assert activation.wake_task(paths.Places("work"), {}) is None
     assert asked == [[task.scheduler(), "/run", "/tn", task.name(sids.own())]]
 
 
 def test_a_task_that_brings_up_nobody_is_waited_for_and_then_the_bridge_starts_one(
     scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(windows_task, "_run", lambda command, environ: None)
-    monkeypatch.setattr(windows_task, "START_SECONDS", 0.1)
+    monkeypatch.setattr(activation, "_run", lambda command, environ: None)
+    monkeypatch.setattr(activation, "TASK_SECONDS", 0.1)
     run("install")
-    assert windows_task.wake(paths.Places(), {}) is None
+    assert activation.wake_task(paths.Places(), {}) is None

@@ -1,211 +1,111 @@
-"""Finding a daemon: when to try, how long, and what to say when none is to be had. Loaded behind the first answer.
+"""The byte stream to the daemon: a Unix socket, or on Windows a named pipe. Nothing here knows frames.
 
-Decides; `endpoint` connects, `starter` starts, the bridge waits and tells its client.
+The one place of the bridge's fast path that knows the system.
 """
 
-import os
-import stat
-from time import monotonic
+import sys
 
-from hearth.bridge import endpoint, running, starter
-from hearth.bridge.attempt import Attempt
-from hearth.errors import HearthError, Unreachable
-from hearth.paths import Places
+from hearth import socket_trust
+from hearth.paths import short_dir
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from hearth.bridge.endpoint import Stream
-    from hearth.bridge.pump import Bridge
+# A listener of this machine takes a connection at once, or its queue is full.
+_LOOPBACK_SECONDS = 1.0
 
-TCP = "tcp:"
-FIRST_DELAY_SECONDS = 0.05
-# Long enough to spare a machine on which the daemon keeps dying, short enough not to be felt when it is mended.
-LAST_DELAY_SECONDS = 2.0
-# All bridges of a daemon that restarts come back within this time, not in the same instant.
-SPREAD_SECONDS = 0.1
-# A connection that lasted so long, or answered something, was a good one.
-STABLE_SECONDS = 5.0
-# So many bad ones in a row, and nobody is waiting: the next line of the client is soon enough.
-TRIES_FOR_NOBODY = 10
-
-
-class Backoff:
-    """How long to wait before the next try. Pure: chance comes from outside, in 0 to 1."""
-
-    def __init__(self) -> None:
-        self.failures = 0
-
-    def reset(self) -> None:
-        """The last try was a good one."""
-        self.failures = 0
-
-    def delay(self, chance: float) -> float:
-        """Nothing, then doubling from the first delay to the last, each shortened at random by up to a half."""
-        self.failures += 1
-        if self.failures == 1:
-            return 0.0
-        # The exponent is bounded: a float overflows at 2**1024.
-        longest = min(LAST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** min(self.failures - 2, 16))
-        return longest * (1 - chance / 2)
-
-
-class Patience:
-    """How long the client has been waiting. The time runs from the first line that waits. Pure."""
-
-    def __init__(self, seconds: float, now: float) -> None:
-        self._seconds = seconds
-        self._since = now
-        self._waiting = False
-
-    def left(self, now: float, waiting: bool) -> float:
-        """Seconds until patience ends; zero or less when it has."""
-        if waiting and not self._waiting:
-            self._since = now
-        self._waiting = waiting
-        return self._since + self._seconds - now
-
-
-class Finder:
-    """Finds daemons for one bridge, and remembers how well that went."""
-
-    def __init__(self, bridge: "Bridge") -> None:
-        self._bridge = bridge
-        self._backoff = Backoff()
-        self._patience = Patience(bridge.patience, monotonic())
-
-    def reach(self) -> "Stream":
-        """Connect, whatever it takes; meanwhile requests that waited too long are answered with errors."""
-        self._wait_for_reason()
-        self._patience = Patience(self._bridge.patience, monotonic())
-        while True:
-            self._bridge.waiting.pause(self._backoff.delay(_chance()))
-            try:
-                found = _try(self._bridge, self._seconds_left())
-            except HearthError as exc:
-                self._give_up(f"Hearth's daemon cannot be reached: {exc}")
-                continue
-            if found.sock:
-                self._bridge.token = found.token
-                self._bridge.places = found.places or self._bridge.places
-                return found.sock
-            if self._seconds_left() <= 0:
-                self._give_up(_out_of_patience(self._bridge.patience, found.hint))
-
-    def _wait_for_reason(self) -> None:
-        """After a connection: come back at once, a little later, or with the client's next line."""
-        bridge, ledger = self._bridge, self._bridge.ledger
-        if ledger.answered or bridge.connected_for() >= STABLE_SECONDS:
-            self._backoff.reset()
-        if ledger.refusal is not None:
-            self._give_up(f"Hearth's daemon refused this connection: {ledger.refusal}")
-        elif ledger.goodbye is False or self._backoff.failures >= TRIES_FOR_NOBODY:
-            bridge.waiting.rest()
-        elif ledger.goodbye:
-            bridge.waiting.pause(SPREAD_SECONDS * _chance())
-
-    def _seconds_left(self) -> float:
-        return self._patience.left(monotonic(), waiting=bool(self._bridge.ledger.table))
-
-    def _give_up(self, sentence: str) -> None:
-        """Answer the lines that wait, and try again with the next one; end if no daemon may be started."""
-        self._bridge.fail_pending(sentence)
-        if not self._bridge.starts:
-            os._exit(1)
-        self._bridge.waiting.rest()
-        self._backoff.reset()
-        self._patience = Patience(self._bridge.patience, monotonic())
-
-
-def _try(bridge: "Bridge", seconds: float) -> Attempt:
-    """Connect, or start a daemon and connect. Raises Unreachable or StartError when waiting would not help."""
-    found = attempt(bridge.places)
-    if found.absent and _has_moved(bridge):
-        found = attempt(bridge.places)
-    if found.absent and bridge.starts:
-        return starter.light(bridge.places, attempt, monotonic() + max(seconds, 0.0))
-    return found
-
-
-def find_running(places: Places) -> Attempt:
-    """Connect to a daemon that runs already, if it is not too busy. Raises Unreachable when there is none."""
-    found = attempt(places)
-    if found.absent:
-        raise Unreachable(f"no daemon runs ({found.hint}), and --no-start forbids to start one; `hearth serve` does")
-    return found
-
-
-def _has_moved(bridge: "Bridge") -> bool:
-    """Whether a daemon is by now to be looked for elsewhere; a bridge that was just started would look there.
-
-    The administrator has set up a socket for this user, or has taken it away; a login has brought a runtime folder.
-    """
-    former = bridge.places
-    if former.config or former.named:
-        # It has the name of a file that was looked up then; what is there by now may be another.
-        return False
-    bridge.places = Places(former.profile)
-    return bridge.places.socket != former.socket
-
-
-def attempt(places: Places) -> Attempt:
-    """Connect once: at the usual socket, or where the registry says. Raises Unreachable for what a person must mend."""
-    found = _attempt_at(places.socket)
-    if found.absent:
-        elsewhere = running.look(places)
-        if elsewhere is not None and elsewhere.endpoint != places.socket:
-            return _attempt_elsewhere(places, elsewhere)
-    return found
-
-
-def _attempt_elsewhere(places: Places, daemon: "running.Running") -> Attempt:
-    if not daemon.endpoint.startswith(TCP):
-        return _attempt_at(daemon.endpoint)
-    host, _, port = daemon.endpoint.removeprefix(TCP).rpartition(":")
-    try:
-        sock = endpoint.open_tcp(host, int(port))
-    except (OSError, ValueError) as exc:
-        return Attempt(absent=True, hint=f"no process listens at {daemon.endpoint} ({exc})")
-    # Each daemon has a token of its own. This one may have ended meanwhile, and any user may have got its port.
-    now = running.look(places)
-    if now is None or now.token != daemon.token:
-        sock.close()
-        return Attempt(absent=True, hint=f"the daemon at {daemon.endpoint} has gone")
-    return Attempt(sock=sock, token=daemon.token)
-
-
-def _attempt_at(path: str) -> Attempt:
-    try:
-        return Attempt(sock=endpoint.open_stream(path))
-    except FileNotFoundError:
-        return Attempt(absent=True, hint=f"{path} does not exist")
-    except ConnectionRefusedError as exc:
-        _check_kind(path, exc)
-        return Attempt(absent=True, hint=f"no process listens at {path}")
-    except BlockingIOError:
-        return Attempt(hint=f"the daemon at {path} does not accept connections: its queue is full")
-    except OSError as exc:
-        what = exc.filename or path
-        raise Unreachable(f"{what}: {exc.strerror or exc}. `hearth doctor` looks for the cause.") from exc
-
-
-def _check_kind(path: str, exc: OSError) -> None:
-    """Connecting to what is not a socket is refused just as connecting to a dead one is."""
-    try:
-        mode = os.lstat(path).st_mode
-    except OSError:
-        return
-    if not stat.S_ISSOCK(mode) and not stat.S_ISLNK(mode):
-        kind = "a folder" if stat.S_ISDIR(mode) else "a file"
-        raise Unreachable(f"{path} should be a socket and is {kind}; move it away.") from exc
-
-
-def _out_of_patience(seconds: float, hint: str) -> str:
-    return (
-        f"Hearth's daemon could not be reached within {seconds:g} s: {hint or 'it does not answer'}."
-        " `hearth doctor` looks for the cause; the next request tries again."
+if sys.platform != "win32":
+    from _socket import (
+        AF_INET,
+        AF_UNIX,
+        IPPROTO_TCP,
+        MSG_DONTWAIT,
+        SHUT_RDWR,
+        SHUT_WR,
+        SO_RCVTIMEO,
+        SOCK_STREAM,
+        SOL_SOCKET,
+        TCP_NODELAY,
+        socket,
     )
+    from os import getuid
 
+    Stream = socket
 
-def _chance() -> float:
-    """The `random` module costs more than a bridge has."""
-    return os.urandom(1)[0] / 255
+    def open_stream(path: str) -> socket:
+        """Return a connected socket of a daemon that is this user's, without waiting. Raises OSError."""
+        socket_trust.check_place(path, short_dir())
+        sock = socket(AF_UNIX, SOCK_STREAM)
+        try:
+            # A full queue would block here for as long as the daemon does not accept.
+            sock.setblocking(False)
+            sock.connect(path)
+            socket_trust.check_peer(sock, path)
+            sock.setblocking(True)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    def is_own_user(uid: int) -> bool:
+        """Return whether a file with that owner is this user's."""
+        return uid == getuid()
+
+    def open_tcp(host: str, port: int) -> socket:
+        """Return a socket that is connected to a port of this machine. Raises OSError."""
+        sock = socket(AF_INET, SOCK_STREAM)
+        try:
+            sock.settimeout(_LOOPBACK_SECONDS)
+            sock.connect((host, port))
+            sock.setblocking(True)
+            sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    def limit_wait(sock: socket, seconds: float) -> None:
+        """Let `recv` raise BlockingIOError after so long. A poll before every read would cost a system call each."""
+        whole = int(seconds)
+        parts = (whole, int((seconds - whole) * 1e6))
+        sock.setsockopt(SOL_SOCKET, SO_RCVTIMEO, b"".join(part.to_bytes(8, sys.byteorder) for part in parts))
+
+    def send_now(sock: socket, data: bytes) -> None:
+        """Send a few bytes if that needs no waiting. Raises OSError."""
+        sock.send(data, MSG_DONTWAIT)
+
+    def hang_up(sock: socket, writing_only: bool = False) -> None:
+        """Wake whoever waits on the socket. `writing_only`: what was received, or still comes, can be read."""
+        try:
+            sock.shutdown(SHUT_WR if writing_only else SHUT_RDWR)
+        except OSError:
+            # The other side was quicker.
+            pass
+
+else:
+    from hearth.host.windows.pipe_streams import PipeStream, connect
+
+    Stream = PipeStream
+
+    def is_own_user(uid: int) -> bool:
+        """Return True: owners of files have no numbers here."""
+        return True
+
+    def open_tcp(host: str, port: int) -> PipeStream:
+        """Refuse: the daemon listens on a pipe here."""
+        raise OSError(f"a daemon on {host}:{port} is not expected on this system")
+
+    def open_stream(path: str) -> PipeStream:
+        """A connected pipe. Waits a moment for one that is busy. Raises OSError."""
+        return connect(path)
+
+    def limit_wait(sock: PipeStream, seconds: float) -> None:
+        """Let `recv` raise BlockingIOError after so long."""
+        sock.settimeout(seconds)
+
+    def send_now(sock: PipeStream, data: bytes) -> None:
+        """Send a few bytes if that needs no waiting. Raises OSError."""
+        sock.send_now(data)
+
+    def hang_up(sock: PipeStream, writing_only: bool = False) -> None:
+        """Wake whoever waits on the pipe. `writing_only`: what was received, or still comes, can be read."""
+        # A pipe has no half that could be closed: nothing is written any more, and that is all.
+        if not writing_only:
+            sock.hang_up()

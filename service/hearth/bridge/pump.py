@@ -10,22 +10,20 @@ closes it. Reading standard input and reading the socket are plain blocking call
 
 import os
 from _signal import SIG_DFL, SIGINT, default_int_handler, getsignal, signal  # type: ignore[import-not-found]
-from _thread import start_new_thread
+from _thread import allocate_lock, start_new_thread
 from time import monotonic, sleep
 
-from hearth.bridge import client_io, endpoint, jsonlite
-from hearth.bridge.client_writer import Client
+from hearth.bridge import client_io, connector, jsonlite
+from hearth.bridge.client_io import Client, LineSplitter
 from hearth.bridge.ledger import HEARTBEAT_SECONDS, Ledger
-from hearth.bridge.lines import LineSplitter
-from hearth.bridge.waiting import Waiting
 from hearth.bridge.writer import Uplink
 from hearth.errors import HearthError, WireError
 from hearth.wire.frames import MESSAGE_LIMIT_BYTES, FrameDecoder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hearth.bridge.connector import Finder
-    from hearth.bridge.endpoint import Stream
+    from hearth.bridge.connector import Stream
+    from hearth.bridge.finder import Finder
     from hearth.bridge.options import Options
     from hearth.faults import Seams
 
@@ -46,6 +44,45 @@ _PARKED_LOOK_SECONDS = 0.05
 _PRELOAD_DELAY_SECONDS = 0.1
 # After an error of the bridge itself, so that one that comes back does not use up the machine.
 _CLUMSY_PAUSE_SECONDS = 1.0
+
+
+class Waiting:
+    """The end of a bridge, and what it waits for before that."""
+
+    def __init__(self, ledger: Ledger, client: Client) -> None:
+        self._ledger = ledger
+        self._client = client
+        self._news = allocate_lock()  # released when there is something new for who waits
+        # The client's input ended.
+        self.ended = False
+
+    def wake(self) -> None:
+        """A line waits for a daemon, or the client's input ended."""
+        try:
+            self._news.release()
+        except RuntimeError:
+            # Told already.
+            pass
+
+    def rest(self) -> None:
+        """Wait until a line wants a daemon. Leaves when none can come any more."""
+        while not self._ledger.table:
+            self.leave_if_done()
+            self._news.acquire()
+
+    def pause(self, seconds: float) -> None:
+        """Wait. Leaves when nothing is owed to a client whose input ended."""
+        until = monotonic() + seconds
+        while (left := until - monotonic()) > 0:
+            self.leave_if_done()
+            self._news.acquire(True, left)
+        self.leave_if_done()
+
+    def leave_if_done(self) -> None:
+        """End the process if the client's input ended and it has got everything."""
+        # The table first: an answer leaves it before it is written, and `delivering` is set before that.
+        if self.ended and not self._ledger.table and self._client.idle():
+            os._exit(0)
 
 
 class Bridge:
@@ -70,7 +107,7 @@ class Bridge:
         _die_of_interrupts()
         client_io.make_whole()
         try:
-            sock: Stream | None = endpoint.open_stream(self.places.socket)
+            sock: Stream | None = connector.open_stream(self.places.socket)
         except OSError:
             # The other thread finds out what is wrong; the client may talk meanwhile.
             sock = None if self.starts else self._find_running()
@@ -81,7 +118,7 @@ class Bridge:
 
     def _find_running(self) -> "Stream | None":
         """Return a connection to a daemon that runs already; end with exit code 1 when there is none."""
-        from hearth.bridge.connector import find_running
+        from hearth.bridge.finder import find_running
 
         try:
             found = find_running(self.places)
@@ -172,13 +209,13 @@ class Bridge:
         _excuse(exc)
 
     def _make_finder(self) -> "Finder":
-        from hearth.bridge.connector import Finder
+        from hearth.bridge.finder import Finder
 
         return Finder(self)
 
     def _greet(self, sock: "Stream") -> None:
         self._connected_at = monotonic()
-        endpoint.limit_wait(sock, min(HEARTBEAT_SECONDS, self.patience / 2))
+        connector.limit_wait(sock, min(HEARTBEAT_SECONDS, self.patience / 2))
         greeting = {**self._greeting, "token": self.token}
         self._uplink.open(sock, jsonlite.hello(greeting, os.getpid(), self.ledger.session))
 
@@ -225,7 +262,7 @@ class Bridge:
 
     def _tell_garbled(self) -> None:
         """Write the lines that were not JSON to standard error: most are a stray print of the client."""
-        from hearth.bridge.garbled import described
+        from hearth.bridge.replies import described
 
         while self.ledger.garbled:
             client_io.remark(described(self.ledger.garbled.pop(0)))
@@ -233,7 +270,7 @@ class Bridge:
     def _take_notice(self, sock: "Stream") -> None:
         """The daemon said something to the bridge itself."""
         self.ledger.changed = False
-        endpoint.limit_wait(sock, self.ledger.heartbeat_seconds)
+        connector.limit_wait(sock, self.ledger.heartbeat_seconds)
         if self.ledger.goodbye is not None or self.ledger.refusal is not None:
             self._uplink.block()
 
@@ -319,6 +356,8 @@ def _preload() -> None:
     """Load what a daemon's death will need: by then an upgrade may have taken the files away."""
     sleep(_PRELOAD_DELAY_SECONDS)
     try:
-        from hearth.bridge import connector, ready, replies  # noqa: F401
+        import select  # noqa: F401
+
+        from hearth.bridge import finder, replies  # noqa: F401
     except Exception as exc:
         client_io.remark(f"a part of the bridge cannot be loaded, so it will not survive the daemon: {exc}")

@@ -19,6 +19,15 @@ UNREACHABLE = -32603
 _SPACE = " \t\r\n"
 # The daemon's own questions have ids of this form (docs/protocol.md, Ids).
 _QUESTION_PREFIX = "hearth-"
+# Enough to recognise a stray print by.
+SHOWN_CHARACTERS = 200
+# Long runs that mix letters and digits are tokens far more often than words.
+_TOKEN = r"(?=[A-Za-z_+/=.~-]*\d)(?=[\d_+/=.~-]*[A-Za-z])[A-Za-z0-9_+/=.~-]{16,}"
+# The value that follows a name of a secret, with or without quotes.
+_NAMED = (
+    r"((?:token|secret|passw(?:or)?d|api[_-]?key|credential|authorization|bearer|cookie)\w*[\"']?\s*[:= ]\s*[\"']?"
+    r"(?:bearer\s+|basic\s+)?)([^\s\"',;}]+)"
+)
 IN_DOUBT = " It had been handed to a daemon that gave no answer: it may or may not have run."
 
 
@@ -146,3 +155,16 @@ def _skip(text: str, position: int) -> int:
     while position < len(text) and text[position] in _SPACE:
         position += 1
     return position
+
+
+def described(line: bytes) -> str:
+    """Return the sentence for one line."""
+    import re  # seldom needed, and heavy
+
+    # Masked before it is cut: half a token has no name in front of it.
+    text = line[: 16 * SHOWN_CHARACTERS].decode("utf-8", "replace")
+    text = re.sub(_TOKEN, "***", re.sub(_NAMED, r"\1***", text, flags=re.IGNORECASE))
+    printable = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+    rest = len(printable) - SHOWN_CHARACTERS
+    cut = printable[:SHOWN_CHARACTERS] + (" …" if rest > 0 else "")
+    return f"a line of the client is not JSON, and was refused: {cut}"

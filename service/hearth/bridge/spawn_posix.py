@@ -5,7 +5,7 @@ import sys
 from errno import EAGAIN
 from time import monotonic, sleep
 
-from hearth.bridge.ready import is_ready
+from hearth.bridge.client_io import is_ready
 
 assert sys.platform != "win32", "Windows has `child_windows`"
 

@@ -7,11 +7,11 @@ does not read. Closing frees such a writer. Knows nothing of standard input.
 from _thread import allocate_lock, start_new_thread
 from time import monotonic
 
-from hearth.bridge import endpoint, jsonlite
+from hearth.bridge import connector, jsonlite
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hearth.bridge.endpoint import Stream
+    from hearth.bridge.connector import Stream
     from hearth.bridge.ledger import Ledger
 
 # The socket's buffer is empty after connecting and holds at least this: writing it cannot wait for the daemon.
@@ -53,7 +53,7 @@ class Uplink:
         except OSError:
             # What follows half a frame would be read as its rest. Answers may still be on their way.
             self._sock = None
-            endpoint.hang_up(sock, writing_only=True)
+            connector.hang_up(sock, writing_only=True)
         self.spoke_at = monotonic()
         if sent == size:
             self._ledger.written += len(frames)
@@ -97,7 +97,7 @@ class Uplink:
         if self._lock.acquire(True, _END_SECONDS):
             try:
                 if self._sock is not None:
-                    endpoint.send_now(self._sock, jsonlite.GOODBYE)
+                    connector.send_now(self._sock, jsonlite.GOODBYE)
             except OSError:
                 # It does not read, or is gone: answers are delivered all the same.
                 pass
@@ -119,7 +119,7 @@ class Uplink:
         """Send a heartbeat, unless somebody is speaking, which says as much."""
         if self._sock is sock and self._lock.acquire(False):
             try:
-                endpoint.send_now(sock, jsonlite.HEARTBEAT)
+                connector.send_now(sock, jsonlite.HEARTBEAT)
                 self.spoke_at = monotonic()
             except OSError:
                 pass
@@ -129,7 +129,7 @@ class Uplink:
     def close(self, sock: "Stream") -> tuple[list[str], list[bytes]]:
         """The connection ended; what `Ledger.closed` says about it."""
         self._sock = None
-        endpoint.hang_up(sock)
+        connector.hang_up(sock)
         with self._lock:
             sock.close()
             return self._ledger.closed()

@@ -13,7 +13,7 @@ from _thread import allocate_lock, start_new_thread
 from time import monotonic, sleep
 
 from hearth.bridge import client_io, replies
-from hearth.bridge.lines import LineSplitter
+from hearth.bridge.client_io import LineSplitter
 from hearth.bridge.remote import messages, refusals
 from hearth.bridge.remote.aside import Aside
 from hearth.bridge.remote.asking import Inquiry

@@ -38,8 +38,6 @@ def _preload() -> None:
     """Load what trouble will need, behind the first question: later an upgrade may have taken the files away."""
     sleep(_PRELOAD_DELAY_SECONDS)
     try:
-        from hearth.bridge import ready  # noqa: F401
-
         if sys.platform == "win32":
             from hearth.bridge import spawn_windows  # noqa: F401
         else:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearth.bridge.connector import FIRST_DELAY_SECONDS, LAST_DELAY_SECONDS, Backoff, Patience
+from hearth.bridge.finder import FIRST_DELAY_SECONDS, LAST_DELAY_SECONDS, Backoff, Patience
 
 
 def test_the_first_try_comes_at_once_and_later_ones_ever_later() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hearth.bridge.systemd_units import ABSENT, START, WAIT, Units, judge, parse_show, units_of
+from hearth.bridge.activation import ABSENT, START, WAIT, Units, judge_units, parse_show, units_of
 from hearth.errors import StartError
 from hearth.paths import Places
 
@@ -35,7 +35,7 @@ def test_what_show_prints_is_one_paragraph_for_each_unit() -> None:
     ],
 )
 def test_the_states_of_both_units_decide(socket: dict[str, str], service: dict[str, str], verdict: str) -> None:
-    assert judge(UNITS, socket, service) == verdict
+    assert judge_units(UNITS, socket, service) == verdict
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_the_states_of_both_units_decide(socket: dict[str, str], service: dict[s
 )
 def test_a_failed_unit_is_named(socket: dict[str, str], service: dict[str, str], named: str) -> None:
     with pytest.raises(StartError) as caught:
-        judge(UNITS, socket, service)
+        judge_units(UNITS, socket, service)
     assert named in str(caught.value)
 
 

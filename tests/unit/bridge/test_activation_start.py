@@ -2,7 +2,7 @@
 
 import pytest
 
-from hearth.bridge.starter import judge
+from hearth.bridge.activation import judge
 from hearth.errors import StartError
 
 

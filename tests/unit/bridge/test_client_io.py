@@ -5,7 +5,7 @@ import itertools
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hearth.bridge.lines import HEAD_BYTES, TAIL_BYTES, LineSplitter
+from hearth.bridge.client_io import HEAD_BYTES, TAIL_BYTES, LineSplitter
 
 LIMIT = 20
 
