@@ -1,8 +1,8 @@
-"""The bridge: standard input and output of an MCP client on one side, the daemon's socket on the other.
+"""Bridge between an MCP client on standard input and output and the daemon's socket.
 
-It outlives the daemon. Two threads, one per direction (`pump`), move bytes; a table without I/O (`ledger`) knows
-which lines are owed an answer. What is needed only when the daemon is away (`link`, `starter`, `units`, `replies`)
-is loaded behind the first answer. Standard library only: on the way to the first answer not even `json`, `socket`
+The bridge outlives the daemon. Two threads, one per direction (`pump`), move bytes; a table without I/O (`ledger`)
+knows which lines are owed an answer. Modules for a daemon that is away (`finder`, `activation`, `replies`)
+are loaded behind the first answer. Standard library only: on the way to the first answer not even `json`, `socket`
 or `threading`, because the interpreter's start is most of what a client waits for.
 
 With `--to` it is another one, to any server of Streamable HTTP: see `remote`.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # Between two looks at the lock and the socket while somebody else starts the daemon.
 LOOK_SECONDS = 0.02
-# What the daemon writes when it listens, and how its reason begins when another one runs (docs/architecture.md).
+# Word of a daemon that listens, and how its reason begins when another one runs (docs/architecture.md).
 READY = b"ok"
 RUNNING = "running "
 ELSEWHERE = "elsewhere "
@@ -59,9 +59,9 @@ class Attempt:
         self.places: Places | None = None
         # The token for `hello`, which a daemon on TCP requires.
         self.token = token
-        # Nobody listens: it makes sense to start a daemon.
+        # No process listens: it makes sense to start a daemon.
         self.absent = absent
-        # What the person is told if it stays like this.
+        # The sentence for the person if it stays like this.
         self.hint = hint
 
 
@@ -76,7 +76,7 @@ def start(places: Places, attempt: "Callable[[Places], Attempt]", deadline: floa
         if not found.absent:
             return found
     try:
-        # Whoever had the lock before may have started it.
+        # The holder of the lock before may have started it.
         found = attempt(places)
         if not found.absent:
             return found
@@ -120,12 +120,12 @@ def _start(places: Places, deadline: float) -> str:
 
 
 def judge(said: str, log: str) -> str:
-    """What a daemon's first words mean: a hint if it may still be reached, else StartError. Pure."""
+    """Interpret a daemon's first words: a hint if it may still be reached, else StartError. Pure."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     if READY.decode() in lines:
         return "it said that it listens, and was gone again"
     if not lines:
-        # Whoever has a reason says it; this one was killed. The next may live.
+        # A daemon with a reason says it; this one was killed. The next may live.
         return f"it ended as soon as it was started; {log} may say why"
     if lines[-1].startswith(ELSEWHERE):
         raise RunsElsewhere(lines[-1].removeprefix(ELSEWHERE))
@@ -150,7 +150,7 @@ class Units:
 
 
 def units_of(places: Places) -> Units | None:
-    """The units' names; a daemon of a config or a socket given by its path has none."""
+    """Return the units' names; a daemon of a config or a socket given by its path has none."""
     if places.config or places.named:
         return None
     if places.system_wide and sys.platform != "win32":
@@ -162,7 +162,7 @@ def units_of(places: Places) -> Units | None:
 
 
 def environment(environ: "Mapping[str, str]") -> dict[str, str] | None:
-    """The environment in which systemctl finds this user's manager, which MCP clients drop; None if none runs."""
+    """Return the environment in which systemctl finds this user's manager (MCP clients drop it); None if none."""
     runtime = runtime_dir()
     if sys.platform != "linux" or not os.path.exists(os.path.join(runtime, "systemd", "private")):
         return None
@@ -174,7 +174,7 @@ def environment(environ: "Mapping[str, str]") -> dict[str, str] | None:
 
 
 def parse_show(text: str) -> list[dict[str, str]]:
-    """What `systemctl show` prints: one paragraph of KEY=VALUE for each unit."""
+    """Parse what `systemctl show` prints: one paragraph of KEY=VALUE for each unit."""
     blocks = text.split("\n\n")
     return [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in blocks]
 
@@ -253,7 +253,7 @@ def wake_agent(places: Places, environ: "Mapping[str, str]") -> str | None:
     if agent.is_too_old(said):
         known, load = ["launchctl", "list", agent.LABEL], ["launchctl", "load", agent.file()]
     elif spawn_posix.run(["launchctl", "print", agent.domain()], environ, SHOW_SECONDS)[0] != 0:
-        # Nobody is logged in at the screen, so this user's agents are not loaded; or there is no launchctl.
+        # No user is logged in at the screen, so this user's agents are not loaded; or there is no launchctl.
         return None
     if spawn_posix.run(known, environ, SHOW_SECONDS)[0] != 0:
         code, said = spawn_posix.run(load, environ, LOAD_SECONDS)
@@ -313,7 +313,7 @@ def _exists(pipe: str) -> bool:
     except FileNotFoundError:
         return False
     except OSError:
-        # It is there, and busy.
+        # The pipe is there, and busy.
         return True
     return True
 

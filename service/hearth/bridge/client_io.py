@@ -27,7 +27,7 @@ TAIL_BYTES = 1024
 
 
 class ClientGone(Exception):
-    """Nobody reads standard output any more."""
+    """Exception: the reader of standard output is gone."""
 
 
 def make_whole() -> None:
@@ -46,7 +46,7 @@ def make_whole() -> None:
 
 
 def read_input() -> bytes:
-    """What the client sent; empty at the end."""
+    """Return bytes of the client; empty at the end."""
     while True:
         try:
             return read(INPUT, CHUNK_BYTES)
@@ -184,7 +184,7 @@ class LineSplitter:
 
 
 class Client:
-    """The one that reads our standard output. When it is gone, so is the reason to live."""
+    """Writer to the client. When the client is gone, so is the reason to live."""
 
     def __init__(self, seams: "Seams | None", after_first: "Callable[[], None]") -> None:
         """`after_first` is called once, in a thread of its own, when the first lines are out."""
@@ -223,11 +223,11 @@ class Client:
         then()
 
     def idle(self) -> bool:
-        """Whether nothing is on its way to the client."""
+        """Return whether nothing is on its way to the client."""
         return not self.delivering and not self._asides
 
     def _write_half(self, seams: "Seams", data: bytes) -> bytes:
-        """The fault seam in the middle of a write; what is left to be written."""
+        """Hit the fault seam in the middle of a write; return the bytes that are left."""
         middle = len(data) // 2 if seams.armed("bridge-mid-write") else 0
         write_output(data[:middle])
         seams.hit("bridge-mid-write")

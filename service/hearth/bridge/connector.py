@@ -93,7 +93,7 @@ else:
         raise OSError(f"a daemon on {host}:{port} is not expected on this system")
 
     def open_stream(path: str) -> PipeStream:
-        """A connected pipe. Waits a moment for one that is busy. Raises OSError."""
+        """Return a connected pipe. Waits a moment for one that is busy. Raises OSError."""
         return connect(path)
 
     def limit_wait(sock: PipeStream, seconds: float) -> None:

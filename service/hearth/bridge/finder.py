@@ -1,6 +1,8 @@
-"""Finding a daemon: when to try, how long, and what to say when none is to be had. Loaded behind the first answer.
+"""Finder of a daemon: when to try, how long, and what to say when there is none. Loaded behind the first answer.
 
-Decides; `endpoint` connects, `starter` starts, the bridge waits and tells its client.
+Decides; `connector` connects, `activation` starts, the bridge waits and tells its client. Also reads the registry
+entry: where a daemon listens that is not at its usual socket, and its token. The entry is the daemon's as long as that
+one holds the daemon lock; the first who finds the lock free removes it.
 """
 
 import os
@@ -42,7 +44,7 @@ class Backoff:
         self.failures = 0
 
     def reset(self) -> None:
-        """The last try was a good one."""
+        """Note that the last try was a good one."""
         self.failures = 0
 
     def delay(self, chance: float) -> float:
@@ -141,13 +143,13 @@ def find_running(places: Places) -> Attempt:
 
 
 def _has_moved(bridge: "Bridge") -> bool:
-    """Whether a daemon is by now to be looked for elsewhere; a bridge that was just started would look there.
+    """Return whether a daemon belongs to another place by now; a bridge that was just started would look there.
 
     The administrator has set up a socket for this user, or has taken it away; a login has brought a runtime folder.
     """
     former = bridge.places
     if former.config or former.named:
-        # It has the name of a file that was looked up then; what is there by now may be another.
+        # Named by a file that was looked up then; another one may be there by now.
         return False
     bridge.places = Places(former.profile)
     return bridge.places.socket != former.socket
@@ -195,7 +197,7 @@ def _attempt_at(path: str) -> Attempt:
 
 
 def _check_kind(path: str, exc: OSError) -> None:
-    """Connecting to what is not a socket is refused just as connecting to a dead one is."""
+    """Raise Unreachable for what is not a socket: connecting to that is refused just as to a dead one."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:
@@ -213,7 +215,7 @@ def _out_of_patience(seconds: float, hint: str) -> str:
 
 
 def _chance() -> float:
-    """The `random` module costs more than a bridge has."""
+    """Return a number of 0 to 1 by chance; the `random` module costs more than a bridge has."""
     return os.urandom(1)[0] / 255
 
 

@@ -18,7 +18,7 @@ GOODBYE = encode(b'{"type":"goodbye"}')
 
 
 class ScannerSettings:
-    """What the C scanner of the standard library reads its behaviour from; `json.JSONDecoder` has the same fields."""
+    """Settings that the C scanner of the standard library reads; `json.JSONDecoder` has the same fields."""
 
     strict = True
     object_hook = None
@@ -32,7 +32,7 @@ _scan = make_scanner(ScannerSettings())  # type: ignore[arg-type]  # any object 
 
 
 def read(header: bytes) -> "dict[str, Any]":
-    """A header as a dictionary. Raises FrameError."""
+    """Return a header as a dictionary. Raises FrameError."""
     try:
         found, end = _scan(header.decode(), 0)
     except (StopIteration, ValueError, RecursionError, SystemError, ImportError) as exc:
@@ -45,12 +45,12 @@ def read(header: bytes) -> "dict[str, Any]":
 
 
 def quote(text: str) -> str:
-    """A JSON string. Bytes of a folder's name that are no UTF-8 are replaced: lone surrogates would be refused."""
+    """Return a JSON string. Bytes of a folder's name that are no UTF-8 are replaced: surrogates would be refused."""
     return encode_basestring_ascii(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
 
 
 def hello(values: "dict[str, str | None]", pid: int, resume: tuple[str, str] | None) -> bytes:
-    """The frame that opens a session; `values` are its text keys, None and empty ones are left out."""
+    """Return the frame that opens a session; `values` are its text keys, None and empty ones are left out."""
     keys = "".join(f',"{key}":{quote(value)}' for key, value in values.items() if value)
     if resume:
         keys += f',"resume":{{"sessionId":{quote(resume[0])},"secret":{quote(resume[1])}}}'

@@ -1,4 +1,4 @@
-"""What is owed to whom: the lines that wait for an answer, the kept lines, the open questions. No I/O, no clock.
+"""Ledger of the lines that wait for an answer, the kept lines and the open questions. No I/O, no clock.
 
     a line of the client ──add──▶ table ──frames──▶ daemon
           the client ◀──receive── table ◀── answer `re`, or `done`
@@ -7,8 +7,8 @@
   what makes every answer arrive once, whatever dies when.
 - `seq` numbers frames, not lines: a line that is sent again gets a new number, so that numbers only grow on every
   connection and `taken` divides what a daemon looked at from what it did not.
-- `written` is the last number that the kernel took whole. What was written to a daemon that went away may have run
-  there (`doubtful`), unless that one never said helloAck, or said goodbye and that it had not looked so far.
+- `written` is the last number that the kernel took whole. A line that was written to a daemon that went away may have
+  run there (`doubtful`), unless that one never said helloAck, or said goodbye and that it had not looked so far.
 - `offered` is the last number that was handed over to be written. As long as the connection is open, a daemon that
   says nothing may still look at all of that: it may be stopped, and go on long after somebody has given up.
 
@@ -111,7 +111,7 @@ class Ledger:
     def receive(self, frames: "Iterable[tuple[bytes, bytes]]", lines: list[bytes]) -> None:
         """Take frames; append to `lines` what is for the client, in order. Raises FrameError.
 
-        What was appended before an error is out of the table, so it has to be delivered all the same.
+        Lines that were appended before an error are out of the table, so they have to be delivered all the same.
         """
         table, header = self.table, b""
         try:
@@ -181,7 +181,7 @@ class Ledger:
     def _receive_welcome(self, fields: "dict[str, Any]") -> None:
         session = (str(fields["sessionId"]), str(fields["secret"]))
         # A daemon that cannot serve has no sessions, and gives every bridge the same id without a secret: resumed
-        # under that, all of them would claim to be one. What was before goes on when it has been mended.
+        # under that, all of them would claim to be one. The former session goes on when that daemon has been mended.
         if session[1]:
             self.session = session
         self.heartbeat_seconds = float(fields.get("heartbeatSeconds") or HEARTBEAT_SECONDS)
@@ -191,7 +191,7 @@ class Ledger:
     # --- from daemon to daemon
 
     def closed(self) -> tuple[list[str], list[bytes]]:
-        """The connection ended. Returns the questions to withdraw, and the lines that are not to be sent again."""
+        """Note the connection's end. Returns the questions to withdraw, and the lines that must not be sent again."""
         self.open = False
         looked_at = self._looked_at()
         hopeless = []
@@ -204,7 +204,7 @@ class Ledger:
         return withdrawn, hopeless
 
     def reopen(self) -> list[bytes]:
-        """A new connection: the frames of the kept lines, then of the table, numbered on from what was written."""
+        """Begin a connection; return the frames of the kept lines, then of the table, numbered on from `written`."""
         self._forget_connection()
         seq = self.written
         frames = []
@@ -240,7 +240,7 @@ class Ledger:
         return given_up
 
     def _looked_at(self) -> int:
-        """The last number that this daemon, or the one before, may have acted upon, or still may."""
+        """Return the last number that this daemon, or the one before, may have acted upon, or still may."""
         if self.open:
             last = self.offered
         elif self.welcomed:

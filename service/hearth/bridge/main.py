@@ -1,4 +1,4 @@
-"""What a client's config runs: `python -I -S .../hearth/bridge/main.py`. Compiled at every start, hence a few lines."""
+"""Script that a client runs: `python -I -S .../hearth/bridge/main.py`. Compiled at every start, hence short."""
 
 import os
 import sys

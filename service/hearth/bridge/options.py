@@ -48,7 +48,7 @@ _FOLDER_LIMIT_CHARACTERS = 4096
 # Which daemon, and what of it.
 _OF_THE_DAEMON = ("--server", "--mode", "--role", "--agent-id", "--profile", "--config", "--socket", "--no-start")
 _HEADER_CHARACTERS = frozenset("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
-# They say how a message is framed, or repeat what it says; another value would only break it.
+# Headers that say how a message is framed, or repeat what it says; another value would only break it.
 _NOT_TO_BE_SET = frozenset(
     {
         *("content-length", "content-type", "transfer-encoding", "connection", "accept", "accept-encoding", "upgrade"),
@@ -67,7 +67,7 @@ class UsageError(HearthError):
 
 
 class Options:
-    """What was asked for."""
+    """Options of one bridge."""
 
     __slots__ = ("agent_id", "environ", "headers", "mode", "places", "role", "server", "starts", "to")
 
@@ -88,11 +88,11 @@ class Options:
             raise UsageError(f"--mode is full, search or auto, not {self.mode!r}")
 
     def greeting(self) -> "dict[str, str | None]":
-        """What the daemon is told about this client in `hello`."""
+        """Return the keys about this client for `hello`."""
         try:
             folder: str | None = os.getcwd()
         except OSError:
-            # It has been removed.
+            # The folder has been removed.
             folder = None
         if folder and len(folder) > _FOLDER_LIMIT_CHARACTERS:
             folder = None

@@ -1,4 +1,4 @@
-"""The two threads of a bridge. The main one carries the client's lines up, the other the daemon's frames down.
+"""Pump: the two threads of a bridge. The main one carries the client's lines up, the other the daemon's frames down.
 
     client ─stdin─▶ _carry_up ──ledger.add──▶ uplink ─▶ socket
     client ◀─stdout─ _carry_down ◀──ledger.receive── socket
@@ -37,7 +37,7 @@ EOF_GRACE_SECONDS = 60.0
 _FRAME_LIMIT_BYTES = 1 << 28
 # At the very end, for telling the client what it will not get.
 _LAST_WORDS_SECONDS = 1.0
-# What a client may pile up while no daemon is there: one message of the largest size.
+# Bytes that a client may pile up while no daemon is there: one message of the largest size.
 _PARKED_LIMIT_BYTES = MESSAGE_LIMIT_BYTES
 _PARKED_LOOK_SECONDS = 0.05
 # Loading competes with the client's first requests for the interpreter, so it lets them pass.
@@ -57,7 +57,7 @@ class Waiting:
         self.ended = False
 
     def wake(self) -> None:
-        """A line waits for a daemon, or the client's input ended."""
+        """Tell that a line waits for a daemon, or that the client's input ended."""
         try:
             self._news.release()
         except RuntimeError:
@@ -162,7 +162,7 @@ class Bridge:
                 self._client.deliver_aside(to_client, then=self.waiting.leave_if_done)
 
     def _end(self) -> None:
-        """The client's input ended: see to it that what is owed is delivered, within bounds."""
+        """See to it, after the end of the client's input, that what is owed is delivered, within bounds."""
         self.waiting.ended = True
         self._uplink.end()
         self.waiting.leave_if_done()
@@ -201,7 +201,7 @@ class Bridge:
                 self._own_up(exc)
 
     def _own_up(self, exc: Exception) -> None:
-        """An error of the bridge itself, such as a part of it that is gone: whoever waits is told, and it goes on."""
+        """Answer all that wait after an error of the bridge itself, such as a part of it that is gone, and go on."""
         try:
             self.fail_pending(f"the bridge failed ({type(exc).__name__}: {exc}); is Hearth's installation complete?")
         except Exception as worse:
@@ -268,14 +268,14 @@ class Bridge:
             client_io.remark(described(self.ledger.garbled.pop(0)))
 
     def _take_notice(self, sock: "Stream") -> None:
-        """The daemon said something to the bridge itself."""
+        """Act on what the daemon said to the bridge itself."""
         self.ledger.changed = False
         connector.limit_wait(sock, self.ledger.heartbeat_seconds)
         if self.ledger.goodbye is not None or self.ledger.refusal is not None:
             self._uplink.block()
 
     def _take_offence(self, data: bytes, problem: WireError) -> None:
-        """What came is no frame."""
+        """Note why bytes came that are no frame."""
         from hearth.bridge import replies
 
         if not self.ledger.welcomed:
@@ -296,7 +296,7 @@ class Bridge:
             )
 
     def _part(self, sock: "Stream") -> None:
-        """The daemon is gone. Its questions are withdrawn; what it owes is asked of the next one."""
+        """Close the connection of a daemon that is gone; what it owes is asked of the next one."""
         self._client.delivering = True
         try:
             questions, hopeless = self._uplink.close(sock)
@@ -313,7 +313,7 @@ class Bridge:
     # --- for whoever looks for a daemon
 
     def connected_for(self) -> float:
-        """How long ago the last connection began."""
+        """Return how long ago the last connection began."""
         return monotonic() - self._connected_at
 
     def fail_pending(self, sentence: str) -> None:
@@ -333,7 +333,7 @@ class Bridge:
 
 
 def _excuse(exc: Exception) -> None:
-    """An error of the bridge itself. It must not die of it: its client would lose every tool."""
+    """Report an error of the bridge itself, which must not die of one: its client would lose every tool."""
     client_io.remark(f"an error of the bridge itself, going on: {type(exc).__name__}: {exc}")
     sleep(_CLUMSY_PAUSE_SECONDS)
 

@@ -1,4 +1,6 @@
-"""What the bridge itself says to its client, as JSON-RPC lines. No I/O; loaded behind the first answer.
+"""Replies of the bridge itself to its client, as JSON-RPC lines, and remarks on lines that are not JSON.
+
+No I/O; loaded behind the first answer.
 
 Only here is a client's line ever parsed, and only because nobody else can answer it. Numbers stay text: an id goes
 back as it was written.
@@ -49,7 +51,7 @@ _scan = make_scanner(Literals())  # type: ignore[arg-type]  # any object with th
 
 
 def error(id: "Any", code: int, message: str) -> bytes:
-    """An error response; without an id when that is None."""
+    """Return an error response; without an id when that is None."""
     text = f'"error":{{"code":{code},"message":{encode_basestring_ascii(message)}}}'
     if id is None:
         return f'{{"jsonrpc":"2.0",{text}}}'.encode()
@@ -64,7 +66,7 @@ def withdrawal(question: str) -> bytes:
 
 
 def failure(line: bytes, sentence: str, in_doubt: bool = False) -> bytes | None:
-    """The answer to a line that cannot be passed on; None if it wants none (a notification, a response)."""
+    """Return the answer to a line that cannot be passed on; None if it wants none (a notification, a response)."""
     if in_doubt:
         sentence = sentence.rstrip(".") + "." + IN_DOUBT
     try:
@@ -94,7 +96,7 @@ def _refuse(message: "Any", sentence: str) -> bytes | None:
 
 
 def too_large(head: bytes, tail: bytes, limit: int) -> tuple[bytes | None, bytes | None]:
-    """What to say about a line that was skipped: to the client, or to the daemon if it was the answer to a question."""
+    """Return what to say about a skipped line: to the client, or to the daemon if it answered a question."""
     id = find_id(head, tail)
     sentence = f"the message is over the limit of {limit} bytes and was skipped; send less at once"
     reply = error(id, INVALID_REQUEST, sentence)
@@ -104,7 +106,7 @@ def too_large(head: bytes, tail: bytes, limit: int) -> tuple[bytes | None, bytes
 
 
 def refusal_in(data: bytes) -> str | None:
-    """Why a daemon sends us away before it knows that we speak frames: then it says so in a line of JSON-RPC."""
+    """Return why a daemon sends us away before it knows that we speak frames: then it says so in a line of JSON-RPC."""
     try:
         message, _ = _scan(data.decode(), 0)
         return str(message["error"]["message"])
@@ -113,7 +115,7 @@ def refusal_in(data: bytes) -> str | None:
 
 
 def find_id(head: bytes, tail: bytes) -> "Any":
-    """The id of a message of which only the first and the last bytes are at hand; None if it is not to be seen.
+    """Return the id of a message of which only the first and the last bytes are at hand; None if it is not to be seen.
 
     Only an id of the outermost object counts: one inside the params is somebody else's.
     """
@@ -139,13 +141,13 @@ def _find_ahead(text: str) -> "Any":
 
 
 def _find_behind(text: str) -> "Any":
-    """An id that nothing but flat members separate from the last bracket is the outermost object's."""
+    """Find an id that only flat members separate from the last bracket: that is the outermost object's."""
     start = text.rfind('"id"')
     if start < 0:
         return None
     try:
         members, end = _scan("{" + text[start:].rstrip(_SPACE), 0)
-    except Exception:  # it was a value, or inside a string: there is nothing to see
+    except Exception:  # a value, or inside a string: there is nothing to see
         return None
     flat = all(isinstance(value, str) for value in members.values())
     return members.get("id") if flat and end == len(text[start:].rstrip(_SPACE)) + 1 else None

@@ -68,7 +68,7 @@ class Child:
         return False
 
     def exit_code(self, deadline: float) -> int | None:
-        """How it ended; None if it has not in time, and then it is killed."""
+        """Return how it ended; None if it has not in time, and then it is killed."""
         while (status := _look(self._pid)) is None:
             if monotonic() > deadline:
                 self.kill()
@@ -110,11 +110,11 @@ def _reap() -> None:
 
 
 def _look(pid: int) -> int | None:
-    """The exit code, or None while it runs."""
+    """Return the exit code, or None while it runs."""
     try:
         found, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
-        # Somebody has set SIGCHLD to be ignored: the kernel reaps, and nobody learns the code.
+        # SIGCHLD is set to be ignored: the kernel reaps, and nobody learns the code.
         found, status = pid, 0
     if found == 0:
         return None
@@ -123,7 +123,7 @@ def _look(pid: int) -> int | None:
 
 
 def _pipe_with(data: bytes) -> int:
-    """A pipe that those bytes, and then its end, can be read from. Nobody reads yet: what does not fit is an error."""
+    """Return a pipe with those bytes and then its end. No process reads yet: what does not fit is an error."""
     source, writer = os.pipe()
     try:
         os.set_blocking(writer, False)
@@ -147,7 +147,7 @@ def _spawn(command: list[str], environment: "Mapping[str, str]", source: int | N
         (os.POSIX_SPAWN_DUP2, output, 1) if stdout else to_null,
         (os.POSIX_SPAWN_DUP2, output, 2),
     ]
-    # What a thread of ours waits for is kept from all the others, and is not to be kept from the program.
+    # Signals that a thread of ours waits for are kept from all the others, and must not be kept from the program.
     signals: dict[str, Any] = {"setsigdef": (SIGINT, SIGPIPE), "setsigmask": ()}
     try:
         return os.posix_spawnp(command[0], command, environment, file_actions=actions, setsid=True, **signals)

@@ -23,7 +23,7 @@ _FLAGS = _winapi.CREATE_NO_WINDOW | _winapi.CREATE_NEW_PROCESS_GROUP
 
 
 class _StartupInfo:
-    """What `_winapi.CreateProcess` reads; `subprocess` has the same fields, and costs more than a bridge has."""
+    """Settings that `_winapi.CreateProcess` reads; `subprocess` has the same fields, and costs too much here."""
 
     dwFlags = _winapi.STARTF_USESTDHANDLES  # noqa: N815
     wShowWindow = 0  # noqa: N815
@@ -84,7 +84,7 @@ class Child:
         try:
             _winapi.TerminateProcess(self._process, 1)
         except OSError:
-            pass  # it has
+            pass  # the program has ended
 
     def close(self) -> None:
         """Read no more of it."""
@@ -93,7 +93,7 @@ class Child:
 
 
 def _pipe_with(data: bytes) -> int:
-    """A pipe that those bytes, and then its end, can be read from: made so large that writing them waits for nobody."""
+    """Return a pipe with those bytes and then its end, made so large that writing them waits for no reader."""
     source, writer = _winapi.CreatePipe(None, len(data))
     try:
         os.set_handle_inheritable(source, True)
@@ -134,7 +134,7 @@ def _create_process(
 
 
 def quoted(word: str) -> str:
-    """A word of a command line, as the C runtime of the other program takes it apart."""
+    """Return a word of a command line, as the C runtime of the other program takes it apart."""
     if word and not set(word) & set(' \t"'):
         return word
     text, backslashes = "", ""

@@ -51,7 +51,7 @@ class Uplink:
             while sent < size:
                 sent += sock.send(memoryview(data)[sent:] if sent else data)
         except OSError:
-            # What follows half a frame would be read as its rest. Answers may still be on their way.
+            # Bytes behind half a frame would be read as its rest. Answers may still be on their way.
             self._sock = None
             connector.hang_up(sock, writing_only=True)
         self.spoke_at = monotonic()
@@ -76,7 +76,7 @@ class Uplink:
                 start_new_thread(self._catch_up, (sock, frames))
                 return
             except RuntimeError:
-                # No thread is to be had; waiting is better than never giving the lock back.
+                # No thread can be started; waiting is better than never giving the lock back.
                 pass
         self._catch_up(sock, frames)
 
@@ -93,13 +93,13 @@ class Uplink:
     def end(self) -> None:
         """Tell this daemon, and every later one, that the client's input has ended; without waiting for it."""
         self._ended = True
-        # Who holds the lock for longer is sending what `open` found waiting, and says it behind that.
+        # A holder of the lock for longer is sending what `open` found waiting, and says it behind that.
         if self._lock.acquire(True, _END_SECONDS):
             try:
                 if self._sock is not None:
                     connector.send_now(self._sock, jsonlite.GOODBYE)
             except OSError:
-                # It does not read, or is gone: answers are delivered all the same.
+                # The daemon does not read, or is gone: answers are delivered all the same.
                 pass
             finally:
                 self._lock.release()
@@ -108,11 +108,11 @@ class Uplink:
         try:
             sock.send(frame)
         except OSError:
-            # It is gone; whoever reads from it notices.
+            # The daemon is gone; the reader notices.
             pass
 
     def block(self) -> None:
-        """The daemon looks at nothing any more: what comes now waits for the next one."""
+        """Send no more lines: the daemon looks at none, and what comes now waits for the next one."""
         self._sock = None
 
     def beat(self, sock: "Stream") -> None:
@@ -127,7 +127,7 @@ class Uplink:
                 self._lock.release()
 
     def close(self, sock: "Stream") -> tuple[list[str], list[bytes]]:
-        """The connection ended; what `Ledger.closed` says about it."""
+        """Close the connection; return what `Ledger.closed` says about it."""
         self._sock = None
         connector.hang_up(sock)
         with self._lock:
