@@ -196,16 +196,9 @@ PLATFORM_MODULES = {"paths", "places", "bridge.connector", "bridge.activation", 
 PLATFORM_MODULES |= {"sids", "socket_trust", "bridge.spawn_posix", "bridge.spawn_windows"}
 # Modules that still ask, to be moved behind functions of host/. The list may only get shorter.
 PLATFORM_MODULES_LEFT = {
-    "bridge.endpoint",
-    "bridge.launchd_agent",
-    "bridge.ready",
     "bridge.remote.entry",
     "bridge.remote.errands",
     "bridge.remote.wires",
-    "bridge.running",
-    "bridge.starter",
-    "bridge.systemd_units",
-    "bridge.windows_task",
     "clients.discovery",
     "control_client.connection",
     "control_client.service_state",

@@ -27,4 +27,6 @@ def is_macos() -> bool:
 
 def user_id() -> int:
     """Return this user's number; 0 on Windows, which has none."""
-    return os.getuid() if sys.platform != "win32" else 0
+    if sys.platform == "win32":
+        return 0
+    return os.getuid()
