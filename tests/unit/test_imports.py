@@ -191,8 +191,8 @@ def test_every_module_says_what_it_is_for() -> None:
 
 # Modules that may ask which platform this is, besides those of host/.
 PLATFORM_MODULES = {"paths", "places", "bridge.connector", "bridge.activation", "bridge.client_io"}
-# Security identifiers are Windows's own: the module is empty elsewhere. The bridge checks a socket's owner at each start,
-# and does without the package host then.
+# Security identifiers are Windows's own: the module is empty elsewhere. The bridge checks a socket's owner at each
+# start, and does without the package host then.
 PLATFORM_MODULES |= {"sids", "socket_trust", "bridge.spawn_posix", "bridge.spawn_windows"}
 # Modules that still ask, to be moved behind functions of host/. The list may only get shorter.
 PLATFORM_MODULES_LEFT = {
