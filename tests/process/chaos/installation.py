@@ -15,7 +15,7 @@ from process.chaos.home import REPOSITORY
 from process.kernel import BOUND_SECONDS
 
 NAME = "mcp_hearth"
-_DEPENDENCIES = ("click", "msgspec", "uvloop")
+_DEPENDENCIES = ("click", "filelock", "msgspec", "platformdirs", "uvloop")
 _WHEEL = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
