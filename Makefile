@@ -38,7 +38,7 @@ demo: $(RUNS)
 test: $(STAMP)
 	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST_ARGS)
 
-# What `make test` has no time for: corners of the protocol, servers by url, reloads, sharing, wicked servers, a systemd in
+# Left out of `make test`: edge cases of the protocol, servers by URL, reloads, sharing, misbehaving servers, a systemd in
 # trouble, the demo, one scenario over every wire.
 thorough: $(STAMP)
 	$(BIN)/python -m pytest $(PARALLEL) -m "thorough and not slow" $(PYTEST_ARGS) tests/conformance tests/process tests/e2e

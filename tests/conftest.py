@@ -22,7 +22,7 @@ THOROUGH = {
     "conformance": ("test_wires_",),
     "process": (
         "test_bridge_to_",
-        "test_corners_",
+        "test_edge_cases_",
         "test_http_",
         "test_launchd_",
         "test_oauth_",
@@ -35,7 +35,7 @@ THOROUGH = {
         "test_stderr_",
         "test_stdio_",
         "test_supervised_",
-        "test_wicked_",
+        "test_misbehaving_",
     ),
     "e2e": (
         "test_cli_demo",
@@ -59,7 +59,7 @@ SLOW = {
     "test_oauth_refresh.py",
     "test_reload_file.py",
     "test_setup_whole.py",
-    "test_wicked_upstreams.py",
+    "test_misbehaving_upstreams.py",
 }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from conformance.corners import Corner
+from conformance.edge_cases import Corner
 from process.daemon import Scratch
 
 

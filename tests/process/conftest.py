@@ -8,12 +8,12 @@ import uvloop
 
 from process import http_door, scripted_daemon
 from process.authority import Authority
+from process.changing_tools import ChangingTools
 from process.chaos.home import Home, scratch_home
-from process.corners import Actor, Stage
 from process.daemon import Scratch
+from process.edge_cases import Actor, Stage
 from process.eras import Speaker, opened, serve_both
 from process.sharing import House
-from process.turncoat import Turncoat
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
@@ -119,6 +119,6 @@ def authority() -> Iterator[Authority]:
 
 
 @pytest.fixture
-def turncoat(scratch: Scratch) -> Turncoat:
+def changing(scratch: Scratch) -> ChangingTools:
     """Prepare a server that changes its tools after they were approved."""
-    return Turncoat(scratch)
+    return ChangingTools(scratch)

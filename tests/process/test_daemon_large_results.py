@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from process.clients import Client, Message, modern, text_of
-from process.corners import Stage
 from process.daemon import Scratch, server
+from process.edge_cases import Stage
 from process.http_clients import LegacyHttp, ModernHttp
 
 LIMIT = 20_000

@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from process.corners import Actor, Stage
 from process.daemon import COMMAND, Daemon, Scratch, handing_over, server
+from process.edge_cases import Actor, Stage
 from process.http_clients import LegacyHttp, Message
 from process.http_sessions import ENDS, End, echoes, files, go_out, http_sessions, kill, said, told
 

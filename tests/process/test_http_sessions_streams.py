@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from hearth.daemon.http.replay import STREAMS_LIMIT
-from process.corners import Stage
 from process.daemon import Scratch, server
+from process.edge_cases import Stage
 from process.http_clients import Connection, Event, LegacyHttp, Message, ModernHttp
 from process.http_sessions import ENDS, End, go_out, kill, said, told
 from process.kernel import until

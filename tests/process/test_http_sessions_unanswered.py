@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from process.corners import Actor, Stage
+from process.edge_cases import Actor, Stage
 from process.http_clients import BOTH, Connection, LegacyHttp, Response
 
 CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "puppet__act", "arguments": {}}}

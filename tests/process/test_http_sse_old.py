@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from process.corners import Actor, Stage
 from process.daemon import Scratch, server
+from process.edge_cases import Actor, Stage
 from process.http_clients import HttpClient, LegacyHttp, OldHttp
 from process.http_sessions import files, go_out, said
 from process.kernel import BOUND_SECONDS, until

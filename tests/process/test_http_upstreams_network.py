@@ -16,13 +16,13 @@ from hearth.errors import UpstreamError
 from hearth.upstreams.http.pool import open_pool
 from process.certificates import Authority
 from process.http_talk import talking, until
+from process.other_users import fake_daemon, stranger
 from process.requirements import needs_program
 from process.sites.legacy import LegacySite
 from process.sites.modern import ModernSite
 from process.sites.old import OldSite
 from process.sites.tunnel import ForwardProxy, TunnelProxy
 from process.sites.web import Request, Site
-from process.strangers import fake_daemon, stranger
 
 # Whatever the machine has set must not decide these tests.
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")

@@ -20,8 +20,8 @@ from hearth.wire.frames import encode
 from process.clients import Closed, FramesClient, Stream
 from process.daemon import COMMAND, Scratch
 from process.kernel import BOUND_SECONDS, describe, pids_at_home, until
+from process.other_users import as_stranger, python
 from process.scripted_daemon import BridgeProcess, end_daemon
-from process.strangers import as_stranger, python
 
 TCP = {"listen": "tcp:127.0.0.1:0"}
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'

@@ -5,8 +5,8 @@ import pytest
 from conformance.clients import UPDATED, Client, Message
 from conformance.puppets import Puppet
 from conformance.revisions import MODERN
-from process.corners import FAILED, FORM_ANSWER, QUESTIONS, Actor, Errand, Stage
 from process.daemon import Scratch, server
+from process.edge_cases import FAILED, FORM_ANSWER, QUESTIONS, Actor, Errand, Stage
 from process.kernel import is_gone, until
 from process.sharing import NEWEST_LEGACY, House
 

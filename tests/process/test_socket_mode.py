@@ -12,9 +12,9 @@ import pytest
 
 from process.daemon import Scratch
 from process.kernel import BOUND_SECONDS
+from process.other_users import as_stranger, python, stranger
 from process.scripted_daemon import BridgeProcess
-from process.strangers import as_stranger, python, stranger
-from process.test_daemon_strangers import KNOCK
+from process.test_daemon_unauthenticated import KNOCK
 
 
 def mode_of(path: Path | str) -> int:

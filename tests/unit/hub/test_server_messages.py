@@ -9,7 +9,7 @@ import pytest
 from hearth.hub import server_messages
 from hearth.upstreams.connection import GARBAGE_REPORTS
 from unit.conversations import Recorded, until
-from unit.hub.relay_stage import ALL, ELICIT, FORM, ROOTS, SAMPLE, Stage
+from unit.hub.server_messages_stage import ALL, ELICIT, FORM, ROOTS, SAMPLE, Stage
 
 # --- questions to legacy clients
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hearth.mcp import versions
-from unit.hub.relay_stage import Stage
+from unit.hub.server_messages_stage import Stage
 
 # --- messages
 

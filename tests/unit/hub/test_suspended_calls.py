@@ -6,7 +6,7 @@ The table of what follows what is `mcp.parked`'s, and is tested there.
 import pytest
 
 from hearth.mcp.request_state import StateRefused
-from unit.hub.parking_stage import ACCEPT, Stage, keys
+from unit.hub.suspended_stage import ACCEPT, Stage, keys
 
 # --- one round
 

@@ -9,8 +9,8 @@ from hearth.mcp import versions
 from hearth.mcp.request_state import StateRefused
 from hearth.wire import json
 from unit.conversations import until
-from unit.hub.parking_stage import ACCEPT, ALL, ASKED, Stage, keys
 from unit.hub.stage import client, opened
+from unit.hub.suspended_stage import ACCEPT, ALL, ASKED, Stage, keys
 
 # --- states that are not good
 

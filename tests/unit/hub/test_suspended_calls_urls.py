@@ -8,7 +8,7 @@ from hearth.mcp import versions
 from hearth.mcp.client_requests import Question
 from hearth.wire import json
 from unit.conversations import Recorded, until
-from unit.hub.parking_stage import Stage, keys
+from unit.hub.suspended_stage import Stage, keys
 
 URL = Question("elicitation/create", b'{"mode":"url","message":"Go","url":"https://x.example","elicitationId":"e1"}')
 

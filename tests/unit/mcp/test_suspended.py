@@ -7,7 +7,7 @@ from hearth.mcp.capabilities import ELICITATION, ROOTS, SAMPLING
 from hearth.mcp.client_requests import Question
 from hearth.mcp.request_state import StateRefused
 from hearth.mcp.suspended import Answer, CallAgain, Cancel, Deliver, Fail, Instruction, Park, Refuse, State, Suspended
-from unit.mcp.parked_calls import (
+from unit.mcp.suspended_calls import (
     ACCEPT,
     DECLINE,
     PATIENCE,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from conformance.clients import Client, LegacyClient, Message, ModernClient, Outcome, client_of
-from conformance.corners import Corner, outcome
+from conformance.edge_cases import Corner, outcome
 from conformance.puppets import Puppet, PuppetServer
 from conformance.revisions import LEGACY, MODERN
 from conformance.vocabulary import CACHEABLE

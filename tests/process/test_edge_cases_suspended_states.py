@@ -2,8 +2,8 @@
 
 import pytest
 
-from process.corners import FORM, FORM_ANSWER, INVALID_PARAMS, QUESTIONS, SAMPLE, Actor, Errand, Message, Stage, page
-from process.parked_corners import CANCELLED, parked
+from process.edge_cases import FORM, FORM_ANSWER, INVALID_PARAMS, QUESTIONS, SAMPLE, Actor, Errand, Message, Stage, page
+from process.suspended_calls import CANCELLED, parked
 
 # --- states that are not good
 

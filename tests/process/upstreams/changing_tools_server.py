@@ -1,6 +1,6 @@
 """A server that describes its tools as a file says: what it said first need not be what it says next.
 
-    turncoat_server.py FILE
+    changing_tools_server.py FILE
 
 FILE is a JSON object of names and descriptions, read at each tools/list. Besides, there is `turn`, which sends
 list_changed. Each tool answers with its own name.
@@ -33,7 +33,7 @@ def main() -> None:
             stdio.send(stdio.result(request, stdio.text(request["params"]["name"])))
             if request["params"]["name"] == "turn":
                 stdio.send(CHANGED)
-        elif (reply := stdio.handshake(request, "turncoat", tools())) is not None:
+        elif (reply := stdio.handshake(request, "changing_tools", tools())) is not None:
             stdio.send(reply)
 
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from process.corners import (
+from process.edge_cases import (
     INVALID_PARAMS,
     MODERN,
     NEWEST_LEGACY,

@@ -14,8 +14,8 @@ from hearth.daemon.acceptor import CONTROL_PLACES, RESERVED_DESCRIPTORS, SERVER_
 from process.clients import Closed, LinesClient, Message, Stream, text_of
 from process.daemon import COMMAND, Scratch, server
 from process.kernel import BOUND_SECONDS, is_gone, until
+from process.other_users import python, stranger
 from process.requirements import needs_program
-from process.strangers import python, stranger
 
 # Connects, sends one request by lines and prints what comes back until EOF.
 KNOCK = """

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from process.corners import (
+from process.edge_cases import (
     EACH_QUESTION,
     FORM,
     FORM_ANSWER,
@@ -18,7 +18,7 @@ from process.corners import (
     page,
     shown,
 )
-from process.parked_corners import parked
+from process.suspended_calls import parked
 
 # --- every kind of question, in every kind of call
 

@@ -3,7 +3,7 @@
 import pytest
 
 from conformance.clients import Client, Message
-from conformance.corners import Corner, act, outcome
+from conformance.edge_cases import Corner, act, outcome
 from conformance.puppets import Puppet
 from conformance.revisions import LEGACY, MODERN
 

@@ -3,7 +3,7 @@
 import pytest
 
 from conformance.clients import CANCELLED, UPDATED
-from conformance.corner_calls import (
+from conformance.edge_case_calls import (
     ANSWER,
     ERAS,
     INVALID_PARAMS,
@@ -13,7 +13,7 @@ from conformance.corner_calls import (
     heard,
     parked,
 )
-from conformance.corners import LEGACY_SERVER, Corner, act, outcome, retry
+from conformance.edge_cases import LEGACY_SERVER, Corner, act, outcome, retry
 from conformance.revisions import LEGACY, MODERN, is_modern
 from conformance.vocabulary import COMPLETED
 from process.kernel import until

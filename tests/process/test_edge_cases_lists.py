@@ -2,7 +2,7 @@
 
 import pytest
 
-from process.corners import (
+from process.edge_cases import (
     INVALID_PARAMS,
     LEGACY,
     METHOD_NOT_FOUND,

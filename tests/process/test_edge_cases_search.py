@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from process.corners import (
+from process.edge_cases import (
     FORM_ANSWER,
     INVALID_PARAMS,
     MODERN,

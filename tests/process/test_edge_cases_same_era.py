@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from process.corners import (
+from process.edge_cases import (
     FAILED,
     FORM,
     FORM_ANSWER,

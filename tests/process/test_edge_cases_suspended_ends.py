@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from process.corners import (
+from process.edge_cases import (
     FORM,
     FORM_ANSWER,
     QUESTIONS,
@@ -14,7 +14,7 @@ from process.corners import (
     Stage,
 )
 from process.kernel import until
-from process.parked_corners import CANCELLED, CEILING_SECONDS, LOG_LEVEL, LOGGED, PROGRESS, parked
+from process.suspended_calls import CANCELLED, CEILING_SECONDS, LOG_LEVEL, LOGGED, PROGRESS, parked
 
 # --- progress, messages, time
 

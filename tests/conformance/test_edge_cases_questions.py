@@ -3,14 +3,14 @@
 import json
 
 from conformance.clients import CANCELLED, LegacyClient, Message
-from conformance.corner_calls import (
+from conformance.edge_case_calls import (
     ANSWER,
     FORM,
     NEWEST_LEGACY,
     heard,
     parked,
 )
-from conformance.corners import LEGACY_SERVER, Corner, act, outcome, retry
+from conformance.edge_cases import LEGACY_SERVER, Corner, act, outcome, retry
 from conformance.puppets import Puppet
 from conformance.revisions import MODERN
 

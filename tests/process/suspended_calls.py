@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from process.corners import QUESTIONS, Actor, Errand, Message, ModernClient, Puppet
+from process.edge_cases import QUESTIONS, Actor, Errand, Message, ModernClient, Puppet
 
 CANCELLED = "notifications/cancelled"
 PROGRESS = "notifications/progress"
