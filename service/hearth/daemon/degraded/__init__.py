@@ -1,1 +1,1 @@
-"""The daemon that cannot serve and answers every request with the reason."""
+"""Degraded daemon: one that cannot serve and answers every request with the reason."""

@@ -1,9 +1,9 @@
-"""The degraded daemon: it cannot serve, so it says why. Standard library only: it works when nothing else does.
+"""Core of the degraded daemon, which cannot serve and says why. Standard library only: it works when nothing else does.
 
-Every request is answered with -32603 and the reason. When the cause may be mended (the config file is another one,
-or some seconds have passed), it tells its bridges to come back, executes itself anew and lets them find out; what they
-had asked is asked again, because it was never taken. The listener stays open all the while. On Windows no process can
-execute itself anew: it goes, and the bridges that come back start another.
+Every request is answered with -32603 and the reason. When the cause may be fixed (the config file has changed, or some
+seconds have passed), the daemon tells its bridges to reconnect and executes itself again. The bridges send unanswered
+requests again, because these were never taken. The listener stays open all the while. A Windows process cannot execute
+itself again: it exits, and the bridges that reconnect start another daemon.
 """
 
 import json
@@ -24,14 +24,14 @@ from hearth.wire.frames import MESSAGE_LIMIT_BYTES, PROTOCOL_VERSION, FrameDecod
 if TYPE_CHECKING:
     from hearth.daemon.daemon_lock import DaemonLock
 
-# Nobody needs an explanation that nobody asks for.
+# How long a degraded daemon without connections stays after the last request.
 IDLE_SECONDS = 60.0
-# A cause that is not the config file cannot be watched; a request this long after the last try is a reason to try.
+# A cause other than the config file cannot be watched; a request this long after the last attempt triggers the next.
 RETRY_SECONDS = 2.0
 
 
 def run(start: Start, cause: Exception) -> int:
-    """Explain `cause` to whoever connects, until it is mended or nobody asks. Returns the exit code."""
+    """Explain `cause` to every client until it may be fixed or no client asks, and return the exit code."""
     reason = describe(cause)
     claim: DaemonLock | None = None
     try:
@@ -62,19 +62,19 @@ def _give_up(start: Start, reason: str, exc: HearthError) -> int:
 
 
 def describe(cause: Exception) -> str:
-    """The reason why there is no daemon, as people are told."""
+    """Return the reason why the daemon cannot serve, for people."""
     if isinstance(cause, HearthError):
         return str(cause)
     return last_resort.sentence(cause)
 
 
 def exit_code_of(cause: Exception) -> int:
-    """The same for scripts."""
+    """Return the exit code for the reason, for scripts."""
     return cause.exit_code if isinstance(cause, HearthError) else HearthError.exit_code
 
 
 def _claim(start: Start) -> "DaemonLock | None":
-    """The daemon lock where it can be had; an activated daemon explains itself without it, too."""
+    """Take the daemon lock. An activated daemon goes on without it and gets None; others raise the error."""
     try:
         from hearth.daemon.daemon_lock import DaemonLock
 
@@ -88,7 +88,7 @@ def _claim(start: Start) -> "DaemonLock | None":
 
 
 class Degraded:
-    """What is explained to whom, and for how long; there is nothing here that could block or grow."""
+    """Degraded daemon with its reason, its clients and its lifetime. Nothing here can block or grow without bound."""
 
     def __init__(self, start: Start, listener: Listener, reason: str) -> None:
         self.start = start
@@ -100,7 +100,7 @@ class Degraded:
         self._going = False
 
     def serve(self) -> None:
-        """Explain until it is time to go."""
+        """Answer clients with the reason until `is_over`."""
         if sys.platform == "win32":
             from hearth.daemon.degraded.pipes import serve
         else:
@@ -108,28 +108,28 @@ class Degraded:
         serve(self)
 
     def is_over(self) -> bool:
-        """Whether it is time to go."""
+        """Tell whether the daemon should exit."""
         return self._going or not (self.guests or time.monotonic() - self._heard < IDLE_SECONDS)
 
     def leave(self) -> None:
-        """Go as soon as possible."""
+        """Exit as soon as possible."""
         self._going = True
 
     def consulted(self) -> None:
-        """Somebody came or asked: look whether the cause may be mended, and if so start anew."""
+        """Handle a connection or a request: execute this program again if the cause may be fixed."""
         if self.may_be_mended():
             self.start_anew()
 
     def may_be_mended(self) -> bool:
-        """Whether the config is another one, or enough time has passed for something else to be."""
+        """Tell whether the config has changed, or enough time has passed for another cause to be fixed."""
         self._heard = time.monotonic()
         changed = signature(self.start.places.config_file()) != self.start.config_seen
         return changed or self._heard - self._begun > RETRY_SECONDS
 
     def start_anew(self) -> None:
-        """Execute this program again; returns only if that cannot be done now. Raises Leaving on Windows."""
+        """Execute this program again; return only if that is impossible now. Raises Leaving on Windows."""
         if not os.access(sys.executable, os.X_OK):
-            # The interpreter is just being replaced: stay, and try later.
+            # The interpreter is being replaced: stay, and try later.
             self._begun = time.monotonic()
             return
         for guest in self.guests:
@@ -143,38 +143,38 @@ class Degraded:
 
 
 def is_welcome(connection: connections.Connection) -> bool:
-    """Whether it is this user's. Who else may come stands in the config, which may be what is broken."""
+    """Tell whether the peer is this user. Other allowed users are named in the config, which may be broken."""
     return connections.refusal(connections.peer_of(connection), (), ()) is None
 
 
 def unavailable(reason: str) -> bytes:
-    """What somebody is told who speaks HTTP."""
+    """Return the response to an HTTP client."""
     body = json.dumps({"error": reason}).encode()
     head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\nRetry-After: 5"
     return f"{head}\r\nVary: Origin\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 class Leaving(Exception):
-    """There is nothing more to be said: another daemon will answer."""
+    """Exception that ends this daemon, because another daemon will answer."""
 
 
 class Mouthpiece(Protocol):
-    """What is written to."""
+    """Protocol for the writing side of a client's connection."""
 
     def sendall(self, data: bytes, /) -> object:
         """Write everything. Raises OSError."""
 
 
 class Lines:
-    """Cuts what comes into lines. A long one is joined once: others wait meanwhile."""
+    """Splitter of incoming data into lines. A long line is joined only once, because other clients wait meanwhile."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
-        # Of the line that has not ended.
+        # Bytes of the incomplete line.
         self.size = 0
 
     def receive(self, data: bytes) -> list[bytes]:
-        """Take what was read; the lines that it ends, blank ones included."""
+        """Take data and return the lines that it completes, blank ones included."""
         *lines, rest = data.split(b"\n")
         if lines:
             lines[0] = b"".join([*self._parts, lines[0]])
@@ -184,23 +184,23 @@ class Lines:
         return lines
 
     def rest(self) -> bytes:
-        """The line that has not ended."""
+        """Return the incomplete line."""
         return b"".join(self._parts)
 
 
 class Guest:
-    """One connection: frames or lines, told by the first byte."""
+    """Client connection that speaks frames or lines; the first byte decides."""
 
     def __init__(self, connection: Mouthpiece, token: str = "") -> None:
         self._connection = connection
-        # Token of the client's first message; empty where the kernel names the peer.
+        # The token that the client's first frame has to show; empty where the kernel identifies the peer.
         self._token = token
         self._frames: FrameDecoder | None = None
         self._lines: Lines | None = None
         self._taken = 0
 
     def receive(self, host: Degraded, data: bytes) -> bool:
-        """Answer what was read, nothing at the end; False when the connection is over."""
+        """Answer the data that was read, which is empty at EOF; return False when the connection is over."""
         if not data:
             rest = self._lines.rest() if self._lines else b""
             self._say_line(answer_to(rest, host.reason) if rest else None)
@@ -219,7 +219,7 @@ class Guest:
         if self._frames is not None:
             frames = self._frames.receive_data(data)
             if self._token and frames:
-                # The first of them shows it; who does not is not told what is wrong.
+                # The first frame has to show the token; a client that does not show it is not told the reason.
                 if not _has_token(frames[0][0], self._token):
                     return False
                 self._token = ""
@@ -232,7 +232,7 @@ class Guest:
         for line in lines:
             self._say_line(answer_to(line, host.reason))
         if mended:
-            # Only now: nobody would send such a client's line again.
+            # Only after the answers: no bridge would send this client's lines again.
             host.start_anew()
         return True
 
@@ -274,7 +274,7 @@ class Guest:
         return True
 
     def dismiss(self) -> None:
-        """Tell a bridge to come back; what it sent and was not answered counts as never taken."""
+        """Tell a bridge to reconnect; lines that were not answered count as never taken."""
         if self._frames is not None:
             try:
                 self._say({"type": "goodbye", "reconnect": True, "taken": self._taken, "reason": "starting anew"})
@@ -301,7 +301,7 @@ def _has_token(header: bytes, token: str) -> bool:
 
 
 def answer_to(line: bytes, reason: str) -> bytes | None:
-    """The error for a request, one array of them for a batch, None for what has no answer."""
+    """Return the error for a request, an array of errors for a batch, or None for a message without an answer."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):

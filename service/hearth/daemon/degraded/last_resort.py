@@ -1,9 +1,9 @@
-"""When even the guard around the daemon cannot be imported: needs nothing of Hearth, knows only how to say so.
+"""Last resort when even the guard around the daemon cannot be imported: imports nothing of Hearth, and only explains.
 
-`degraded` explains what is wrong with the config, the folder or the greater part of the installation; this explains
-what is wrong with the rest, so that an activated daemon reaches `accept` all the same and systemd does not give up on
-the socket. When a request comes some seconds later, the process executes itself anew: an upgrade may have been in the
-middle. launchd hands its socket over on request only: where not even that can be asked for, the process ends, and
+`degraded.core` explains what is wrong with the config, the folder or most of the installation; this module explains
+what is wrong with the rest, so that an activated daemon still reaches `accept` and systemd does not give up on the
+socket. When a request comes some seconds later, the process executes itself again: the cause may have been an upgrade
+in progress. launchd hands its socket over on request only: if even that request cannot be made, the process exits, and
 launchd starts it again, at most every ten seconds.
 """
 
@@ -22,7 +22,7 @@ _FIRST_FRAME_BYTE_BELOW = 0x10
 
 
 def explain(cause: BaseException, activated: bool) -> int:
-    """Tell whoever connects, or whoever started us, what is broken. Returns the exit code."""
+    """Tell clients, and the process that started us, what is broken, and return the exit code."""
     reason = sentence(cause)
     _say(f"<3>hearth: {reason}\n")
     _tell_starter(reason)
@@ -35,7 +35,7 @@ def explain(cause: BaseException, activated: bool) -> int:
 
 
 def sentence(cause: BaseException) -> str:
-    """Say what is wrong with the installation, and what to do."""
+    """Return a sentence that says what is wrong with the installation, and what to do."""
     if isinstance(cause, ImportError):
         return (
             f"Hearth's installation is broken ({cause.name or 'a module'} cannot be loaded): it was moved, or is"
@@ -48,7 +48,7 @@ def _say(text: str) -> None:
     try:
         os.write(2, text.encode("utf-8", "backslashreplace"))
     except OSError:
-        # Nobody reads it; those who connect are told all the same.
+        # No process reads it; clients that connect are told all the same.
         pass
 
 
@@ -58,7 +58,7 @@ def _taken_from_launchd() -> bool:
 
         held = launchd.take_listener("mcp") if launchd.PRESENT else None
     except Exception:
-        # Whatever is wrong there has the same cause.
+        # Any failure here has the same cause.
         return False
     if held is None:
         return False
@@ -68,7 +68,7 @@ def _taken_from_launchd() -> bool:
 
 
 def _tell_starter(reason: str) -> None:
-    """The bridge that started us waits on this pipe."""
+    """Write the reason to the pipe on which the bridge that started us waits."""
     if "--ready-fd" in sys.argv[:-1]:
         try:
             os.write(int(sys.argv[sys.argv.index("--ready-fd") + 1]), reason.encode() + b"\n")
@@ -96,7 +96,7 @@ def _serve(listener: socket.socket, reason: str) -> None:
             continue
         heard = time.monotonic()
         if heard - begun > RETRY_SECONDS:
-            # Before it is accepted: then it waits in the kernel's queue, and is served by whoever listens next.
+            # Before the accept: the connection waits in the kernel's queue, and the next daemon serves it.
             _start_anew()
         try:
             connection, _ = listener.accept()
@@ -107,7 +107,7 @@ def _serve(listener: socket.socket, reason: str) -> None:
             try:
                 _talk(connection, reason)
             except (OSError, ValueError):
-                # It said nothing for a second, or nothing that can be read; the next one waits.
+                # The client was silent for a second, or sent something unreadable; the next one waits.
                 pass
 
 
@@ -117,13 +117,13 @@ def _start_anew() -> None:
     os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1", LISTEN_FDNAMES=name)
     limits = sys.modules.get("hearth.host.posix.core_dumps")
     if limits is not None:
-        # The next daemon hands its own limit on to its servers.
+        # The next daemon passes its own limit on to its servers.
         limits.restore()
     os.execv(sys.executable, [sys.executable, "-I", "-m", "hearth.daemon", *sys.argv[1:]])
 
 
 def _talk(connection: socket.socket, reason: str) -> None:
-    """Answer one connection's requests until it falls silent; the bridge comes again with its next one."""
+    """Answer one connection's requests until it is silent; the bridge reconnects for its next request."""
     data = b""
     while chunk := connection.recv(_READ_BYTES):
         data += chunk
@@ -136,7 +136,7 @@ def _talk(connection: socket.socket, reason: str) -> None:
 
 
 def _answer_frames(connection: socket.socket, data: bytes, reason: str) -> bytes:
-    """docs/protocol.md, as much of it as an error needs."""
+    """Answer complete frames and return the rest: as much of docs/protocol.md as an error needs."""
     while len(data) >= 6 and len(data) >= 4 + int.from_bytes(data[:4], "big"):
         stop, middle = 4 + int.from_bytes(data[:4], "big"), 6 + int.from_bytes(data[4:6], "big")
         header, payload, data = json.loads(data[6:middle]), data[middle:stop], data[stop:]

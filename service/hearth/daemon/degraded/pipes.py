@@ -1,4 +1,4 @@
-"""The degraded daemon's connections on Windows: pipes, which only the Proactor can wait for. Standard library only."""
+"""Connections of the degraded daemon on Windows: pipes, which only the Proactor can wait for. Standard library only."""
 
 import asyncio
 import sys
@@ -10,12 +10,12 @@ from hearth.host import connections, signals
 
 assert sys.platform == "win32", "imported on Windows only"
 
-# Nothing that is waited for is in a hurry, but whoever waits for the end of this process.
+# Interval of the check whether to exit: only a process that waits for the exit of this one is in a hurry.
 LOOK_SECONDS = 0.1
 
 
 def serve(host: Degraded) -> None:
-    """Explain until it is time to go."""
+    """Answer clients with the reason until the daemon is over."""
     asyncio.run(_serve(host))
 
 
@@ -28,7 +28,7 @@ async def _serve(host: Degraded) -> None:
         await asyncio.sleep(LOOK_SECONDS)
     for line in list(lines):
         line.close()
-    # Their ends are turns of the loop.
+    # The connections close in the next iteration of the loop.
     await asyncio.sleep(0)
 
 
@@ -39,14 +39,14 @@ def _welcome(host: Degraded, lines: "set[Line]") -> None:
         return
     while connection := host.listener.accept():
         if is_welcome(connection):
-            # Done in the next turn of the loop, which holds it until then.
+            # The task is done in the next iteration of the loop, which holds a reference until then.
             asyncio.get_running_loop().create_task(connections.attach(connection, Line(host, lines)))
         else:
             connection.close()
 
 
 class Line(asyncio.Protocol):
-    """One connection."""
+    """Connection of one client over a pipe."""
 
     def __init__(self, host: Degraded, lines: "set[Line]") -> None:
         self._host = host
@@ -55,22 +55,22 @@ class Line(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Register the connection."""
         self._transport = cast(asyncio.Transport, transport)
         self._lines.add(self)
         self._host.guests.add(self._guest)
 
     def sendall(self, data: bytes) -> None:
-        """Write everything; who does not read is not waited for."""
+        """Write everything without waiting for a client that does not read."""
         if self._transport:
             self._transport.write(data)
 
     def data_received(self, data: bytes) -> None:
-        """Answer."""
+        """Answer the data."""
         self._receive(data)
 
     def eof_received(self) -> None:
-        """Answer what has no line's end."""
+        """Answer the last line, which may have no newline."""
         self._receive(b"")
 
     def _receive(self, data: bytes) -> None:
@@ -82,11 +82,11 @@ class Line(asyncio.Protocol):
             self.close()
 
     def close(self) -> None:
-        """Close after what was said."""
+        """Close after everything is written."""
         if self._transport:
             self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It has gone."""
+        """Forget the connection."""
         self._lines.discard(self)
         self._host.guests.discard(self._guest)

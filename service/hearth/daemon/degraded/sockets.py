@@ -1,4 +1,4 @@
-"""The degraded daemon's connections where they are sockets: one loop over all of them. Standard library only."""
+"""Connections of the degraded daemon over sockets: one loop serves all of them. Standard library only."""
 
 import selectors
 import signal
@@ -15,7 +15,7 @@ _READ_BYTES = 65536
 
 
 def serve(host: Degraded) -> None:
-    """Explain until it is time to go."""
+    """Answer clients with the reason until the daemon is over."""
     _Sockets(host).serve()
 
 
@@ -47,7 +47,7 @@ class _Sockets:
             signal.signal(number, self._go)
         if signals.HANG_UP:
             signal.signal(signals.HANG_UP, self._hung_up)
-        # Python goes on waiting after a handler has run; the byte that is written here ends the wait.
+        # Python resumes the wait after a handler has run (PEP 475); the byte that is written here ends it.
         self._woken, waker = socket.socketpair()
         waker.setblocking(False)
         signal.set_wakeup_fd(waker.detach())
@@ -82,7 +82,7 @@ class _Sockets:
             connection.close()
 
     def _turn_away(self, port: socket.socket) -> None:
-        """Nobody there has shown who it is, so it is not told what is wrong."""
+        """Refuse an HTTP connection at a port without the reason, because its client is not authenticated."""
         self._host.consulted()
         port.setblocking(False)
         try:
@@ -98,7 +98,7 @@ class _Sockets:
                 pass
 
     def _welcome(self) -> None:
-        # Before it is accepted: then it waits in the kernel's queue, and is served by whoever listens next.
+        # Before the accept: the connection waits in the kernel's queue, and the next daemon serves it.
         self._host.consulted()
         try:
             connection = self._listener.accept()
@@ -110,7 +110,7 @@ class _Sockets:
         if not token and not is_welcome(connection):
             connection.close()
             return
-        # A reader that does not read loses its connection by the timeout, not our time.
+        # A client that does not read loses its connection after this timeout; it must not block the others.
         connection.settimeout(1.0)
         guest = Guest(connection, token)
         self._present[connection.fileno()] = connection, guest

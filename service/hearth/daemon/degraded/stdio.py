@@ -1,7 +1,7 @@
-"""The degraded daemon for one client on standard input and output: it cannot serve, so it says why.
+"""Degraded daemon for one client on standard input and output: it answers every request with the reason.
 
-Clients show the error that answers their first request, and hide what a server writes to standard error. Standard
-library only, as for the others.
+Clients show the error that answers their first request, but hide a server's standard error. Standard library only, as
+in the rest of this package.
 """
 
 import signal
@@ -12,15 +12,15 @@ from hearth.wire.frames import MESSAGE_LIMIT_BYTES
 
 
 def run(streams: Streams, cause: Exception) -> int:
-    """Explain `cause` until the client has said everything. Returns the exit code, which tells it to scripts."""
-    # Nothing is in hand that would have to be brought to an end.
+    """Explain `cause` until the client closes its end, and return the exit code, which tells scripts the cause."""
+    # No work is pending that would have to be finished first.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     reason = describe(cause)
     say(f"hearth: {reason}")
     try:
         _explain(streams, reason)
     except OSError:
-        # Nobody reads any more.
+        # The client has stopped reading.
         pass
     return exit_code_of(cause)
 
