@@ -1,12 +1,12 @@
-"""The daemon: listen, sniff, pump bytes, live and go out.
+"""The daemon: accept connections, detect their protocol, move bytes, start up and shut down.
 
-`entry` is standard library only, so that whatever is broken can still be said to a client; everything else is imported
-behind its guard.
+`main` needs the standard library only, so that a broken installation can still be explained to a client; everything
+else is imported behind its guard.
 """
 
 
 def main(arguments: list[str]) -> int:
-    """Run a daemon until it goes out; returns the exit code."""
+    """Run a daemon until it stops and return the exit code."""
     from hearth.daemon.main import main as run
 
     return run(arguments)

@@ -1,4 +1,4 @@
-"""From the listener to a wire: accept, check who it is, read the first bytes, hand over to what speaks them."""
+"""Acceptor of connections: accept, check the peer, detect the protocol by the first bytes, hand over to its wire."""
 
 import asyncio
 import importlib
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# One readiness event may stand for many connections; between batches the loop gets its turn.
+# One readiness event may stand for many connections; between batches the loop runs other callbacks.
 ACCEPT_BATCH = 64
-# When descriptors have run out, accepting again at once would spin.
+# Pause after descriptors have run out: accepting again at once would spin.
 ACCEPT_PAUSE_SECONDS = 0.2
-# Beyond the limit for sessions: a full daemon can still be asked for its status, and told to stop.
+# Connections beyond the limit for sessions: a full daemon can still be asked for its status, and told to stop.
 CONTROL_PLACES = 8
-# How long a connection may take to show what it speaks before it gives way, where there is no room. Clients connect
-# when they have something to say, and say it at once; this is for a loaded machine.
+# How long a connection may be silent before it is dropped to make room for another. Clients connect when they have
+# something to send, and send it at once; this time allows for a loaded machine.
 UNHEARD_SECONDS = 1.0
-# Over TCP: how long a connection may take to show the token. Any user of this machine can open one.
+# How long a connection over TCP may take to send the token. Any user of this machine can open one.
 INTRODUCTION_SECONDS = 5.0
-# Of the process's descriptors, for the loop, the log, the locks and the control connections …
+# Descriptors reserved for the loop, the log, the locks and the control connections …
 RESERVED_DESCRIPTORS = 64
-# … and for each server: its three pipes, and one in passing while it starts.
+# … and for each server: its three pipes, and a temporary one while it starts.
 SERVER_DESCRIPTORS = 4
 
 _UNKNOWN = "expected frames, or MCP messages one per line; a message must be a JSON object"
@@ -59,7 +59,7 @@ _SESSION_LINES = b'{"type":"error","message":"session lines are not served by th
 
 
 class Acceptor:
-    """The open connections, decided and undecided, of one daemon."""
+    """Acceptor of one daemon, with its open connections: those whose protocol is known, and the undecided ones."""
 
     def __init__(self, services: DaemonServices, listener: Listener | None) -> None:
         self._services = services
@@ -69,33 +69,33 @@ class Acceptor:
         self._starved = False
         self._front: HttpApp | None = None
         self._loading: asyncio.Task[None] | None = None
-        # The oldest first.
+        # Connections whose protocol is unknown, the oldest first.
         self.undecided: dict[object, None] = {}
         self.wires: set[Wire] = set()
         self._ports: Ports | None = None
         self._silent_until = float("-inf")
 
     def serve_ports(self, sockets: list[socket.socket]) -> None:
-        """Serve HTTP on TCP sockets, too, from the next `open` on."""
+        """Serve HTTP on TCP sockets as well, from the next `open` on."""
         if sockets:
             from hearth.daemon.http_ports import Ports
 
             self._ports = Ports(self, sockets)
 
     def ports(self) -> list[str]:
-        """The addresses at which HTTP is served."""
+        """Return the addresses at which HTTP is served."""
         return self._ports.addresses() if self._ports else []
 
     def lost_ports(self) -> list[dict[str, str]]:
-        """Those at which it was, and is not any more, and why."""
+        """Return the addresses at which HTTP is no longer served, with the errors."""
         return self._ports.lost() if self._ports else []
 
     def expect(self, connection: object) -> None:
-        """Somebody has connected to a port, and waits for what speaks HTTP."""
+        """Add a connection to a port that waits for the HTTP package to load."""
         self.undecided[connection] = None
 
     def when_http_is_there(self, then: "Callable[[HttpApp | None], None]") -> None:
-        """Load what speaks HTTP, if it is not there yet; it may be that it cannot be."""
+        """Call `then` with the HTTP app, which is loaded if necessary, or with None if it cannot be loaded."""
         if self._front:
             then(self._front)
             return
@@ -108,7 +108,7 @@ class Acceptor:
             module = await asyncio.to_thread(importlib.import_module, "hearth.daemon.http.app")
             self._front = cast("HttpApp", module.HttpApp(self._services))
         except Exception as exc:
-            # An installation that is incomplete, or being replaced: the next connection tries again.
+            # The installation is incomplete, or is being replaced: the next connection tries again.
             log.exception("HTTP cannot be served")
             why = str(InstallationChanged(exc)) if isinstance(exc, ImportError) else "`hearth logs` has the reason"
             self.http_failed(f"HTTP cannot be served: {why}")
@@ -116,13 +116,13 @@ class Acceptor:
             self._loading = None
 
     def http_failed(self, reason: str) -> None:
-        """A port, or what speaks HTTP, is of no use."""
+        """Report that a port failed, or that the HTTP package could not be loaded."""
         self._services.http_failed(reason)
 
     # --- accepting
 
     def open(self) -> None:
-        """Poll the listener."""
+        """Start to poll the listener and the ports."""
         if self._listener:
             self._listener.poll(self._accept)
         if self._ports:
@@ -130,7 +130,7 @@ class Acceptor:
 
     @property
     def is_draining(self) -> bool:
-        """Whether nobody is accepted any more."""
+        """Whether no further connections are accepted."""
         return self._farewell is not None
 
     def _open_again(self) -> None:
@@ -138,33 +138,33 @@ class Acceptor:
             self.open()
 
     def close(self) -> None:
-        """Stop polling; who connects now waits in the kernel's queue."""
+        """Stop polling; new connections wait in the kernel's queue."""
         if self._listener:
             self._listener.rest()
         if self._ports:
             self._ports.rest()
 
     def drain(self, reconnect: bool, reason: str) -> None:
-        """Accept nobody, and take nothing new from those who are there, nor from who is about to say what it speaks."""
+        """Accept no connection, and take no new request from open ones, decided or undecided."""
         self.close()
         self._farewell = (reconnect, reason)
         if self._front:
-            # Also without a connection: of its sessions, things are noted.
+            # Also without an open connection: the state of its sessions is saved.
             self._front.drain(reason)
         for wire in list(self.wires):
             wire.drain(reconnect, reason)
 
     def adapt(self, config: Config) -> None:
-        """Another config is in force."""
+        """Apply a new config to the open connections."""
         for wire in self.wires:
             wire.adapt(config)
 
     def session_wires(self) -> list[Wire]:
-        """The connections that are some client's; the others are control connections."""
+        """Return the connections of clients; the others are control connections."""
         return [wire for wire in self.wires if wire.session or wire.is_shared]
 
     def count(self) -> dict[str, int]:
-        """How many connections there are, by what they speak. A stranger has not shown the token that it needs."""
+        """Return the number of connections by protocol. `stranger` counts the unauthenticated ones over TCP."""
         found = {"frames": 0, "lines": 0, "http": 0, "control": 0, "undecided": len(self.undecided)}
         for wire in self.wires:
             kind = wire.session.wire if wire.session else "http" if wire.is_shared else "control"
@@ -173,14 +173,14 @@ class Acceptor:
         return found
 
     def check_room(self) -> None:
-        """Raise NoRoom if one session more, or one connection more that speaks HTTP, would be too many."""
+        """Raise NoRoom if one more session, or one more HTTP connection, would be too many."""
         crowd = self._crowd(len(self.session_wires()), 0)
         if crowd:
             self._turn_away(crowd)
             raise NoRoom(f"Hearth refused the connection: {crowd}")
 
     def _turn_away(self, crowd: str) -> None:
-        """Each is counted; the log has one line for many: a client in a loop comes a thousand times in a second."""
+        """Count a refused connection; log one line for many: a client in a loop connects a thousand times a second."""
         COUNTERS.connections_refused += 1
         now = self._services.now()
         if now >= self._silent_until:
@@ -194,7 +194,7 @@ class Acceptor:
         return f"{present} connections are open already ({why}); come back when some of them have ended"
 
     def look_once(self) -> bool:
-        """Take what waits in the queue, although it is no longer polled; True when somebody was there."""
+        """Accept what waits in queues that are no longer polled; return True if there was a connection."""
         came = self._accept_one()
         return (self._ports is not None and self._ports.look_once()) or came
 
@@ -223,7 +223,7 @@ class Acceptor:
 
     def _admit(self, connection: Connection) -> None:
         token = self._listener.token if self._listener else ""
-        # Over TCP the kernel does not tell who it is; who shows the token is this user.
+        # Over TCP the kernel does not identify the peer; a client that sends the token is this user.
         peer = Peer(None, own_uid(), -1) if token else connections.peer_of(connection)
         config = self._services.config
         groups = connections.groups_of(connection) if config.allowed_gids and not token else ()
@@ -245,11 +245,14 @@ class Acceptor:
         task.add_done_callback(lambda done: self._admitted(done, newcomer))
 
     def _present(self) -> int:
-        """Those at the ports wait in places of their own until they have shown the token."""
+        """Return the number of connections that count against the limit.
+
+        Connections at the ports have a limit of their own until they have shown the token.
+        """
         return len(self.wires) + len(self.undecided) - (self._ports.waiting if self._ports else 0)
 
     def _drop_unheard(self) -> bool:
-        """Drop the oldest that has not shown what it speaks in a while; False if there is none."""
+        """Drop the oldest connection that has been silent for too long; return False if there is none."""
         for each in self.undecided:
             if isinstance(each, ProtocolDetector) and not each.is_heard:
                 is_late = self._services.now() - each.since >= UNHEARD_SECONDS
@@ -263,7 +266,7 @@ class Acceptor:
             self.undecided.pop(newcomer, None)
 
     def decided(self, newcomer: object, wire: Wire | None) -> None:
-        """A newcomer has shown what it speaks, or has left; one at a port speaks HTTP."""
+        """Register the wire of a connection whose protocol is known now, or forget a connection that has ended."""
         self.undecided.pop(newcomer, None)
         if wire:
             self.wires.add(wire)
@@ -272,24 +275,24 @@ class Acceptor:
 
 
 class ProtocolDetector(asyncio.Protocol):
-    """A connection before its language is known."""
+    """Connection before its protocol is known."""
 
     def __init__(self, reception: Acceptor, services: DaemonServices, peer: Peer, token: str = "") -> None:
         self._reception = reception
         self._services = services
         self._peer = peer
-        # Token of the client; nothing else of its first bytes is read before the token is there.
+        # The token that the client has to send first; nothing else is read before it.
         self._token = token
         self._is_introduced = not token
         self._deadline: asyncio.TimerHandle | None = None
         self._first = b""
         self._transport: asyncio.Transport | None = None
         self.since = services.now()
-        # It has said what it speaks, and waits for what understands that.
+        # The client has sent an HTTP request and waits for the HTTP package to load.
         self.is_heard = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # A cast: uvloop's transports have the methods and not the base class.
+        # A cast: uvloop's transports have the methods, but not the base class.
         self._transport = cast(asyncio.Transport, transport)
         if self._token:
             self._deadline = asyncio.get_running_loop().call_later(INTRODUCTION_SECONDS, self._refuse_token)
@@ -299,7 +302,7 @@ class ProtocolDetector(asyncio.Protocol):
         self._decide()
 
     def eof_received(self) -> bool:
-        """`echo … | socat` may end before its first line does."""
+        """Take EOF as the end of the first line: `echo … | socat` may end without a newline."""
         if self._first:
             self._first += b"\n"
             self._decide(ended=True)
@@ -307,7 +310,10 @@ class ProtocolDetector(asyncio.Protocol):
         return False
 
     def _is_shown(self, ended: bool) -> bool:
-        """Whether the token was shown, or will be with an HTTP request; if it is wrong or late, the connection ends."""
+        """Tell whether the token was shown, or will be with an HTTP request.
+
+        The connection is closed if the token is wrong, or still missing when the client has `ended`.
+        """
         from hearth.daemon import tcp_token
 
         verdict, rest = tcp_token.check(self._first, self._token)
@@ -323,7 +329,7 @@ class ProtocolDetector(asyncio.Protocol):
         return True
 
     def _refuse_token(self) -> None:
-        """Tell nothing but that: any user of this machine can connect."""
+        """Refuse the connection without further details: any user of this machine can connect."""
         log.warning("a connection is refused: it shows no token, or a wrong one")
         COUNTERS.connections_refused += 1
         self._end(_refused_line("the token of its registry entry is missing or wrong"))
@@ -354,7 +360,7 @@ class ProtocolDetector(asyncio.Protocol):
             self._become(LineConnection(self._services, self._transport, self._peer.pid), ended)
 
     def _become_http(self) -> None:
-        """What speaks it takes a moment to load, the first time; the others are served meanwhile."""
+        """Hand over to HTTP. Loading its package takes a moment the first time; others are served meanwhile."""
         assert self._transport is not None
         self.is_heard = True
         self._transport.pause_reading()
@@ -384,7 +390,7 @@ class ProtocolDetector(asyncio.Protocol):
         wire.data_received(self._first)
 
     def _meet_unproven(self, front: "HttpApp") -> None:
-        """Hand over a connection whose requests have to show the token; until one has, it is a stranger at a port."""
+        """Hand over a connection whose requests have to show the token; until then it counts as unauthenticated."""
         assert self._transport is not None
         wire = front.connect_port(self._token)
         self._transport.set_protocol(wire)
@@ -408,14 +414,14 @@ class ProtocolDetector(asyncio.Protocol):
         self._transport.close()
 
     def give_way(self) -> bool:
-        """Make room for somebody else; False if it is not there yet."""
+        """Close to make room for another connection; return False if there is no transport yet."""
         if self._transport is None:
             return False
         self._end(_refused_line("there is no room for who does not say what it wants"))
         return True
 
     def close(self) -> None:
-        """Nothing was said yet; nothing is owed. Who waits for what speaks HTTP is told so then."""
+        """Close a silent connection, to which no answer is owed. A client that waits for HTTP is answered later."""
         if self._transport and not self.is_heard:
             self._transport.close()
 
@@ -426,12 +432,12 @@ class ProtocolDetector(asyncio.Protocol):
 
 
 def _refused_line(reason: str) -> bytes:
-    """For who has not shown what it speaks: bridges and the command line understand it, too."""
+    """Return a refusal for a client of unknown protocol; bridges and the command line understand it, too."""
     return messages.error(None, versions.INTERNAL_ERROR, f"Hearth refused the connection: {reason}") + b"\n"
 
 
 def connection_limit(config: Config, files: int | None) -> tuple[int, str]:
-    """How many sessions there may be, and the name of what limits them: the config, or the system."""
+    """Return the limit of sessions, and its source for messages: the config, or the system's limit of open files."""
     if files is not None:
         room = max(1, files - RESERVED_DESCRIPTORS - SERVER_DESCRIPTORS * len(config.servers))
         if room < config.max_connections:

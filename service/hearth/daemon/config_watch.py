@@ -1,7 +1,7 @@
-"""Changes of the config file under a running daemon: noticed by a `stat`, and read once the file has been left alone.
+"""Watch of the config file under a running daemon: a `stat` detects a change, and the file is read once it settles.
 
-The daemon looks with each tick, when a bridge says hello, and with each control request. Calls do not: a `stat` for
-each of them would cost the hot path, and a tick is never far. Knows nothing of what is in the file.
+The daemon checks with each tick, when a bridge says hello, and with each control request. Calls do not check: a `stat`
+for each of them would slow the hot path, and a tick is never far. This module does not know the file's content.
 """
 
 import asyncio
@@ -10,14 +10,15 @@ from collections.abc import Callable
 
 from hearth.daemon.main import Signature, signature
 
-# An editor empties a file before it writes it: one that was touched a moment ago is looked at another time.
+# An editor may truncate a file before it writes it: a file that changed a moment ago is checked again later.
 SETTLED_SECONDS = 1.0
-# Some editors and dotfile managers remove a file before they put another in its place; one that stays away is meant.
+# Some editors and dotfile managers remove a file before they create its successor. A file that is missing for this long
+# was removed on purpose.
 VANISHED_SECONDS = 5.0
 
 
 class ConfigFile:
-    """Config file with the state in which it was last read (`seen`); `changed` is called once it settled in another."""
+    """Config file with the state in which it was last read (`seen`); calls `changed` once another state has settled."""
 
     def __init__(self, path: str, seen: Signature | None, changed: Callable[[], None]) -> None:
         self.path = path
@@ -28,7 +29,7 @@ class ConfigFile:
         self._loop = asyncio.get_running_loop()
 
     def about_to_be_read(self) -> None:
-        """Take the present state as seen: any later one is a change."""
+        """Record the present state as seen: any later one is a change."""
         self._seen = signature(self.path)
         self._wait_no_longer()
 
@@ -52,7 +53,7 @@ class ConfigFile:
             self.look()
 
     def close(self) -> None:
-        """Wait for nothing any longer."""
+        """Cancel a pending check."""
         self._wait_no_longer()
 
     def _settled(self) -> None:

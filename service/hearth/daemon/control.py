@@ -1,8 +1,8 @@
 """Commands about the daemon itself, and the control frames that carry them.
 
 `DaemonControl` is the one implementation of `ControlApi`; `answer_frame` turns a control frame into a command and its
-outcome into the frame that answers it, `http/api.py` does so for `/api/v1`. Authorization happened before: whoever
-reaches this module is the daemon's own user.
+outcome into the frame that answers it, `http/api.py` does so for `/api/v1`. Callers are authorized before: every
+request that reaches this module comes from the daemon's own user.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class DaemonControl:
         """Shut the daemon down soon. Raises Refused."""
         await self._obtain_consent(asker, "shutdown")
         loop = asyncio.get_running_loop()
-        # Soon, not now: the yes has to be written first.
+        # Soon, not now: the answer has to be written first.
         if restart and when_quiet:
             loop.call_soon(self._services.shut_down_when_quiet, "it was asked to restart when quiet")
             return "going out as soon as no call is in flight"
@@ -154,7 +154,7 @@ async def answer_events(
 ) -> None:
     """Send the kept events and, where `follow` asks for it, all later ones until the daemon shuts down.
 
-    `drained` waits until the reader has taken what was sent: a slow one loses events, not its connection.
+    `drained` waits until the reader has taken what was sent: a slow reader loses events, not its connection.
     """
     seq, count = integer(header, "seq"), header.get("count")
     feed = api.cmd_events(header.get("follow") is True, count if type(count) is int else None)

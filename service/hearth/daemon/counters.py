@@ -1,22 +1,22 @@
-"""What is counted for `/metrics` only: plain integers, added to where it happens, and never set back.
+"""Counters for `/metrics` only: plain integers, incremented where the event happens and never reset.
 
-One for the process, as there is one daemon in it.
+One instance for the process, which has one daemon.
 """
 
 
 class Counters:
-    """All of it. Nothing here is on the path of a call that is served."""
+    """Counters of the daemon. None of them is on the path of a call that is served."""
 
     __slots__ = ("connections_refused", "messages_refused", "readers_dropped", "reloads", "reloads_failed")
 
     def __init__(self) -> None:
-        # Who was told that there is no room, or no right.
+        # Connections that were refused for lack of room or permission.
         self.connections_refused = 0
-        # Messages over a limit, by which one and by what they were.
+        # Messages over a limit, by limit and by kind of message.
         self.messages_refused = {("rate", "request"): 0, ("rate", "notification"): 0, ("in_flight", "request"): 0}
-        # Clients who did not read what was written for them (outbound_limit).
+        # Clients that were dropped because they did not read (outbound_limit).
         self.readers_dropped = 0
-        # Configs that were read anew while the daemon ran, and those among them that could not be used.
+        # Reloads of the config while the daemon ran, and the failed ones among them.
         self.reloads = 0
         self.reloads_failed = 0
 

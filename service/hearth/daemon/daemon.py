@@ -1,8 +1,8 @@
-"""The daemon's life: serve, drain, go out.
+"""Life cycle of the daemon: serve, drain, shut down.
 
-`serve` reads as a sentence; each step is a method. Signal handlers only enqueue: what they ask for happens in the loop.
-Its ways in are a socket that others find by the registry, ports for HTTP, and the pipes of one client: any of them, or
-all.
+`serve` lists the steps; each of them is a method. Signal handlers only enqueue: the loop does the work. Clients connect
+through a socket that is found in the registry, through HTTP ports, or through the pipes of one stdio client; a daemon
+has any combination of these.
 """
 
 import asyncio
@@ -40,18 +40,19 @@ log = logging.getLogger(__name__)
 
 # Three missed heartbeats: one may be late, two may be a busy machine.
 MISSED_HEARTBEATS = 3
-# How long flushed connections may take to close once everything is answered.
+# How long connections may take to close once everything is answered and flushed.
 CLOSE_SECONDS = 2.0
-# What the shutdown may take beyond the drain: flushing, and the sequence that ends the servers.
+# How long the shutdown may take beyond the drain: flushing, and the sequence that stops the servers.
 STOP_SECONDS = CLOSE_SECONDS + SERVERS_STOP_SECONDS + 5.0
-# Between two looks at whether anybody waits for an answer, while a new version waits for a moment when nobody does.
+# Interval of the check whether a call is in flight, while a restart waits until there is none.
 QUIET_LOOK_SECONDS = 0.2
-# A terminal sends Ctrl-C to the whole group and the watcher forwards it: twice at once is once.
+# A terminal sends Ctrl-C to the whole process group, and the orphan reaper forwards it: two signals within this time
+# count as one.
 SIGNAL_ECHO_SECONDS = 0.5
 
 
 class Daemon:
-    """One daemon, from READY to STOPPING. It is the steward of its connections."""
+    """Running daemon, from READY to STOPPING. Implements `DaemonServices` for its connections."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class Daemon:
         self._waiting_for_quiet = False
         self._ticking: asyncio.TimerHandle | None = None
         self._hurry = asyncio.Event()
-        # The client at standard input and output, where that is the way in.
+        # The connection of the stdio client, in stdio mode.
         self._stdio: Wire | None = None
         self.exit_code = 0
         self.control: ControlApi = DaemonControl(self)
@@ -88,19 +89,19 @@ class Daemon:
 
     @property
     def kept_sessions(self) -> str:
-        """The folder for sessions that outlive it."""
+        """The folder for sessions that outlive the daemon."""
         return self._places.sessions
 
     def now(self) -> float:
-        """The loop's clock."""
+        """Return the time of the loop's clock."""
         return self._loop.time()
 
     def check_room(self) -> None:
-        """Raise NoRoom if one session more would be too many."""
+        """Raise NoRoom if one more session would be too many."""
         self._reception.check_room()
 
     async def serve(self) -> None:
-        """Serve until something ends it, then shut down."""
+        """Serve until the daemon is told to stop, then shut down."""
         self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
         places = self._places
@@ -115,7 +116,7 @@ class Daemon:
         self.hub.news = self._status_line.news
         self._reception = Acceptor(self, self._listener)
         self._config_file = ConfigFile(self._settings.path, self._start.config_seen, self._reload_by_itself)
-        # Before the registry says that it runs: whoever reads that may send a signal at once.
+        # Before the daemon is in the registry: a process that reads the entry may send a signal at once.
         self._watch_signals()
         self._register()
         self._reception.serve_ports(self._ports)
@@ -162,7 +163,7 @@ class Daemon:
             watch(number, functools.partial(end, number.name, False))
         if self._start.streams and signals.HANG_UP is not None:
             if not signals.outlives_terminal():
-                # It belongs to its client, and goes with it.
+                # A stdio daemon belongs to its client and ends with it.
                 watch(signals.HANG_UP, functools.partial(end, "the client's terminal was closed", False))
             return
         if signals.HAND_OVER is not None:
@@ -175,16 +176,16 @@ class Daemon:
         self._start.serving(self._ask_to_end)
 
     def _ask_to_end(self, reason: str) -> None:
-        """The same for whoever runs the daemon in a thread, such as a service of Windows; from any thread."""
+        """Ask the daemon to stop, from any thread: for a caller that runs it in one, such as a Windows service."""
         try:
             self._loop.call_soon_threadsafe(self._asked_to_end, reason, False)
         except RuntimeError:
-            # The loop is closed: it has ended.
+            # The loop is closed: the daemon has stopped.
             pass
 
     def _asked_to_end(self, reason: str, reconnect: bool) -> None:
         if self._start.streams:
-            # Whoever sends it a signal has given it its time by closing its input.
+            # A client that sends a signal has given the daemon time to finish by closing its input before.
             self._hurry.set()
         now = self.now()
         if self._ending and now - self._told_to_end > SIGNAL_ECHO_SECONDS:
@@ -198,25 +199,25 @@ class Daemon:
         try:
             log.info("%s", self.reload())
         except ConfigError:
-            # Said in the log and in the status; the old one stays.
+            # Reported in the log and in the status; the old config stays in force.
             pass
 
     # --- packs
 
     def _create_pack(self, name: str) -> "Pack":
-        # Only where one is enabled: a daemon without packs loads nothing of them.
+        # Imported only if a pack is enabled: a daemon without packs loads none of their code.
         from hearth import packs
 
         return packs.create(name, self)
 
     def server_log(self, name: str) -> str:
-        """The path of the file with a server's stderr."""
+        """Return the path of the file with a server's stderr."""
         return self._places.server_log(name)
 
-    # --- the steward of the connections
+    # --- services for the connections
 
     def status(self) -> dict[str, Any]:
-        """The status document."""
+        """Return the status document."""
         return {
             "running": True,
             "pid": os.getpid(),
@@ -239,11 +240,11 @@ class Daemon:
         }
 
     def connections(self) -> dict[str, int]:
-        """How many connections there are, by what they speak."""
+        """Return the number of connections by protocol."""
         return self._reception.count()
 
     def reload(self) -> str:
-        """Read the config again. Raises ConfigError, and the old one stays."""
+        """Read the config again. Raises ConfigError; the old config then stays in force."""
         self._notifier.reloading()
         try:
             return self._reload()
@@ -273,7 +274,7 @@ class Daemon:
         logging.getLogger().setLevel(settings.log_level.upper())
         self.hub.apply(settings)
         self._reception.adapt(settings)
-        # The next tick was due at the former pace.
+        # The next tick was scheduled with the former interval.
         self._tick()
         try:
             self._register()
@@ -282,31 +283,31 @@ class Daemon:
             log.warning("%s", exc)
 
     def _reload_by_itself(self) -> None:
-        """The file is another than the one in force."""
+        """Reload the config because its file has changed."""
         if self._ending:
             return
         former = self._settings
         try:
             sentence = self.reload()
         except ConfigError:
-            # Said in the log and in the status; the old one stays.
+            # Reported in the log and in the status; the old config stays in force.
             return
-        # A client's own file is written all the time, and seldom for Hearth's sake.
+        # A client's own config file is written all the time, and seldom with a change for Hearth.
         is_news = former.replace(hash=self._settings.hash) != self._settings
         log.log(logging.INFO if is_news else logging.DEBUG, "%s", sentence)
 
     def look_at_config(self) -> None:
-        """Reload if the file is another than the one in force."""
+        """Reload the config if its file has changed."""
         self._config_file.look_at_once()
 
     def shut_down(self, reason: str, reconnect: bool) -> None:
-        """Begin the shutdown; `reconnect` tells the bridges to come back at once."""
+        """Begin the shutdown; `reconnect` tells the bridges to reconnect at once."""
         if self._ending is None:
             self._ending = (reason, reconnect)
             self._ended.set()
 
     def shut_down_when_quiet(self, reason: str) -> None:
-        """Begin the shutdown, after which bridges come back at once, when nobody waits for an answer any longer."""
+        """Begin the shutdown as soon as no client waits for an answer; bridges then reconnect at once."""
         if not self._waiting_for_quiet:
             self._waiting_for_quiet = True
             log.info("%s: going out as soon as no call is in flight", reason)
@@ -319,11 +320,11 @@ class Daemon:
             self.shut_down(reason, reconnect=True)
 
     def welcome(self, wire: Wire) -> None:
-        """A connection that was nobody's is somebody's now."""
+        """Register a connection whose client is known now."""
         self._reception.decided(None, wire)
 
     def forget(self, wire: Wire) -> None:
-        """A connection has ended."""
+        """Remove a connection that has ended."""
         self._reception.wires.discard(wire)
         if wire is self._stdio:
             self._client_left()
@@ -339,7 +340,10 @@ class Daemon:
             self.shut_down("the client has left", reconnect=False)
 
     def http_failed(self, reason: str) -> None:
-        """End with exit code 1 where a person asked for the port; other daemons serve on without. The log has it."""
+        """End with exit code 1 if a person asked for the port; other daemons serve on without HTTP.
+
+        The failure is in the log already.
+        """
         if self._start.http is None:
             return
         self.exit_code = 1
@@ -391,11 +395,12 @@ class Daemon:
             return
         if self._quiet_since is None:
             self._quiet_since = self.now()
-        # A port that was asked for by a person would be gone with the daemon.
+        # A port that a person asked for would be lost with the daemon.
         idle = 0.0 if self._start.stays else self._settings.idle_timeout
         if not idle or self.now() - self._quiet_since < idle or self._ending:
             return
-        # Stop polling, look once more, go: whoever comes later waits in the kernel's queue for the next start.
+        # Stop polling, look once more, shut down: a client that connects later waits in the kernel's queue for the next
+        # daemon.
         self._reception.close()
         if self._reception.look_once():
             self._quiet_since = None
@@ -403,7 +408,7 @@ class Daemon:
         else:
             self.shut_down(f"nobody was there for {idle:g} s", reconnect=True)
 
-    # --- the end
+    # --- shutdown
 
     async def _finish(self) -> None:
         assert self._ending is not None
@@ -415,13 +420,13 @@ class Daemon:
         await self._drain()
         await self._close_connections()
         await self.hub.stop()
-        # Last, so that followers learn of the servers' ends; their connections end with the process.
+        # Last, so that followers see the events of stopping servers; their connections end with the process.
         EVENTS.close()
         await asyncio.sleep(0)
         log.info("gone out")
 
     async def _drain(self) -> None:
-        """Let calls finish, bounded; what is still open then is answered with the reason."""
+        """Let calls finish, for at most `drain_timeout`; answer the remaining ones with an error."""
         deadline = self.now() + self._settings.drain_timeout
         while self.hub.in_flight and self.now() < deadline and not self._hurry.is_set():
             await asyncio.sleep(0.02)
@@ -430,7 +435,10 @@ class Daemon:
                 call.failed(UpstreamError("Hearth went out before the server answered; it may or may not have run"))
 
     async def _close_connections(self) -> None:
-        """Close all but control connections: their end tells that the daemon has gone, which only its exit does."""
+        """Close all connections except control connections.
+
+        The end of a control connection tells the command line that the daemon has exited, so only the exit closes it.
+        """
         for wire in self._reception.session_wires():
             wire.close()
         for newcomer in list(self._reception.undecided):

@@ -1,4 +1,4 @@
-"""Becoming the daemon of a profile: the lock, the registry entry, and the hand-over from one that was there first."""
+"""Lock of a profile's daemon, its registry entry, and the hand-over from a daemon that was there first."""
 
 import logging
 import os
@@ -13,7 +13,7 @@ from hearth.wire.frames import PROTOCOL_VERSION
 
 log = logging.getLogger(__name__)
 
-# A daemon on its way out holds the lock for moments; one that starts has no entry yet. Both are worth waiting for.
+# A daemon that shuts down holds the lock for moments; one that starts has no entry yet. Both are worth waiting for.
 TRANSITION_SECONDS = 5.0
 # A self-started daemon that hands over lets its calls finish (drain_timeout) and stops its servers first.
 HANDOVER_SECONDS = 40.0
@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.02
 
 
 class DaemonLock:
-    """The right to be the daemon, held until `release`."""
+    """Lock that makes this process the daemon of its profile until `release`."""
 
     def __init__(self, places: Places) -> None:
         self._places = places
@@ -30,17 +30,17 @@ class DaemonLock:
         self._started_at = time.time()
 
     def take(self, activated: bool) -> None:
-        """Get the lock. Raises AlreadyRunning with who has it, StartError when the folder cannot be used.
+        """Acquire the lock. Raises AlreadyRunning, which names the holder, and StartError if the folder is unusable.
 
         An activated daemon asks a self-started one to hand over: the service manager's socket has replaced its file,
-        so nobody new could ever reach it.
+        so no new client could ever reach it.
         """
         registry.prepare(self._places)
         deadline = time.monotonic() + (HANDOVER_SECONDS if activated else TRANSITION_SECONDS)
         asked: registry.Entry | None = None
         while not self._lock.acquire(blocking=False):
             holder = registry.read(self._places)
-            # An entry of this very process is that of its degraded self before an exec.
+            # An entry with this process's own pid is from the degraded daemon that it was before an exec.
             if holder and holder.pid != os.getpid() and registry.is_alive(holder):
                 if not activated:
                     raise self._taken(holder)
@@ -58,7 +58,7 @@ class DaemonLock:
             raise
 
     def _remove_stale_entry(self) -> None:
-        """Remove the entry of a daemon that was killed: with the lock held, clients would take it for this one's."""
+        """Remove the entry of a killed daemon: while the lock is held, clients would take it for this daemon's."""
         entry = registry.read(self._places)
         if entry and not registry.is_alive(entry):
             registry.remove(self._places)
@@ -78,7 +78,7 @@ class DaemonLock:
             if first and not activated and self._answers(first):
                 raise RunsElsewhere(first)
             if self._profile.take() is None:
-                # The holder was not a daemon, but a look at whether the lock is held.
+                # The holder was not a daemon, but a process that tested whether the lock is held.
                 return
             log.warning("another daemon of this profile runs too: socket=%s", first or "unknown")
             self._profile.run_beside()
@@ -89,14 +89,14 @@ class DaemonLock:
             log.warning("daemons of this profile do not see each other: %s", exc)
 
     def _profile_holder(self) -> str | None:
-        """Return the socket of the profile's first daemon; None: it is this one. A daemon that starts is waited for."""
+        """Return the socket of the profile's first daemon, or None if that is this one. Waits for one that starts."""
         deadline = time.monotonic() + TRANSITION_SECONDS
         while (first := self._profile.take()) == "" and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
         return first
 
     def _answers(self, named: str) -> bool:
-        """Return whether a daemon that is named by its socket takes connections from here."""
+        """Tell whether the daemon with that socket accepts connections from here."""
         places = Places(self._places.profile, self._places.config, named=named)
         return reachability.answers(registry.endpoint(places))
 
@@ -118,7 +118,7 @@ class DaemonLock:
         return AlreadyRunning(f"another daemon holds {self._places.daemon_lock}: {who}")
 
     def register(self, daemon_id: str, config_hash: str, endpoint: str, token: str = "") -> None:
-        """Say who is the daemon and where it listens. Raises StartError."""
+        """Write the registry entry of this daemon and its endpoint. Raises StartError."""
         entry = registry.Entry(
             daemon_id=daemon_id,
             endpoint=endpoint,
@@ -134,11 +134,11 @@ class DaemonLock:
         self._profile.publish()
 
     def release(self) -> None:
-        """Take the entry away, then the lock."""
+        """Remove the entry, then release the lock."""
         entry = registry.read(self._places)
         try:
-            # Somebody may have removed the whole folder, lock included, and another daemon may live in the new one, or
-            # be about to write its entry there.
+            # The whole folder, lock included, may have been removed, and another daemon may run in the new one, or be
+            # about to write its entry there.
             if entry is not None and entry.pid == os.getpid():
                 registry.remove(self._places)
         except StartError:

@@ -1,4 +1,4 @@
-"""The frames wire: bridges, and the command line's control requests. docs/protocol.md is its specification."""
+"""Wire of frames, for bridges and for control requests of the command line. docs/protocol.md is its specification."""
 
 import asyncio
 import logging
@@ -31,16 +31,16 @@ log = logging.getLogger(__name__)
 
 _MCP = b'{"type":"mcp","seq":'
 _MCP_BYTES = len(_MCP)
-# A number that needs more is no line's: it would take longer than a machine lasts to count so far.
+# A longer number cannot be the `seq` of a line: no machine lives long enough to count so far.
 _USUAL_BYTES = _MCP_BYTES + 20
-# A header has at most 64 KiB: a message that was spread over twenty thousand lines is finished in several steps.
+# A header has at most 64 KiB: a message that spans twenty thousand lines is acknowledged in several frames.
 DONE_LIMIT = 2000
-# What the format itself allows (docs/protocol.md). A line over message_limit is answered; it does not end the stream.
+# Limit of the format itself (docs/protocol.md). A line over message_limit gets an error; it does not end the stream.
 FORMAT_LIMIT_BYTES = (1 << 28) - (1 << 17)
 
 
 class FrameConnection(asyncio.Protocol):
-    """One connection that speaks frames. It is its session's outlet; a tag is the `seq` of a line."""
+    """Connection that speaks frames, and the client sink of its session. A tag is the `seq` of a line."""
 
     is_shared = False
     hears_of_owner = True
@@ -62,23 +62,23 @@ class FrameConnection(asyncio.Protocol):
         self._tasks: set[asyncio.Task[None]] = set()
         self.session: Session | None = None
         self.last_seen: float | None = services.now()
-        # What it is told at its hello holds for this connection, whatever is configured meanwhile.
+        # The values that the bridge is told at its hello hold for the whole connection, also after a reload.
         self.heartbeat_interval = config.heartbeat_interval
         self._message_limit = config.message_limit
         self._gate: RateLimiter | None = None
         self.adapt(config)
 
     def adapt(self, config: Config) -> None:
-        """What it may send is limited as this config has it."""
+        """Apply the rate limits of this config."""
         self._gate = rate_limit.gate(rate_limit.near(config), self._gate, self._services.now, self._tell_of_limit)
 
     def _tell_of_limit(self, sentence: str) -> None:
         log.warning("the bridge with pid %s: %s", self._pid, sentence)
 
-    # --- bytes in
+    # --- incoming bytes
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes; every complete frame is handled before the next read."""
+        """Handle every complete frame before the next read."""
         self.last_seen = self._services.now()
         if self.session and not self.session.active:
             self._services.hub.sessions.came_back(self.session)
@@ -151,7 +151,7 @@ class FrameConnection(asyncio.Protocol):
             "isOwner": hub.sessions.owner is session,
             "heartbeatSeconds": self.heartbeat_interval,
         }
-        # In the kernel before any line is looked at: a bridge that never saw it knows that nothing has run.
+        # In the kernel before any line is read: a bridge that never saw the greeting knows that no line was run.
         self._outbox.write_now(encode(json.dumps(greeting)))
         if self._farewell:
             self._say_goodbye(self._farewell)
@@ -168,7 +168,7 @@ class FrameConnection(asyncio.Protocol):
             items = self._assembler.receive_line(payload)
         if self._pieces or not items:
             items = self._settle_pieces(seq, items)
-        # What another daemon has taken was let in by it.
+        # Resent and replayed lines have passed the rate limiter of the daemon that took them first.
         gate = self._gate if not (resent or replay) else None
         for item in items:
             if gate is not None:
@@ -183,9 +183,9 @@ class FrameConnection(asyncio.Protocol):
                 self.answer(seq, _failure(item))
 
     def _settle_pieces(self, seq: int, items: list[Item | json.Batch]) -> list[Item | json.Batch]:
-        """Finish the lines of a message that was spread over several; return the items that belong to line `seq`.
+        """Finish the lines of a message that spans several; return the items that belong to line `seq`.
 
-        An error that comes with a message, or with the beginning of another, is about the lines before this one.
+        An error that comes together with a message, or with the beginning of another, is about the lines before `seq`.
         """
         goes_on = self._assembler.pending
         if items:
@@ -219,7 +219,7 @@ class FrameConnection(asyncio.Protocol):
         else:
             self._send(*await control.answer_frame(api, header, self.session))
 
-    # --- the session's outlet
+    # --- the session's client sink
 
     def answer(self, tag: int, payload: bytes, keep: str | None = None, drop: str | None = None) -> None:
         if keep is None:
@@ -277,13 +277,16 @@ class FrameConnection(asyncio.Protocol):
         self.finish(tag, keep)
 
     def drop_line(self, key: str) -> None:
-        # An answer has no room for it; the next acknowledgement has.
+        # An answer frame has no field for dropped keys; the next acknowledgement has.
         self._ack.setdefault("drop", []).append(key)
         if not self._receiving:
             self._flush_ack()
 
     def _forget_drop(self, key: str) -> None:
-        """What is kept anew is not dropped behind it: the bridge takes `drop` last, and an acknowledgement may wait."""
+        """Cancel a pending drop of a key that is kept again.
+
+        The bridge applies `drop` last, and an acknowledgement may wait: the drop would remove the new line.
+        """
         if key in self._ack.get("drop", ()):
             self._ack["drop"].remove(key)
 
@@ -296,10 +299,10 @@ class FrameConnection(asyncio.Protocol):
     def _send(self, header: dict[str, Any], payload: bytes | Raw = b"") -> None:
         self._outbox.write(encode(json.dumps(header), bytes(payload)))
 
-    # --- the end
+    # --- shutdown
 
     def drain(self, reconnect: bool, reason: str) -> None:
-        """Look at no further line; what was taken is still answered."""
+        """Take no further line; lines that were taken are still answered."""
         self._farewell = {"reconnect": reconnect, "reason": reason}
         if self.session:
             self._say_goodbye(self._farewell)
@@ -308,7 +311,7 @@ class FrameConnection(asyncio.Protocol):
         self._send({"type": "goodbye", "taken": self._taken, **farewell})
 
     def close(self) -> None:
-        """Close after everything queued has been taken."""
+        """Close after the bridge has taken everything that is queued."""
         self._outbox.close()
 
     def _leave(self) -> None:
@@ -323,14 +326,14 @@ class FrameConnection(asyncio.Protocol):
 
     def _refuse(self, exc: HearthError) -> None:
         if not isinstance(exc, NoRoom):
-            # Of that one, who looked for room has told.
+            # The acceptor has logged and counted the lack of room.
             log.info("a connection is refused: %s", exc)
             COUNTERS.connections_refused += 1
         self._send({"type": "error", "message": str(exc)[: control.SENTENCE_LIMIT]})
         self.close()
 
     def eof_received(self) -> bool:
-        """A bridge that ends says goodbye first: a bare EOF means that it is dead."""
+        """Close the connection: a bridge that ends says goodbye first, so a bare EOF means that it is dead."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:

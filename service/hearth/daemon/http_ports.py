@@ -1,4 +1,4 @@
-"""TCP sockets that lead to HTTP. What speaks it is loaded with the first connection, as on the daemon's own socket."""
+"""TCP ports that serve HTTP. The HTTP package is loaded with the first connection, as on the daemon's own socket."""
 
 import asyncio
 import errno
@@ -18,52 +18,53 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Connections that have shown no token: any user of this machine may open them. They take nothing from others' places.
+# Limit of unauthenticated connections, which any user of this machine may open. The limit of other connections does not
+# include them.
 STRANGERS_LIMIT = 32
-# Accepted in one turn of the loop. From accepting to reading it takes a few turns: who says something at once is to be
-# heard before as many others as make it the oldest of the silent ones.
+# Connections accepted in one iteration of the loop. A few iterations pass between accepting and reading: a client that
+# sends at once must be read before so many others arrive that it becomes the oldest silent one, which is dropped.
 STRANGERS_BATCH = STRANGERS_LIMIT // 8
-# The socket itself is of no use any more. Any other error is of one connection, or passes: accept(2) hands on what the
-# network has to say of who came, and asks to try again.
+# Errors after which the socket itself is unusable. Any other error concerns one connection or is transient: accept(2)
+# passes on pending network errors of the new connection, and asks to try again.
 _FATAL = {errno.EBADF, errno.EINVAL, errno.ENOTSOCK}
 
 
 class Ports:
-    """All of them, polled and rested together. None of them is ever closed: the process's end does that."""
+    """TCP listeners, polled and rested together. None is ever closed explicitly: the process's exit closes them."""
 
     def __init__(self, reception: "Acceptor", sockets: list[socket.socket]) -> None:
         self._reception = reception
-        # With their URLs: a socket that has failed cannot be asked any more.
+        # With their URLs: a socket that has failed cannot be asked for its address any more.
         self._acceptors = {AcceptLoop(sock): tcp_ports.address_of(sock) for sock in sockets}
-        # Of those that have failed, by their URLs.
+        # The errors of failed listeners, by URL.
         self._lost: dict[str, str] = {}
         self._is_starved = False
-        # Accepted, while what speaks HTTP is being loaded.
+        # Connections that were accepted and wait for the HTTP package to load.
         self.waiting = 0
         self._tasks: set[asyncio.Task[object]] = set()
         for address in self.addresses():
             log.info("HTTP on %s, for who has the token (`hearth token show`)", address)
 
     def addresses(self) -> list[str]:
-        """The URLs of those that are served."""
+        """Return the URLs of the ports that are served."""
         return list(self._acceptors.values())
 
     def lost(self) -> list[dict[str, str]]:
-        """Those that are not served any more, and why."""
+        """Return the ports that are no longer served, with the errors."""
         return [{"address": address, "error": error} for address, error in self._lost.items()]
 
     def poll(self) -> None:
-        """Accept whoever comes."""
+        """Start accepting connections."""
         for acceptor in self._acceptors:
             acceptor.poll(functools.partial(self._accept, acceptor))
 
     def rest(self) -> None:
-        """Accept nobody; who connects now waits in the kernel's queue."""
+        """Stop accepting; new connections wait in the kernel's queue."""
         for acceptor in self._acceptors:
             acceptor.rest()
 
     def look_once(self) -> bool:
-        """Take what waits in the queues, although they are no longer polled; True when somebody was there."""
+        """Accept what waits in the queues that are no longer polled; return True if there was a connection."""
         came = [self._accept_one(acceptor) for acceptor in list(self._acceptors)]
         return any(came)
 
@@ -117,7 +118,7 @@ class Ports:
     def _meet(self, front: "HttpApp | None", connection: socket.socket) -> None:
         self.waiting -= 1
         self._reception.decided(connection, None)
-        # It was closed if the daemon has gone out meanwhile.
+        # The daemon has closed the connection if it has shut down in the meantime.
         if front is None or connection.fileno() < 0:
             connection.close()
             return

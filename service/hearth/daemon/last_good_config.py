@@ -1,4 +1,4 @@
-"""The last usable config: kept for a start at which the config file is broken.
+"""Copy of the last usable config, for a start with a broken config file.
 
 One file for each profile, readable by its owner only, because a config may hold secrets.
 """
@@ -18,9 +18,9 @@ log = logging.getLogger(__name__)
 
 
 def load(places: Places) -> tuple[Config, str | None]:
-    """Load the config, or the kept one with a sentence about it where the config is broken.
+    """Load the config; if it is broken, return the kept copy and a sentence that says so.
 
-    Raises ConfigError where there is no usable kept one either.
+    Raises ConfigError if there is no usable copy either.
     """
     try:
         return config.load(places), None
@@ -33,18 +33,18 @@ def load(places: Places) -> tuple[Config, str | None]:
 
 
 def _kept(places: Places) -> tuple[Config, str] | None:
-    """Read the kept config and the time at which it was kept."""
+    """Return the kept config and the time at which it was kept."""
     try:
         data = private_files.read(places.last_config, FILE_LIMIT_BYTES)
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(os.stat(places.last_config).st_mtime))
         return (interpret(places, data), since) if data else None
     except (OSError, ValueError, ConfigError):
-        # Not there, not this user's, damaged, or of a version with other keys: the broken config is the one to mend.
+        # Missing, another user's, damaged, or of a version with other keys: the user has to fix the config itself.
         return None
 
 
 def keep(places: Places, settings: Config) -> None:
-    """Keep the config file that `settings` were read from. A failure is a warning in the log."""
+    """Keep a copy of the config file that `settings` were read from. A failure is a warning in the log."""
     try:
         _keep(places, settings)
     except (OSError, ValueError, ConfigError, StartError) as exc:
@@ -53,7 +53,7 @@ def keep(places: Places, settings: Config) -> None:
 
 def _keep(places: Places, settings: Config) -> None:
     if not settings.hash:
-        # There is no config file. Servers that were removed with it must not come back.
+        # There is no config file. Servers that were removed with it must not be started from the copy.
         private_files.remove(places.last_config)
         return
     # Not hashlib: see config.examination.
@@ -61,7 +61,7 @@ def _keep(places: Places, settings: Config) -> None:
 
     data = read_file(settings.path, FILE_LIMIT_BYTES)
     if data is None or blake2s(data).hexdigest() != settings.hash:
-        # Written in the meantime: the reload that follows keeps it, if it can be used.
+        # The file was written in the meantime: the reload that follows keeps it, if it is usable.
         return
     if private_files.read(places.last_config, FILE_LIMIT_BYTES) != data:
         folders.make_private(os.path.dirname(places.last_config))

@@ -1,4 +1,4 @@
-"""The raw-lines wire: `socat - UNIX-CONNECT:…` is a working client. One JSON-RPC message per line, both ways."""
+"""Wire of MCP lines: one JSON-RPC message per line, both ways. `socat - UNIX-CONNECT:…` is a working client."""
 
 import asyncio
 import logging
@@ -17,14 +17,14 @@ from hearth.write_batch import WRITE_BATCH
 
 log = logging.getLogger(__name__)
 
-# How soon the calls of a client are withdrawn that was gone, and not only done with writing, when its input ended.
+# Interval of the check whether a client whose input has ended has gone altogether; its calls are withdrawn then.
 READER_CHECK_SECONDS = 1.0
-# How long a client that has waited in vain may take to read that it did.
+# How long a client may take to read the error for calls that were not answered in time.
 LAST_WORDS_SECONDS = 2.0
 
 
 class LineConnection(asyncio.Protocol):
-    """One connection that speaks lines. It is its session's outlet; tags mean nothing here."""
+    """Connection that speaks lines, and the client sink of its session. Tags have no meaning here."""
 
     is_shared = False
     hears_of_owner = False
@@ -48,7 +48,7 @@ class LineConnection(asyncio.Protocol):
         self.adapt(config)
 
     def adapt(self, config: Config) -> None:
-        """What it may send is limited as this config has it."""
+        """Apply the rate limits of this config."""
         self._gate = rate_limit.gate(rate_limit.near(config), self._gate, self._services.now, self._tell_of_limit)
 
     def _tell_of_limit(self, sentence: str) -> None:
@@ -76,7 +76,10 @@ class LineConnection(asyncio.Protocol):
                 self.answer(0, messages.failure(getattr(item, "id", None), item))
 
     def eof_received(self) -> bool:
-        """The client has said everything; it still gets every pending answer, bounded."""
+        """Close once every pending answer is sent, or the time for that (eof_timeout) is over.
+
+        The client sends nothing more, but may still read.
+        """
         self._receive(self._decoder.receive_eof())
         self._ended = True
         self._end_by = self._services.now() + self._services.config.eof_timeout
@@ -91,7 +94,7 @@ class LineConnection(asyncio.Protocol):
             self._answer_in_vain()
         left = self._end_by - self._services.now()
         if left <= 0 or (self.session.open and self._outbox.reader_left()):
-            # Not `close`, which waits for a reader: nobody has read for too long, or ever will.
+            # Not `close`, which waits for a reader: the client has not read for too long, or has gone.
             self._outbox.abort()
         else:
             pause = min(left, READER_CHECK_SECONDS)
@@ -111,7 +114,7 @@ class LineConnection(asyncio.Protocol):
         if self._ended and self.session and not self.session.open:
             self.close()
 
-    # --- the session's outlet
+    # --- the session's client sink
 
     def answer(self, tag: int, payload: bytes, keep: str | None = None, drop: str | None = None) -> None:
         self._outbox.write(payload + b"\n")
@@ -147,17 +150,17 @@ class LineConnection(asyncio.Protocol):
     def owes(self) -> bool:
         return self._outbox.owes()
 
-    # --- the end
+    # --- shutdown
 
     def drain(self, reconnect: bool, reason: str) -> None:
-        """Take no further request; subscriptions are completed, since nobody will carry them over."""
+        """Take no further request, and complete the subscriptions: no bridge replays them into the next daemon."""
         self._draining = True
         if self.session:
             for listen in self.session.listens.values():
                 listen.complete()
 
     def close(self) -> None:
-        """Close after everything queued has been taken."""
+        """Close after the client has taken everything that is queued."""
         self._outbox.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -175,7 +178,7 @@ class LineConnection(asyncio.Protocol):
 
 
 def _without_requests(item: Item | json.Batch) -> Item | json.Batch:
-    """The item with errors in the place of what would have to be carried out."""
+    """Return the item with its requests replaced by errors."""
     if isinstance(item, json.Batch):
         return json.Batch([_refused(member) if isinstance(member, json.Message) else member for member in item.items])
     return _refused(item) if isinstance(item, json.Message) else item

@@ -1,7 +1,7 @@
-"""Where the daemon's log goes: to the journal with fields under systemd, to a rotating file otherwise.
+"""Setup of the daemon's log: the journal with fields under systemd, a rotating file otherwise.
 
-At the default level no record carries a payload, and at none a secret that a server was given. The first lines of a
-server's stdout that are not MCP are no payload: they are logged, cut and masked.
+At the default level no record carries a payload, and at no level a secret that a server was given. The first lines of a
+server's stdout that are not MCP do not count as payload: they are logged, truncated and masked.
 """
 
 import logging
@@ -19,46 +19,47 @@ if TYPE_CHECKING:
 ROTATE_BYTES = 2 * 1024 * 1024
 ROTATE_COUNT = 3
 STDERR = 2
-# What waits for a client that reads its server's stderr late, or never …
+# Records that wait for a client that reads its server's stderr late, or never …
 UNHEEDED_RECORDS = 1000
-# … and for how long at the end.
+# … and how long the shutdown waits for them.
 UNHEEDED_CLOSE_SECONDS = 0.5
-# Fields that records may carry besides the message: each becomes key=value in a text, and this in the journal.
+# Fields that records may carry besides the message: key=value in a text, and the field of this name in the journal.
 JOURNAL_FIELDS = {"upstream": "HEARTH_SERVER", "session": "HEARTH_SESSION", "era": "HEARTH_ERA"}
-# The journal's numbers are syslog's.
+# The journal uses the priorities of syslog.
 _PRIORITIES = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
 _DEBUG = 7
 
 
 class _Fields(logging.Formatter):
-    """The message, then its fields as key=value; whatever it is about, without any server's secrets."""
+    """Formatter that appends the fields as key=value and masks the secrets of all servers."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = " ".join(f"{name}={getattr(record, name)}" for name in JOURNAL_FIELDS if hasattr(record, name))
         text = super().format(record)
-        # A name or a line of a server may have characters that would steer the terminal of who reads the log.
+        # A name or a line of a server may have control characters for the terminal on which the log is read.
         return control_chars.escaped(everywhere(f"{text} [{fields}]" if fields else text))
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the base class's name
-        # By itself first: where a text was cut, a secret may be cut as well, and is known at the end only.
+        # The message alone first: where a text was truncated, a secret may be truncated too, and such a secret is
+        # recognized only at the end of a text.
         record.message = everywhere(record.message)
         return super().formatMessage(record)
 
 
 class _Stderr(logging.StreamHandler):  # type: ignore[type-arg]
-    """For whoever reads stderr in the journal's stead: sd-daemon(3) has the level in a prefix."""
+    """Handler for stderr where another program reads it in place of the journal, with the prefixes of sd-daemon(3)."""
 
     def format(self, record: logging.LogRecord) -> str:
         return f"<{_priority(record)}>" + super().format(record).replace("\n", " ⏎ ")
 
 
 def _priority(record: logging.LogRecord) -> int:
-    """syslog(3)'s number for a level."""
+    """Return the priority of syslog(3) for a record's level."""
     return next((number for level, number in _PRIORITIES if record.levelno >= level), _DEBUG)
 
 
 class _Journal(logging.Handler):
-    """The journal, with fields. What it does not take goes to stderr."""
+    """Handler that writes to the journal, with fields. Records that the journal does not take go to stderr."""
 
     def __init__(self, journal: Journal, profile: str) -> None:
         super().__init__()
@@ -97,7 +98,7 @@ def _journal(profile: str) -> logging.Handler:
     if not is_behind_stderr():
         return _stderr()
     handler = _Journal(Journal(), profile)
-    # The rest is in fields of their own; what a record is about is in its text as well, for people.
+    # Everything else has a field of its own; JOURNAL_FIELDS are in the text as well, for people.
     handler.setFormatter(_Fields("%(message)s"))
     return handler
 
@@ -109,11 +110,11 @@ def _stderr() -> logging.Handler:
 
 
 def _file(path: str, spare: logging.Handler | None = None) -> logging.Handler:
-    """The log file; what it does not take (a full disk) goes to the spare handler, if there is one."""
+    """Return a handler for the log file; records that cannot be written (full disk) go to `spare`, if there is one."""
     from logging.handlers import RotatingFileHandler
 
     class PrivateFile(RotatingFileHandler):
-        """Each file of the rotation is for this user alone, whatever the mask. One that was deleted is begun anew."""
+        """Rotating log file that only this user may read, whatever the umask. A deleted file is created again."""
 
         def emit(self, record: logging.LogRecord) -> None:
             try:
@@ -135,7 +136,7 @@ def _file(path: str, spare: logging.Handler | None = None) -> logging.Handler:
                     spare.close()
 
         def _begin_anew(self) -> None:
-            # The next record opens it.
+            # The next record opens the file.
             former, self.stream = self.stream, None
             if former:
                 former.close()
@@ -145,7 +146,8 @@ def _file(path: str, spare: logging.Handler | None = None) -> logging.Handler:
             try:
                 super().rotate(source, dest)
             except PermissionError:
-                # On Windows, somebody has it open in a way that keeps it where it is: it grows, and loses nothing.
+                # On Windows another process may have the file open, so that it cannot be renamed: the file grows, and
+                # no record is lost.
                 pass
 
         def _open(self) -> "TextIOWrapper":
@@ -159,20 +161,20 @@ def _file(path: str, spare: logging.Handler | None = None) -> logging.Handler:
             path, maxBytes=ROTATE_BYTES, backupCount=ROTATE_COUNT, encoding="utf-8", errors="backslashreplace"
         )
     except OSError:
-        # A log that cannot be written is no reason not to serve.
+        # The daemon serves even if the log cannot be written.
         return spare or logging.NullHandler()
     handler.setFormatter(_Fields("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     return handler
 
 
 def _unheeded() -> logging.Handler:
-    """Standard error of a client that may never read it: a pipe that is full costs records, not the loop's time."""
+    """Return a handler for a stderr that the client may never read: a full pipe costs records, not the loop's time."""
     import queue
     import threading
     from logging.handlers import QueueHandler
 
     class Unheeded(QueueHandler):
-        """Written by a thread, which is left behind when it waits for a reader at the end."""
+        """Queue whose records a thread writes; at the end, a thread that still waits for a reader is abandoned."""
 
         def __init__(self) -> None:
             self.waiting: queue.Queue[str | None] = queue.Queue(UNHEEDED_RECORDS)
@@ -181,7 +183,7 @@ def _unheeded() -> logging.Handler:
 
         def enqueue(self, record: object) -> None:
             if self._thread.ident is None:
-                # Not before there is something to write: most handlers are there for the worst only.
+                # Started with the first record: most of these handlers are spares that are never used.
                 self._thread.start()
             self.waiting.put_nowait(str(record))
 
@@ -193,7 +195,7 @@ def _unheeded() -> logging.Handler:
                 try:
                     os.write(STDERR, text.encode("utf-8", "backslashreplace"))
                 except OSError:
-                    # Nobody will ever read it.
+                    # The reader has gone.
                     pass
 
         def close(self) -> None:
@@ -211,7 +213,7 @@ def _unheeded() -> logging.Handler:
 
 
 def set_up_beside_client(level: str) -> None:
-    """Send the log to standard error, as clients expect it of a server that they started."""
+    """Send the log to standard error, as clients expect of a server that they started."""
     _replace_handlers(level, _unheeded())
 
 
@@ -227,9 +229,9 @@ def _replace_handlers(level: str, *handlers: logging.Handler) -> None:
 
 
 def set_up(path: str, level: str, journal: bool, profile: str, aloud: bool = False) -> None:
-    """Send the daemon's log to its place. On a terminal, or if `aloud`, it is on standard error as well.
+    """Configure the daemon's log. On a terminal, or with `aloud`, it goes to standard error as well.
 
-    Standard error gets what cannot be written to the file, too: once, and not if it is that file itself.
+    Standard error also gets the records that cannot be written to the file: once, and not if it is that file itself.
     """
     if journal:
         _replace_handlers(level, _journal(profile))

@@ -1,8 +1,8 @@
-"""The way into the daemon, guarded: an activated daemon always reaches `accept`.
+"""Entry point of the daemon, with a guard: an activated daemon always reaches `accept`.
 
-Whatever goes wrong on the way (a config that does not parse, a read-only folder, a module that cannot be imported)
-becomes a degraded daemon that tells every client the reason. Otherwise systemd would start it hundreds of times, or
-give up on the socket. So nothing heavier than the standard library is imported outside the guard.
+Any failure on the way (a config that does not parse, a read-only folder, a module that cannot be imported) leads to a
+degraded daemon that tells every client the reason. Otherwise systemd would start the daemon hundreds of times, or give
+up on the socket. So nothing heavier than the standard library is imported outside the guard.
 """
 
 import os
@@ -24,44 +24,44 @@ if TYPE_CHECKING:
 
 
 class Nursery(Protocol):
-    """Starts servers in control groups. Only Linux has one: see `host.nursery`."""
+    """Spawner of servers in control groups of their own. Linux only: see `host.linux.cgroup_spawner`."""
 
     def put_to_use(self) -> None:
-        """Servers are started by it from now on."""
+        """Start all further servers through this spawner."""
 
     def close(self) -> None:
-        """End it."""
+        """Stop the spawner."""
 
 
 class Orphans(Protocol):
-    """Descendants of servers that became children of the daemon. Only Linux has them: see `host.watcher`."""
+    """Descendants of servers that became children of the daemon. Linux only: see `host.linux.orphan_reaper`."""
 
     def reap(self) -> None:
-        """Reap those that have ended."""
+        """Reap the orphans that have exited."""
 
     def end(self) -> None:
-        """Kill and reap all."""
+        """Kill and reap all orphans."""
 
 
 class Options:
-    """The command line of `python -m hearth.daemon`, which is not typed by people: see `hearth serve --help`."""
+    """Command line of `python -m hearth.daemon`. People use `hearth serve` instead: see `hearth serve --help`."""
 
     def __init__(self, arguments: list[str]) -> None:
         self.profile = DEFAULT_PROFILE
         self.config = os.environ.get("HEARTH_CONFIG") or None
-        # The path of the socket, where it is not the default one.
+        # The path of the socket, unless it is the default one.
         self.socket = os.environ.get("HEARTH_SOCKET") or None
         self.detach = False
         self.delegated = False
-        # The daemon has a watcher already: it was executed again.
+        # The daemon has an orphan reaper already, because it was executed again.
         self.watched = False
         self.ready_fd = -1
-        # Where HTTP is served over TCP besides, as HOST:PORT.
+        # HOST:PORT of an additional TCP port that serves HTTP.
         self.http: str | None = None
         self.allow_remote = False
-        # One client, at standard input and output, instead of whoever finds the daemon.
+        # Serve one client on standard input and output instead of listening on a socket.
         self.stdio = False
-        # The log is told to standard error as well: somebody sits in front of it, or a container collects it.
+        # Copy the log to standard error: a person reads it there, or a container collects it.
         self.aloud = False
         remaining = list(arguments)
         while remaining:
@@ -90,7 +90,7 @@ class Options:
 
     def _set(self, name: str, value: str) -> None:
         if name == "--profile":
-            # What is named on the command line wins over the environment, here as in the bridge.
+            # The command line wins over the environment, here as in the bridge.
             self.profile, self.config = value, None
         elif name == "--config":
             self.config = value
@@ -102,7 +102,7 @@ class Options:
             self.ready_fd = int(value)
 
     def again(self) -> list[str]:
-        """The command line for an exec of this daemon, which is detached and has reported by then."""
+        """Return the command line for an exec of this daemon, which is detached and has reported by then."""
         which = ["--profile", self.profile] if self.config is None else ["--config", self.config]
         which += [] if self.socket is None else ["--socket", self.socket]
         http = [] if self.http is None else ["--http", self.http]
@@ -116,17 +116,17 @@ class Options:
 
 
 class Signature(NamedTuple):
-    """What tells one state of a file from the next."""
+    """Metadata that tells one state of a file from the next."""
 
     mtime_ns: int
     size: int
     inode: int
-    # A file that could not be read, and now can, has this alone to show for it.
+    # The only field that changes when an unreadable file becomes readable.
     ctime_ns: int
 
 
 def signature(path: str) -> Signature | None:
-    """The state of a file; None when there is none."""
+    """Return the state of a file, or None if there is no file."""
     try:
         found = os.stat(path)
     except OSError:
@@ -134,12 +134,12 @@ def signature(path: str) -> Signature | None:
     return Signature(found.st_mtime_ns, found.st_size, found.st_ino, found.st_ctime_ns)
 
 
-# Told, when the daemon serves, how to have it end from any thread: a function that takes the reason.
+# Called when the daemon serves, with a function that stops it from any thread; that function takes the reason.
 Serving = Callable[[Callable[[str], None]], None]
 
 
 class Start:
-    """How this daemon was started, and what it owes to whoever did it."""
+    """Circumstances of this daemon's start, and the reports that the process that started it waits for."""
 
     def __init__(
         self,
@@ -152,30 +152,30 @@ class Start:
         self.places = places
         self.serving = serving
         self.again = again
-        # Taken before the file is read: whatever is written to it from now on is noticed.
+        # Taken before the file is read, so that every later write to it is noticed.
         self.config_seen = signature(places.config_file())
-        # Why another config than the file's is in force.
+        # The reason why another config than the file's is in force.
         self.config_error: str | None = None
         self.notifier = systemd.Notifier()
-        # None where the service manager has handed none over.
+        # None where the service manager has delegated no control group.
         self.spawner: Nursery | None = None
-        # None where a service manager or another system ends what servers leave behind.
+        # None where the service manager or the operating system kills the processes that servers leave behind.
         self.orphans: Orphans | None = None
         self._listener = listener
         self._ready_fd = ready_fd
-        # HOST:PORT, where a person has asked for a port, and whether others may reach it.
+        # HOST:PORT if a person has asked for a port, and whether other machines may reach it.
         self.http: tuple[str, bool] | None = None
-        # What its one client reads and writes; there is neither a socket nor a registry entry then.
+        # The streams of the one client in stdio mode, which has neither a socket nor a registry entry.
         self.streams: Streams | None = None
         self.aloud = False
 
     @property
     def stays(self) -> bool:
-        """Whether the daemon does not go out because nobody is there."""
+        """Whether the daemon keeps running while it is idle."""
         return self.http is not None or self.streams is not None
 
     def ports(self) -> list[socket.socket]:
-        """The TCP sockets to serve HTTP on: those that were handed over, and one that was asked for.
+        """Return the TCP sockets to serve HTTP on: the inherited ones, and the one that `--http` asks for.
 
         Raises StartError.
         """
@@ -203,28 +203,28 @@ class Start:
 
     @property
     def activation(self) -> str:
-        """Who holds the socket: systemd, launchd, or the daemon itself."""
+        """The holder of the socket: systemd, launchd, or the daemon itself."""
         return "stdio" if self.streams else self._listener.holder if self._listener else "self"
 
     def listen(self, where: str = "", access: Access = OWNER_ONLY) -> Listener:
-        """Return the listener that was handed over, or a new one at `where`, as `listen` says. Raises StartError."""
+        """Return the inherited listener, or a new one at `where`, as `listen` describes it. Raises StartError."""
         return self._listener or listen(where, self.places.socket, access)
 
     def report(self, line: str) -> None:
-        """Tell the bridge that waits on the ready pipe, once."""
+        """Write one line to the bridge that waits on the ready pipe; later calls do nothing."""
         if self._ready_fd < 0:
             return
         try:
             os.write(self._ready_fd, line.encode("utf-8", "replace") + b"\n")
             os.close(self._ready_fd)
         except OSError:
-            # It stopped waiting.
+            # The bridge has stopped waiting.
             pass
         self._ready_fd = -1
 
 
 def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
-    """Run a daemon until it goes out; returns the exit code. `serving` is for who runs it in a thread of theirs."""
+    """Run a daemon until it stops and return the exit code. `serving` is for a caller that runs it in a thread."""
     try:
         options = Options(arguments)
         named = socket_path(options.socket) if options.socket else None
@@ -240,7 +240,7 @@ def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
         print(f"hearth: {exc}", file=sys.stderr)
         return exc.exit_code
     if listener is not None and listener.holder == "systemd" and not places.named:
-        # Whoever connects has found this socket, wherever others would look by now: the locks belong beside it.
+        # Clients connect to this socket, whatever the default path is by now: the locks belong beside it.
         places = Places(options.profile, options.config, adopted=listener.address())
         listener.path = places.socket
     if options.ready_fd >= 0:
@@ -249,7 +249,7 @@ def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
         systemd.forget_manager()
         background.close_inherited({options.ready_fd})
         background.detach(places.log)
-    # With a listener it is either the service manager's child or watched already.
+    # With a listener the process is either the service manager's child or has an orphan reaper already.
     if listener is None and sys.platform == "linux":
         from hearth.host.linux.orphan_reaper import fork_watched
 
@@ -280,10 +280,10 @@ def main(arguments: list[str], serving: Serving = lambda end: None) -> int:
 
 
 def _streams() -> "Streams":
-    """The client's, before anybody else could write to them; the watcher is not to have them either."""
+    """Take the client's streams before other code can write to them, and before the orphan reaper can inherit them."""
     from hearth.host import stdio
 
-    # What is set for whoever started us is not for us.
+    # The service manager's variables are meant for the process that started us.
     systemd.forget_manager()
     if os.isatty(stdio.INPUT):
         say("hearth: MCP on this terminal: one JSON message in a line, Ctrl-D ends it")
@@ -291,7 +291,7 @@ def _streams() -> "Streams":
 
 
 def _hold_descendants() -> None:
-    """What the watcher is for elsewhere, a job object does on Windows."""
+    """Hold all descendants in a job object on Windows; elsewhere the orphan reaper does this."""
     if sys.platform != "win32":
         return
     from hearth.host.windows import jobs
@@ -303,9 +303,10 @@ def _hold_descendants() -> None:
 
 
 def _inherited(places: Places) -> Listener | None:
-    """What was handed over. A manager that starts us without a socket gets a daemon that binds its own, and is told.
+    """Return the inherited listener.
 
-    Raises Refused for ports alone.
+    A service manager that starts us without a socket gets a warning, and a daemon that binds its own. Raises Refused
+    if only ports were handed over.
     """
     try:
         return inherit(places.socket)
@@ -325,7 +326,7 @@ def _run(start: Start) -> int:
         return exc.exit_code
     except Exception as exc:
         if start.http is not None and (isinstance(exc, StartError) or not (start.streams or start.adopted)):
-            # A person asked for a port and sits in front of it: who else connects has no need of this daemon.
+            # A person asked for a port and reads this output: no other client needs this daemon.
             from hearth.daemon.degraded.core import describe, exit_code_of
 
             say(f"hearth: {describe(exc)}")
@@ -337,6 +338,6 @@ def _run(start: Start) -> int:
         from hearth.daemon.degraded.core import run as run_degraded
 
         if start.spawner:
-            # No server will be started; and it would be left behind when the process executes itself anew.
+            # No server will be started, and the spawner would be left behind when the process executes itself again.
             start.spawner.close()
         return run_degraded(start, exc)

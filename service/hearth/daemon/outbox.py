@@ -1,4 +1,4 @@
-"""What waits to be written to one client. A slow reader stalls nobody: it loses notices first, then its connection.
+"""Output queue of one client. A slow reader stalls no other: it loses notices first, then its connection.
 
 Answers are kept up to a limit, and one message is always accepted into an empty queue, whatever its size.
 """
@@ -15,14 +15,14 @@ from hearth.write_batch import BufferedWriter
 
 log = logging.getLogger(__name__)
 
-# Beyond this the transport asks for a pause; notices are held back or dropped from then on.
+# Above this size the transport pauses writing; notices are held back or dropped from then on.
 CONGESTED_BYTES = 256 * 1024
-# Between two looks at whether a slow reader has caught up. Only followers of events wait so.
+# Interval of the check whether a slow reader has caught up. Only followers of events wait like this.
 DRAIN_POLL_SECONDS = 0.05
 
 
 class Outbox(BufferedWriter):
-    """The writing side of a connection."""
+    """Writing side of a connection."""
 
     __slots__ = ("_congested", "_held", "_limit", "_name")
 
@@ -32,11 +32,11 @@ class Outbox(BufferedWriter):
         self._limit = limit
         self._name = name
         self._congested = False
-        # One notice per topic, the newest, to be sent when there is room again.
+        # The newest notice of each topic, sent when there is room again.
         self._held: dict[str, bytes] = {}
 
     def write(self, data: bytes) -> None:
-        """Queue what must arrive; a reader that is too far behind is cut off instead."""
+        """Queue data that must arrive; a reader that is too far behind loses its connection instead."""
         transport = self.transport
         waiting = self._size + transport.get_write_buffer_size()
         if waiting and waiting + len(data) > self._limit:
@@ -56,14 +56,14 @@ class Outbox(BufferedWriter):
         BufferedWriter.write(self, data)
 
     def write_notice(self, data: bytes, topic: str | None) -> None:
-        """Queue what may be dropped; of several on one topic the newest is enough."""
+        """Queue a notice that may be dropped; of several on one topic the newest is enough."""
         if not self._congested:
             self.write(data)
         elif topic is not None:
             self._held[topic] = data
 
     def write_now(self, data: bytes) -> None:
-        """Hand bytes to the kernel before anything else happens; only for the first words on a fresh connection."""
+        """Hand bytes to the kernel before anything else happens; only for the first write on a new connection."""
         connections.write_now(self.transport, data)
 
     async def drained(self) -> None:
@@ -72,29 +72,29 @@ class Outbox(BufferedWriter):
             await asyncio.sleep(DRAIN_POLL_SECONDS)
 
     def paused(self) -> None:
-        """The reader is behind."""
+        """Note that the reader is behind."""
         self._congested = True
 
     def resumed(self) -> None:
-        """The reader has caught up."""
+        """Send the held notices: the reader has caught up."""
         self._congested = False
         held, self._held = self._held, {}
         for data in held.values():
             self.write(data)
 
     def owes(self) -> bool:
-        """Whether the kernel has not taken everything yet."""
+        """Tell whether there is data that the kernel has not taken yet."""
         return bool(self._held) or self.waiting() > 0
 
     def reader_left(self) -> bool:
-        """Whether nobody is there any longer who could read it."""
+        """Tell whether the reader has gone."""
         return connections.reader_left(self.transport)
 
     def abort(self) -> None:
-        """Close now: who has not read by now does not."""
+        """Close now: a client that has not read by now will not."""
         cast(asyncio.Transport, self.transport).abort()
 
     def close(self) -> None:
-        """Close after everything queued has been taken."""
+        """Close after the client has taken everything that is queued."""
         self.flush()
         self.transport.close()

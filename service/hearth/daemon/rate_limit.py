@@ -1,9 +1,9 @@
-"""How much one client may send: messages per second, and requests at a time. Pure: the time is told by who made it.
+"""Rate limits of one client: messages per second, and requests in flight. Pure: the caller provides the clock.
 
-The limits stop a program that has run wild, not an enemy: whoever gets this far is this user. On the socket they are
-off unless somebody sets them; over TCP they are on, far above what an agent does. What would do harm if it were lost
-passes always: answers to questions, without which a call never ends, a cancellation, and the word that a client is
-initialized. It counts all the same.
+The limits stop a runaway program, not an attacker: every client here belongs to this user. On the socket they are off
+by default; over TCP they are on, far above what an agent sends. Messages whose loss would do harm always pass: answers
+to client requests, without which a call never ends, `notifications/cancelled` and `notifications/initialized`. These
+messages count all the same.
 """
 
 import math
@@ -16,18 +16,18 @@ from hearth.errors import MessageError, OverLimit
 from hearth.wire.json import Batch, Kind, Message
 from hearth.wire.lines import Item
 
-# Between two words in the log about the same client.
+# Interval between two log lines about the same client.
 SILENCE_SECONDS = 60.0
-# For a request of which there are too many at a time: when one of the others ends is anybody's guess.
+# Retry time for a request over the in-flight limit: when one of the others ends is unknown.
 IN_FLIGHT_RETRY_SECONDS = 1
 
 _ALWAYS_PASS = frozenset({"notifications/cancelled", "notifications/initialized"})
-# Answered at once, and asked by clients that doubt whether anybody is there.
+# Answered at once, and sent by clients to check that the daemon is alive.
 _NEVER_IN_FLIGHT = "ping"
 
 
 class Limits(NamedTuple):
-    """Those of one door. What is 0 is no limit. The names are of the settings, for who meets them."""
+    """Limits for the socket or for ports; 0 means no limit. The names are those of the settings, for error messages."""
 
     rate: float
     burst_seconds: float
@@ -37,20 +37,20 @@ class Limits(NamedTuple):
 
 
 def near(config: Config) -> Limits | None:
-    """For clients on the socket and on stdin; None: there are no limits."""
+    """Return the limits of clients on the socket and on stdin, or None if there are none."""
     found = Limits(config.rate_limit, config.rate_burst, config.in_flight_limit)
     return found if found.rate or found.in_flight else None
 
 
 def far(config: Config) -> Limits | None:
-    """For clients at a port."""
+    """Return the limits of clients at a port, or None if there are none."""
     rate, in_flight = config.port_rate_limit, config.port_in_flight_limit
     found = Limits(rate, config.rate_burst, in_flight, "port_rate_limit", "port_in_flight_limit")
     return found if rate or in_flight else None
 
 
 class TokenBucket:
-    """Fills at a steady rate up to its size. It begins full."""
+    """Token bucket that is filled at a steady rate up to its size, and is full at first."""
 
     __slots__ = ("_at", "_rate", "_size", "_tokens")
 
@@ -61,8 +61,8 @@ class TokenBucket:
         self._at = now
 
     def take(self, now: float) -> float:
-        """Take one, and return 0; or, where there is none, the seconds until there is."""
-        # A clock that went back gives nothing, and takes nothing away.
+        """Take one token and return 0; if there is none, return the seconds until the next one."""
+        # A clock that went back adds no tokens, and removes none.
         self._tokens = min(self._size, self._tokens + max(0.0, now - self._at) * self._rate)
         self._at = max(now, self._at)
         if self._tokens >= 1.0:
@@ -71,14 +71,14 @@ class TokenBucket:
         return (1.0 - self._tokens) / self._rate
 
     def resize(self, rate: float, size: float) -> None:
-        """Go on at another rate; what is there and still fits stays."""
+        """Change the rate and the size; the present tokens stay, as far as they fit."""
         self._rate = rate
         self._size = max(1.0, size)
         self._tokens = min(self._tokens, self._size)
 
 
 class RateLimiter:
-    """What one client may send. `tell` gets a sentence for the log, at most once in a minute."""
+    """Rate limiter of one client. `tell` gets a sentence for the log, at most once a minute."""
 
     __slots__ = ("_bucket", "_now", "_silent_until", "_tell", "limits")
 
@@ -93,7 +93,7 @@ class RateLimiter:
         return TokenBucket(self.limits.rate, self.limits.rate * self.limits.burst_seconds, self._now())
 
     def settle(self, limits: Limits) -> None:
-        """Go on under other limits."""
+        """Apply other limits."""
         self.limits = limits
         if not limits.rate:
             self._bucket = None
@@ -107,16 +107,16 @@ class RateLimiter:
     @overload
     def admitted(self, item: Item | Batch, in_flight: int) -> Item | Batch: ...
     def admitted(self, item: Item | Batch, in_flight: int) -> Item | Batch:
-        """The item, or what stands in its place: an error, which has no id where there is nobody to answer.
+        """Return the item, or the error that replaces it; the error has no id if the item gets no answer.
 
-        `in_flight` is how many requests of this client wait for their answers.
+        `in_flight` is the number of this client's requests that wait for their answers.
         """
         if isinstance(item, Message):
             return self._refusal(item, in_flight) or item
         return self._admitted_members(item, in_flight) if isinstance(item, Batch) else item
 
     def _admitted_members(self, batch: Batch, in_flight: int) -> Batch | OverLimit:
-        """Each of them counts."""
+        """Admit the messages of a batch; each of them counts."""
         found: list[Message | MessageError] = []
         dropped: OverLimit | None = None
         for item in batch.items:
@@ -131,11 +131,11 @@ class RateLimiter:
         return dropped if dropped and not found else Batch(found)
 
     def opening(self, id: bytes | None = None) -> OverLimit | None:
-        """Why no session more may begin here for now, if that is so; this gate is of all who come by one door."""
+        """Return an error if no further session may begin for now. This limiter counts all clients of one listener."""
         return self._counted("session begun", "sessions begun", id)
 
     def asking(self, what: str) -> OverLimit | None:
-        """Why something that is no message, and counts as much as one, is too much for now, if that is so."""
+        """Return an error if `what`, which is not a message but counts as one, is over the limit."""
         return self._counted(what, f"{what}s")
 
     def _counted(self, what: str, many: str, id: bytes | None = None) -> OverLimit | None:
@@ -159,7 +159,7 @@ class RateLimiter:
         COUNTERS.messages_refused["rate", kind.value] += 1
         excess = f"more than {rate:g} {what if rate == 1 else many} a second ({name})"
         self._say(f"{excess}; what is beyond is refused")
-        # Whole, as HTTP has it, so that all say the same; and up, not down: who comes back then is let in.
+        # Whole seconds, as in HTTP, so that all wires say the same; rounded up, so that a retry after them is admitted.
         seconds = math.ceil(wait)
         return OverLimit(f"this is {excess}; send it again in {seconds} s", "rate_limit", id, seconds)
 
@@ -181,7 +181,7 @@ class RateLimiter:
 def gate(
     limits: Limits | None, former: RateLimiter | None, now: Callable[[], float], tell: Callable[[str], None]
 ) -> RateLimiter | None:
-    """The gate of a client under these limits, which may have had one under others; None: nothing need be looked at."""
+    """Return the rate limiter of a client under these limits, or None if there are none. A former one is reused."""
     if limits is None or former is None:
         return limits and RateLimiter(limits, now, tell)
     former.settle(limits)

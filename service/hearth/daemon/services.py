@@ -1,4 +1,4 @@
-"""What a connection may ask of the daemon it belongs to."""
+"""Protocols between the daemon and its connections."""
 
 from typing import Any, Protocol
 
@@ -9,28 +9,28 @@ from hearth.hub.sessions import Session
 
 
 class Wire(Protocol):
-    """A connection that has decided what it speaks."""
+    """A connection whose protocol is known."""
 
     session: Session | None
-    # When the other side was last heard; None where it has no heartbeat.
+    # When data last arrived from the peer; None where the peer sends no heartbeats.
     last_seen: float | None
-    # How often it was told to say that it lives.
+    # The heartbeat interval that the peer was told, in seconds.
     heartbeat_interval: float
-    # Whether it may carry requests of any session, and so has none.
+    # Whether the connection may carry requests of any session, and so has none of its own.
     is_shared: bool
 
     def drain(self, reconnect: bool, reason: str) -> None:
-        """Take nothing new."""
+        """Accept no further requests."""
 
     def close(self) -> None:
-        """Close after everything queued has been taken."""
+        """Close after the peer has taken everything that is queued."""
 
     def adapt(self, config: Config) -> None:
-        """Another config is in force, of which some holds for connections that are there already."""
+        """Apply those settings of a new config that hold for existing connections."""
 
 
 class DaemonServices(Protocol):
-    """The daemon, as its connections see it."""
+    """Services of the daemon that its connections use."""
 
     hub: Hub
     control: ControlApi
@@ -41,37 +41,37 @@ class DaemonServices(Protocol):
 
     @property
     def kept_sessions(self) -> str:
-        """The folder for sessions that outlive it."""
+        """The folder for sessions that outlive the daemon."""
 
     def now(self) -> float:
-        """The loop's clock."""
+        """Return the time of the loop's clock."""
 
     def check_room(self) -> None:
-        """Raise NoRoom if one session more would be too many."""
+        """Raise NoRoom if one more session would be too many."""
 
     def status(self) -> dict[str, Any]:
-        """The status document."""
+        """Return the status document."""
 
     def connections(self) -> dict[str, int]:
-        """How many connections there are, by what they speak."""
+        """Return the number of connections by protocol."""
 
     def reload(self) -> str:
-        """Read the config again. Raises ConfigError, and the old one stays."""
+        """Read the config again. Raises ConfigError; the old config then stays in force."""
 
     def look_at_config(self) -> None:
-        """Reload if the file is another than the one in force."""
+        """Reload the config if its file has changed."""
 
     def shut_down(self, reason: str, reconnect: bool) -> None:
         """Begin the shutdown."""
 
     def shut_down_when_quiet(self, reason: str) -> None:
-        """Begin the shutdown, after which bridges come back at once, when nobody waits for an answer any longer."""
+        """Begin the shutdown as soon as no client waits for an answer; bridges then reconnect at once."""
 
     def welcome(self, wire: Wire) -> None:
-        """A connection that was nobody's is somebody's now. The daemon may be on its way out."""
+        """Register a connection whose client is known now. The daemon may be shutting down already."""
 
     def http_failed(self, reason: str) -> None:
-        """HTTP is served no longer, or could not be."""
+        """Handle that HTTP is no longer served, or could not be."""
 
     def forget(self, wire: Wire) -> None:
-        """A connection has ended."""
+        """Remove a connection that has ended."""

@@ -1,4 +1,4 @@
-"""From a command line to a loop that serves: claim, read the config, begin the log, listen."""
+"""Startup sequence of the daemon: take the lock, read the config, open the log, listen, run the loop."""
 
 import asyncio
 import gc
@@ -18,9 +18,9 @@ log = logging.getLogger(__name__)
 
 
 def run(start: Start) -> int:
-    """Be the daemon until it is time to go. Raises AlreadyRunning, StartError, ConfigError before it serves."""
+    """Run the daemon until it stops. Raises AlreadyRunning, StartError and ConfigError before it serves."""
     if start.streams is not None:
-        # Nobody is to find it: it may run beside a daemon, and as often as there are clients who want one.
+        # In stdio mode no other client can find it: it may run beside a daemon, and once for each client.
         return _serve(start, None)
     claim = DaemonLock(start.places)
     claim.take(start.adopted)
@@ -42,7 +42,7 @@ def _serve(start: Start, claim: DaemonLock | None) -> int:
         if start.spawner:
             start.spawner.put_to_use()
         FILES.keep_in(start.places.server_log)
-        # First what may be refused: a socket that was made would have to be taken away again.
+        # Bind the ports first, because that may fail: a socket file created before would have to be removed again.
         ports = start.ports()
         access = Access(int(settings.socket_mode, 8), settings.allowed_gids)
         listener = start.listen(settings.listen, access) if claim else None
@@ -55,13 +55,13 @@ def _serve(start: Start, claim: DaemonLock | None) -> int:
 
 async def _serve_to_the_end(daemon: Daemon) -> None:
     await daemon.serve()
-    # Not after a failure: the degraded daemon that takes over has to hear of signals.
+    # Not after a failure: the degraded daemon that takes over has to receive signals.
     signals.hold_back()
 
 
 def _begin_log(start: Start, level: str) -> None:
     if start.streams is not None:
-        # The log file is the daemon's.
+        # The log file belongs to the daemon.
         log_setup.set_up_beside_client(level)
     else:
         journal = start.activation == "systemd"
@@ -69,7 +69,10 @@ def _begin_log(start: Start, level: str) -> None:
 
 
 def _calm_collector() -> None:
-    """Everything loaded so far stays; a call in flight is a handful of objects, and they are no garbage."""
+    """Make the garbage collector run less often.
+
+    Everything loaded so far stays alive, and the few objects of a call in flight are not garbage.
+    """
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
 

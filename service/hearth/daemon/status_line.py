@@ -1,6 +1,6 @@
-"""The line that `systemctl status` shows: said when it is another, and at most once in a second.
+"""Status line that `systemctl status` shows: sent when it has changed, at most once a second.
 
-It is composed only then, and not at all where no service manager listens: what is going on costs it nothing.
+The line is composed only when it is due, and never where no service manager listens, so a change costs next to nothing.
 """
 
 import asyncio
@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 from hearth.host.linux.systemd import Notifier
 
-# People look at it; systemd has more to do than to note each call.
+# The line is for people; systemd need not process an update for each call.
 INTERVAL_SECONDS = 1.0
 
 
 class StatusLine:
-    """Tells the service manager what `compose` says. Made inside the loop."""
+    """Status line that `compose` returns, sent to the service manager. Created inside the loop."""
 
     def __init__(self, notifier: Notifier, compose: Callable[[], str]) -> None:
         self._notifier = notifier
@@ -25,14 +25,14 @@ class StatusLine:
         self._closed = not notifier.is_heard
 
     def news(self) -> None:
-        """Something has changed that may be part of it: it is composed anew when a second has passed since the last."""
+        """Schedule an update after a change, at the earliest a second after the last line."""
         if self._timer is None and not self._closed:
-            # Not at once even then: what changes together is said together.
+            # Never immediately: changes that happen together are sent together.
             due = max(self._said_at + INTERVAL_SECONDS, self._loop.time())
             self._timer = self._loop.call_at(due, self.say)
 
     def say(self) -> None:
-        """Say it now, if it is another."""
+        """Send the line now, if it has changed."""
         self._rest()
         if self._closed:
             return
@@ -42,7 +42,7 @@ class StatusLine:
             self._notifier.status(line)
 
     def ready(self) -> None:
-        """Say that the daemon serves, for the first time or again, and how things are."""
+        """Report that the daemon serves, for the first time or again, with the current line."""
         self._rest()
         if not self._closed:
             line = self._compose()
@@ -58,6 +58,6 @@ class StatusLine:
             timer.cancel()
 
     def close(self) -> None:
-        """From here on others have the word: it is on its way out."""
+        """Send nothing more: the daemon is shutting down and reports that itself."""
         self._closed = True
         self._rest()

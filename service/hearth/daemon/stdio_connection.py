@@ -1,7 +1,7 @@
-"""MCP on standard input and output: the lines of one client, with the daemon's core behind them and no daemon.
+"""MCP on standard input and output: the lines of one client, served by the daemon's core without a shared daemon.
 
-A transport like the loop's own, made of two threads. Neither holds the process's end: one that waits in a read or a
-write is left behind.
+The transport behaves like the loop's own, but consists of two threads. Neither delays the process's exit: a thread that
+waits in a read or a write is abandoned.
 """
 
 import asyncio
@@ -15,12 +15,12 @@ from hearth.daemon.line_connection import LineConnection
 from hearth.daemon.services import DaemonServices
 from hearth.host.stdio import CHUNK_BYTES, Streams
 
-# Pieces that were read and not handled yet: more would only wait in memory instead of in the client's pipe.
+# Chunks that were read and not handled yet: more would only wait in memory instead of in the client's pipe.
 UNHANDLED_PIECES = 4
 
 
 def attend(services: DaemonServices, streams: Streams) -> LineConnection:
-    """Serve the client at the other end, who works in the folder that it started us in."""
+    """Serve the client at the other end; its working directory is the one that it started us in."""
     transport = StdioTransport(streams)
     wire = LineConnection(services, transport, streams.client, "stdio")
     assert wire.session is not None
@@ -33,12 +33,12 @@ def _folder() -> str | None:
     try:
         return os.getcwd()
     except OSError:
-        # It is gone.
+        # The folder was removed.
         return None
 
 
 class StdioTransport(asyncio.Transport):
-    """Made inside the loop; everything but the two threads' own functions is called there."""
+    """Transport over standard input and output. Everything except the threads' own functions is called in the loop."""
 
     def __init__(self, streams: Streams) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class StdioTransport(asyncio.Transport):
         self._protocol: asyncio.Protocol | None = None
         self._room = threading.Semaphore(UNHANDLED_PIECES)
         self._change = threading.Condition()
-        # What waits to be written, all of it together; the rest is guarded by the condition, too.
+        # Data that waits to be written. The condition guards this and the fields below.
         self._waiting: deque[bytes] = deque()
         self._size = 0
         self._high = CHUNK_BYTES
@@ -57,12 +57,12 @@ class StdioTransport(asyncio.Transport):
         self._lost = False
 
     def begin(self, protocol: asyncio.Protocol) -> None:
-        """Read for that protocol, and write what it says."""
+        """Start the threads: one reads for that protocol, the other writes its output."""
         self._protocol = protocol
         for work in (self._read_all, self._write_all):
             threading.Thread(target=work, name=f"stdio{work.__name__}", daemon=True).start()
 
-    # --- what a protocol asks of its transport
+    # --- methods of asyncio.Transport
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._streams if name == "socket" else default
@@ -89,7 +89,7 @@ class StdioTransport(asyncio.Transport):
             self._protocol.pause_writing()
 
     def close(self) -> None:
-        """Once everything is written."""
+        """Close once everything is written."""
         with self._change:
             self._closing = True
             self._change.notify()
@@ -99,13 +99,13 @@ class StdioTransport(asyncio.Transport):
             self._closing = self._aborted = True
             self._waiting.clear()
             self._change.notify()
-        # Not by the thread, which may wait for a reader for ever.
+        # Not in the writing thread, which may wait for a reader forever.
         self._loop.call_soon(self._lose, None)
 
-    # --- in the loop, called by the threads
+    # --- callbacks in the loop, scheduled by the threads
 
     def _tell(self, what: Callable[..., None], *arguments: object) -> bool:
-        """False when there is no loop any more to be told."""
+        """Call a function in the loop; return False if the loop is closed."""
         try:
             self._loop.call_soon_threadsafe(what, *arguments)
         except RuntimeError:
@@ -133,7 +133,7 @@ class StdioTransport(asyncio.Transport):
             self._lost = True
             self._protocol.connection_lost(problem)
 
-    # --- in the threads
+    # --- functions of the threads
 
     def _read_all(self) -> None:
         data = b"some"
@@ -160,7 +160,7 @@ class StdioTransport(asyncio.Transport):
         self._tell(self._lose, problem)
 
     def _next(self) -> memoryview:
-        """What waits, as soon as something does; nothing when it is over."""
+        """Wait for data and return all of it; return nothing when the transport is closing."""
         with self._change:
             while not self._waiting and not self._closing:
                 self._change.wait()

@@ -1,8 +1,8 @@
-"""The token of a daemon on TCP, looked for in the first bytes of a connection. No I/O.
+"""Check for the token of a daemon on TCP in the first bytes of a connection. No I/O.
 
 frames   the first frame's header has `token`
 lines    the first line is `Authorization: Bearer TOKEN`; the messages follow
-HTTP     each request has the header, which is checked where requests are
+HTTP     each request has the header; the HTTP package checks it
 """
 
 import enum
@@ -11,14 +11,14 @@ import hmac
 from hearth.errors import WireError
 from hearth.wire import json
 
-# A hello with its longest values; a longer first frame or first line cannot hold a valid token.
+# The size of a hello with its longest values; a longer first frame or first line cannot hold a valid token.
 FIRST_LIMIT_BYTES = 128 * 1024
 _PREFIX = b"authorization:"
 _LENGTH_BYTES, _HEADER_BYTES = 4, 6
 
 
 class Verdict(enum.Enum):
-    """The meaning of what a connection has sent so far."""
+    """Verdict on the bytes that a connection has sent so far."""
 
     MORE = "more"
     SHOWN = "shown"
@@ -27,7 +27,7 @@ class Verdict(enum.Enum):
 
 
 def check(first: bytes, token: str) -> tuple[Verdict, bytes]:
-    """Return the verdict, and the bytes that are left for the language that is spoken."""
+    """Return the verdict, and the bytes that are left for the connection's protocol."""
     if not first:
         return Verdict.MORE, first
     if first[0] == 0:
@@ -38,7 +38,7 @@ def check(first: bytes, token: str) -> tuple[Verdict, bytes]:
 
 
 def is_token(given: object, token: str) -> bool:
-    """Return whether that is the token, in a time that does not tell how much of it is right."""
+    """Tell whether `given` is the token, in constant time."""
     return isinstance(given, str) and hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
 
 

@@ -1,1 +1,1 @@
-"""Former name of `hearth.daemon`, for commands of earlier versions. To be removed two releases after 0.1."""
+"""Former name of `hearth.daemon`, for commands of earlier versions. Remove it two releases after 0.1."""

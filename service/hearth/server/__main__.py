@@ -1,6 +1,6 @@
 """`python -I -m hearth.server`: the daemon, under the name that earlier versions wrote into units, plists and tasks.
 
-Bridges that were started before an upgrade start the daemon by this name, too.
+Bridges that were started before an upgrade use this name, too.
 """
 
 import runpy
