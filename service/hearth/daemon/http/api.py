@@ -1,7 +1,7 @@
 """`/api/v1/…`: the commands of `ControlApi` as HTTP. Loaded with the first request to it.
 
-The guard of `app` has let the request in: token or peer uid, Host and Origin are checked. A command that changes
-something is a POST of `application/json` besides, which no page can send without a preflight that is refused to it.
+The guard of `app` has checked the token or peer uid, Host and Origin of the request. In addition, a command that
+changes something is a POST of `application/json`: no page can send it without a preflight, which is refused to it.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _READS = ("GET", "HEAD")
 
 
 class _BadRequest(HearthError):
-    """A query or a body that cannot be read."""
+    """Error for an unreadable query or body."""
 
 
 async def serve(request: "Request") -> None:
@@ -35,7 +35,7 @@ async def serve(request: "Request") -> None:
     path = request.raw_path.decode("latin-1").partition("/api/v1/")[2]
     name = None
     if path.startswith(_SERVERS) and path.endswith(_RESTART) and len(path) > len(_SERVERS + _RESTART):
-        # A name may have slashes in it, also as %2F.
+        # A name may contain slashes, also as %2F.
         path, name = "restart", unquote(path.removeprefix(_SERVERS).removesuffix(_RESTART))
     if path in _QUERIES:
         await _ask(request, path)
@@ -71,7 +71,7 @@ async def _servers(request: "Request", control: ControlApi) -> bytes:
 
 
 async def _with_memory(control: ControlApi) -> dict[str, Any]:
-    # Not in the loop: the kernel takes milliseconds to count a large process.
+    # Not in the loop: the kernel takes milliseconds to measure a large process.
     return await asyncio.to_thread(memory.with_memory, control.cmd_status())
 
 
@@ -136,7 +136,7 @@ _ACTIONS: dict[str, Callable[[ControlApi, dict[str, Any], str], Awaitable[str]]]
 
 
 async def _follow(request: "Request") -> None:
-    """Send events as they come, behind the newest `count` kept ones (none without it)."""
+    """Send events as they come, after the newest `count` kept ones (none without it)."""
     if request.method != "GET":
         await _refuse_method(request, b"GET")
         return
@@ -156,7 +156,7 @@ async def _follow(request: "Request") -> None:
         try:
             await request.begin(200, responses.EVENT_STREAM, _stream(feed.kept), more=True)
             while not subscription.is_closed:
-                # uvicorn's `send` waits for a slow reader; its queue drops meanwhile.
+                # uvicorn's `send` waits for a slow reader; the subscription's queue drops events meanwhile.
                 found = _stream(await subscription.wait(KEEP_ALIVE_SECONDS))
                 await _send(request, found or responses.KEEP_ALIVE, more=not subscription.is_closed)
         finally:
@@ -174,7 +174,7 @@ async def _send(request: "Request", body: bytes, more: bool) -> None:
     await request.send({"type": "http.response.body", "body": body, "more_body": more})
 
 
-# --- reading requests, refusing them
+# --- parsing and refusing requests
 
 
 def _number(request: "Request", name: str) -> int | None:
@@ -199,7 +199,7 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 def _status_of(problem: HearthError) -> int:
-    """Return the HTTP status of what a command raised."""
+    """Return the HTTP status for an error of a command."""
     if isinstance(problem, ConfigError):
         return 409
     if isinstance(problem, _BadRequest):

@@ -1,4 +1,4 @@
-"""What all HTTP connections of a daemon share: the sessions, the routes, and who may use them."""
+"""HTTP app that all HTTP connections of a daemon share: the sessions, the routes, and the guard before them."""
 
 import asyncio
 import hmac
@@ -34,12 +34,12 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Handler = Callable[["Request"], Awaitable[None]]
 
 
-# Every command of `ControlApi` is below it.
+# Path prefix of the commands of `ControlApi`.
 API = b"/api/v1/"
 
 
 class Request:
-    """One HTTP request that was let in."""
+    """HTTP request, with the methods that answer it."""
 
     def __init__(self, front: "HttpApp", scope: Scope, receive: Receive, send: responses.Send) -> None:
         self.front = front
@@ -53,12 +53,12 @@ class Request:
         query: bytes = scope["query_string"]
         self.query = parse_qs(query.decode("latin-1")) if query else {}
         self.server = _server_in(self.raw_path) if "server" in scope.get("path_params", ()) else None
-        # The connection reads no other before this one is answered.
+        # The connection's URL is this request's: no other is read before this one is answered.
         self.target_host = request_checks.target_host(self.connection.url)
 
     @property
     def who(self) -> ClientIdentity:
-        """Who sends it."""
+        """The identity of the client."""
         uid = self.connection.peer.uid
         return ClientIdentity(uid, self._claim("role"), self._claim("agent"), self.server, self.first("mode"))
 
@@ -76,31 +76,31 @@ class Request:
         headers: responses.Headers = [],  # noqa: B006  # never changed
         kind: bytes = b"application/json",
     ) -> None:
-        """Answer it as a whole; `kind` is what its body is, if it has any."""
+        """Send a complete answer; `kind` is the content type of its body, if it has one."""
         fields = [(b"content-length", b"%d" % len(body)), *headers]
         if body:
             fields.append((b"content-type", kind))
         await self.begin(status, fields, body, more=False)
 
     async def begin(self, status: int, headers: responses.Headers, body: bytes, more: bool) -> None:
-        """Send the head of the answer and its body, or the first of it if there is `more`."""
+        """Send the head of the answer and its body, or the first part of the body if there is `more`."""
         with self.connection.one_write():
             await self.send({"type": "http.response.start", "status": status, "headers": headers})
             await self.send({"type": "http.response.body", "body": body, "more_body": more})
 
     async def refuse(self, status: int, reason: str, headers: responses.Headers = []) -> None:  # noqa: B006
-        """Say what is wrong with it."""
+        """Answer with an error and its reason."""
         body = responses.api_error(status, reason) if self._is_api else responses.reason(reason)
         await self.answer(status, body, headers)
 
 
 def _server_in(raw_path: bytes) -> str:
-    """The server's name in `/mcp/SERVER`, with or without a slash behind it; one of its own may come as %2F."""
+    """Return the server's name in `/mcp/SERVER`, with or without a final slash; slashes in it may be sent as %2F."""
     return unquote(raw_path.split(b"/", 2)[2].decode("latin-1").removesuffix("/"))
 
 
 class HttpApp:
-    """Made with the first HTTP connection."""
+    """HTTP app of a daemon, created with the first HTTP connection."""
 
     def __init__(self, services: DaemonServices) -> None:
         self.services = services
@@ -117,12 +117,12 @@ class HttpApp:
         self.guests = AuthenticatedConnections()
         # Streams of `/api/v1/events`.
         self.followers: set[Subscription] = set()
-        # Why no further request is taken.
+        # The reason why no further request is taken.
         self.farewell: str | None = None
         self._state = ServerState()
         self._state.default_headers = responses.VARY
-        # Without the layers of a whole Starlette application: each would cost every request something. Whoever may not
-        # come in is told so at any address.
+        # Without the layers of a complete Starlette application, each of which would slow every request. The guard also
+        # refuses requests to unknown paths.
         router = Router(self._routes(), redirect_slashes=False, default=_RequestGuard(self, _nothing))
         self._settings = uvicorn_settings.load(router)
         self._sweep()
@@ -130,9 +130,9 @@ class HttpApp:
     def _routes(self) -> list[Route]:
         served: list[tuple[str, Handler]] = [
             ("/mcp", mcp.serve),
-            # As people write it too; a browser follows no redirection of what it asks first.
+            # People write this, too, and a browser follows no redirect of a preflight.
             ("/mcp/", mcp.serve),
-            # A name may have slashes in it.
+            # A name may contain slashes.
             ("/mcp/{server:path}", mcp.serve),
             ("/sse", legacy_sse.serve_stream),
             ("/messages", legacy_sse.serve_message),
@@ -144,14 +144,14 @@ class HttpApp:
         return [Route(path, _RequestGuard(self, handler)) for path, handler in served]
 
     def connect(self, peer: Peer) -> HttpConnection:
-        """The protocol for one connection more."""
+        """Return the protocol object for a new connection."""
         return HttpConnection(self, self._settings, self._state, peer)
 
     def connect_port(self, token: str = "") -> HttpConnection:
-        """Serve a connection over TCP: a client with the token of the endpoint counts as this user."""
+        """Return the protocol object for a connection over TCP. A client with the endpoint's token is this user."""
         if len(self.strangers) >= STRANGERS_LIMIT:
             COUNTERS.connections_refused += 1
-            # One connection gives way, so that others cannot hold every place against a client with the token.
+            # Drop a connection, so that others cannot lock out a client with the token.
             self.drop_stranger()
         stranger = HttpConnection(self, self._settings, self._state, Peer(None, own_uid(), -1), needs_token=True)
         stranger.token = token
@@ -159,13 +159,13 @@ class HttpApp:
         return stranger
 
     def drop_stranger(self) -> None:
-        """Drop the one that is owed least, of those the oldest."""
+        """Drop the unauthenticated connection of the lowest priority, and of several the oldest."""
         dropped = min(self.strangers, key=lambda each: each.claim)
         del self.strangers[dropped]
         dropped.drop()
 
     def introduced(self, connection: HttpConnection) -> None:
-        """A connection over TCP has shown the token: from now on it is as good as any other. Raises NoRoom."""
+        """Treat a connection over TCP as authenticated, since it has shown the token. Raises NoRoom."""
         if connection.is_stranger:
             self.services.check_room()
             connection.is_stranger = False
@@ -173,13 +173,13 @@ class HttpApp:
             self.services.welcome(connection)
 
     def lost(self, connection: HttpConnection) -> None:
-        """A connection has ended."""
+        """Remove a connection that has ended."""
         self.strangers.pop(connection, None)
         self.guests.discard(connection)
         self.services.forget(connection)
 
     def drain(self, reason: str) -> None:
-        """Take no further request; streams that would go on for ever end."""
+        """Take no further request, and end the streams that would stay open forever."""
         if self.farewell is None:
             self.farewell = reason
             self.sessions.remember()
@@ -191,13 +191,13 @@ class HttpApp:
                 each.sink.end_standing()
 
     def _sweep(self) -> None:
-        # First: what goes wrong this time may go well the next.
+        # Scheduled first: if this sweep fails, the next may succeed.
         asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
         self.sessions.sweep()
 
 
 class _RequestGuard:
-    """Lets requests in, or says why not. What is behind it need not look at addresses."""
+    """Guard that passes requests to a handler or refuses them. Handlers need not check addresses."""
 
     def __init__(self, front: HttpApp, handler: Handler) -> None:
         self._front = front
@@ -243,7 +243,7 @@ class _RequestGuard:
             await self._handler(request)
 
     def _dismiss_stranger(self, request: Request) -> None:
-        """Who shows no token keeps no connection, whatever it asks."""
+        """Close the connection after this answer if it is unauthenticated, whatever the request is."""
         if request.connection.is_stranger:
             request.connection.dismiss()
 
@@ -272,7 +272,7 @@ async def _health(request: Request) -> None:
 
 
 def _read_only(handler: Handler) -> Handler:
-    """The same, for who only asks."""
+    """Return a handler that accepts only GET and HEAD."""
 
     async def serve(request: Request) -> None:
         if request.method in ("GET", "HEAD"):
@@ -284,7 +284,7 @@ def _read_only(handler: Handler) -> Handler:
 
 
 def _limited(handler: Handler) -> Handler:
-    """The same, as often as it may be asked: it takes the loop's time to say how everything is."""
+    """Return a handler with a rate limit: composing the status takes the loop's time."""
 
     async def serve(request: Request) -> None:
         try:
@@ -298,7 +298,7 @@ def _limited(handler: Handler) -> Handler:
 
 
 async def _status(request: Request) -> None:
-    # Not in the loop: the kernel takes milliseconds to count a large process.
+    # Not in the loop: the kernel takes milliseconds to measure a large process.
     found = await asyncio.to_thread(memory.with_memory, request.front.services.status())
     await request.answer(200, json.dumps(found))
 
@@ -312,9 +312,9 @@ async def _api(request: Request) -> None:
 
 
 async def _serve_by(request: Request, name: str) -> None:
-    """Have a module serve the request that is loaded with the first of its kind."""
+    """Serve a request with a module that is loaded with the first request of its kind."""
     try:
-        # It takes a moment, the first time; the others are served meanwhile.
+        # The first import takes a moment; other requests are served meanwhile.
         module = await asyncio.to_thread(importlib.import_module, f"hearth.daemon.http.{name}")
     except ImportError:
         log.exception("HTTP endpoint cannot be loaded endpoint=%s", name)

@@ -1,5 +1,5 @@
-"""Connections over TCP that have shown the token. One that is rotated ends them: what they were let in for may go on
-for hours, and somebody else's stream is why one rotates it.
+"""Authenticated connections over TCP. Rotating the token ends them: their streams may stay open for hours, and another
+person's stream is the reason why a user rotates the token.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# The file may be another at any time, whoever has written it; a look at it takes microseconds.
+# The token's file may change at any time, by any process; checking it takes microseconds.
 LOOK_SECONDS = 1.0
 
 
 class AuthenticatedConnections:
-    """Each with the token that it has shown last. The file is looked at only while there is anybody."""
+    """Authenticated connections, each with the token that it showed last. Without any, the file is not checked."""
 
     def __init__(self) -> None:
         self._token = http_token.Current()
@@ -27,23 +27,23 @@ class AuthenticatedConnections:
         self._next_look: asyncio.TimerHandle | None = None
 
     def token(self) -> str | None:
-        """The one that lets in; None while there is none, or none that can be used."""
+        """Return the valid token, or None if there is no usable one."""
         try:
             return self._token.read()
         except StartError:
             return None
 
     def add(self, connection: "HttpConnection", shown: str) -> None:
-        """It has shown that token, which was the right one."""
+        """Add a connection that has shown the valid token."""
         if connection.transport.is_closing():
-            # Nobody would say again that it has ended.
+            # Its end may have been reported already, and would not be again: the entry would stay.
             return
         self._shown[connection] = shown
         if self._next_look is None:
             self._next_look = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
 
     def discard(self, connection: "HttpConnection") -> None:
-        """It has ended."""
+        """Remove a connection that has ended."""
         self._shown.pop(connection, None)
 
     def _look(self) -> None:

@@ -1,10 +1,10 @@
-"""Who sends a request over HTTP, as far as it tells."""
+"""Identity of the client that sends an HTTP request, as far as the request tells."""
 
 from typing import NamedTuple
 
 
 class ClientIdentity(NamedTuple):
-    """The user, what its agent claims to be, and what of the daemon it wants to see."""
+    """Identity of a client: the user, the role and agent that it claims, and the server and mode that it asks for."""
 
     uid: int
     role: str | None = None
@@ -13,5 +13,5 @@ class ClientIdentity(NamedTuple):
     mode: str | None = None
 
     def may_use(self, session: "ClientIdentity") -> bool:
-        """Whether a session that was opened like that is this one's: the same user, at the same address."""
+        """Tell whether this client may use a session of that identity: the same user, and the same server's URL."""
         return (self.uid, self.server) == (session.uid, session.server)

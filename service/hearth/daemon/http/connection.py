@@ -1,7 +1,7 @@
-"""One HTTP connection: uvicorn's protocol on a transport that was accepted for any language, and limits of its own.
+"""HTTP connection: uvicorn's protocol class, with limits, on a transport that was accepted for any protocol.
 
-A request that does not come to its end, or has no end of headers, must not hold anything: each part of it has a limit,
-and a time.
+A request that is never completed, or whose headers do not end, must not hold resources: each of its parts has a size
+limit and a timeout.
 """
 
 import asyncio
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Names and values together, as most servers have it; nothing that MCP sends comes near.
+# Names and values together, as in most servers; MCP requests need far less.
 HEADERS_LIMIT_BYTES = 64 * 1024
 HEADERS_LIMIT = 200
 URL_LIMIT_BYTES = 8 * 1024
-# From the connection to the end of the first headers, for who has shown no token. Clients connect when they have
-# something to ask; this is for a slow network in between, and any user of the machine may hold a place for as long.
+# Time from the connection to the end of the first headers, for unauthenticated clients. Clients connect when they have
+# something to ask; this allows for a slow network, and any user of the machine may hold a connection for as long.
 STRANGER_SECONDS = 5.0
-# Of what the parser says is wrong, which may have the whole address in it.
+# Characters of a parser error, which may contain the whole URL.
 WHAT_LIMIT = 200
 
 
 class HttpConnection(HttpToolsProtocol):
-    """A connection that speaks HTTP. Sessions are told apart by its requests, so it has none."""
+    """Connection that speaks HTTP. Its requests name their sessions, so it has none of its own."""
 
     session: Session | None = None
     last_seen: float | None = None
@@ -52,26 +52,26 @@ class HttpConnection(HttpToolsProtocol):
         super().__init__(config, state, {"connection": self}, asyncio.get_running_loop())
         self.front = front
         self.peer = peer
-        # Over TCP the kernel does not tell who it is: nobody, until it has shown the token.
+        # Over TCP the kernel does not identify the peer: the connection is unauthenticated until it shows the token.
         self.needs_token = needs_token
         self.is_stranger = needs_token
-        # The token of the daemon's own endpoint, where that is on TCP; at other ports it is the one in the file.
+        # The token of the daemon's own endpoint, where that is on TCP; other ports use the one in the file.
         self.token = ""
-        # Told when the client has gone, while a request is being answered.
+        # Called when the client disconnects while a request is being answered.
         self.on_lost: list[Any] = []
         self._deadline: asyncio.TimerHandle | None = None
-        # Runs while the client leaves unread what it was sent.
+        # Runs while the client does not read.
         self._unread: asyncio.TimerHandle | None = None
-        # A request has begun and not come to its end; its head has.
+        # A request has begun and is not complete; its headers are.
         self._is_partial = False
         self._is_headed = False
-        # Its head asks for another protocol, which the parser takes to follow at once.
+        # The request asks for an upgrade, and the parser assumes that the other protocol follows at once.
         self._asks_upgrade = False
-        # The parser is given one request at a time; what has come behind it waits for its answer.
+        # The parser gets one request at a time; data behind it is held until the answer is sent.
         self._pieces = Pieces()
         self._held = b""
         self._headers_bytes = 0
-        # The parser has told something of what came last, and how much has come since it did.
+        # Whether the last data led to a parser callback, and how many bytes have come since the last one.
         self._has_told = False
         self._untold_bytes = 0
         self._refused = False
@@ -86,38 +86,45 @@ class HttpConnection(HttpToolsProtocol):
         if self._is_dropped:
             self.transport.abort()
         elif self.needs_token:
-            # Nothing has come yet, and nothing may ever.
+            # No data has come yet, and may never come.
             self._set_deadline()
 
     @property
     def own_address(self) -> str | None:
-        """The address of this machine that it has arrived at; a socket has none."""
+        """The local address of a TCP connection; None on the daemon's socket."""
         return self.server[0] if self.needs_token and self.server else None
 
     @property
     def claim(self) -> int:
-        """What a stranger is owed: nothing more after its answer, little before the end of its first headers."""
+        """The priority of an unauthenticated connection when one has to be dropped; the lowest is dropped first.
+
+        0 after its answer, 1 before the end of its first headers, otherwise 2.
+        """
         if self._is_made and self.transport.is_closing():
             return 0
         return 1 if self.cycle is None and not self._is_headed else 2
 
     def drop(self) -> None:
-        """End it at once, or as soon as it is there."""
+        """Abort the connection now, or as soon as it is made."""
         self._is_dropped = True
         if self._is_made:
             self.transport.abort()
 
     @property
     def _is_awaited(self) -> bool:
-        """Whether a request has come to its end, and has no answer."""
+        """Whether a complete request waits for its answer."""
         return not self._is_partial and self.cycle is not None and not self.cycle.response_complete
 
     def _may_hear(self) -> int:
-        """What it has not said yet: it is being read, or waits to be, or nobody knows where it ends."""
+        """Return how many bytes the client may still send after the last answer; 0 if it is not sending.
+
+        A client is sending if its request is incomplete, if data is held back, or after a refusal, when the end of the
+        request is unknown.
+        """
         is_sending = self._is_partial or self._held or self._refused
         return self.front.services.config.message_limit + LINGER_BYTES if is_sending else 0
 
-    # --- what comes
+    # --- incoming data
 
     def data_received(self, data: bytes) -> None:
         if self._outgoing.is_lingering:
@@ -128,7 +135,8 @@ class HttpConnection(HttpToolsProtocol):
     def _take(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
         self._read(data)
-        # Most requests come whole, and need no clock. What is none, such as an empty line, has stopped uvicorn's.
+        # Most requests arrive complete and need no timer. Data that is no request, such as an empty line, has stopped
+        # uvicorn's keep-alive timer.
         is_idle = self.cycle is None or self.cycle.response_complete
         if (self._is_partial or is_idle) and self._deadline is None and not self._refused:
             self._set_deadline()
@@ -153,17 +161,20 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        # Also if nobody will read it: the connection may be there for a while.
+        # Free the data even if it will not be read: the connection may stay for a while.
         held, self._held = self._held, b""
         if held and not self._refused and not self.transport.is_closing():
             self._inflow.hold(0)
             self._take(held)
             self._inflow.resume_reading()
 
-    # --- what uvicorn's parser tells
+    # --- callbacks of uvicorn's parser
 
     def _receive_more(self, data: bytes) -> None:
-        """The parser keeps a header until it is whole, and tells nothing meanwhile; nor of what it passes over."""
+        """Feed further data of a request, and bound the data that leads to no callback.
+
+        The parser buffers a header until it is complete without a callback; it has none for ignored data, either.
+        """
         before = self._headers_bytes, self.url
         self._has_told = False
         self._feed(data)
@@ -175,17 +186,17 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse_headers()
 
     def _feed(self, data: bytes) -> None:
-        """Unlike uvicorn's, it reads the body of who would rather speak HTTP/2, which is what Java's client says."""
+        """Feed the parser. Unlike uvicorn, read the body of a request with `Upgrade: h2c`: Java's client sends that."""
         try:
             while data:
                 data = self._feed_parser(data)
         except httptools.HttpParserError as exc:
-            # What a callback has to say is behind it.
+            # The error of a callback is the context of the parser's error.
             what = str(exc.__context__ or exc)[:WHAT_LIMIT]
             self.refuse(400, f"this is not HTTP/1.1 as RFC 9112 has it: {what}")
 
     def _feed_parser(self, data: bytes) -> bytes:
-        """What is to be read instead. Raises HttpParserError."""
+        """Feed the parser and return the data to feed next, if any. Raises HttpParserError."""
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as exc:
@@ -195,12 +206,12 @@ class HttpConnection(HttpToolsProtocol):
         return b""
 
     def _without_upgrade(self) -> bytes:
-        """The head, to be read again by another parser: a server may pass over an upgrade (RFC 9110, 7.8)."""
+        """Return the head without `Upgrade` for a new parser: a server may ignore an upgrade (RFC 9110, 7.8)."""
         version = self.parser.get_http_version().encode()
         head = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
         head += [b"%b: %b" % header for header in self.headers if header[0] != b"upgrade"]
         self.parser = httptools.HttpRequestParser(self)
-        # As uvicorn has it.
+        # The same setting as in uvicorn.
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self._asks_upgrade = False
         return b"\r\n".join([*head, b"", b""])
@@ -222,7 +233,7 @@ class HttpConnection(HttpToolsProtocol):
         self._headers_bytes += len(name) + len(value)
         if self._headers_bytes > HEADERS_LIMIT_BYTES or len(self.headers) >= HEADERS_LIMIT:
             self._refuse_headers()
-        # What follows a body is no header, whatever it is called (RFC 9110, 6.5.1): the checks are over.
+        # Trailers are not headers, whatever their names (RFC 9110, 6.5.1): the checks are over.
         elif not self._refused and not self._is_headed:
             super().on_header(name, value)
 
@@ -232,7 +243,7 @@ class HttpConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._is_headed = True
         if self.is_stranger:
-            # The body has the time that everybody's has.
+            # The body has the same timeout as that of any client.
             self._end_deadline()
         names = dict(self.headers)
         self._pieces.body_left = int(names.get(b"content-length", 0))
@@ -247,7 +258,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         if self._asks_upgrade:
-            # It is read again.
+            # The request is parsed again without the upgrade.
             return
         self._is_partial = False
         self._end_deadline()
@@ -273,7 +284,7 @@ class HttpConnection(HttpToolsProtocol):
 
     @contextmanager
     def one_write(self) -> Iterator[None]:
-        """What is sent inside goes out together."""
+        """Send everything that is written inside the context in one write."""
         self._outgoing.hold()
         try:
             yield
@@ -281,14 +292,14 @@ class HttpConnection(HttpToolsProtocol):
             self._outgoing.release()
 
     def dismiss(self) -> None:
-        """This answer is the last."""
+        """Close the connection after the present answer."""
         if self.cycle is not None:
             self.cycle.keep_alive = False
 
     def refuse(self, status: int, reason: str, headers: Mapping[str, str] | None = None) -> None:
-        """Say what is wrong with a request that has not been answered, and end the connection.
+        """Answer a request with an error and close the connection.
 
-        `headers` are its own, if it is not the one that is being read.
+        `headers` are those of the request, if it is not the one that is being read.
         """
         if self._refused:
             return
@@ -296,10 +307,10 @@ class HttpConnection(HttpToolsProtocol):
         self._end_deadline()
         cycle = self.cycle
         begun = cycle is not None and cycle.response_started and not cycle.response_complete
-        # Its body goes on although nobody wants it.
+        # The request is answered already, while its body still arrives.
         answered = cycle is not None and cycle.response_complete and self._is_partial and self._is_headed
         if cycle is not None:
-            # Whoever answers it need not.
+            # The handler of the request need not answer any more.
             cycle.disconnected = True
             cycle.message_event.set()
         if not self.transport.is_closing() and not begun and not answered:
@@ -314,7 +325,7 @@ class HttpConnection(HttpToolsProtocol):
             self.transport.close()
 
     def _shared_with(self, headers: Mapping[str, str] | None) -> responses.Headers:
-        """What lets a page read the answer, if it is one that is let in, as far as its headers have come."""
+        """Return the CORS headers for an allowed page, as far as the headers of its request have arrived."""
         if headers is None:
             headers = request_checks.headers_of(self.headers) if self._is_partial else {}
         config, origin = self.front.services.config, headers.get("origin")
@@ -324,7 +335,7 @@ class HttpConnection(HttpToolsProtocol):
             return []
         return request_checks.shared_with(origin)
 
-    # --- a client that does not read
+    # --- clients that do not read
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -335,7 +346,7 @@ class HttpConnection(HttpToolsProtocol):
         self._end_unread()
 
     def _await_reader(self) -> None:
-        # Whatever waits for it is bounded, but would be held for as long as it stays connected.
+        # The data that waits for the client is bounded, but would be held for as long as it stays connected.
         seconds = self.front.services.config.http_request_timeout
         if seconds:
             size = self.transport.get_write_buffer_size()
@@ -352,20 +363,20 @@ class HttpConnection(HttpToolsProtocol):
             self._unread.cancel()
             self._unread = None
 
-    # --- the end
+    # --- shutdown
 
     def eof_received(self) -> None:
-        # A client that has said everything may still wait for its answer, but none does so over HTTP.
+        # A client could close its writing side and still wait for the answer, but no HTTP client does so.
         return None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_deadline()
         self._end_unread()
         self._outgoing.finish()
-        # What is left of the connection may stay until the next collection.
+        # The connection object may live until the next garbage collection.
         self._held = b""
         super().connection_lost(exc)
-        # uvicorn leaves its clock running where the connection broke, and that would hold all of this for as long.
+        # uvicorn leaves its keep-alive timer running when the connection breaks, and the timer would hold this object.
         self._unset_keepalive_if_required()
         waiting, self.on_lost = self.on_lost, []
         for lost in waiting:
@@ -373,7 +384,7 @@ class HttpConnection(HttpToolsProtocol):
         self.front.lost(self)
 
     def drain(self, reconnect: bool, reason: str) -> None:
-        """Take no further request; one that is being answered is, one that has not come to its end is told."""
+        """Take no further request. A request that is being answered is finished, an incomplete one is refused."""
         self.front.drain(reason)
         if self._is_partial:
             self.refuse(503, "the daemon is going out; ask again")
@@ -381,18 +392,18 @@ class HttpConnection(HttpToolsProtocol):
             self.shutdown()
 
     def close(self) -> None:
-        """Close after everything queued has been taken."""
+        """Close after the client has taken everything that is queued."""
         if self.cycle is None or self.cycle.response_complete or self._refused:
             self._outgoing.finish()
         else:
             self.dismiss()
 
     def cut(self) -> None:
-        """End it at once, whatever it waits for."""
+        """Abort the connection, whatever it waits for."""
         self.transport.abort()
 
     def adapt(self, config: object) -> None:
-        """What is limited over HTTP are sessions, and they are looked after by what all connections share."""
+        """Do nothing: over HTTP the limits are per session, and the app applies them."""
 
     def abort(self, why: str) -> None:
         """Drop a client that does not read."""

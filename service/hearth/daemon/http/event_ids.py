@@ -1,12 +1,13 @@
-"""The ids of events: whose stream, which message of it, and what to do about it when both are gone. Pure.
+"""Event ids: the session, the stream and the message of an event, and the request to answer if these are lost. Pure.
 
     EPOCH-STREAM-NUMBER            the general stream, or one that answers many requests
     EPOCH-STREAM-REQUEST-NUMBER    the stream of one request
 
-An epoch is one life of a session in one daemon: something random, and a few bytes of a hash over that and the session's
-id, by which any daemon knows that session's own. Streams and messages are counted anew in each: an id of a
-former one must not be taken for one of now. REQUEST is the request's own id, in hexadecimal digits: a client that comes
-back for an answer that died with its daemon can be told so, and nobody has to remember what was asked.
+An epoch identifies the time of a session in one daemon: random bytes, and a few bytes of a hash over them and the
+session's id, by which any daemon recognizes the session's own ids. The numbers of streams and messages start again in
+each epoch: an id of a former epoch must not be taken for a current one. REQUEST is the request's own id, in hexadecimal
+digits: a client that resumes for an answer that was lost with its daemon gets an error, and no daemon has to remember
+the request.
 """
 
 import hashlib
@@ -18,14 +19,14 @@ from hearth.wire import json
 
 _EPOCH_BYTES = 4
 _MARK_BYTES = 4
-# Counters, never near it.
+# Far more digits than a counter reaches.
 _DIGITS_LIMIT = 20
-# Clients count, or have a UUID; a longer id is left out of the event's.
+# Clients use counters or UUIDs; a longer request id is left out of the event id.
 _REQUEST_LIMIT_BYTES = 64
 
 
 class Place(NamedTuple):
-    """What an event id names: a message of a stream, and the raw id of the request that the stream is for."""
+    """Content of an event id: a message of a stream, and the raw id of the request that the stream answers."""
 
     epoch: str
     stream: int
@@ -34,12 +35,12 @@ class Place(NamedTuple):
 
 
 def new_epoch(session: str) -> str:
-    """Another one than any that the client of that session has seen."""
+    """Return a new epoch, different from all that the client of that session has seen."""
     return _epoch(os.urandom(_EPOCH_BYTES), session)
 
 
 def is_of(place: Place, session: str) -> bool:
-    """Whether it is of that session, in whatever life."""
+    """Tell whether an event id belongs to that session, in any epoch."""
     return place.epoch == _epoch(bytes.fromhex(place.epoch)[:_EPOCH_BYTES], session)
 
 
@@ -48,14 +49,14 @@ def _epoch(random: bytes, session: str) -> str:
 
 
 def stream_name(epoch: str, stream: int, request: bytes | None) -> bytes:
-    """What the ids of all events of one stream begin with."""
+    """Return the prefix of all event ids of one stream."""
     if request is None or len(request) > _REQUEST_LIMIT_BYTES:
         return b"%b-%d" % (epoch.encode(), stream)
     return b"%b-%d-%b" % (epoch.encode(), stream, request.hex().encode())
 
 
 def parse(text: str) -> Place | None:
-    """The place that an event id names; None for what is no such id."""
+    """Return the content of an event id, or None for other text."""
     epoch, *rest = text.split("-")
     if len(rest) not in (2, 3) or not _is_hexadecimal(epoch, 2 * (_EPOCH_BYTES + _MARK_BYTES)):
         return None
@@ -77,7 +78,7 @@ def _is_hexadecimal(text: str, size: int) -> bool:
 
 
 def _request(text: str) -> bytes | None:
-    """The raw id of a request; it comes from outside, and goes back as part of an answer."""
+    """Return the raw id of a request if it is valid: it is a client's input and becomes part of an answer."""
     if len(text) > 2 * _REQUEST_LIMIT_BYTES or not _is_hexadecimal(text, len(text)) or len(text) % 2:
         return None
     raw = bytes.fromhex(text)

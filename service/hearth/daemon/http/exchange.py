@@ -1,6 +1,7 @@
-"""One request and what it is answered with: JSON if the answer comes first, events if anything else does.
+"""Exchange of one request and its answer: JSON if the answer is the first message, otherwise events.
 
-Also streams that were asked for as such. A client that has gone is noticed at once; what that means depends on its era.
+This includes streams that a client asks for with GET. A lost connection is noticed at once; its meaning depends on the
+client's era.
 """
 
 from collections.abc import Callable
@@ -13,29 +14,29 @@ from hearth.daemon.http.streams import Stream
 if TYPE_CHECKING:
     from hearth.daemon.http.app import Request
 
-# A call that takes longer gets a stream before there is anything to say: nobody on the way gives up on a stream that
-# shows signs of life.
+# A call that takes longer gets a stream before there is a message: no proxy gives up on a stream with keep-alive
+# comments.
 PATIENCE_SECONDS = 5.0
 KEEP_ALIVE_SECONDS = 15.0
-# When a client whose connection broke is to come back.
+# How soon a client whose connection broke should reconnect.
 RETRY_MS = 1000
-# They are told where to resume before there is anything to resume.
+# From this revision on, clients are told where to resume before there is anything to resume.
 _PRIMED_SINCE = "2025-11-25"
 
 
 class Exchange:
-    """`headers` go with whatever the answer is."""
+    """Exchange of one request in a session. `headers` are sent with any answer."""
 
     def __init__(self, request: "Request", found: HttpSession, headers: responses.Headers) -> None:
         self._request = request
         self._found = found
         self._headers = headers
         self._lost = False
-        # An event without data has told its client where the stream begins.
+        # An event without data has told the client where the stream begins.
         self._is_primed = False
 
     async def run(self, receive: Callable[[int], None]) -> None:
-        """Have the hub `receive` the message, and answer."""
+        """Pass the message to the hub with `receive`, and send the answer."""
         sink = self._found.sink
         tag = sink.begin()
         stream = sink.stream(tag)
@@ -66,19 +67,22 @@ class Exchange:
             await self._answer_nothing(stream)
             self._found.sink.forget(stream.number)
         else:
-            # Not forgotten at its end: the last of it may be on its way when the connection breaks.
+            # Not forgotten at its end: the last messages may be in flight when the connection breaks.
             await self._pump(stream, is_primed=True)
 
     async def _answer_nothing(self, stream: Stream) -> None:
         if stream.owes:
-            # It was cancelled meanwhile. A request gets JSON or a stream; with an event id, its client would come back.
+            # The request was cancelled. A request must get JSON or a stream; with an event id, the client would resume.
             await self._pump(stream, is_primed=False)
         else:
             # A notification or a response.
             await self._request.answer(202, b"", self._headers)
 
     async def listen(self, stream: Stream, after: int | None = None, is_primed: bool = True) -> None:
-        """Send what is on a stream, behind that message, until its end. `is_primed`: its client is told where it is."""
+        """Send the messages of a stream after number `after` until its end.
+
+        `is_primed`: tell the client first where it would have to resume.
+        """
         stream.attach(self, after)
         self._begin(stream)
         try:
@@ -104,19 +108,19 @@ class Exchange:
         self._stream.wake()
 
     def _leave(self, stream: Stream) -> None:
-        """Closing a modern stream is a cancellation, and nobody comes back for the rest."""
+        """Leave a modern stream. Closing it cancels the request, and it cannot be resumed."""
         if self._lost:
             self._request.front.hub.withdraw(self._found.session, stream.number)
         self._found.sink.forget(stream.number)
 
     @property
     def _is_told(self) -> bool:
-        """Whether its client has an event id by which it can come back."""
+        """Whether the client has an event id with which it can resume."""
         return self._is_primed or self._stream.taken > 0
 
     async def _pump(self, stream: Stream, is_primed: bool) -> None:
         session = self._found.session
-        # Modern streams cannot be resumed; those of the oldest revision have no place for it.
+        # Modern streams cannot be resumed; those of the oldest revision have no event ids.
         name = None if session.stateless else self._found.sink.name(stream)
         first = b""
         if name is not None and is_primed and (session.version or "") >= _PRIMED_SINCE:
@@ -127,7 +131,7 @@ class Exchange:
 
 
 async def pump(request: "Request", stream: Stream, reader: object, name: bytes | None) -> None:
-    """Send what is on a stream until its end, or until somebody else reads it. With a `name`, events have ids."""
+    """Send the messages of a stream until its end, or until another reader takes over. A `name` gives events ids."""
     while True:
         events = b"".join([responses.event(message, name) for message in stream.take(reader)])
         is_over = stream.is_over(reader)

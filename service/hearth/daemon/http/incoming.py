@@ -1,29 +1,30 @@
-"""What comes from a client, one request at a time: the parser is given the next when the one before it is answered.
+"""Incoming data of a client, one request at a time: the parser gets the next request when the last one is answered.
 
-It cannot be stopped in the middle of what it is given, and whatever it finds there takes a hundred times the memory.
+The parser cannot be stopped in the middle of its input, and parsed requests take a hundred times the memory of the
+input.
 """
 
 import re
 
 from uvicorn.protocols.http.flow_control import FlowControl
 
-# What has come behind a request that is not answered yet, before no more is read: hundreds of requests, where clients
-# of MCP send none. Who has gone is noticed as long as it is read.
+# Limit of the data held back behind an unanswered request; reading pauses above it. This is enough for hundreds of
+# requests, and MCP clients send none ahead. Only a connection that is read shows that its client has disconnected.
 HELD_LIMIT_BYTES = 64 * 1024
 
-# Behind headers, and behind a body that comes in chunks.
+# The end of headers, and of a chunked body.
 _END = b"\r\n\r\n"
-# Before a request, where they mean nothing.
+# Ignored before a request.
 _EMPTY_LINES = re.compile(rb"[\r\n]+")
 
 
 class Inflow(FlowControl):
-    """While more is held back than there is to be, nobody reads on."""
+    """Flow control that pauses reading while too much data is held back."""
 
     _is_full = False
 
     def hold(self, size: int) -> None:
-        """So much is held back from now on."""
+        """Set the size of the data that is held back."""
         self._is_full = size > HELD_LIMIT_BYTES
         if self._is_full:
             self.pause_reading()
@@ -34,15 +35,18 @@ class Inflow(FlowControl):
 
 
 class Pieces:
-    """Where a request ends within what has come. `body_left`: how much of a body of declared length is yet to come."""
+    """Splitter that finds the ends of requests. `body_left` is the missing part of a body of declared length."""
 
     def __init__(self) -> None:
         self.body_left = 0
-        # The last of what had no end yet, which may end with what comes next.
+        # The last bytes of an incomplete piece: the end marker may be split between reads.
         self._tail = b""
 
     def end(self, data: bytes, start: int) -> int:
-        """The end of the piece that begins there. Where a request ends, a piece does; not the other way round."""
+        """Return the end of the piece that begins at `start`. The end of a request is always the end of a piece.
+
+        The reverse is not true: a request may consist of several pieces.
+        """
         if self.body_left:
             size = min(self.body_left, len(data) - start)
             self.body_left -= size

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 async def serve_stream(request: "Request") -> None:
-    """A session, for as long as its stream."""
+    """Open a session and serve its stream; the session ends with the stream."""
     if request.method != "GET":
         await request.refuse(405, f"{request.method} means nothing here", [(b"allow", b"GET")])
         return
@@ -33,7 +33,7 @@ async def serve_stream(request: "Request") -> None:
     stream.attach(reader)
     found.begin()
     stream.on_overflow = lambda: request.connection.abort("does not read (outbound_limit)")
-    # Nobody resumes it: a connection that is lost is the end.
+    # This stream cannot be resumed: a lost connection ends the session.
     request.connection.on_lost.append(lambda: request.front.sessions.end(id, request.who))
     try:
         endpoint = b"event: endpoint\ndata: /messages?session=%b\n\n" % id.encode()
@@ -45,7 +45,7 @@ async def serve_stream(request: "Request") -> None:
 
 
 async def serve_message(request: "Request") -> None:
-    """A message of a session; what becomes of it is said on its stream."""
+    """Take a message of a session; the answer is sent on the session's stream."""
     if request.method != "POST":
         await request.refuse(405, f"{request.method} means nothing here", [(b"allow", b"POST")])
         return
@@ -55,7 +55,7 @@ async def serve_message(request: "Request") -> None:
         body = await mcp.read_body(request)
         if body is None:
             return
-        # It may have ended meanwhile.
+        # The session may have ended meanwhile.
         found = _session(request)
         message = mcp.parse(body)
     except mcp.Rejected as exc:
@@ -74,7 +74,7 @@ async def serve_message(request: "Request") -> None:
 
 
 def _session(request: "Request") -> HttpSession:
-    """The one that a message names. Raises Rejected."""
+    """Return the session that a message names. Raises Rejected."""
     found = request.front.sessions.find(request.query.get("session", [""])[0], request.who)
     if found is None or not found.sink.is_single:
         raise mcp.Rejected(404, Refused("there is no such session: open /sse first"))

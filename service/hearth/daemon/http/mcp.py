@@ -1,7 +1,7 @@
 """`/mcp` and `/mcp/SERVER`: Streamable HTTP of every revision that has it.
 
-A request of the modern era is whole in itself: its headers must say again what its body says, and closing its stream
-cancels it. A legacy one belongs to a session, and its stream may be resumed.
+A request of the modern era is self-contained: its headers must repeat values of its body, and closing its stream
+cancels it. A legacy request belongs to a session, and its stream may be resumed.
 """
 
 import re
@@ -24,14 +24,14 @@ VERSION = "mcp-protocol-version"
 _MODES = (FULL, SEARCH, AUTO)
 _METHODS = b"GET, POST, DELETE, OPTIONS"
 _REVISION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-# What begins a session is no use of it yet.
+# Messages that open a session do not count as a use of it.
 _OPENING = frozenset({"initialize", "notifications/initialized"})
 
 Posted = json.Message | json.Batch
 
 
 class Rejected(Exception):
-    """A request gets no further. `problem` is in the body of the answer, for the request of that raw `id`."""
+    """Rejection of a request. `problem` is in the body of the answer, for the request of that raw `id`."""
 
     def __init__(self, status: int, problem: HearthError, id: bytes | None = None) -> None:
         super().__init__(str(problem))
@@ -41,7 +41,7 @@ class Rejected(Exception):
 
 
 async def serve(request: "Request") -> None:
-    """One request, whatever its method."""
+    """Serve one request, whatever its method."""
     try:
         if request.server is not None and request.server not in request.front.hub.servers:
             raise Rejected(404, Refused(f"there is no server {request.server!r}"))
@@ -61,7 +61,7 @@ async def serve(request: "Request") -> None:
 
 
 async def reject(request: "Request", rejected: Rejected) -> None:
-    """Say why a request gets no further."""
+    """Answer a request that was rejected."""
     problem = rejected.problem
     if isinstance(problem, versions.UnsupportedVersion):
         request.front.hub.unknowns.version(request.who, problem.requested)
@@ -74,7 +74,7 @@ async def reject(request: "Request", rejected: Rejected) -> None:
 
 
 def check_mode(request: "Request") -> None:
-    """Raise Rejected for a way to offer tools that there is not."""
+    """Raise Rejected for an unknown `?mode=`."""
     for mode in request.query.get("mode", ()):
         if mode not in _MODES:
             raise Rejected(400, MessageError(f"?mode= is full, search or auto, not {mode!r}"))
@@ -102,7 +102,7 @@ async def _post(request: "Request") -> None:
 
 
 def check_body(request: "Request") -> None:
-    """Raise Rejected unless the body is one that can be read."""
+    """Raise Rejected unless the body has a readable type and encoding."""
     if problem := request_checks.refused_type(request.headers.get("content-type", "")):
         raise Rejected(415, MessageError(problem))
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
@@ -110,7 +110,10 @@ def check_body(request: "Request") -> None:
 
 
 async def read_body(request: "Request") -> bytes | None:
-    """The whole body; None when its client has gone. Raises Rejected for one over the limit."""
+    """Return the whole body, or None if the client has disconnected or the body is over the limit.
+
+    A body over the limit is refused here, and the connection is closed.
+    """
     limit = request.front.services.config.message_limit
     declared = request.headers.get("content-length", "")
     too_large = TooLarge(f"the body is over the limit of {limit} bytes (message_limit)")
@@ -132,8 +135,8 @@ async def read_body(request: "Request") -> bytes | None:
 
 
 def parse(body: bytes) -> Posted:
-    """What was posted. Raises Rejected."""
-    # Between tokens it may have line ends, and it goes to servers as a line.
+    """Parse the body of a POST. Raises Rejected."""
+    # JSON may have newlines between tokens, but servers get it as one line.
     line = json.one_line(body) if b"\n" in body or b"\r" in body else body
     try:
         return json.parse_batch(line) if line.lstrip()[:1] == b"[" else json.parse(line)
@@ -153,7 +156,7 @@ async def _exchange(
 
 
 def admit(request: "Request", found: HttpSession, message: Posted) -> Posted:
-    """The message, or as much of it as its client may send. Raises Rejected."""
+    """Return the message, or the part of it that the rate limits admit. Raises Rejected."""
     try:
         return request.front.gates.admitted(found, request.connection.needs_token, message)
     except OverLimit as exc:
@@ -161,7 +164,7 @@ def admit(request: "Request", found: HttpSession, message: Posted) -> Posted:
 
 
 def check_opening(request: "Request", id: bytes | None) -> None:
-    """Raise Rejected if a session more, for the request of that id, would be too much for now."""
+    """Raise Rejected, for the request of that id, if a new session would be over the rate limit."""
     try:
         request.front.gates.check_opening(request.connection.needs_token, id)
     except OverLimit as exc:
@@ -169,7 +172,7 @@ def check_opening(request: "Request", id: bytes | None) -> None:
 
 
 def _check_stream(request: "Request", found: HttpSession) -> None:
-    """Raise Rejected if its client opens streams too fast."""
+    """Raise Rejected if the client opens streams too fast."""
     try:
         request.front.gates.check_stream(found, request.connection.needs_token)
     except OverLimit as exc:
@@ -192,7 +195,7 @@ def _receive(request: "Request", found: HttpSession, tag: int, message: Posted) 
 
 
 def _names_modern(version: str | None) -> bool:
-    """Whether a header names a revision without sessions, known or not. What is no revision's name does not."""
+    """Tell whether a header names a revision without sessions, known or not; other text does not count."""
     return version is not None and version > versions.NEWEST_LEGACY and _REVISION.fullmatch(version) is not None
 
 
@@ -211,12 +214,12 @@ async def _post_modern(request: "Request", message: json.Message) -> None:
         if message.id is None:
             versions.check_version(request.headers.get(VERSION, ""))
             request.front.hub.unknowns.notification(request.who, message.method)
-            # None of them means anything here: a request is cancelled by closing its stream.
+            # No notification has a meaning here: a request is cancelled by closing its stream.
             await request.answer(202)
             return
         _check_modern(message, request.headers)
         if message.method == "initialize":
-            # On other wires it begins a legacy conversation, whatever it carries.
+            # On other wires `initialize` begins a legacy conversation, whatever its content.
             raise Rejected(
                 404, MessageError("initialize is not part of this revision", versions.METHOD_NOT_FOUND), message.id
             )
@@ -228,11 +231,11 @@ async def _post_modern(request: "Request", message: json.Message) -> None:
 
 
 def _check_modern(message: json.Message, given: dict[str, str]) -> None:
-    """Raise MessageError, in the order that the specification has."""
+    """Raise MessageError for a faulty request; the checks have the order of the specification."""
     assert message.method is not None
     meta, named = _meta(message), given.get(VERSION)
     if named is not None and versions.PROTOCOL_VERSION_KEY not in meta:
-        # Of a revision that is not known nobody knows what its body must have.
+        # The requirements on the body of an unknown revision are unknown as well.
         versions.check_version(named.strip())
     version = versions.named_version(meta)
     if named is None:
@@ -244,7 +247,7 @@ def _check_modern(message: json.Message, given: dict[str, str]) -> None:
 
 
 def _check_params(request: "Request", found: HttpSession, message: json.Message) -> None:
-    """Raise MessageError unless the arguments that a tool wants as headers, too, are there."""
+    """Raise MessageError unless the headers repeat the arguments for which the tool's schema asks that."""
     if message.method == "tools/call":
         params = values.members(message.fields.get("params"))
         schema = request.front.hub.input_schema(found.session, values.text(params.get("name")) or "")
@@ -252,7 +255,7 @@ def _check_params(request: "Request", found: HttpSession, message: json.Message)
             try:
                 index = http_headers.index(schema)
             except http_headers.InvalidAnnotation:
-                # Nobody is offered such a tool over HTTP with headers to send.
+                # HTTP clients do not get such a tool with headers to send.
                 return
             http_headers.check(index, params.get("arguments"), request.headers)
 
@@ -278,7 +281,7 @@ async def _initialize(request: "Request", message: json.Message) -> None:
         raise Rejected(503, exc, message.id) from exc
     await _exchange(request, found, message, [(SESSION.encode(), id.encode())])
     if found.session.era is None:
-        # It was refused.
+        # The hub has refused the `initialize`.
         request.front.sessions.end(id, request.who)
 
 
@@ -292,12 +295,12 @@ async def _post_batch(request: "Request", batch: json.Batch) -> None:
 
 
 def _session(request: "Request", id: bytes | None = None) -> HttpSession:
-    """The session that a request, of that raw id, names; it may have begun in a former daemon. Raises Rejected."""
+    """Return the session that a request with that raw id names; a former daemon may have begun it. Raises Rejected."""
     try:
         found = request.front.sessions.resume(_session_id(request), request.who)
     except Refused as exc:
         raise Rejected(503, exc, id) from exc
-    # What is asked in a session of the oldest revision is answered on its one stream, and not here.
+    # Requests in a session of the oldest revision are answered on its one stream, and not here.
     if found is None or found.sink.is_single:
         raise _no_session()
     return found
@@ -330,28 +333,29 @@ async def _get(request: "Request") -> None:
         return
     place = event_ids.parse(last)
     if place is not None and not found.sink.knows(place):
-        # Another session's: whoever asks never asked what that one did.
+        # The event id is of another session, whose answers are not for this client.
         raise _not_kept()
     if place is not None and not found.sink.is_own(place):
         await _get_former(exchange, found, place)
         return
     stream = found.sink.stream(place.stream) if place else None
-    # Of a stream that has ended nothing may be left to send: one without an answer would have clients come back again.
+    # Refuse to resume a stream that has ended with nothing left to send: clients of a stream without an answer would
+    # reconnect again and again.
     if place is None or stream is None or not stream.has(place.number) or stream.is_through(place.number):
         raise _not_kept()
     await exchange.listen(stream, place.number, is_primed=False)
 
 
 async def _get_former(exchange: Exchange, found: HttpSession, place: event_ids.Place) -> None:
-    """Resume a stream of a life that the session had in a former daemon. Raises Rejected."""
+    """Resume a stream that the session had in a former daemon. Raises Rejected."""
     sink = found.sink
     if not place.stream:
-        # Whoever comes from there has seen nothing of what is here.
+        # The client has seen none of this daemon's messages.
         await exchange.listen(sink.general, sink.general.oldest)
     elif place.request is None:
         raise _not_kept()
     else:
-        # Some clients would wait for it until they lose patience if the stream were refused.
+        # If the stream were refused, some clients would wait for the answer until their timeout.
         await exchange.listen(sink.answered(place.request, messages.failure(place.request, _lost())))
 
 

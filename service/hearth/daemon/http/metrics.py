@@ -1,8 +1,8 @@
-"""`/metrics`: what an operator watches over time, for Prometheus. Loaded with the first scrape.
+"""`/metrics` for Prometheus: values that an operator watches over time. Loaded with the first scrape.
 
-Everything is computed when it is asked for, from the status document and what servers have counted anyway; so it cannot
-say anything else than `hearth status` does. Labels have few values: names of servers are those in the config, and there
-is no tool, session or argument among them.
+Everything is computed at the scrape, from the status document and from counters that servers have anyway, so it cannot
+differ from `hearth status`. Labels have few values: names of servers are those in the config, and no label names a
+tool, a session or an argument.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ from hearth.mcp import versions
 if TYPE_CHECKING:
     from hearth.daemon.http.app import HttpApp, Request
 
-# What sessions have not said yet.
+# Label of sessions whose era is not known yet.
 UNKNOWN = "unknown"
 
 
 class About(NamedTuple):
-    """What a metric is: docs/http.md has the same words."""
+    """Type, labels and help text of a metric; docs/http.md has the same words."""
 
     kind: Literal["gauge", "counter", "histogram"]
     labels: tuple[str, ...]
@@ -61,12 +61,12 @@ METRICS = {
     "hearth_upstream_listed": About("gauge", ("server", "list"), "How much is on each list of a server."),
 }
 
-# The values of the labels, and the value, or what a histogram has.
+# The values of the labels, and the value or the histogram.
 Row = tuple[Sequence[str], float | Durations]
 
 
 async def serve(request: "Request") -> None:
-    """One scrape, in the form that it asks for."""
+    """Answer one scrape in the format that it asks for."""
     sizes = await _LOOK.at_processes(request.front)
     rows = collect(request.front, sizes)
     encode, kind = choose_encoder(request.headers.get("accept", ""))
@@ -75,7 +75,7 @@ async def serve(request: "Request") -> None:
 
 
 class _Look:
-    """At the memory of processes, which takes a while: in a thread, and one at a time, however many scrape."""
+    """Measurement of the memory of processes, which takes a while: in a thread, and once for concurrent scrapes."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[dict[int, int | None]] | None = None
@@ -85,7 +85,7 @@ class _Look:
             pids = [pid for server in front.hub.servers.values() for pid in server.pids]
             self._task = asyncio.create_task(asyncio.to_thread(memory.of_families, pids))
             self._task.add_done_callback(self._over)
-        # A scraper that has gone does not spoil it for the others.
+        # A scraper that disconnects must not cancel the measurement for the others.
         return await asyncio.shield(self._task)
 
     def _over(self, task: object) -> None:
@@ -96,7 +96,7 @@ _LOOK = _Look()
 
 
 def collect(front: "HttpApp", sizes: Mapping[int, int | None]) -> dict[str, list[Row]]:
-    """The rows of every metric. `sizes`: of the processes that servers have, in bytes."""
+    """Return the rows of every metric. `sizes` has the memory of the servers' processes, in bytes."""
     status = front.services.status()
     sessions: list[dict[str, Any]] = status["sessions"]
     counted = _count((each["wire"], each["era"] or UNKNOWN) for each in sessions)
@@ -125,7 +125,7 @@ def collect(front: "HttpApp", sizes: Mapping[int, int | None]) -> dict[str, list
 
 
 def _count(items: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
-    # One for each that there may be: a series that ends looks as if it went on for minutes.
+    # Every possible combination, also with 0: a series that disappears looks for minutes as if it continued.
     found = {
         (wire, era): 0 for wire in ("frames", "lines", "http") for era in (versions.LEGACY, versions.MODERN, UNKNOWN)
     }
@@ -153,11 +153,11 @@ def _upstream(
         yield "hearth_upstream_listed", ([name, listed], size)
 
 
-# --- as Prometheus has it
+# --- conversion to Prometheus's format
 
 
 class _Rows(Collector):
-    """What was collected already."""
+    """Collector of rows that were computed before."""
 
     def __init__(self, rows: Mapping[str, list[Row]]) -> None:
         self._rows = rows
@@ -169,7 +169,7 @@ class _Rows(Collector):
 def _registry(rows: Mapping[str, list[Row]]) -> CollectorRegistry:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Rows(rows))
-    # Looks at /proc; elsewhere it has nothing to say.
+    # Reads /proc; on other systems it has no metrics.
     ProcessCollector(pid=os.getpid, registry=registry)
     return registry
 

@@ -1,22 +1,22 @@
-"""The way to a client: what uvicorn writes to, and how a connection ends although its client is still sending."""
+"""Outgoing side of a connection: the transport that uvicorn writes to, and its close while a client still sends."""
 
 import asyncio
 from collections.abc import Callable
 from typing import Any
 
-# For who is told something while it sends: closing at once would destroy what it has not read yet (RFC 9112, 9.6).
-# Whoever reads only when everything is sent needs as long as that takes, on this machine mostly.
+# Time for a client that gets an answer while it sends: closing at once would destroy data that it has not read yet
+# (RFC 9112, 9.6). A client that reads only after it has sent everything needs this time, mostly on this machine.
 LINGER_SECONDS = 2.0
-# Beyond the largest message: who is a little over the limit is to learn of it.
+# Beyond the largest message: a client that is a little over the limit must still receive the error.
 LINGER_BYTES = 16 * 1024 * 1024
 
 
 class Outgoing(asyncio.Transport):
-    """The transport as uvicorn writes to it. What belongs together is held back until all of it is there.
+    """Transport that uvicorn writes to. Related writes are held back and sent together.
 
-    uvicorn writes the head of a response and its body one after the other; each would be a system call here, and a
-    wakening of the client. `may_hear` says how many bytes of a client that is still sending may be passed over at the
-    end; 0 for one that is not.
+    uvicorn writes the head of a response and its body one after the other; each would cost a system call here, and a
+    wake-up of the client. `may_hear` returns how many bytes of a client that is still sending may be discarded at the
+    end; 0 for one that is not sending.
     """
 
     def __init__(self, transport: asyncio.Transport, may_hear: Callable[[], int] = lambda: 0) -> None:
@@ -24,16 +24,16 @@ class Outgoing(asyncio.Transport):
         self._transport = transport
         self._may_hear = may_hear
         self._held: list[bytes] | None = None
-        # Everything is said, and the client is heard out; and how much more of it.
+        # Set while the last data is written and further data of the client is discarded; and how much of it may come.
         self._lingering: asyncio.TimerHandle | None = None
         self._bytes_left = 0
 
     def hold(self) -> None:
-        """Write nothing before `release`."""
+        """Hold back all writes until `release`."""
         self._held = []
 
     def release(self) -> None:
-        """Write what was held back, at once."""
+        """Write the data that was held back, in one write."""
         held, self._held = self._held, None
         if held:
             self._transport.write(b"".join(held))
@@ -47,7 +47,7 @@ class Outgoing(asyncio.Transport):
             self._held.append(data)
 
     def close(self) -> None:
-        """Everything is said: at the latest when the client is done, too, or its time is over."""
+        """Close after the last write; a client that is still sending gets time to finish (LINGER_SECONDS)."""
         if self._lingering:
             return
         self.release()
@@ -61,17 +61,17 @@ class Outgoing(asyncio.Transport):
 
     @property
     def is_lingering(self) -> bool:
-        """Whether what still comes is to be passed over."""
+        """Whether further incoming data is discarded."""
         return self._lingering is not None
 
     def pass_over(self, size: int) -> None:
-        """So much has come from a client that is heard out."""
+        """Count discarded data of a lingering connection, and close it if there is too much."""
         self._bytes_left -= size
         if self._bytes_left < 0:
             self.finish()
 
     def finish(self) -> None:
-        """Hear nobody out."""
+        """Close without lingering."""
         if self._lingering:
             self._lingering.cancel()
         self.release()

@@ -1,7 +1,9 @@
-"""What clients may send over HTTP. A client opens connections as it likes, so what is limited is a session of it: a
-legacy one by its id, a modern one by who it says it is. Beginning sessions counts for all that come by the same door:
-otherwise every message could begin one. So does looking at the daemon itself, by a count of its own: whoever does so
-too often keeps nobody from beginning.
+"""Rate limits over HTTP.
+
+A client may open any number of connections, so the limits hold for sessions: a legacy one by its id, a modern one by
+the identity that it claims. New sessions are counted for all clients at the ports, and for all on the socket: otherwise
+every message could begin one. Requests for the daemon's status are counted in the same way, but separately: too many
+of them keep no client from opening a session.
 """
 
 import functools
@@ -20,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class Gates:
-    """`is_far` tells the doors apart: a port, or the daemon's own socket."""
+    """Rate limiters of all HTTP clients. `is_far` is True for clients at a port, False for those on the socket."""
 
     def __init__(self, services: DaemonServices) -> None:
         self._services = services
@@ -50,7 +52,7 @@ class Gates:
     def admitted(
         self, found: HttpSession, is_far: bool, message: json.Message | json.Batch
     ) -> json.Message | json.Batch:
-        """The message, or as much of it as may pass. Raises OverLimit."""
+        """Return the message, or the part of it that may pass. Raises OverLimit."""
         wanted = self._wanted(is_far)
         if wanted is None:
             return message
@@ -58,7 +60,7 @@ class Gates:
         if isinstance(admitted, json.Batch):
             refused = [each for each in admitted.items if isinstance(each, OverLimit)]
             if refused and len(refused) == len(admitted.items):
-                # As a whole: it has no id of its own.
+                # Refused as a whole: a batch has no id of its own.
                 raise OverLimit(str(refused[0]), refused[0].reason, None, refused[0].retry_after)
         elif not isinstance(admitted, json.Message):
             raise admitted
@@ -68,14 +70,14 @@ class Gates:
         return self._gate(found.gates, is_far, wanted, f"the client of session {found.session.id} over HTTP")
 
     def check_stream(self, found: HttpSession, is_far: bool) -> None:
-        """Raise OverLimit if a session may not open a stream for now, which counts as a message of it."""
+        """Raise OverLimit if a session may not open a stream for now; a stream counts as a message."""
         wanted = self._wanted(is_far)
         refusal = wanted and self._of_session(found, is_far, wanted).asking("message")
         if refusal:
             raise refusal
 
     def check_look(self, is_far: bool) -> None:
-        """Raise OverLimit if it was asked too often how the daemon is."""
+        """Raise OverLimit if there are too many requests for the daemon's status."""
         wanted = self._wanted(is_far)
         name = f"/status and /metrics {_door(is_far)}"
         refusal = wanted and self._gate(self._looks, is_far, wanted, name).asking("request")
@@ -83,7 +85,7 @@ class Gates:
             raise refusal
 
     def check_opening(self, is_far: bool, id: bytes | None = None) -> None:
-        """Raise OverLimit if a session more would be too much, for the request of that id, for now."""
+        """Raise OverLimit, for the request of that id, if there are too many new sessions for now."""
         wanted = self._wanted(is_far)
         refusal = wanted and self._gate(self._doors, is_far, wanted, f"clients {_door(is_far)}").opening(id)
         if refusal:
@@ -95,5 +97,5 @@ def _door(is_far: bool) -> str:
 
 
 def retry_after(problem: OverLimit) -> Headers:
-    """When to come back, in whole seconds, as RFC 9110 (10.2.3) has it."""
+    """Return the Retry-After header, in whole seconds (RFC 9110, 10.2.3)."""
     return [(b"retry-after", b"%d" % problem.retry_after)]

@@ -1,27 +1,27 @@
-"""Streams of requests that were answered: their clients may come back for what they have not read, or what was on its
-way to them when the connection broke. Bounded for each session, and for all of them together. Knows nothing of HTTP.
+"""Replay buffers: answered streams that clients may resume for messages that they have not read, or that were in flight
+when the connection broke. Bounded for each session, and for all sessions together. Independent of HTTP.
 """
 
 from hearth.daemon.http.streams import Stream
 
-# Of one session.
+# Limits of one session.
 STREAMS_LIMIT = 64
 LIMIT_BYTES = 16 * 1024 * 1024
-# Of all sessions: as much as the largest message may have by default. A thousand sessions, each at its own limit, would
-# take 16 GB of the machine for clients of whom nearly all will never ask.
+# Limit of all sessions: the default size of the largest message. A thousand sessions, each at its own limit, would take
+# 16 GB of memory for clients of which nearly all will never resume a stream.
 TOTAL_LIMIT_BYTES = 64 * 1024 * 1024
 
 
 class Total:
-    """What all sessions of a daemon keep."""
+    """Total size of the replay buffers of all sessions."""
 
     def __init__(self) -> None:
         self.size = 0
-        # Those that keep anything.
+        # The buffers that are not empty.
         self._keepers: set[ReplayBuffer] = set()
 
     def count(self, keeper: "ReplayBuffer", more: int) -> None:
-        """One of them keeps so many bytes more, or less."""
+        """Add a change in size of one buffer, in bytes."""
         self.size += more
         if keeper.size:
             self._keepers.add(keeper)
@@ -29,7 +29,7 @@ class Total:
             self._keepers.discard(keeper)
 
     def trim(self, newcomer: "ReplayBuffer") -> None:
-        """Let go of the oldest of whoever keeps most, and never of what was just added: its client may be reading."""
+        """Drop the oldest streams of the largest buffers, but never the one just added: its client may be reading."""
         while self.size > TOTAL_LIMIT_BYTES:
             others = (each for each in self._keepers if each is not newcomer or len(each) > 1)
             largest = max(others, key=lambda each: each.size, default=None)
@@ -39,14 +39,14 @@ class Total:
 
 
 class ReplayBuffer:
-    """Those of one session, by their numbers, the oldest first."""
+    """Answered streams of one session, by their numbers, the oldest first."""
 
     def __init__(self, total: Total) -> None:
         self.size = 0
         self._total = total
-        # With the bytes that each had at its end; later it has less, if any.
+        # With the size that each stream had at its end; it only shrinks later.
         self._streams: dict[int, tuple[Stream, int]] = {}
-        # Those that were there already when somebody last looked.
+        # The streams that were here at the last sweep.
         self._old: set[int] = set()
         self._is_over = False
 
@@ -54,12 +54,12 @@ class ReplayBuffer:
         return len(self._streams)
 
     def get(self, number: int) -> Stream | None:
-        """The stream of that number, if it is still here."""
+        """Return the stream of that number, if it is still here."""
         found = self._streams.get(number)
         return found[0] if found else None
 
     def add(self, stream: Stream) -> None:
-        """It has ended. Older ones may have to go, of this session or of another."""
+        """Add a stream that has ended. Older ones, of this session or another, may be dropped for it."""
         if self._is_over:
             return
         size = stream.size
@@ -70,17 +70,17 @@ class ReplayBuffer:
         self._total.trim(self)
 
     def drop_oldest(self) -> None:
-        """There is one."""
+        """Drop the oldest stream; the buffer must not be empty."""
         self.drop(next(iter(self._streams)))
 
     def drop(self, number: int) -> None:
-        """Nobody comes back for it, or nobody may."""
+        """Drop a stream that will not, or must not, be resumed."""
         found = self._streams.pop(number, None)
         if found:
             self._count(-found[1])
 
     def sweep(self) -> None:
-        """Forget what was read to its end some time ago: nobody has come back for it."""
+        """Drop the streams that were read to their end before the last sweep: their clients have not resumed them."""
         for number in self._old:
             stream = self.get(number)
             if stream and not stream.waiting:
@@ -88,7 +88,7 @@ class ReplayBuffer:
         self._old = set(self._streams)
 
     def close(self) -> None:
-        """The session is over, also for calls of it that end only now."""
+        """Drop everything because the session is over; streams of calls that end later are not added."""
         self._is_over = True
         self._streams.clear()
         self._count(-self.size)

@@ -1,8 +1,8 @@
-"""What is refused before anybody looks into a message: foreign origins and hosts, unknown types. Pure.
+"""Checks before a message is parsed: foreign origins and hosts and unknown types are refused. Pure.
 
-A page of any site may have a browser send requests to this machine. What tells them is `Origin`, for what has none
-(pictures, scripts, links) `Sec-Fetch-Site`, and for a name that was made to mean this machine only afterwards (DNS
-rebinding) `Host`. An address in digits is no name: it means what it says.
+A page of any site may have a browser send requests to this machine. Such a request is recognized by its `Origin`; by
+`Sec-Fetch-Site` where it has none (images, scripts, links); and by `Host` if a name was pointed at this machine
+afterwards (DNS rebinding). A numeric address is not a name, and cannot be rebound.
 """
 
 import ipaddress
@@ -15,18 +15,18 @@ JSON = "application/json"
 EVENTS = "text/event-stream"
 # How long a browser may remember the answer to a preflight: a day. Chromium takes two hours at most.
 PREFLIGHT_SECONDS = 86_400
-# What browsers say of a request that a page of another origin is the cause of.
+# Values of Sec-Fetch-Site for requests that a page of another origin causes.
 _FOREIGN_SITES = ("cross-site", "same-site")
 _HOST = re.compile(
     r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*)))(?::(?P<port>[0-9]{0,5}))?"
 )
 _LAST_PORT = 65535
-# Clients send the same with every request; each different one has at most what a request's headers may have.
+# Clients send the same values with every request; the limit of a request's headers bounds the size of each entry.
 _remembered = lru_cache(maxsize=32)
 
 
 def headers_of(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """By name in small letters; of one that is repeated, both values, as RFC 9110 joins them."""
+    """Return headers by name, which uvicorn has put in lower case; repeated ones are joined as in RFC 9110."""
     found: dict[str, str] = {}
     for name, value in raw:
         key, text = name.decode("latin-1"), value.decode("latin-1")
@@ -35,17 +35,17 @@ def headers_of(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def target_host(target: bytes) -> str | None:
-    """The host in a target that is a whole address, which is what counts then (RFC 9112, 3.2.2); None of any other."""
+    """Return the host of a target in absolute form, which overrides Host (RFC 9112, 3.2.2); None for other targets."""
     if target.startswith(b"/"):
         return None
     text = target.decode("latin-1")
     _, mark, rest = text.partition("://")
-    # Nobody's, if there is nothing: a request without a host is let in where HTTP/1.0 has none.
+    # Never empty: an empty host would be allowed, as for HTTP/1.0 requests without Host.
     return (rest.partition("/")[0].partition("?")[0] or text) if mark else None
 
 
 def faulty_host(headers: Mapping[str, str], version: str) -> str | None:
-    """Why a request is none, by its Host (RFC 9112, 3.2), or None."""
+    """Return why the Host of a request is invalid (RFC 9112, 3.2), or None."""
     host = headers.get("host")
     if host is None:
         return "header Host is missing" if version != "1.0" else None
@@ -57,9 +57,9 @@ def faulty_host(headers: Mapping[str, str], version: str) -> str | None:
 def refused_address(
     headers: Mapping[str, str], hosts: Collection[str] = (), origins: Collection[str] = (), own: str | None = None
 ) -> str | None:
-    """Why a request is not let in, or None.
+    """Return why a request is refused, or None.
 
-    `hosts` and `origins` are let in besides this machine's; as a host also `own`, the address that it arrived at.
+    `hosts` and `origins` are allowed besides this machine's; so is the host `own`, the address that it arrived at.
     """
     host = headers.get("host", "")
     name = _name(host) if host else None
@@ -74,13 +74,13 @@ def refused_address(
 
 
 def is_local(origin: str) -> bool:
-    """Whether a page of that origin came from this machine."""
+    """Tell whether a page of that origin came from this machine."""
     scheme, mark, host = origin.partition("://")
     return bool(mark) and scheme in ("http", "https") and _name(host) in LOOPBACK
 
 
 def shared_with(origin: str) -> list[tuple[bytes, bytes]]:
-    """The headers that let a page of that origin, which is let in, read the answer."""
+    """Return the CORS headers that let a page of that allowed origin read the answer."""
     return [
         (b"access-control-allow-origin", origin.encode("latin-1")),
         (b"access-control-expose-headers", b"Mcp-Session-Id, Retry-After, WWW-Authenticate"),
@@ -88,7 +88,10 @@ def shared_with(origin: str) -> list[tuple[bytes, bytes]]:
 
 
 def preflight(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """What a browser is told before it sends a request with a token or a type that no form could have."""
+    """Return the headers of the answer to a preflight.
+
+    Browsers send one before a request with a token, or with a type that no form could have.
+    """
     found = [
         (b"access-control-allow-methods", b"GET, POST, DELETE, OPTIONS"),
         (b"access-control-max-age", b"%d" % PREFLIGHT_SECONDS),
@@ -102,10 +105,10 @@ def preflight(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
 
 @_remembered
 def _name(host: str) -> str | None:
-    """Return the name or address in `HOST` or `HOST:PORT`, in small letters; None for anything else.
+    """Return the name or address in `HOST` or `HOST:PORT`, in lower case; None for anything else.
 
-    RFC 9110, 7.2 and RFC 3986, 3.2.2, without what no client sends: percent-encoding and versions of the future. Not by
-    urllib, which drops control characters and overlooks an empty query.
+    RFC 9110, 7.2 and RFC 3986, 3.2.2, without the forms that no client sends: percent-encoding and future IP versions.
+    Not with urllib, which drops control characters and overlooks an empty query.
     """
     found = _HOST.fullmatch(host)
     if found is None or int(found["port"] or 0) > _LAST_PORT:
@@ -125,24 +128,24 @@ def _is_address(name: str | None, own: str | None) -> bool:
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        # A link's own name for an address (`%eth0`) is not the client's.
+        # The zone of a link-local address (`%eth0`) is local; the client's differs.
         found = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         return None
-    # A socket for both families calls IPv4 addresses so.
+    # A dual-stack socket reports IPv4 addresses in this form.
     return found.ipv4_mapped or found if isinstance(found, ipaddress.IPv6Address) else found
 
 
 @_remembered
 def refused_type(content_type: str) -> str | None:
-    """Why a body is not declared to be JSON in the one encoding that it may have, or None."""
+    """Return why a Content-Type is not that of JSON in UTF-8, or None."""
     kind, *parameters = content_type.split(";")
     if kind.strip().lower() != JSON:
         return f"the body must be {JSON} (Content-Type)"
     for parameter in parameters:
         name, _, value = parameter.partition("=")
         charset = value.strip().strip('"')
-        # Others say nothing that JSON would know (RFC 8259, 11).
+        # JSON defines no parameters (RFC 8259, 11); others are ignored.
         if name.strip().lower() == "charset" and charset.lower() not in ("utf-8", "utf8"):
             return f"the body must be in UTF-8: the charset {charset!r} of its Content-Type is not read"
     return None
@@ -150,7 +153,7 @@ def refused_type(content_type: str) -> str | None:
 
 @_remembered
 def accepts(accept: str | None, *kinds: str) -> bool:
-    """Whether a client takes every one of these types. One that does not say takes anything."""
+    """Tell whether a client accepts all of these types. A client without an Accept header accepts anything."""
     if accept is None:
         return True
     given = [_range(each) for each in accept.split(",")]

@@ -1,4 +1,4 @@
-"""JSON and events as HTTP carries them: what is handed to the server's `send`, and the status of a modern answer."""
+"""JSON and events as HTTP carries them: messages for uvicorn's `send`, and the status of a modern answer."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
@@ -17,18 +17,18 @@ Headers = list[tuple[bytes, bytes]]
 EVENT_STREAM: Headers = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
-    # Reverse proxies would collect events otherwise.
+    # Reverse proxies would buffer events otherwise.
     (b"x-accel-buffering", b"no"),
 ]
-# On every answer: whether a page may read it depends on its origin, so a cache must not serve it to another.
+# Sent with every answer: whether a page may read it depends on its origin, so a cache must not serve it to another.
 VARY: Headers = [(b"vary", b"Origin")]
-# With a 503: whatever is the reason, it passes soon.
+# Sent with a 503: every reason for one passes soon.
 RETRY_SOON: Headers = [(b"retry-after", b"1")]
-# A comment, so that nothing on the way takes a quiet stream for a dead one.
+# A comment, so that no proxy takes a quiet stream for a dead one.
 KEEP_ALIVE = b":\n\n"
 
 
-# What a modern answer that is an error looks like to HTTP; any other error is an answer like any other.
+# The HTTP status of modern answers with these error codes; any other error is sent with 200.
 _STATUSES = {
     versions.METHOD_NOT_FOUND: 404,
     versions.HEADER_MISMATCH: 400,
@@ -38,7 +38,7 @@ _STATUSES = {
 
 
 def status_of(payload: bytes) -> int:
-    """The HTTP status of a modern answer."""
+    """Return the HTTP status of a modern answer."""
     if b'"error"' not in payload[:300]:
         return 200
     try:
@@ -49,7 +49,7 @@ def status_of(payload: bytes) -> int:
 
 
 def reason(text: str) -> bytes:
-    """The body of a refusal that has nothing to do with MCP."""
+    """Return the body of a refusal that is not an MCP message."""
     return json.dumps({"error": text})
 
 
@@ -76,7 +76,7 @@ def api_error(status: int, text: str) -> bytes:
 
 
 def event(message: Message, name: bytes | None) -> bytes:
-    """A message as an event; with an id where its stream can be resumed, and so has a name."""
+    """Return a message as an event, with an id if its stream has a name and so can be resumed."""
     payload = message.payload
     if b"\n" in payload or b"\r" in payload:
         payload = json.one_line(payload)
@@ -86,12 +86,12 @@ def event(message: Message, name: bytes | None) -> bytes:
 
 
 def priming(name: bytes, number: int, retry_ms: int) -> bytes:
-    """An event without data: the client knows then where it would have to resume, and when."""
+    """Return an event without data that tells the client where to resume, and after what time."""
     return b"id: %b-%d\nretry: %d\ndata:\n\n" % (name, number, retry_ms)
 
 
 def with_headers(send: Send, headers: Headers) -> Send:
-    """The same, with more headers on every response."""
+    """Return a `send` that adds headers to every response."""
 
     async def sending(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
@@ -102,7 +102,7 @@ def with_headers(send: Send, headers: Headers) -> Send:
 
 
 def ended_by_close(send: Send, cycle: "RequestResponseCycle") -> Send:
-    """The same without the chunks that uvicorn sends, for who knows none (RFC 9112, 6.1)."""
+    """Return a `send` without uvicorn's chunked encoding, for clients that do not know it (RFC 9112, 6.1)."""
     is_counted = True
 
     async def sending(message: MutableMapping[str, Any]) -> None:
@@ -112,7 +112,7 @@ def ended_by_close(send: Send, cycle: "RequestResponseCycle") -> Send:
             if not is_counted:
                 cycle.chunked_encoding = cycle.keep_alive = False
         elif not is_counted:
-            # uvicorn compares both.
+            # uvicorn compares this with the size of the body.
             cycle.expected_content_length = len(message["body"])
         await send(message)
 

@@ -1,8 +1,9 @@
-"""Legacy sessions on disk: what a later daemon needs to go on with one when its client names its id again.
+"""Store of legacy sessions on disk, from which a later daemon restores a session when its client sends its id again.
 
-One small file for each, replaced whole, under a hash of the id: the id itself is what lets its client in. The file's
-time is when the session was last used, so that saying so writes nothing. No method raises: a session that cannot be
-kept is over with its daemon, and the log says so once. Knows neither HTTP nor what the lines mean.
+Each session is one small file, replaced as a whole and named by a hash of the id: the id itself authorizes the client.
+The file's modification time is the time of the session's last use, so that an update writes no data. No method raises:
+a session that cannot be kept ends with its daemon, and the log says so once. Independent of HTTP and of the lines'
+meaning.
 """
 
 import hashlib
@@ -21,19 +22,19 @@ from hearth.host.folders import make_private
 
 log = logging.getLogger(__name__)
 
-# About as many as may be open at once by default. Those that were only opened go first, then those that were used
-# longest ago.
+# About as many as may be open at once by default. Sessions that were only opened are removed first, then the least
+# recently used ones.
 SESSIONS_LIMIT = 1000
-# An opening has a few hundred bytes, a subscription a hundred; one that has more to keep ends with its daemon.
+# An `initialize` has a few hundred bytes, a subscription a hundred; a larger session ends with its daemon.
 SIZE_LIMIT_BYTES = 256 * 1024
-# Nobody takes longer to write one.
+# No write of a file takes longer.
 _WRITING_SECONDS = 60.0
 _VERSION = 1
 _ENDING = ".json"
 
 
 class SessionRecord(NamedTuple):
-    """What is kept of one session: whose it is, the lines that are replayed, and the raw roots if its client told."""
+    """Stored state of one session: its client, the lines to replay, and the raw roots if the client sent them."""
 
     who: ClientIdentity
     lines: dict[str, bytes]
@@ -41,7 +42,7 @@ class SessionRecord(NamedTuple):
 
 
 class _Document(msgspec.Struct):
-    """A record as it is written."""
+    """Record as it is written to disk."""
 
     version: int
     who: ClientIdentity
@@ -50,23 +51,23 @@ class _Document(msgspec.Struct):
 
 
 class SessionStore:
-    """Those of one profile (Places.sessions). One that was not used for `ttl` seconds is over."""
+    """Stored sessions of one profile (Places.sessions). A session that was not used for `ttl` seconds is over."""
 
     def __init__(self, folder: str, ttl: float, now: Callable[[], float] = time.time) -> None:
         self._folder = folder
         self._ttl = ttl
         self._now = now
-        # When each was last used, by the name of its file, as far as it is known here: `hearth serve` in a terminal
-        # may serve HTTP beside the daemon.
+        # The last use of each session, by the name of its file, as far as this process knows it: `hearth serve` in a
+        # terminal may serve HTTP beside the daemon.
         self._used: dict[str, float] | None = None
-        # Those of this daemon with which nobody has done more than open them.
+        # This daemon's sessions that were only opened so far.
         self._unused: set[str] = set()
         self._complained = False
-        # It was there, and nobody else's, when it was last looked at; that takes longer than writing a file.
+        # The folder existed, and was private, at the last check; the check takes longer than writing a file.
         self._has_folder = False
 
     def read(self, id: str) -> SessionRecord | None:
-        """The session of that id, if there was one and it is not over."""
+        """Return the session of that id, if there was one and it is not over."""
         name = _name(id)
         try:
             if self._is_over(name):
@@ -82,7 +83,7 @@ class SessionStore:
         return None
 
     def write(self, id: str, record: SessionRecord) -> None:
-        """Keep it as it is now, which is when it was last used."""
+        """Store the session in its present state; this counts as a use."""
         name = _name(id)
         try:
             data = _document(record)
@@ -94,11 +95,11 @@ class SessionStore:
         except (OSError, ValueError, StartError) as exc:
             self._has_folder = False
             self._complain("written", exc)
-            # What is there is no longer true.
+            # The file on disk is outdated.
             self._remove(name)
 
     def touch(self, id: str, used: float) -> None:
-        """It was last used at that time."""
+        """Set the time of the session's last use."""
         name, index = _name(id), self._index()
         if index.get(name, used) >= used:
             return
@@ -106,21 +107,21 @@ class SessionStore:
         try:
             os.utime(self._path(name), (used, used))
         except FileNotFoundError:
-            # It had to make room.
+            # The file was removed to make room.
             del index[name]
         except OSError as exc:
             self._complain("written", exc)
 
     def use(self, id: str) -> None:
-        """Its client has done more than open it."""
+        """Note that the client has done more than open the session."""
         self._unused.discard(_name(id))
 
     def remove(self, id: str) -> None:
-        """It is over."""
+        """Remove a session that is over."""
         self._remove(_name(id))
 
     def sweep(self) -> None:
-        """Remove those that are over."""
+        """Remove the sessions that are over."""
         oldest, index = self._now() - self._ttl, self._index()
         try:
             for name in [name for name, used in index.items() if used <= oldest]:
@@ -129,7 +130,7 @@ class SessionStore:
             self._complain("read", exc)
 
     def _is_over(self, name: str) -> bool:
-        """Whether it is; then it is removed. The file is asked: another process may have used it since."""
+        """Tell whether a session is over, and remove it then. The file decides: another process may have used it."""
         try:
             used = self._index()[name] = os.stat(self._path(name)).st_mtime
         except FileNotFoundError:
@@ -157,23 +158,23 @@ class SessionStore:
                     name, ending, half = entry.name.partition(_ENDING)
                     used = entry.stat(follow_symlinks=False).st_mtime
                     if half and used < self._now() - _WRITING_SECONDS:
-                        # Of a daemon that was killed while it wrote.
+                        # Left by a daemon that was killed while it wrote.
                         private_files.remove(entry.path)
                     elif ending and not half:
                         found[name] = used
         except FileNotFoundError:
-            # There is nothing yet; or what was just there is over.
+            # The folder does not exist yet, or a file was removed during the scan.
             pass
         self._used = found
 
     def _make_room(self) -> None:
-        """In the folder, which is there then, for one more. Raises StartError."""
+        """Create the folder if necessary, and make room for one more session in it. Raises StartError."""
         if not self._has_folder:
             make_private(self._folder)
             self._has_folder = True
         if len(self._index()) < SESSIONS_LIMIT:
             return
-        # Others may have written there, and used what they wrote. Not for each one more: it is a look at all of them.
+        # Other processes may have written and used sessions. Room for many is made at once, since this scans all files.
         self._look()
         used = self._index()
         self._unused &= used.keys()
@@ -200,7 +201,7 @@ class SessionStore:
 
 
 class SessionJournal:
-    """What is kept of one session, as it goes on."""
+    """Journal of one open session, which keeps its stored record current."""
 
     def __init__(self, kept: SessionStore, id: str, record: SessionRecord) -> None:
         self._kept = kept
@@ -209,36 +210,36 @@ class SessionJournal:
         self._is_used = False
 
     def keep(self, name: str, line: bytes) -> None:
-        """A line that a later daemon is to be told."""
+        """Keep a line for a later daemon to replay."""
         if self._record.lines.get(name) != line:
             self._record.lines[name] = line
             self._write()
 
     def drop(self, name: str) -> None:
-        """One that it need not be told any longer."""
+        """Drop a line that need not be replayed any longer."""
         if self._record.lines.pop(name, None) is not None:
             self._write()
 
     def note(self, used: float, roots: tuple[bytes, ...] | None) -> None:
-        """When it was last used, and what its client has told of its roots. What was said before costs nothing."""
+        """Store the time of the last use and the client's roots. Unchanged roots are not written again."""
         if self._record.lines and roots != self._record.roots:
             self._record = self._record._replace(roots=roots)
             self._write()
         self._kept.touch(self._id, used)
 
     def use(self) -> None:
-        """Its client has done more than open it."""
+        """Note that the client has done more than open the session."""
         self._is_used = True
         self._kept.use(self._id)
 
     def end(self) -> None:
-        """It is over."""
+        """Remove the stored record: the session is over."""
         self._kept.remove(self._id)
 
     def _write(self) -> None:
         self._kept.write(self._id, self._record)
         if self._is_used:
-            # Its file may have had to make room meanwhile, and is a new one then.
+            # The file may have been removed to make room, and then counts as a new one.
             self._kept.use(self._id)
 
 
@@ -247,7 +248,7 @@ def _name(id: str) -> str:
 
 
 def _document(record: SessionRecord) -> bytes:
-    """Raises ValueError for one that is too long."""
+    """Return a record as JSON. Raises ValueError if it is too large."""
     lines = {name: line.decode() for name, line in record.lines.items()}
     roots = None if record.roots is None else [root.decode() for root in record.roots]
     data = msgspec.json.encode(_Document(_VERSION, record.who, lines, roots))
@@ -257,7 +258,7 @@ def _document(record: SessionRecord) -> bytes:
 
 
 def _parsed(data: bytes) -> SessionRecord:
-    """Raises ValueError and what msgspec raises for what was not written like that."""
+    """Return the record in a file. Raises ValueError and msgspec's errors for data of another format."""
     found = msgspec.json.decode(data, type=_Document)
     if found.version != _VERSION:
         raise ValueError(f"it is of version {found.version}")

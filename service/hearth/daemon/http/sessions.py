@@ -1,7 +1,8 @@
-"""Who uses the daemon over HTTP: legacy sessions by the ids that they were given, modern clients by who they are.
+"""Sessions over HTTP: legacy sessions by the ids that they were given, modern clients by their identity.
 
-A session holds the daemon only while a request or a stream of it is open. Nobody says goodbye over HTTP, so what was
-not used for a while is over. A legacy one outlives the daemon: when its client comes back, all is set as it was.
+A session keeps the daemon running only while one of its requests or streams is open. HTTP clients do not say goodbye,
+so a session that was unused for a while ends. A legacy session outlives the daemon: when its client returns, the next
+daemon restores its state.
 """
 
 import logging
@@ -22,7 +23,7 @@ from hearth.wire import json
 
 log = logging.getLogger(__name__)
 
-# Longer than a person stays away from a conversation that is still going on.
+# Longer than the pauses that a person makes in a conversation.
 TTL_SECONDS = 30 * 60.0
 SWEEP_SECONDS = 60.0
 _ID_BYTES = 24
@@ -31,7 +32,7 @@ Key = TypeVar("Key")
 
 
 class HttpSession:
-    """One session of the hub, and its streams. `book`: it outlives the daemon."""
+    """Session of the hub over HTTP, with its streams. A session with a `book` outlives the daemon."""
 
     def __init__(
         self,
@@ -49,51 +50,51 @@ class HttpSession:
         self._hub = hub
         self._now = now
         self._open = 0
-        # What may be sent in it, by the door that it comes through.
+        # The rate limiters of this session: True for requests at a port, False for those on the socket.
         self.gates: dict[bool, RateLimiter] = {}
         self.used_at = now()
-        # Somebody has done more with it than open it.
+        # The client has done more than open the session.
         self.is_used = False
 
     @property
     def exchanges(self) -> int:
-        """How many requests and streams of it are being served."""
+        """The number of its requests and streams that are being served."""
         return self._open
 
     @property
     def is_open(self) -> bool:
-        """Whether a request or a stream of it is being served."""
+        """Whether one of its requests or streams is being served."""
         return self._open > 0
 
     def begin(self) -> None:
-        """A request or a stream begins."""
+        """Count a request or a stream that begins."""
         self._open += 1
         if self._open == 1:
             self._hub.sessions.came_back(self.session)
 
     def done(self) -> None:
-        """One has ended."""
+        """Count a request or a stream that has ended."""
         self._open -= 1
         self.used_at = self._now()
         if not self._open:
             self._hub.sessions.fell_silent(self.session)
 
     def use(self) -> None:
-        """Its client does more than open it: from now on those that were only opened make room before it."""
+        """Note that the client does more than open the session; sessions that were only opened make room first."""
         if not self.is_used:
             self.is_used = True
             if self.book:
                 self.book.use()
 
     def remember(self) -> None:
-        """Have it said on disk how things are. Not done with every request."""
+        """Save the state of the session on disk. Not called with every request."""
         if self.book:
             ago = 0.0 if self.is_open else self._now() - self.used_at
             self.book.note(time.time() - ago, self.session.roots)
 
 
 class HttpSessions:
-    """All of them. `limits` tells how many there may be, and how many bytes may wait on a stream."""
+    """All HTTP sessions. `limits` returns the limit of their number, and that of the bytes that wait on a stream."""
 
     def __init__(
         self, hub: Hub, limits: Callable[[], tuple[int, int]], now: Callable[[], float], kept: SessionStore
@@ -104,7 +105,7 @@ class HttpSessions:
         self._kept = kept
         self._legacy: dict[str, HttpSession] = {}
         self._modern: dict[ClientIdentity, HttpSession] = {}
-        # What is kept for clients who come back.
+        # The size of all replay buffers.
         self._total = Total()
         self._has_told = False
 
@@ -112,26 +113,32 @@ class HttpSessions:
         return iter([*self._legacy.values(), *self._modern.values()])
 
     def open_legacy(self, who: ClientIdentity, is_kept: bool = True) -> tuple[str, HttpSession]:
-        """A new session, and the id by which its client will name it. Raises Refused."""
+        """Open a session and return it with the id by which its client will name it. Raises Refused."""
         id = os.urandom(_ID_BYTES).hex()
         book = SessionJournal(self._kept, id, SessionRecord(who, {})) if is_kept else None
         found = self._legacy[id] = self._open(who, id, book)
         return id, found
 
     def find(self, id: str, who: ClientIdentity) -> HttpSession | None:
-        """The session of that id, if it is here, and this user's, and of the same server."""
+        """Return the session of that id if this daemon has it, for the same user and the same server."""
         found = self._legacy.get(id)
         return found if found and who.may_use(found.who) else None
 
     def resume(self, id: str, who: ClientIdentity) -> HttpSession | None:
-        """The same; one that a former daemon has left goes on here. Raises Refused when there is no room for it."""
+        """Return the session of that id as `find` does, or restore it from a former daemon.
+
+        Raises Refused if there is no room for it.
+        """
         if id in self._legacy:
             return self.find(id, who)
         record = self._kept.read(id)
         return self._restore(id, record) if record and who.may_use(record.who) else None
 
     def _restore(self, id: str, record: SessionRecord) -> HttpSession | None:
-        """Nothing is waited for in here: of several requests at once, the first restores it. Raises Refused."""
+        """Restore a session from its record. Raises Refused.
+
+        There is no `await` here: of several requests at once, the first restores the session.
+        """
         found = self._legacy[id] = self._open(record.who, id, SessionJournal(self._kept, id, record))
         found.use()
         if record.roots is not None:
@@ -146,17 +153,17 @@ class HttpSessions:
         return found
 
     def _replay(self, session: Session, messages: list[json.Message]) -> None:
-        """Raises MessageError when it did not come to be one by that."""
+        """Replay the kept lines. Raises MessageError if they do not initialize the session."""
         for message in messages:
             if message.id is not None:
-                # Its client has the answer, and may use the id again.
+                # The client has the answer already, and may use the id again.
                 message.id = json.dumps(os.urandom(8).hex())
             self._hub.receive(session, REPLAYED, message, resent=False, replay=True)
         if session.era is None:
             raise MessageError("what was kept of it has no opening")
 
     def end(self, id: str, who: ClientIdentity) -> bool:
-        """Its client has no more use for it, or it never came to be one. Whether there was one."""
+        """End a session that its client no longer needs or that was never initialized; tell whether there was one."""
         found = self.find(id, who)
         if found:
             del self._legacy[id]
@@ -169,11 +176,11 @@ class HttpSessions:
         return True
 
     def knows(self, who: ClientIdentity) -> bool:
-        """Whether that modern client was here before."""
+        """Tell whether that modern client has a session."""
         return who in self._modern
 
     def modern(self, who: ClientIdentity) -> HttpSession:
-        """What the requests of one client have in common. Raises Refused."""
+        """Return the session that all requests of one modern client share. Raises Refused."""
         found = self._modern.get(who)
         if found is None:
             found = self._open(who, None)
@@ -182,7 +189,7 @@ class HttpSessions:
         return found
 
     def _open(self, who: ClientIdentity, id: str | None, book: SessionJournal | None = None) -> HttpSession:
-        """Without an id nobody can come back for what was missed."""
+        """Open a session. Without an id its streams cannot be resumed. Raises Refused."""
         most, bytes_limit = self._limits()
         self._make_room(most)
         if len(self._legacy) + len(self._modern) >= most:
@@ -191,50 +198,51 @@ class HttpSessions:
         session = self._hub.open_session(sink, "http", who.server, mode=who.mode)
         session.identify(role=who.role, agent_id=who.agent)
         found = HttpSession(self._hub, who, session, sink, self._now, book)
-        # It holds nothing by being there.
+        # An idle session does not keep the daemon running.
         self._hub.sessions.fell_silent(session)
         return found
 
     def sweep(self) -> None:
-        """End those that nobody has used for a while; of the others it is said on disk how things are."""
+        """End the sessions that were unused for a while, and save the state of the others on disk."""
         self._has_told = False
         oldest = self._now() - TTL_SECONDS
         self._legacy = self._used_since(self._legacy, oldest)
         self._modern = self._used_since(self._modern, oldest)
         for found in self:
             found.sink.sweep()
-        # First: a machine that slept has lost more time than its sessions have.
+        # Before the sweep on disk: after a suspend of the machine, the wall clock has advanced more than the loop's
+        # clock, by which the sessions are still in use.
         self.remember()
         self._kept.sweep()
 
     def remember(self) -> None:
-        """Have it said on disk how things are."""
+        """Save the state of all legacy sessions on disk."""
         for found in self._legacy.values():
             found.remember()
 
     def _used_since(self, found: dict[Key, HttpSession], oldest: float) -> dict[Key, HttpSession]:
-        """Those of them that were used since; the others are ended."""
+        """Return the sessions that were used since `oldest`, and end the others."""
         unused = {key for key, each in found.items() if not each.is_open and each.used_at <= oldest}
         for key in unused:
             self._close(found[key])
         return {key: each for key, each in found.items() if key not in unused}
 
     def _make_room(self, most: int) -> None:
-        """Let go of those that were only opened, then of those that were used longest ago.
+        """Release sessions that were only opened, then the least recently used ones.
 
-        A legacy one comes back from disk when its client does.
+        A legacy session is restored from disk when its client returns.
         """
         excess = len(self._legacy) + len(self._modern) - most + 1
         if excess <= 0:
             return
-        # With a call in flight only if there is no other: it would be cancelled.
+        # A session with a call in flight only if there is no other: the call would be cancelled.
         idle = sorted(
             (each for each in self if not each.is_open),
             key=lambda each: (bool(each.session.open), each.is_used, each.used_at),
         )
         gone = set(idle[:excess])
         if gone and not self._has_told:
-            # Once a minute: one goes for each that comes.
+            # Once a minute: each new session releases another.
             self._has_told = True
             log.info("sessions over HTTP make room for others (max_connections); they come back when they are used")
         for each in gone:

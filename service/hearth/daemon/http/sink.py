@@ -1,6 +1,6 @@
-"""What the hub says to a session that speaks HTTP, sorted into streams: one for each request, one for everything else.
+"""Client sink of an HTTP session: sorts the hub's messages into one stream per request, and one for everything else.
 
-A message goes on exactly one stream. Knows nothing of HTTP itself.
+Each message is sent on exactly one stream. Independent of HTTP itself.
 """
 
 import itertools
@@ -13,15 +13,15 @@ from hearth.errors import HearthError
 from hearth.mcp import messages
 from hearth.wire import json
 
-# Of what is told to a later daemon the answers go nowhere: no stream has this number.
+# Tag of replayed lines: no stream has this number, so their answers are discarded.
 REPLAYED = -1
 
 
 class HttpSink:
-    """The outlet of one session. `limit` is of the bytes that wait for a reader of one stream.
+    """Client sink of one session. `limit` bounds the bytes that wait for the reader of one stream.
 
-    `resumable`: clients may come back for what they missed. `book`: they may also do so after the daemon's end.
-    `id` is how they name the session. `total` is what all sessions keep for them.
+    Clients may resume `resumable` streams; with a `book` the session outlives the daemon. `id` is the name by which
+    clients refer to the session. `total` is the size of the replay buffers of all sessions.
     """
 
     hears_of_owner = False
@@ -34,30 +34,30 @@ class HttpSink:
         self._book = book
         self._id = id
         self._epoch = event_ids.new_epoch(id) if resumable else ""
-        # The messages of requests that are not dealt with yet: the hub may want one to be kept.
+        # The messages of requests that are not finished: the hub may ask to keep one.
         self._messages: dict[int, json.Message] = {}
         self._tags = itertools.count(1)
         self._streams: dict[int, Stream] = {}
         self._finished = ReplayBuffer(total or Total())
-        # For what no request is the reason of; its number is 0.
+        # The general stream, number 0, for messages that belong to no request.
         self.general = Stream(0, limit, resumable)
-        # Where everything goes, for clients of the oldest revision: they have one stream.
+        # Send everything on the general stream: clients of the oldest revision have one stream only.
         self.is_single = False
-        # The general stream ends as soon as nobody waits for an answer on it.
+        # End the general stream as soon as no request waits for an answer on it.
         self._is_ending = False
-        # Streams that go on after their request was dealt with.
+        # The tags of streams that stay open after their request was handled.
         self.attended: set[int] = set()
 
-    # --- for those who speak HTTP
+    # --- interface for the HTTP modules
 
     def begin(self) -> int:
-        """A request has come: its tag. Its stream has the same number."""
+        """Create the stream of a new request and return its tag, which is the number of the stream."""
         tag = next(self._tags)
         self._streams[tag] = Stream(tag, self._limit, self._resumable)
         return tag
 
     def answered(self, request: bytes, payload: bytes) -> Stream:
-        """A stream for a request that came to a former daemon, with its answer."""
+        """Return a stream with the answer to a request that a former daemon received."""
         tag = self.begin()
         stream = self._streams[tag]
         stream.request = request
@@ -65,53 +65,53 @@ class HttpSink:
         return stream
 
     def carry(self, tag: int, message: json.Message) -> None:
-        """What the request of that tag is."""
+        """Attach the message of a request to its tag."""
         if message.method is not None:
             self._streams[tag].request = message.id
         if self._book:
             self._messages[tag] = message
 
     def carry_batch(self, tag: int, batch: json.Batch) -> None:
-        """The same for many at once."""
+        """Attach the messages of a batch to its tag."""
         messages = [item for item in batch.items if isinstance(item, json.Message) and item.method is not None]
         self._streams[tag].batch = [message.id for message in messages if message.id is not None]
 
     def name(self, stream: Stream) -> bytes:
-        """What the ids of its events begin with."""
+        """Return the prefix of the stream's event ids."""
         return event_ids.stream_name(self._epoch, stream.number, stream.request)
 
     def knows(self, place: event_ids.Place) -> bool:
-        """Whether an event id is of this session, in this life or a former one."""
+        """Tell whether an event id belongs to this session, in this daemon or a former one."""
         return event_ids.is_of(place, self._id)
 
     def is_own(self, place: event_ids.Place) -> bool:
-        """Whether an event id is of this life of the session, and not of a former one."""
+        """Tell whether an event id is of this session's current epoch."""
         return place.epoch == self._epoch
 
     def stream(self, tag: int) -> Stream | None:
-        """The stream of that number, if anything is left of it."""
+        """Return the stream of that number, if it is open or can be replayed."""
         if not tag:
             return self.general
         return self._streams.get(tag) or self._finished.get(tag)
 
     def forget(self, tag: int) -> None:
-        """Its client has everything, or wants nothing more."""
+        """Drop a stream that its client has read completely, or no longer wants."""
         self._streams.pop(tag, None)
         self._finished.drop(tag)
         self._messages.pop(tag, None)
         self.attended.discard(tag)
 
     def abandon(self, stream: Stream) -> None:
-        """Its client has gone, and cannot come back: what becomes of the request is told to nobody."""
+        """Discard the outcome of a request whose client has disconnected and cannot resume the stream."""
         stream.abandoned = True
         self._finished.drop(stream.number)
 
     def sweep(self) -> None:
-        """Forget what was read to its end some time ago: nobody has come back for it."""
+        """Drop the streams that were read to their end some time ago and were not resumed."""
         self._finished.sweep()
 
     def end_standing(self) -> None:
-        """End what would go on for ever; requests that are being answered are."""
+        """End the streams that would stay open forever; pending requests are still answered."""
         for tag in self.attended:
             if tag in self._streams:
                 self._streams[tag].end()
@@ -123,7 +123,7 @@ class HttpSink:
             self.general.end()
 
     def end_all(self) -> None:
-        """Nothing more will be said, but to those who still wait for an answer that there is none."""
+        """End all streams; requests that still wait for an answer get an error."""
         for tag, stream in self._streams.items():
             if stream.owes and tag not in self.attended:
                 stream.add_answer(_unanswered(stream))
@@ -131,7 +131,7 @@ class HttpSink:
         self.general.end()
         self._finished.close()
 
-    # --- for the hub
+    # --- interface for the hub
 
     def answer(self, tag: int, payload: bytes, keep: str | None = None, drop: str | None = None) -> None:
         if self.is_single:
@@ -139,7 +139,7 @@ class HttpSink:
             self._streams.pop(tag, None)
             self._end_general()
             return
-        # First: whoever has the answer may rely on what was set.
+        # Before the answer: a client that has it may rely on the state that was set.
         self._note(tag, keep, drop)
         stream = self._streams.get(tag)
         if stream:
@@ -170,7 +170,7 @@ class HttpSink:
         self.attended.add(tag)
 
     def keep_line(self, tag: int, key: str, line: bytes) -> None:
-        # What is replayed is kept already.
+        # Replayed lines are kept already.
         if self._book and tag != REPLAYED:
             self._book.keep(key, line)
 

@@ -1,7 +1,7 @@
-"""The messages of one stream to an HTTP client: in order, once each, until its end.
+"""Messages of one stream to an HTTP client: in order, once each, until the end of the stream.
 
-A reader may go and another may come: legacy clients resume a stream behind the last event that they have seen, and
-until they do, what they have not seen is kept, bounded. Knows nothing of HTTP.
+Readers may be replaced: legacy clients resume a stream after the last event that they have seen. Until then the
+messages that they have not seen are kept, within a limit. Independent of HTTP.
 """
 
 import asyncio
@@ -10,61 +10,64 @@ from collections.abc import Callable
 from itertools import islice
 from typing import NamedTuple
 
-# Beyond this, a reader is behind: notices are dropped, and of several on one topic the newest is kept.
+# Above this size a reader is behind: notices are dropped, and of several on one topic the newest is kept.
 CONGESTED_BYTES = 256 * 1024
-# What a reader has taken and may yet ask for again, besides what it took last. Whatever was in flight on a broken
-# connection is less.
+# Size of the messages that are kept after a reader took them, besides the last ones taken. A broken connection has less
+# than this in flight.
 KEPT_BYTES = 1024 * 1024
 
 
 class Message(NamedTuple):
-    """One message of a stream and its number, from 1 on."""
+    """Message of a stream and its number, which starts at 1."""
 
     number: int
     payload: bytes
 
 
 class Stream:
-    """`limit` is of the bytes that wait for a reader. `resumable`: what was read may be asked for again."""
+    """Stream of messages to one reader at a time.
+
+    `limit` bounds the bytes that wait for a reader. Messages of a `resumable` stream may be read again.
+    """
 
     def __init__(self, number: int, limit: int, resumable: bool) -> None:
         self.number = number
-        # The raw id of the request that it is for, if it is for one; of a batch, those of its requests.
+        # The raw id of the request that the stream answers, if any; for a batch, the ids of its requests.
         self.request: bytes | None = None
         self.batch: list[bytes] = []
-        # Its client has gone without an event id by which it could come back.
+        # The client has disconnected without an event id with which it could resume.
         self.abandoned = False
         self.ended = False
-        # What was added last is the answer, or says that there is none.
+        # The last message is the answer, or an error in its place.
         self.is_answered = False
-        # Its reader did not read, and what waited for it was let go.
+        # The reader did not read, and the waiting messages were dropped.
         self.overflowed = False
         self._limit = limit
-        # Notices alone never make it overflow.
+        # Below the limit, so that notices alone never cause an overflow.
         self._congested = min(CONGESTED_BYTES, limit // 2)
         self._resumable = resumable
         self._messages: deque[Message] = deque()
         self._count = 0
-        # The last that a reader has taken, and the bytes of what is before and behind it.
+        # The number of the last message that a reader has taken, and the sizes of the messages up to and after it.
         self._taken = 0
         self._past_bytes = 0
         self._waiting_bytes = 0
-        # The messages on a topic of which only the newest matters, as long as nobody has taken them.
+        # The number of the newest message of each topic, until a reader takes it; older ones do not matter.
         self._topics: dict[str, int] = {}
         self._news: asyncio.Future[None] | None = None
         self._reader: object = None
-        # Told when its reader is too far behind.
+        # Called when the reader is too far behind.
         self.on_overflow: Callable[[], None] = lambda: None
 
     @property
     def owes(self) -> bool:
-        """Whether it is for a request, and not for what gets no answer."""
+        """Whether the stream answers a request, and not a message without an answer."""
         return self.request is not None or bool(self.batch)
 
     # --- writing
 
     def add(self, payload: bytes) -> None:
-        """A message that must arrive; a reader that is too far behind loses the stream instead."""
+        """Add a message that must arrive; a reader that is too far behind loses the stream instead."""
         if self.ended or self.overflowed:
             return
         if self._waiting_bytes and self._waiting_bytes + len(payload) > self._limit:
@@ -81,13 +84,13 @@ class Stream:
         self.wake()
 
     def add_answer(self, payload: bytes) -> None:
-        """The last message of a stream that is for a request."""
+        """Add the answer, which is the last message of a request's stream."""
         self.add(payload)
         self.is_answered = True
         self.end()
 
     def add_notice(self, payload: bytes, topic: str | None) -> None:
-        """A message that a slow reader may lose."""
+        """Add a message that a slow reader may lose."""
         if self._waiting_bytes > self._congested:
             if topic is None:
                 return
@@ -98,20 +101,20 @@ class Stream:
             self._topics[topic] = self._count
 
     def end(self) -> None:
-        """Nothing follows."""
+        """End the stream: no message follows."""
         self.ended = True
         self.wake()
 
     def _forget(self, number: int) -> None:
         if number <= self._taken or not self._messages or number < self._messages[0].number:
             return
-        # Its number stays: who resumes counts by it.
+        # The number stays in use: clients resume by number.
         at = number - self._messages[0].number
         self._waiting_bytes -= len(self._messages[at].payload)
         self._messages[at] = Message(number, b"")
 
     def wake(self) -> None:
-        """Whoever waits looks again."""
+        """Wake the reader that waits."""
         if self._news:
             _resolve(self._news)
 
@@ -135,26 +138,26 @@ class Stream:
 
     @property
     def oldest(self) -> int:
-        """The number of the message behind which everything is still here."""
+        """The number of the message after which all messages are still here."""
         return self._messages[0].number - 1 if self._messages else self._count
 
     @property
     def size(self) -> int:
-        """The bytes of what is still here."""
+        """The size of the messages that are still here, in bytes."""
         return self._past_bytes + self._waiting_bytes
 
     def has(self, number: int) -> bool:
-        """Whether everything behind that message is still here."""
+        """Tell whether all messages after that one are still here."""
         return not self.overflowed and self.oldest <= number <= self._count
 
     def is_through(self, number: int) -> bool:
-        """Whether nothing is behind that message, nor ever will be."""
+        """Tell whether no message follows that one, now or later."""
         return self.ended and number >= self._count
 
     def attach(self, reader: object, after: int | None = None) -> None:
-        """Read from now on, behind that message or where the last reader was; whoever read it before stops."""
+        """Make `reader` the one reader, after that message or where the last reader was; a former reader stops."""
         self._reader = reader
-        # What a former reader lost is lost; this one has yet to show that it reads.
+        # The messages that a former reader lost stay lost, but the new reader starts without an overflow.
         self.overflowed = False
         if after is not None:
             self._rewind(after)
@@ -167,16 +170,16 @@ class Stream:
         self._waiting_bytes = sum(size for is_past, size in sizes if not is_past)
 
     def detach(self, reader: object) -> None:
-        """That reader has gone."""
+        """Remove that reader, if it is still the present one."""
         if self._reader is reader:
             self._reader = None
             self.on_overflow = lambda: None
 
     def take(self, reader: object) -> list[Message]:
-        """What waits; nothing for a reader that was replaced."""
+        """Take the messages that wait; a reader that was replaced gets none."""
         if self._reader is not reader or not self.waiting:
             return []
-        # From the end, where they are: what is kept of those before them may be many times as much.
+        # From the end, where the new messages are: many times as many older ones may be kept before them.
         newest = list(islice(reversed(self._messages), self._count - self._taken))
         found = [message for message in reversed(newest) if message.payload]
         before, self._taken = self._taken, self._count
@@ -191,11 +194,11 @@ class Stream:
         return found
 
     def is_over(self, reader: object) -> bool:
-        """Whether that reader has nothing more to wait for."""
+        """Tell whether that reader has nothing more to wait for."""
         return self.overflowed or self._reader is not reader or (self.ended and not self.waiting)
 
     async def wait(self, seconds: float) -> None:
-        """Return when there is something new, or when so much time has passed."""
+        """Wait until there is something new, for at most that many seconds."""
         loop = asyncio.get_running_loop()
         news = self._news = loop.create_future()
         timer = loop.call_later(seconds, _resolve, news)
@@ -203,7 +206,7 @@ class Stream:
             await news
         finally:
             timer.cancel()
-            # Whoever replaced this reader may be waiting already.
+            # The reader that replaced this one may be waiting already.
             if self._news is news:
                 self._news = None
 

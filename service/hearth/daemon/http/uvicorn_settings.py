@@ -1,16 +1,16 @@
-"""uvicorn's settings, for one protocol class of it: no server, no log and no headers of its own."""
+"""Settings of uvicorn, of which only the protocol class is used: no server, no log and no headers of its own."""
 
 import logging
 from typing import Any
 
 from uvicorn.config import Config
 
-# The next request on a connection that is kept; clients open another without noticing.
+# How long a connection waits for its next request; clients open another one transparently.
 KEEP_ALIVE_SECONDS = 75
 
 
 def load(app: Any) -> Config:
-    """What uvicorn needs to know, once for all connections."""
+    """Return uvicorn's config, which all connections share."""
     found = Config(
         app,
         lifespan="off",
@@ -23,6 +23,6 @@ def load(app: Any) -> Config:
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
     found.load()
-    # It has a line for whatever is no HTTP, and anybody who finds the port can send that.
+    # uvicorn logs a line for all data that is not HTTP, which any process that finds the port can send.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     return found
