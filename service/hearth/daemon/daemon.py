@@ -442,7 +442,7 @@ class Daemon:
         for wire in self._reception.session_wires():
             wire.close()
         for newcomer in list(self._reception.undecided):
-            newcomer.close()  # type: ignore[attr-defined]  # all that come here have it
+            newcomer.close()  # type: ignore[attr-defined]  # every undecided connection has it
         deadline = self.now() + CLOSE_SECONDS
         while (self._reception.session_wires() or self._reception.undecided) and self.now() < deadline:
             await asyncio.sleep(0.01)

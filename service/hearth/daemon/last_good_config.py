@@ -56,7 +56,7 @@ def _keep(places: Places, settings: Config) -> None:
         # There is no config file. Servers that were removed with it must not be started from the copy.
         private_files.remove(places.last_config)
         return
-    # Not hashlib: see config.examination.
+    # Not hashlib: see config.layers.
     from _blake2 import blake2s
 
     data = read_file(settings.path, FILE_LIMIT_BYTES)

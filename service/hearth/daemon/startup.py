@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 def run(start: Start) -> int:
     """Run the daemon until it stops. Raises AlreadyRunning, StartError and ConfigError before it serves."""
     if start.streams is not None:
-        # In stdio mode no other client can find it: it may run beside a daemon, and once for each client.
+        # Other clients cannot find a stdio daemon: it may run beside the daemon, and once for each client.
         return _serve(start, None)
     claim = DaemonLock(start.places)
     claim.take(start.adopted)

@@ -1,4 +1,4 @@
-"""Last resort when even the guard around the daemon cannot be imported: imports nothing of Hearth, and only explains.
+"""Last resort when even the guard around the daemon cannot be imported: needs nothing of Hearth, and only explains.
 
 `degraded.core` explains what is wrong with the config, the folder or most of the installation; this module explains
 what is wrong with the rest, so that an activated daemon still reaches `accept` and systemd does not give up on the
