@@ -1,1 +1,1 @@
-"""Sessions, the owner, routing and the catalogue: who is there, what is offered, and whose answer this is."""
+"""Hub of the daemon: sessions and their owner, the merged catalog, and the routing of requests and answers."""

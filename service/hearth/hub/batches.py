@@ -1,9 +1,9 @@
-"""JSON-RPC batches: many messages in one line, and one array of answers when the last of them is there.
+"""JSON-RPC batches: several messages in one line, answered by one array once the last of them is finished.
 
-Only revision 2025-03-26 of MCP has them, so only a session that negotiated it may send them, and never with
-`initialize` in them. Each member goes the way that it would go by itself; what becomes of it is told to a `Member` in
-the session's stead. The bridge never keeps a batch, which it would have to replay with all that is in it: a member that
-is to be kept is handed to it alone.
+Only revision 2025-03-26 of MCP has batches. Only a session that negotiated it may send them, and never with
+`initialize` in them. Each member is routed as if it had been sent alone; its outcome goes to a `Member` in the place of
+the session's sink. The bridge never keeps a whole batch, because it would have to replay every member: a member that
+must be kept is handed to the bridge as a line of its own.
 """
 
 from typing import Protocol
@@ -17,7 +17,7 @@ REVISION = "2025-03-26"
 
 
 class Receive(Protocol):
-    """Takes one message of a session's client, as the router does."""
+    """Protocol for the receiver of one message of a session's client: the router."""
 
     def __call__(
         self, session: Session, tag: int, message: json.Message, resent: bool, replay: bool, batch: ReplySink
@@ -25,7 +25,7 @@ class Receive(Protocol):
 
 
 class Batch:
-    """What its members are answered with, until it is complete."""
+    """Collector of the answers of a batch's members; sends them when the last member is finished."""
 
     __slots__ = ("_answers", "_open", "_tag", "session")
 
@@ -36,13 +36,13 @@ class Batch:
         self._answers: list[bytes] = []
 
     def add(self, payload: bytes | None) -> None:
-        """One member is finished, with an answer or without."""
+        """Finish one member, with an answer or without."""
         if payload is not None:
             self._answers.append(payload)
         self._open -= 1
         if self._open:
             return
-        # Looked up only now: a session that was closed meanwhile has another.
+        # Looked up only now: a session that was closed in the meantime has another sink.
         sink = self.session.sink
         if self._answers:
             sink.answer(self._tag, b"[%b]" % b",".join(self._answers))
@@ -51,7 +51,7 @@ class Batch:
 
 
 class Member:
-    """One message of a batch. To its call it is what the wire is to others."""
+    """Reply sink of one message of a batch, in the place of the session's sink."""
 
     __slots__ = ("_batch", "_message")
 
@@ -60,17 +60,17 @@ class Member:
         self._message = message
 
     def answer(self, tag: int, payload: bytes, keep: str | None = None, drop: str | None = None) -> None:
-        """Its answer, which waits for those of the others."""
+        """Add the answer to the batch, where it waits for the others."""
         self._note(tag, keep, drop)
         self._batch.add(payload)
 
     def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None:
-        """It has none."""
+        """Finish the member without an answer."""
         self._note(tag, keep, drop)
         self._batch.add(None)
 
     def _note(self, tag: int, keep: str | None, drop: str | None) -> None:
-        # Before the answer: whoever has that may rely on what was set.
+        # Before the answer: a client that has the answer may rely on the kept line.
         sink = self._batch.session.sink
         if keep is not None:
             sink.keep_line(tag, keep, json.join(self._message.fields))
@@ -92,7 +92,7 @@ def receive(receive_one: Receive, session: Session, tag: int, batch: json.Batch,
 
 
 def refusal() -> MessageError:
-    """What a client is told that has not negotiated them, on every wire."""
+    """Return the error for a batch from a client that has not negotiated the revision, on any wire."""
     return MessageError(
         f"batches exist only in revision {REVISION} of MCP, which this session has not negotiated; "
         "send each message by itself"
@@ -100,7 +100,7 @@ def refusal() -> MessageError:
 
 
 def _checked(item: json.Message | MessageError) -> json.Message | MessageError:
-    """The item, or why it may not be in a batch."""
+    """Return the item, or the error for one that is not allowed in a batch."""
     if isinstance(item, MessageError) or item.kind is not json.Kind.REQUEST:
         return item
     if item.method == "initialize":

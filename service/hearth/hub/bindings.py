@@ -1,4 +1,4 @@
-"""Which instance of a server serves which session. Sessions hold what they use; what nobody holds is ended."""
+"""Bindings of sessions to instances. Sessions hold the instances that they use; unheld instances are stopped."""
 
 import asyncio
 import logging
@@ -23,16 +23,16 @@ LOCATE_SECONDS = 5.0
 
 
 class Binding:
-    """Binds sessions to instances."""
+    """Binder of sessions to instances."""
 
     def __init__(self, questions: ClientRequests, levels: LogLevels) -> None:
         self._questions = questions
         self._levels = levels
 
     async def bind(self, session: Session, era: str, server: Server, declared: bytes | None = None) -> Instance:
-        """The instance for that session's requests of that era, ready. Raises UpstreamError.
+        """Return the ready instance for a session's requests of that era. Raises UpstreamError.
 
-        `declared` is what the request itself declared that its client can be asked.
+        `declared` are the client capabilities that the request itself declared.
         """
         mode = server.mode
         if mode == isolation.WORKSPACE:
@@ -42,11 +42,11 @@ class Binding:
         instance = await server.ensure(context, session)
         has_moved = session.client_context(era).workspace != context.workspace
         if instance.mode == isolation.WORKSPACE and (mode != instance.mode or has_moved):
-            # It has turned out to want roots while it was being started, and was started again without them; or its
-            # client has moved meanwhile.
+            # The server turned out to want roots while it was being started, and was started again without them; or the
+            # client has moved in the meantime.
             return await self.bind(session, era, server, declared)
         if session.left:
-            # It would never let go.
+            # A session that has left would never release the instance.
             raise UpstreamError(f"the client has left before server {server.name!r} was ready")
         self._hold(session, era, server, instance)
         return instance
@@ -74,11 +74,11 @@ class Binding:
         server.release(instance, session)
 
     def unbind(self, session: Session) -> None:
-        """The session ends."""
+        """Release every instance of a session that ends."""
         self.forget(session, {server for bound in session.bound.values() for server in bound})
 
     def forget(self, session: Session, servers: Set[Server]) -> None:
-        """The session uses those servers no longer."""
+        """Release the instances of those servers, which the session no longer uses."""
         for bound in session.bound.values():
             for server, instance in [(server, bound[server]) for server in servers if server in bound]:
                 del bound[server]
@@ -93,12 +93,12 @@ class Binding:
             return
         asked: asyncio.Future[None] | None = None
         while asked is None or asked is not session.asked_roots:
-            # Again, where the client has moved since: what it has told may be of the place before.
+            # Ask again if the client has moved since: its answer may be about the former place.
             asked = session.asked_roots
             if asked is None:
                 asked = asyncio.ensure_future(self._ask_roots(session))
                 session.ask_roots(asked)
-            # Shielded: others wait for the same answer.
+            # Shielded: other calls wait for the same answer.
             await asyncio.shield(asked)
 
     async def _ask_roots(self, session: Session) -> None:
@@ -108,11 +108,11 @@ class Binding:
             if session.asked_roots is asyncio.current_task():
                 session.set_roots(roots)
         except HearthError as problem:
-            # Its working directory counts instead.
+            # Without roots, the working directory counts.
             log.info("a client did not list its roots: %s", problem)
 
     def roots_changed(self, session: Session) -> list[Server]:
-        """The client works in other folders than before: it belongs to other workspaces of the servers returned."""
+        """Release the workspaces of a client that has changed its folders; return the servers to bind again."""
         session.forget_roots()
         left: list[Server] = []
         for bound in session.bound.values():
@@ -127,18 +127,18 @@ class Binding:
 
 
 async def _locate(session: Session) -> None:
-    """Find the session's folders on the disk, off the loop; without an answer they count as they are written."""
-    # Again, where the client has moved meanwhile.
+    """Find the session's folders on disk, off the loop; without an answer they count as they are written."""
+    # Again if the client has moved in the meantime.
     while session.located[0] != (named := (session.roots, session.cwd)):
         try:
             async with asyncio.timeout(LOCATE_SECONDS):
                 session.set_location(named, await threads.run(client_context.locate, *named))
         except TimeoutError:
-            # Noted as found: each further try would leave one more thread that waits for the disk.
+            # Recorded as found: each further attempt would leave one more thread that waits for the disk.
             session.set_location(named, None)
             log.warning("folders of a session not found within %g s", LOCATE_SECONDS, extra={"session": session.id})
 
 
 def lists_roots(session: Session) -> bool:
-    """Whether the client can be asked for its roots, now and by a request."""
+    """Tell whether the client can be asked for its roots, now and by a request."""
     return session.initialized and session.era == versions.LEGACY and "roots" in session.capabilities

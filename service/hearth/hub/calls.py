@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from hearth.hub.suspended_call import SuspendedCall
 
 
-# How a tool says that it failed, looked for before anything is parsed; only near the end of an answer that is long:
-# an error is a sentence or two, and an image is not searched on every call.
+# Marker of a tool's failure, searched for before anything is parsed. Only the end of a long answer is searched: an
+# error is a sentence or two, and images are not scanned on every call.
 _IS_ERROR = b'"isError"'
 _VALUE_AT = len(_IS_ERROR) + 1
 _ERROR_BYTES = 4096
@@ -33,7 +33,7 @@ ResultStep = Callable[["Call", RawBytes], RawBytes]
 
 
 class ClientRequest(NamedTuple):
-    """Request of a client, as it came."""
+    """Request of a client, as received."""
 
     session: Session
     # Handle that the wire gave the line; only the wire knows its meaning.
@@ -45,11 +45,11 @@ class ClientRequest(NamedTuple):
     era: str
     params: json.Fields
     meta: json.Fields
-    # Another daemon may have run it.
+    # A former daemon may have run it.
     resent: bool = False
-    # Another daemon has answered it, and the client has that answer.
+    # A former daemon has answered it, and the client has that answer.
     replayed: bool = False
-    # Takes the answer in the session's stead, when the request came in a batch.
+    # Sink of the answer in the place of the session's, when the request came in a batch.
     batch: ReplySink | None = None
     # False for a method that Hearth only passes on.
     known: bool = True
@@ -63,18 +63,18 @@ class UpstreamAttempt(NamedTuple):
     connection: Connection
     # Id of the request on that connection.
     id: int
-    # Start of the call's clock: a retry keeps it, and the time that its client is asked something moves it.
+    # Start of the call's clock. A retry keeps it; time spent on questions to the client moves it forward.
     started: float
     params: bytes
     view: "View"
-    # Whether the result goes to the client as it is.
+    # Whether the result goes to the client unchanged.
     plain: bool
 
 
 class CallHandler(Protocol):
-    """Receiver of the answers of servers that do not end a call, and of results on their way to the client."""
+    """Receiver of results on their way to the client, and of answers of servers that do not end a call."""
 
-    # Applied to every result, in order; empty at no cost.
+    # Applied to every result, in order; an empty tuple costs nothing.
     result_steps: "tuple[ResultStep, ...]"
 
     def result(self, call: "Call", result: RawBytes) -> RawBytes:
@@ -84,28 +84,28 @@ class CallHandler(Protocol):
         """Handle a modern server's demand for input from a legacy client."""
 
     def urls_demanded(self, call: "Call", message: json.Message) -> bool:
-        """Handle a legacy server's error that may demand visits of URLs; return True when it was one."""
+        """Handle a legacy server's error that may demand visits to URLs; return True if it was one."""
 
     def era_refused(self, call: "Call", message: json.Message) -> bool:
-        """Handle a refusal by a process of the other era; return True when the call is made elsewhere."""
+        """Handle a refusal by a process of the other era; return True if the call is made elsewhere."""
 
     def call_again(self, call: "Call") -> None:
-        """Make a call once more whose server has what it demanded."""
+        """Make a call once more whose server has got what it demanded."""
 
     def login_required(self, call: "Call", problem: LoginRequired) -> bool:
-        """Handle a server's refusal for want of a login; return True when the client is asked for one."""
+        """Handle a server's refusal for lack of a login; return True if the client is asked for one."""
 
     def authorize_now(self, call: "Call", target: "Target") -> None:
         """Raise HearthError if a call that has waited may no longer be made."""
 
     def send_to_the_next(self, call: "Call", target: "Target") -> None:
-        """Send a call that a process has not taken to the one that takes new calls now."""
+        """Send a call that a process has not accepted to the process that takes new calls now."""
 
 
 class Call:
     """Request of a client from its arrival to its one answer. Waiter of the upstream connection.
 
-    `request` is what the client sent, `attempt` what was last sent to a server on its account.
+    `request` is what the client sent, `attempt` what was last sent to a server for it.
     """
 
     __slots__ = (
@@ -116,15 +116,15 @@ class Call:
         self.handler = handler
         self.request = request
         self.attempt: UpstreamAttempt | None = None
-        # Set while it is suspended: then that waits for the server, not this.
+        # Set while the call is suspended: the suspended call waits for the server then, not this one.
         self.suspended: SuspendedCall | None = None
-        # Questions that it waits for; its time does not run meanwhile.
+        # Open questions to the client; the call's clock does not run meanwhile.
         self.tasks: set[asyncio.Task[None]] | None = None
         # Questions among them that may belong to another call of the session.
         self.uncertain: set[asyncio.Task[None]] | None = None
-        # How often its server has required input.
+        # Number of times that the server has required input.
         self.rounds = 0
-        # Answer of its user to the request to log in.
+        # The user's answer to the request to log in.
         self.login: str | None = None
 
     # --- the request
@@ -161,7 +161,7 @@ class Call:
 
     @property
     def log_level(self) -> str | None:
-        """Level from which on a modern request wants log messages."""
+        """Lowest level of log messages that a modern request wants."""
         return values.text(self.request.meta.get(versions.LOG_LEVEL_KEY))
 
     @property
@@ -171,17 +171,17 @@ class Call:
 
     @property
     def version(self) -> str:
-        """Revision that the answer is written in."""
+        """Revision in which the answer is written."""
         if self.request.era == versions.MODERN:
             return versions.NEWEST_MODERN
         return self.request.session.version or versions.NEWEST_LEGACY
 
     def replace_params(self, params: json.Fields) -> None:
-        """Go on with other params, where a part of them was for Hearth itself."""
+        """Continue with other params, where a part of them was meant for Hearth itself."""
         self.request = self.request._replace(params=params)
 
     def answer_login(self, answer: str) -> None:
-        """Record what the user said to the request to log in."""
+        """Record the user's answer to the request to log in."""
         self.login = answer
 
     # --- to the server
@@ -189,7 +189,7 @@ class Call:
     def send(
         self, server: Server, instance: Instance, connection: Connection, raw_method: bytes, params: bytes, view: "View"
     ) -> None:
-        """Hand the request to a server. Raises UpstreamError, and the call is still open then."""
+        """Send the request to a server. Raises UpstreamError, in which case the call is still open."""
         request = self.request
         era = request.era
         plain = (
@@ -204,7 +204,7 @@ class Call:
             EVENTS.call_started(request, self.attempt)
 
     def send_again(self, params: bytes) -> None:
-        """Send the same request once more, with other params: a new attempt. Raises UpstreamError."""
+        """Send the same request once more, with other params, as a new attempt. Raises UpstreamError."""
         attempt = self.attempt
         assert attempt is not None
         number = attempt.connection.request(json.dumps(self.request.method), params, self)
@@ -216,20 +216,20 @@ class Call:
         return self.rounds
 
     def move(self, instance: Instance, connection: Connection) -> None:
-        """Go on with another process of the same server."""
+        """Continue with another process of the same server."""
         assert self.attempt is not None
         self.attempt = self.attempt._replace(instance=instance, connection=connection)
 
     def detach(self) -> None:
-        """Belong to no process any longer: the request is made afresh, or has failed without any."""
+        """Detach the call from its process: the request is made again from the start, or has failed without one."""
         self.attempt = self.suspended = None
 
     def suspend(self, suspended: "SuspendedCall | None") -> None:
-        """Let a suspended call wait for the server in the place of this one; None: wait again."""
+        """Let a suspended call wait for the server in place of this one; with None, wait again."""
         self.suspended = suspended
 
     def resume(self, suspended: "SuspendedCall", attempt: UpstreamAttempt) -> None:
-        """Take the place of the request on whose account a suspended call was made."""
+        """Take the place of the request for which a suspended call was made."""
         self.suspended = suspended
         self.attempt = attempt
         self.touched = monotonic()
@@ -262,7 +262,7 @@ class Call:
         payload = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (self.request.id, result)
         if self.close(payload):
             at = payload.rfind(_IS_ERROR, -_ERROR_BYTES)
-            # Most servers say `false` each time: nothing is parsed for it.
+            # Most servers say `false` every time: nothing is parsed for it.
             erred = at >= 0 and payload[at + _VALUE_AT] != _F and _tells_error(received)
             attempt.instance.stats.add(seconds := monotonic() - attempt.started, erred)
             if EVENTS.is_followed:
@@ -297,14 +297,14 @@ class Call:
         )
 
     def failed(self, problem: HearthError) -> None:
-        """Give the client the reason why no answer comes from the server, or ask for what is missing."""
+        """Answer with the reason why no answer comes from the server, or ask the client for what is missing."""
         if isinstance(problem, LoginRequired) and self.attempt and self.handler.login_required(self, problem):
             return
         if self.close(messages.failure(self.request.id, problem)):
             self._count_failure()
 
     def progressed(self, params: json.Fields) -> None:
-        """Pass progress on to the one session whose call it is, under the token that its client chose."""
+        """Forward progress to the one session whose call it is, under the token that its client chose."""
         self.touched = monotonic()
         request = self.request
         token = request.meta.get("progressToken")
@@ -316,7 +316,7 @@ class Call:
     # --- to the client
 
     def close(self, payload: bytes, keep: str | None = None, drop: str | None = None) -> bool:
-        """Give the one answer; anything later is dropped. Return whether this was the one."""
+        """Send the one answer; anything later is dropped. Return whether this was the one."""
         request = self.request
         session, key = request.session, request.key
         if session.open.get(key) is self:
@@ -329,7 +329,7 @@ class Call:
         return False
 
     def cancel(self, reason: RawBytes | None = None) -> None:
-        """Withdraw the call for its client: there is no answer, and the server is told."""
+        """Cancel the call for its client: no answer is sent, and the server is told."""
         if not self.is_open:
             return
         request = self.request
@@ -339,7 +339,7 @@ class Call:
         (request.batch or request.session.sink).finish(request.tag)
 
     def give_up(self, reason: RawBytes | None = None) -> None:
-        """Tell the server that it need not go on."""
+        """Tell the server that it need not continue."""
         attempt, whose = self.attempt, self.request.session.id
         if self.suspended:
             self.suspended.cancelled()
@@ -350,15 +350,15 @@ class Call:
             is_silent = self.request.era == versions.MODERN and self.log_level is None
             attempt.connection.cancel(attempt.id, reason, None if is_silent else whose, will_stop=True)
 
-    # --- questions to the client meanwhile
+    # --- questions to the client during the call
 
     @property
     def waits_for_client(self) -> bool:
-        """Whether its client was asked something, so that its own time does not run."""
+        """Whether a question to the client is open, so that the call's own clock does not run."""
         return bool(self.tasks)
 
     def attach(self, task: "asyncio.Task[None]", is_certain: bool = True) -> None:
-        """Attach a question. It ends with the call; one that may be another's, with the session's last."""
+        """Attach a question, which ends with the call; one that may be another call's ends with the session's last."""
         if not self.tasks:
             self.tasks = set()
             self.paused = monotonic()
@@ -378,7 +378,7 @@ class Call:
                 self.attempt = self.attempt._replace(started=self.attempt.started + self.touched - self.paused)
 
     def _bequeath_questions(self) -> None:
-        """Hand questions that may have been for another call of the session to it, if there is one."""
+        """Hand questions that may have been for another call of the session to that call, if there is one."""
         if not self.uncertain or not self.tasks or not self.attempt:
             return
         for heir in self.attempt.connection.waiters():

@@ -1,8 +1,8 @@
-"""What a client sees: the lists of all servers, merged under unambiguous names and URIs, in the config's order.
+"""Views of clients: the lists of all servers, merged under unambiguous names and URIs, in the config's order.
 
-Tools and prompts are called `server__name`; a client of one server alone sees that server's own names. URIs stay as
-they are: they are in other places, too. Where two servers have the same one, the first keeps it and
-the other's is prefixed.
+Tools and prompts are called `server__name`; a client of a single server sees that server's own names. URIs stay as they
+are, because they occur in other places, too. Where two servers have the same URI, the first keeps it and the other's is
+prefixed.
 """
 
 import math
@@ -20,21 +20,21 @@ from hearth.upstreams.server import Server
 from hearth.wire import json
 from hearth.wire.values import Members, RawBytes
 
-# In the place of a hash: the search tools are the same for everybody. No list has this one.
+# Stands in for a hash: the search tools are the same for every client. No list has this hash.
 SEARCH_CONTENT = -1
 
 
 class Target(NamedTuple):
-    """Where a request goes, and what of its params is written otherwise there."""
+    """Server that a request goes to, and the params that are written differently for it."""
 
     server: Server
     changes: dict[str, Raw]
-    # Why it may not run twice; None if it may.
+    # Name of what may not run twice; None if it may.
     unrepeatable: str | None = None
 
 
 class Offer(NamedTuple):
-    """Something on a list, who has it, and where requests for it go."""
+    """Entry of a list, with its server and the target of requests for it."""
 
     server: Server
     item: Item
@@ -48,7 +48,7 @@ def _offer(server: Server, item: Item, exposed: str) -> Offer:
 
 
 class WithheldTool(NamedTuple):
-    """A tool that is not offered: its server, its name there, and whether the config blocks it."""
+    """Tool that is not offered: its server, its name there, and whether the config blocks it."""
 
     server: str
     tool: str
@@ -59,9 +59,9 @@ _NOTHING: Mapping[str, WithheldTool] = MappingProxyType({})
 
 
 class View:
-    """The merged lists of some servers. Immutable. `alone`: of one server, under its own names.
+    """Merged lists of some servers. Immutable. `alone`: the lists of one server, under its own names.
 
-    `complete`: every server that the client may use has said what it has.
+    `complete`: the catalog of every server that the client may use is known.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class View:
         withheld: Mapping[str, WithheldTool] = _NOTHING,
     ) -> None:
         self.offerings = offerings
-        # Tools that would be here, were they approved and not blocked.
+        # Tools that would be listed if they were approved and not blocked.
         self.withheld = withheld
         self.offers: dict[Kind, dict[str, Offer]] = {
             TOOLS: self._named(TOOLS, alone),
@@ -81,10 +81,10 @@ class View:
             TEMPLATES: self._addressed(TEMPLATES),
         }
         self.tools = self.offers[TOOLS]
-        # Pages of apps that tools name and no list has: whose each is. The first server that names one has it.
+        # Servers of app pages that tools name and no list has. The first server that names a page has it.
         self._pages = self._named_pages() if len(offerings) > 1 else {}
         self.with_resources = [server for server, offered in offerings if offered.has(RESOURCES.capability)]
-        # Results are looked at for URIs only where it matters whose they are.
+        # Results are searched for URIs only where it matters which server they belong to.
         self.looks_at_links = len(self.with_resources) > 1 or not complete
         self._rendered: dict[tuple[Kind, str, str], bytes] = {}
         self.content = {kind: hash(self.render(kind, versions.MODERN, versions.NEWEST_MODERN)) for kind in KINDS}
@@ -101,7 +101,7 @@ class View:
         found: dict[str, Offer] = {}
         for server, offered in self.offerings:
             for item in offered.lists[kind].values():
-                # One that looks like a prefixed one would be taken for another server's.
+                # A URI that looks prefixed would be taken for another server's.
                 ambiguous = item.name in found or uris.unprefixed(item.name)
                 uri = uris.prefixed(server.name, item.name) if ambiguous else item.name
                 found[uri] = _offer(server, item, uri)
@@ -116,7 +116,7 @@ class View:
         return found
 
     def definition(self, offer: Offer, era: str, version: str) -> Members:
-        """Describe an entry of a list to a client of that revision, under the names that it has here."""
+        """Return the definition of a list entry for a client of that revision, under the names that it has here."""
         found = definition(offer, era, version)
         if self._pages and offer.item.kind is TOOLS and "_meta" in found:
             meta = uris.rewrite_app_page(found["_meta"], lambda uri: self.expose(offer.server, uri, {}))
@@ -124,7 +124,7 @@ class View:
         return found
 
     def render(self, kind: Kind, era: str, version: str) -> bytes:
-        """The JSON array of one list for clients of that revision."""
+        """Return the JSON array of one list for clients of that revision."""
         key = (kind, era, version)
         if key not in self._rendered:
             items = (json.join(self.definition(offer, era, version)) for offer in self.offers[kind].values())
@@ -132,15 +132,16 @@ class View:
         return self._rendered[key]
 
     def list_result(self, kind: Kind, era: str, version: str, server_info: bytes) -> bytes:
-        """The result of the list's method: one page."""
+        """Return the result of the list's method: one page."""
         return list_result(kind, self.render(kind, era, version), era, server_info)
 
-    # --- whose a URI is
+    # --- server of a URI
 
     def locate(self, uri: str, links: dict[str, str], settled: bool) -> tuple[Server, str] | None:
-        """Who has the resource, and its URI there. `links`: the servers of URIs that were mentioned to the client.
+        """Return the server that has the resource, and its URI there; None if unknown.
 
-        `settled`: there is no server left that could still say that it has resources, too.
+        `links`: the servers of URIs that were mentioned to the client. `settled`: no server is left whose catalog is
+        unknown and may turn out to have resources.
         """
         offer = self.offers[RESOURCES].get(uri)
         if offer:
@@ -168,7 +169,7 @@ class View:
         return (server, uri) if server else None
 
     def _by_being_alone(self, uri: str) -> tuple[Server, str] | None:
-        # A prefix names another, which has not said yet what it has, or is gone.
+        # A prefix names another server, whose catalog is not known yet, or which is gone.
         is_anybodys = len(self.with_resources) == 1 and uris.unprefixed(uri) is None
         return (self.with_resources[0], uri) if is_anybodys else None
 
@@ -176,17 +177,17 @@ class View:
         return next((server for server, _ in self.offerings if server.name == name), None)
 
     def locate_template(self, template: str) -> tuple[Server, str] | None:
-        """Who has the template, as a completion refers to it, and its own spelling."""
+        """Return the server that has the template which a completion refers to, and its own spelling of it."""
         offer = self.offers[TEMPLATES].get(template) or self.offers[RESOURCES].get(template)
         return (offer.server, offer.item.name) if offer else None
 
     def expose(self, server: Server, uri: str, links: dict[str, str]) -> str:
-        """A server's URI as its client knows it: prefixed, where without it another server would be meant."""
+        """Return a server's URI as its client knows it: prefixed if it would otherwise mean another server."""
         found = self.locate(uri, links, settled=True)
         return uri if found is None or found == (server, uri) else uris.prefixed(server.name, uri)
 
     def with_links(self, session: Session, server: Server, result: RawBytes) -> RawBytes:
-        """A server's result with its URIs as the client knows them; whose they are is remembered."""
+        """Return a server's result with its URIs as the client knows them, and remember their server."""
         result = uris.rewrite_result(result, lambda uri: self.expose(server, uri, session.links))
         for uri in uris.links(result):
             session.mention(uri, server.name)
@@ -194,7 +195,7 @@ class View:
 
 
 def definition(offer: Offer, era: str, version: str) -> Members:
-    """What a client of that revision is told of something on a list."""
+    """Return the definition of a list entry for a client of that revision."""
     rendered = offer.item.render(offer.exposed)
     if offer.item.kind is TOOLS:
         return downgrade.tool(rendered, era, version)  # type: ignore[arg-type]  # raw is raw
@@ -202,19 +203,19 @@ def definition(offer: Offer, era: str, version: str) -> Members:
 
 
 def list_result(kind: Kind, items: bytes, era: str, server_info: bytes) -> bytes:
-    """The result of a list's method, from the JSON array of its items."""
+    """Return the result of a list's method, from the JSON array of its items."""
     fields: Members = {kind.member: items}
     if era == versions.MODERN:
-        # Never fresh: the servers behind it change it when they like, and say so by list_changed.
+        # Never fresh: the servers behind the list change it at any time, and announce that by list_changed.
         fields |= {"resultType": b'"complete"', "ttlMs": b"0", "cacheScope": b'"private"'}
         fields["_meta"] = json.join({versions.SERVER_INFO_KEY: server_info})
     return json.join(fields)
 
 
 class Catalog:
-    """The views of this daemon's clients. `version` grows whenever something that a client could see has changed.
+    """Views of this daemon's clients. `version` grows whenever something that a client could see has changed.
 
-    `threshold`: with more tools than that, a client that left it to Hearth searches.
+    `threshold`: with more tools than that, a client in mode `auto` is given the search tools.
     """
 
     def __init__(
@@ -226,12 +227,12 @@ class Catalog:
         self._views: dict[tuple[object, ...], View] = {}
 
     def changed(self) -> None:
-        """Something that servers offer is not what it was."""
+        """Discard all views, because a catalog has changed."""
         self.version += 1
         self._views.clear()
 
     def view(self, session: Session) -> View:
-        """What that client sees now."""
+        """Return the client's current view."""
         if session.view_version != self.version or session.view is None:
             view = self._look(session)
             session.show(view, self.version)
@@ -239,27 +240,27 @@ class Catalog:
         return session.view
 
     def searches(self, session: Session) -> bool:
-        """Whether that client is offered the search tools instead of all others."""
+        """Tell whether the client is offered the search tools instead of all others."""
         if session.mode == AUTO:
             return len(self.view(session).tools) > self._threshold()
         return session.mode == SEARCH
 
     def content(self, session: Session) -> dict[Kind, int]:
-        """The content of each list as that client would see it now."""
+        """Return the hash of each list's content as the client would see it now."""
         content = self.view(session).content
         return {**content, TOOLS: SEARCH_CONTENT} if self.searches(session) else content
 
     def shows(self, session: Session, server: Server, instance: Instance) -> bool:
-        """Whether the client sees the lists of that very instance of the server."""
+        """Tell whether the client sees the lists of that very instance of the server."""
         catalog = server.catalog_for(session.client_context())
         return session.server in (None, server.name) and catalog is instance.catalog
 
     def in_view(self, session: Session) -> list[Server]:
-        """The servers that the client may use."""
+        """Return the servers that the client may use."""
         return [server for server in self._servers() if session.server is None or server.name == session.server]
 
     def unknown(self, session: Session) -> list[Server]:
-        """Those of them that have not said yet what they offer to such a client."""
+        """Return the servers that the client may use and whose catalog for such a client is not known yet."""
         tenant = session.client_context()
         return [server for server in self.in_view(session) if server.catalog_for(tenant) is None]
 
@@ -277,7 +278,7 @@ class Catalog:
                 offerings.append((server, offered.without_tools(tools)))
         complete = len(offerings) == len(servers)
         offered_keys = ((server.name, offered.key) for server, offered in offerings)
-        # Where less is withheld, less was offered: the lists may be the same, and what is said of a tool is not.
+        # Different withheld tools may leave the same lists, while the message about a withheld tool differs.
         key = (session.server, complete, frozenset(withheld.items()), *offered_keys)
         if key not in self._views:
             self._views[key] = View(offerings, session.server is not None, complete, withheld)

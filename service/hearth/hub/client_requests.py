@@ -1,6 +1,6 @@
 """Requests that Hearth sends to clients, and their answers; among them the owner's approval of a shutdown or reload.
 
-An id contains the daemon's: a late answer to a request of a former daemon reaches nothing.
+An id contains the daemon's: a late answer to a former daemon's request matches nothing.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from hearth.mcp import messages
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
 
-# Long enough for a person who has to look up from something else.
+# Long enough for a person who is busy with something else.
 ANSWER_SECONDS = 60.0
 
 _WORDS = {
@@ -27,7 +27,7 @@ _SCHEMA = {
 
 
 class ClientRequests:
-    """The open questions of this daemon."""
+    """Open requests of this daemon to clients."""
 
     def __init__(self, daemon_id: str) -> None:
         self._prefix = f"hearth-{daemon_id}-"
@@ -44,9 +44,9 @@ class ClientRequests:
     async def put(
         self, session: Session, method: str, params: RawBytes, timeout: float, about: int | None = None
     ) -> json.Message:
-        """Ask one client and wait for its response, whatever it is. Raises Refused when there is none.
+        """Ask one client and wait for its response, a result or an error. Raises Refused when there is none.
 
-        `about` is the tag of the request on whose account it is asked.
+        `about` is the tag of the client's request that caused the question.
         """
         self._count += 1
         question = f"{self._prefix}{self._count}"
@@ -63,19 +63,19 @@ class ClientRequests:
             self._withdraw(question, "whoever wanted to know has left", about)
             raise
         finally:
-            # A session that left has no open questions any more, and nobody to be told.
+            # A session that left has no open questions any more, and no client to tell.
             if self._open.pop(question, None):
                 session.sink.settled(question)
 
     def receive_answer(self, session: Session, message: json.Message) -> None:
-        """A response of a client. One to another daemon's question, or from another session, is dropped."""
+        """Take a client's response. A response to another daemon's question, or from another session, is dropped."""
         question = values.text(message.id)
         asked, future = self._open.get(question or "", (None, None))
         if asked is session and future and not future.done():
             future.set_result(message)
 
     def session_left(self, session: Session) -> None:
-        """Nobody will answer its questions."""
+        """Fail the open questions of a session that has left."""
         for question, (asked, future) in list(self._open.items()):
             if asked is session:
                 del self._open[question]
@@ -93,9 +93,9 @@ def _gone() -> HearthError:
 
 
 async def obtain_approval(asker: Session, act: str, sessions: Sessions, requests: ClientRequests, policy: str) -> None:
-    """Return when a session may stop, restart or reload the daemon; raise Refused with the reason when not.
+    """Return when a session may stop, restart or reload the daemon; raise Refused with the reason when it may not.
 
-    The owner may; the wish of any other session is put to the owner. `policy` is `owner.approve`.
+    The owner may; a request of any other session is put to the owner. `policy` is `owner.approve`.
     """
     owner = sessions.owner
     if owner is None or owner is asker:

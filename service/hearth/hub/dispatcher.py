@@ -1,4 +1,4 @@
-"""Dispatch step of the pipeline: a resolved call is written for its server's era, queued if need be, and sent."""
+"""Dispatch step of the pipeline: translates a resolved call for its server's era, queues it if needed, and sends it."""
 
 import asyncio
 import logging
@@ -22,15 +22,15 @@ from hearth.wire import json
 
 log = logging.getLogger(__name__)
 
-# Looked at this often while something is in flight: no limit is a fraction of a second.
+# Interval of the checks while a call is in flight; every limit is longer than a fraction of a second.
 INTERVAL_SECONDS = 0.5
 
 
 class Deadlines:
     """Timer that ends calls which take too long; idle while none is in flight.
 
-    Progress gives a call more time, up to a ceiling; requests to its client cost it none. `leaving`: instances that
-    take no new calls. `looked` is called with each look, the last of which is after the last call.
+    Progress gives a call more time, up to a ceiling; questions to its client cost it none. `leaving`: instances that
+    take no new calls. `looked` is called after each check, the last of which follows the last call.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Deadlines:
         self._looked = looked
 
     def arm(self) -> None:
-        """Start looking: a call was sent."""
+        """Start the timer: a call was sent."""
         self.armed = True
         asyncio.get_running_loop().call_later(INTERVAL_SECONDS, self._look)
 
@@ -66,7 +66,7 @@ class Deadlines:
         limit = instance.spec.call_timeout
         for queued in instance.queue.waiting():
             if limit and now - queued.since > limit:
-                # It stays in the queue, and is not sent when its turn comes.
+                # The queue keeps the entry, but does not send it when its turn comes.
                 sentence = f"server {instance.name!r} was busy with other calls for {limit:g} s (key call_timeout)"
                 queued.failed(UpstreamError(sentence))
 
@@ -86,7 +86,7 @@ class Deadlines:
 
 
 class Dispatcher:
-    """Sender of calls: writes them for the era of their server, queues what is over its limit, retries nothing."""
+    """Sender of calls: translates them for their server's era and queues those above its limit. Retries nothing."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Dispatcher:
         self.logins = Logins(find, self.spawn, server_info)
 
     def dispatch(self, call: Call, view: View, target: Target, instance: Instance) -> None:
-        """Send a call to an instance that is ready, or to the next one if that has just ended. Raises UpstreamError."""
+        """Send a call to a ready instance, or to its successor if it has just ended. Raises UpstreamError."""
         if target.unrepeatable is not None and (call.request.resent or call.request.replayed):
             raise unrepeatable(target.unrepeatable)
         if instance.limited and instance.queue.full:
@@ -113,7 +113,7 @@ class Dispatcher:
             self.deliver(call, view, target, instance)
 
     def deliver(self, call: Call, view: View, target: Target, instance: Instance) -> None:
-        """Send a call now, however many are in flight. Raises UpstreamError."""
+        """Send a call now, regardless of how many are in flight. Raises UpstreamError."""
         try:
             self._send(call, view, target, instance)
         except UpstreamError:
@@ -127,13 +127,13 @@ class Dispatcher:
         connection, era = instance.connection, instance.era
         if connection is None:
             raise UpstreamError(f"server {instance.name!r} has just ended; call again")
-        # A copy: the request stays as it came, for another attempt and to be compared with a retry.
+        # A copy: the request stays as received, for another attempt and for comparison with a retry.
         params = {**request.params, **target.changes}
         if request.era == versions.MODERN != era:
             if "requestState" in params:
                 from hearth.mcp.request_state import EXPIRED, StateRefused
 
-                # Not Hearth's own, or of a former daemon; and a legacy server gives none.
+                # Not Hearth's own state, or a former daemon's; and a legacy server issues none.
                 raise StateRefused(EXPIRED)
             params.pop("inputResponses", None)
         if meta or era == versions.MODERN or request.era == versions.MODERN:
@@ -147,7 +147,7 @@ class Dispatcher:
 
     def _raw_method(self, method: str) -> bytes:
         raw = json.dumps(method)
-        # The methods of extensions are the client's choice, and there may be very many.
+        # Names of extension methods are the client's choice: without a bound they could fill memory.
         if len(self._raw_methods) < 100:
             self._raw_methods[method] = raw
         return raw
@@ -166,7 +166,7 @@ class Dispatcher:
             wished = call.log_level if instance.era == versions.LEGACY else None
             if wished:
                 self._levels.sync(instance, wished)
-        # Only now: the level may have been sent by a request of its own.
+        # Only now: setting the level may have sent a request, which took an id.
         token = b"%d" % connection.reserve() if "progressToken" in meta else None
         sent = translate.request_meta(meta, instance.era, call.session.caller, token, level)
         params.pop("_meta", None)
@@ -174,21 +174,21 @@ class Dispatcher:
             params["_meta"] = Raw(json.join(sent))
 
     def spawn(self, work: Coroutine[Any, Any, None], call: Call | None = None) -> None:
-        """Run work in the background; an unhandled exception answers `call`."""
+        """Run work in the background; an unhandled exception fails `call`."""
         task = asyncio.create_task(guarded(work, call))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
 
 class QueuedCall(NamedTuple):
-    """Call that waits until its server has fewer in flight."""
+    """Call that waits until its server has fewer calls in flight."""
 
     dispatcher: Dispatcher
     call: Call
     view: View
     target: Target
     instance: Instance
-    # Since when it has waited.
+    # Start of the wait.
     since: float
 
     def send(self) -> None:
@@ -203,12 +203,12 @@ class QueuedCall(NamedTuple):
             call.failed(problem)
 
     def failed(self, problem: HearthError) -> None:
-        """Answer the call with an error."""
+        """Fail the call."""
         self.call.failed(problem)
 
 
 async def guarded(work: Coroutine[Any, Any, None], call: Call | None = None) -> None:
-    """Run background work for a call; an unhandled exception answers the call."""
+    """Run background work for a call; an unhandled exception fails the call."""
     try:
         await work
     except Exception as exc:
@@ -225,7 +225,7 @@ def broken(cause: Exception) -> HearthError:
 
 
 def unrepeatable(name: str) -> UpstreamError:
-    """Return the error for a call that was sent to a daemon which died, when its tool is not safe to run twice."""
+    """Return the error for a call that was sent to a daemon which died, if its tool is not safe to run twice."""
     return UpstreamError(
         f"the daemon was lost while tool {name!r} was being called; it may or may not have run, and it was not "
         "called again because it is neither annotated as read-only nor as idempotent"

@@ -2,11 +2,11 @@
 
 One bus per process, as there is one daemon in it. The rules:
 
-1. Rare events are always emitted, and the newest `KEPT_EVENTS` of them stay in a ring for subscribers that come later.
+1. Rare events are always emitted, and the newest `KEPT_EVENTS` of them stay in a ring for later subscribers.
 2. Call events exist only while `EVENTS.is_followed`: the path of a call reads that one attribute and nothing else. Call
    events do not enter the ring, where a busy minute would push out everything that a person looks for.
 3. Each subscriber has a bounded queue. A slow one loses its oldest events and gets one `Dropped` with their number in
-   their place; nobody waits for it.
+   their place; the hub never waits for a subscriber.
 4. No event carries arguments, results, URIs or anything else that a client or server passed through Hearth.
 
 A new family (approvals, agents) is one more subclass of `HubEvent`. Does no I/O.
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from hearth.hub.calls import ClientRequest, UpstreamAttempt
     from hearth.upstreams.instance import Instance
 
-# Sessions, server starts and reloads of about a working day; some 100 KB at the most.
+# Sessions, server starts and reloads of about a working day; about 100 KB at most.
 KEPT_EVENTS = 200
-# Events that a subscriber may be behind by: a few seconds of the busiest daemon that was measured.
+# Events that a subscriber may lag behind: a few seconds of the busiest daemon that was measured.
 QUEUE_LIMIT = 1000
-# A reason is a sentence for people; a server's last words may be longer.
+# A reason is a sentence for people; the last output of a server may be longer.
 REASON_LIMIT = 500
 
 
@@ -72,7 +72,7 @@ class CallStarted(HubEvent, frozen=True, kw_only=True, tag="call.started"):
 
 
 class CallFinished(HubEvent, frozen=True, kw_only=True, tag="call.finished"):
-    """Event: the client of a request got its answer; `is_error` also for a result that its tool marked as one."""
+    """Event: a request was answered; `is_error` is also set for a result that its tool marked as an error."""
 
     session: str
     server: str
@@ -91,7 +91,7 @@ class ServerStarted(HubEvent, frozen=True, kw_only=True, tag="server.started"):
 
 
 class ServerStopped(HubEvent, frozen=True, kw_only=True, tag="server.stopped"):
-    """Event: the connection to an instance has ended; `reason` where it ended by a failure."""
+    """Event: the connection to an instance has ended; `reason` is set if it ended by a failure."""
 
     server: str
     reason: str | None = None
@@ -105,7 +105,7 @@ class ServerFailed(HubEvent, frozen=True, kw_only=True, tag="server.failed"):
 
 
 class ServerRestarted(HubEvent, frozen=True, kw_only=True, tag="server.restarted"):
-    """Event: somebody asked for a restart of a server."""
+    """Event: a restart of a server was requested."""
 
     server: str
 
@@ -131,7 +131,7 @@ class ConfigReloaded(HubEvent, frozen=True, kw_only=True, tag="config.reloaded")
 
 
 class Dropped(HubEvent, frozen=True, kw_only=True, tag="dropped"):
-    """Event of one subscriber: it was too slow and has lost `count` events before the next one."""
+    """Event for one subscriber: it was too slow and has lost `count` events before the next one."""
 
     count: int
 
@@ -161,7 +161,7 @@ class Subscription:
         self.is_closed = False
 
     def put(self, event: HubEvent) -> None:
-        """Append an event; the oldest gives way where there is no room."""
+        """Append an event; drop the oldest if the queue is full."""
         if len(self._waiting) >= self._limit:
             self._waiting.popleft()
             self._dropped += 1
@@ -178,7 +178,7 @@ class Subscription:
         return found
 
     async def wait(self, seconds: float | None = None) -> list[HubEvent]:
-        """Return the next events; an empty list at the end, or after so many seconds without one."""
+        """Return the next events; an empty list at the end, or after `seconds` without one."""
         try:
             async with asyncio.timeout(seconds):
                 await self._news.wait()
@@ -187,7 +187,7 @@ class Subscription:
         return self.take()
 
     def close(self) -> None:
-        """End the subscription: nothing is added any more."""
+        """End the subscription: no more events are added."""
         self.is_closed = True
         self._news.set()
         self._bus.discard(self)
@@ -207,7 +207,7 @@ class EventBus:
     __slots__ = ("_kept", "_subscribers", "is_followed")
 
     def __init__(self) -> None:
-        # Whether anybody subscribes. A plain attribute: each call reads it.
+        # Whether there are subscribers. A plain attribute: each call reads it.
         self.is_followed = False
         self._subscribers: list[Subscription] = []
         self._kept: deque[HubEvent] = deque(maxlen=KEPT_EVENTS)
@@ -259,7 +259,7 @@ class EventBus:
         if isinstance(problem, LoginRequired):
             self.emit(LoginNeeded(server=instance.name))
         else:
-            # As the instance has it: without the secrets that the server may have repeated.
+            # The instance's own text: without secrets that the server may have repeated.
             self.emit(ServerFailed(server=instance.name, reason=(instance.error or "unknown")[:REASON_LIMIT]))
 
     def server_stopped(self, instance: "Instance") -> None:
@@ -290,7 +290,7 @@ class EventBus:
                 server=attempt.server.name,
                 method=request.method,
                 tool=_tool_of(attempt, request),
-                # The clocks of which a time is the difference may have been read in the wrong order.
+                # A duration is the difference of two clocks, which may have been read in the wrong order.
                 seconds=round(max(0.0, seconds), 6),
                 is_error=is_error,
             )

@@ -1,4 +1,4 @@
-"""The hub: the one object that the daemon talks to. It owns sessions, servers and what is between, and no socket."""
+"""Hub: the one object that the daemon talks to. Owns sessions, servers and everything in between, but no socket."""
 
 import asyncio
 import functools
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# The longest that ending a server takes: it is asked, then told, then killed.
+# Longest time that stopping a server takes: its stdin is closed, then it is terminated, then killed.
 SERVERS_STOP_SECONDS = EOF_GRACE_SECONDS + TERM_GRACE_SECONDS
 
 
 class Hub:
-    """Everything that is shared, for one daemon's life. It is the audience of every instance."""
+    """Shared state of one daemon. Listener of every instance."""
 
     def __init__(
         self,
@@ -61,19 +61,19 @@ class Hub:
         create_pack: "Callable[[str], Pack] | None" = None,
     ) -> None:
         self.config = config
-        # Makes a pack by its name; loads its module at the first use.
+        # Creates a pack by its name; loads its module on first use.
         self._create_pack = create_pack
         self.daemon_id = daemon_id or os.urandom(6).hex()
         self.sessions = Sessions()
         self.servers: dict[str, Server] = {}
-        # What was learned of servers by daemons before, and the file where it is kept.
+        # Traits that former daemons learned of servers, and the file that keeps them.
         self._learned = TraitStore(learned)
-        # What they offered, and the folder where that is kept.
+        # Their catalogs, and the folder that keeps them.
         self._kept = CatalogCache(catalogue, self._learned.fingerprints) if catalogue else None
-        # How they described their tools when those were first seen or last approved, and the folder where that is kept.
+        # Definitions of their tools when first seen or last approved, and the folder that keeps them.
         self._pins = PinStore(pins) if pins else None
         self._retiring: dict[Instance, asyncio.Task[None]] = {}
-        # Reloads of which clients are told when it is known what they come to.
+        # Number of reloads whose effect on the lists is not known yet; clients are told afterwards.
         self._settling = 0
         identity = messages.Identity(__version__, self.daemon_id)
         self._catalogue = Catalog(self.servers.values, lambda: self.config.search_threshold)
@@ -83,7 +83,7 @@ class Hub:
             lambda: self.config.parked_timeout, lambda: self.config.parked_limit, levels.attached
         )
         self._binding = Binding(self._questions, levels)
-        # Called when something of what `summary` says may have changed; for calls every now and then.
+        # Called when something in `summary` may have changed; for calls only now and then.
         self.news: Callable[[], None] = lambda: None
         deadlines = Deadlines(self.servers.values, lambda: self._retiring, self._tell_news)
         self._dispatcher = Dispatcher(levels, deadlines, self.servers.get, identity.info)
@@ -111,7 +111,7 @@ class Hub:
                 levels,
             )
         )
-        # One message of a session's client. Not a method of its own: it is the hottest path there is.
+        # Receives one message of a session's client. Not a method of its own: it is the hottest path there is.
         self.receive = self._router.receive
         self.receive_batch = functools.partial(batches.receive, self._router.receive)
         self.withdraw = self._router.withdraw
@@ -128,9 +128,9 @@ class Hub:
         resume: tuple[str, str] | None = None,
         mode: str | None = None,
     ) -> Session:
-        """Begin a session. With `resume`, it goes on under the id that it had. Raises Refused.
+        """Open a session. With `resume`, continue under the id that it had. Raises Refused.
 
-        `mode` is how its client wants tools to be offered; the config decides for one that does not say.
+        `mode` is how its client wants tools to be offered; the config decides if the client does not say.
         """
         if server is not None and server not in self.servers:
             known = ", ".join(self.servers) or "none"
@@ -139,7 +139,7 @@ class Hub:
         if resume:
             former = self.sessions.get(resume[0])
             if former and former.secret == resume[1]:
-                # The same bridge, whose former connection has not been seen to end yet.
+                # The same bridge, whose former connection is not known to have ended yet.
                 former.sink.close()
                 self.close_session(former)
             id = resume[0] if self.sessions.get(resume[0]) is None else None
@@ -151,7 +151,7 @@ class Hub:
         return session
 
     def close_session(self, session: Session) -> None:
-        """End a session: its calls are withdrawn, its questions die, the ownership moves on."""
+        """End a session: cancel its calls, drop its questions, and pass the ownership on."""
         session.end()
         self.sessions.remove(session)
         self._questions.session_left(session)
@@ -167,7 +167,7 @@ class Hub:
         self.news()
 
     async def consent(self, asker: Session, act: str) -> None:
-        """Whether that session may stop or reload the daemon. Raises Refused."""
+        """Return when the session may stop or reload the daemon. Raises Refused if it may not."""
         await client_requests.obtain_approval(asker, act, self.sessions, self._questions, self.config.owner.approve)
 
     # --- servers
@@ -185,7 +185,7 @@ class Hub:
             else:
                 self.servers[name] = self._make_server(spec, config)
         for server in former.values():
-            # Calls in flight finish under the old config, bounded by the drain's time.
+            # Calls in flight finish under the old config, bounded by the drain timeout.
             server.mark_stale(config.drain_timeout)
 
     def _make_server(self, spec: ServerSpec, config: Config) -> Server:
@@ -193,12 +193,13 @@ class Hub:
             return Server(spec, config, self._learned, self, self._retire, self._kept, self._pins)
         if self._create_pack is None:
             raise Refused(f"pack {spec.name!r} cannot be served here")
-        # Nothing of it is kept on disk: its lists are there as soon as it is asked, and change with the program.
+        # Nothing of a pack is kept on disk: its lists are available as soon as it is asked, and change with the
+        # program.
         create = functools.partial(self._create_pack, spec.name)
         return Server(spec, config, self._learned, self, self._retire, None, self._pins, create)
 
     def light(self) -> None:
-        """Start the servers that are not to wait for a client."""
+        """Start the servers that do not wait for a client."""
         for server in self.servers.values():
             if not server.pids:
                 self._dispatcher.spawn(self._light(server))
@@ -207,7 +208,7 @@ class Hub:
         try:
             await server.start_eagerly()
         except HearthError:
-            # It is in the log and in the status; whoever calls it tries again.
+            # The log and the status have the error; the next call tries again.
             pass
 
     def _retire(self, instance: Instance, seconds: float) -> None:
@@ -217,14 +218,14 @@ class Hub:
         server = self.servers.get(instance.name)
         if server:
             if server.spec.start == "eager":
-                # Its successor is not to wait for a call, either.
+                # The successor does not wait for a call, either.
                 self._dispatcher.spawn(self._light(server))
             for holder in instance.holders:
                 if isinstance(holder, Session):
                     self._subscriptions.follow(holder, server)
 
     def apply(self, config: Config) -> None:
-        """Go on under another config: only the servers that changed are touched."""
+        """Switch to another config: only the servers that changed are touched."""
         former, names = set(self.servers.values()), set(self.servers)
         self.config = config
         self._adopt(config)
@@ -234,7 +235,7 @@ class Hub:
             session.set_mode(config.mode)
             self._binding.forget(session, former - set(self.servers.values()))
             for server in back:
-                # Somebody may still wait to hear of what it has.
+                # A client may still be subscribed to the server's resources.
                 self._subscriptions.follow(session, server)
         curious = [session for session in self.sessions if session.seen]
         if any(self._catalogue.unknown(session) for session in curious):
@@ -244,13 +245,13 @@ class Hub:
         self.light()
 
     def approved(self) -> str:
-        """A person has approved definitions of tools: what was withheld may be shown by now."""
+        """Show tools whose definitions a person has approved, and tell clients."""
         self._catalogue.changed()
         self._announce()
         return "clients are told"
 
     async def _settle(self, curious: list[Session]) -> None:
-        """Tell clients once: of what is gone together with what has come in its place."""
+        """Tell clients once, of removed entries together with those that replace them."""
         try:
             await self._listing.try_unknown(curious)
         finally:
@@ -262,7 +263,7 @@ class Hub:
             self._subscriptions.announce(self.sessions, noticed)
 
     def restart(self, name: str) -> str:
-        """Have a server's processes end with their calls in flight, bounded as in a drain. Raises Refused."""
+        """Stop a server's processes when their calls in flight are done, bounded as in a drain. Raises Refused."""
         server = self.servers.get(name)
         if server is None:
             raise Refused(
@@ -279,15 +280,15 @@ class Hub:
         return f"{name} ends when its calls are done, {seconds:g} s at most; the next call starts it anew"
 
     async def stop(self) -> None:
-        """End every server, all at once."""
+        """Stop every server, all at once."""
         stops = [server.retire() for server in self.servers.values()]
         late = [instance.retire() for instance in self._retiring]
         await asyncio.gather(*stops, *late, return_exceptions=True)
 
-    # --- what servers say of their own accord
+    # --- unsolicited messages and state changes of servers
 
     def catalog_changed(self, instance: Instance, noticed: Collection[Kind] = ()) -> None:
-        """Take a server's offer, known or changed; `noticed` are the lists that it called changed itself."""
+        """Take a server's new or changed catalog; `noticed` are the lists that it announced as changed itself."""
         if noticed:
             EVENTS.emit(ListsChanged(server=instance.name, lists=[kind.member for kind in noticed]))
         server = self.servers.get(instance.name)
@@ -298,7 +299,7 @@ class Hub:
         self.news()
 
     def noticed(self, instance: Instance, connection: Connection, message: json.Message, cause: int | None) -> None:
-        """A server tells something."""
+        """Route a server's notification."""
         server = self.servers.get(instance.name)
         if server and message.method == "notifications/resources/updated":
             self._subscriptions.updated(instance, server, values.members(message.fields.get("params")))
@@ -306,36 +307,36 @@ class Hub:
             self._relay.noticed(instance, connection, message, cause)
 
     def asked(self, instance: Instance, connection: Connection, message: json.Message, cause: int | None) -> None:
-        """A server asks something."""
+        """Route a server's request to a client."""
         self._relay.asked(instance, connection, message, cause)
 
     def started(self, instance: Instance) -> None:
-        """Take note that an instance is ready."""
+        """Record that an instance is ready."""
         EVENTS.server_started(instance)
 
     def failed(self, instance: Instance, problem: BaseException) -> None:
-        """Take note that an instance could not be started."""
+        """Record that an instance could not be started."""
         EVENTS.server_failed(instance, problem)
 
     def ended(self, instance: Instance, connection: Connection) -> None:
-        """A server's process is gone."""
+        """Clean up after a server's process that has ended."""
         EVENTS.server_stopped(instance)
         self._relay.ended(connection)
         self._suspended_calls.server_ended()
         self.news()
 
     def owes(self, connection: Connection) -> bool:
-        """Whether a server waits for an answer."""
+        """Tell whether a server waits for an answer."""
         return self._relay.owes(connection)
 
     def _tell_news(self) -> None:
         self.news()
 
-    # --- what is going on
+    # --- status
 
     @property
     def in_flight(self) -> int:
-        """Requests that clients wait for."""
+        """Number of requests that clients wait for."""
         return sum(len(session.open) for session in self.sessions)
 
     def busy(self) -> bool:
@@ -351,12 +352,12 @@ class Hub:
         return status.summary(self.sessions, self.servers, self.in_flight)
 
     def input_schema(self, session: Session, tool: str) -> RawBytes | None:
-        """What a tool that the session sees takes; None for one that it does not, or not yet."""
+        """Return the input schema of a tool in the session's view; None for a tool that is not there, or not yet."""
         offer = self._catalogue.view(session).tools.get(tool)
         return offer.item.definition.get("inputSchema") if offer else None
 
     async def tools(self, query: str, server: str | None, limit: object) -> bytes:
-        """The tools that are known, for `hearth tools`. Starts nothing. Raises HearthError."""
+        """Return the known tools, for `hearth tools`. Starts no server. Raises HearthError."""
         from hearth.mcp.search import tool_listing
 
         latest = [(each, each.catalogs.any) for each in self.servers.values()]

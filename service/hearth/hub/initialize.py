@@ -1,6 +1,7 @@
-"""How conversations begin: `initialize` of legacy clients, `server/discover` of modern ones.
+"""Start of a conversation: `initialize` of legacy clients, `server/discover` of modern ones.
 
-Both are answered at once, before any server runs. What Hearth can do is declared for good then; servers come and go.
+Both are answered at once, before any server runs. Capabilities are declared once, for the whole session, while servers
+come and go.
 """
 
 from collections.abc import Callable
@@ -15,12 +16,12 @@ from hearth.wire import json, values
 from hearth.wire.values import Members
 
 _EVERYTHING = json.dumps(capabilities.EVERYTHING)
-# What a legacy client may have declared that means the same to a modern server.
+# Capabilities of a legacy client that mean the same to a modern server.
 _ASKABLE = ("roots", "sampling", "elicitation", "experimental", "extensions")
 
 
 class InitializeHandler:
-    """Answers both of them, then has servers started that are not to wait for a call."""
+    """Handler of both methods; afterwards starts the servers that do not wait for a call."""
 
     def __init__(
         self, identity: messages.Identity, catalogue: Catalog, light_eager: Callable[[Session, str], None]
@@ -30,7 +31,7 @@ class InitializeHandler:
         self._light_eager = light_eager
 
     def initialize(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
-        """`initialize`."""
+        """Answer `initialize`."""
         session = call.session
         version = versions.negotiate(values.text(params.get("protocolVersion")))
         declared = {key: Raw(bytes(value)) for key, value in _declared(params, version).items()}
@@ -41,19 +42,19 @@ class InitializeHandler:
         self._light_eager(session, versions.LEGACY)
 
     def discover(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
-        """`server/discover`."""
+        """Answer `server/discover`."""
         body = self._identity.discovered(*self._offered(call.session, versions.MODERN))
         call.close(messages.result(call.id, body))
         self._light_eager(call.session, versions.MODERN)
 
     def _offered(self, session: Session, era: str) -> tuple[bytes, str | None]:
-        """Capabilities and instructions: of one server alone its own, if they are known."""
+        """Return capabilities and instructions: for a session with a single server its own, if they are known."""
         view = self._catalogue.view(session)
         if session.server is not None and view.offerings:
             offering = view.offerings[0][1]
             mirrored = capabilities.mirrored(offering.capabilities, era)
             if view.offerings[0][0].spec.result_limit:
-                # The full text of a large result is a resource, also of a server that has none itself.
+                # The full text of a large result is a resource, even if the server has no resources itself.
                 mirrored.setdefault("resources", b'{"listChanged":true}')
             spoken = [offering.instructions] if offering.instructions else []
             offered = json.join(mirrored) if offering.capabilities else _EVERYTHING
@@ -68,7 +69,7 @@ class InitializeHandler:
 
 
 def _declared(params: json.Fields, version: str) -> Members:
-    """What the client can be asked, without what its revision did not have yet."""
+    """Return the capabilities that the client declared, without those that its revision did not have yet."""
     declared = values.members(params.get("capabilities"))
     return {
         key: value
@@ -78,7 +79,7 @@ def _declared(params: json.Fields, version: str) -> Members:
 
 
 def client_info(raw: Raw | None) -> dict[str, str]:
-    """What a client says of itself, as far as it is shown to people."""
+    """Return what a client says about itself, as far as it is shown to people."""
     fields = values.members(raw)
     found = {key: values.text(fields.get(key)) for key in ("name", "title", "version")}
     return {key: value for key, value in found.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Calls of legacy clients on modern servers that require input: the client is asked, and the call is made again."""
+"""Calls of legacy clients on modern servers that require input: asks the client, then makes the call again."""
 
 import asyncio
 import os
@@ -14,22 +14,22 @@ from hearth.mcp.client_requests import Question
 from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
 
-# A server that is never content is not humoured for ever.
+# A server that is never satisfied must not keep a call alive for ever.
 ROUNDS_LIMIT = 32
-# Between two calls where nothing was asked and the server only wants to be called again.
+# Pause between two calls when the server asked nothing and only wants to be called again.
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
 
 
 class ClientError(Exception):
-    """The client answered a question with an error, which ends the call."""
+    """Error for a client's error response to a question, which ends the call."""
 
     def __init__(self, error: bytes) -> None:
         self.error = error
 
 
 class InputRequiredLoop:
-    """Goes round for each call until the server has what it needs. `timeout`: how long a client gets to answer."""
+    """Loop that asks and calls again until the server has its input. `timeout`: how long a client gets to answer."""
 
     def __init__(self, asker: ClientRequests, binding: Binding, timeout: Callable[[], float]) -> None:
         self._asker = asker
@@ -37,7 +37,7 @@ class InputRequiredLoop:
         self._timeout = timeout
 
     def go_round(self, call: Call, result: RawBytes) -> None:
-        """The server requires input for that call."""
+        """Ask the client for the input that the server requires for the call."""
         task = asyncio.create_task(guarded(self._go_round(call, result), call))
         call.attach(task)
 
@@ -68,12 +68,12 @@ class InputRequiredLoop:
         try:
             return dict(zip(asked, await asyncio.gather(*tasks), strict=True))
         finally:
-            # One that failed ends the call: what else was asked is withdrawn.
+            # One failed question ends the call: the others are withdrawn.
             for task in tasks:
                 task.cancel()
 
     async def _find_again(self, call: Call) -> None:
-        """A server that has ended meanwhile is called in its next life: what it has to remember is in its state."""
+        """Move the call to the successor if the server has ended: all that a server must remember is in its state."""
         attempt = call.attempt
         assert attempt is not None
         if attempt.connection is attempt.instance.connection:

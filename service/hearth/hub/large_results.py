@@ -72,7 +72,7 @@ class LargeResults:
         return uri
 
     def read(self, owner: object, uri: str) -> "tuple[Part, ...] | None":
-        """Return the parts of a result; None if it has expired, is unknown, or is another session's."""
+        """Return the parts of a result; None if it has expired, is unknown, or belongs to another session."""
         self.expire()
         entry = self._entries.get(uri)
         return entry.parts if entry and entry.owner is owner else None
@@ -110,7 +110,7 @@ class LargeResults:
 
 
 class ExpiredResult(NoSuchResource):
-    """Error for the full text of a result that is not kept, or no longer, or for another session."""
+    """Error for a read of a full result that is unknown, has expired, or belongs to another session."""
 
     def __init__(self, uri: str, era: str) -> None:
         super().__init__(uri, era, f"the full result {uri} has expired or is not this session's; call the tool again")
@@ -128,7 +128,7 @@ class ResultLimit:
         return bool(self._store)
 
     def shorten(self, call: Call, result: RawBytes) -> RawBytes:
-        """Return the result with previews and a link; the same object where nothing is left out."""
+        """Return the result with previews and a link; the same object if nothing is left out."""
         attempt = call.attempt
         if attempt is None or not call.is_open:
             return result
@@ -174,7 +174,7 @@ class ResultLimit:
 
 
 def _has_output_schema(attempt: UpstreamAttempt) -> bool:
-    """Tell whether clients may check structured content; True for a tool that is not known any more."""
+    """Tell whether clients may validate structured content; True for a tool that is not known any more."""
     name = values.text(json.split(attempt.params).get("name")) or ""
     for server, offered in attempt.view.offerings:
         if server is attempt.server and name in offered.lists[TOOLS]:

@@ -11,21 +11,21 @@ from hearth.wire.values import Members
 if TYPE_CHECKING:
     from hearth.hub.sessions import Session
 
-# The key goes into a frame's header, which has little room; ids are a client's choice.
+# The key goes into a frame's header, which has little room; ids are the client's choice.
 KEY_LIMIT_BYTES = 200
 
-# Resources of one stream; each may be told of in a notice of its own.
+# Resources of one stream; each may cause notifications of its own.
 URIS_LIMIT = 1000
 
 
 def keep_name(kind: str, what: bytes) -> str:
-    """The name under which the bridge keeps a line of that kind about that."""
+    """Return the name under which the bridge keeps a line of that kind, such as a subscription to one URI."""
     name = what if len(what) <= KEY_LIMIT_BYTES else hashlib.blake2s(what).hexdigest().encode()
     return f"{kind}:{name.decode('utf-8', 'replace')}"
 
 
 class ListenStream:
-    """One of them. Its line is kept by the bridge, so it survives the daemon."""
+    """Stream of one `subscriptions/listen` request. The bridge keeps its line, so the stream survives the daemon."""
 
     __slots__ = ("_early", "id", "is_open", "kinds", "session", "sources", "tag", "uris")
 
@@ -35,25 +35,26 @@ class ListenStream:
         self.id = id
         self.kinds = {kind.listen: kind for kind in KINDS if values.is_true(wanted.get(kind.listen))}
         found = (values.text(raw) for raw in values.elements(wanted.get("resourceSubscriptions")))
-        # In the client's order, each once; what is beyond the limit is not acknowledged.
+        # In the client's order, without duplicates; URIs beyond the limit are not acknowledged.
         self.uris = list(dict.fromkeys(uri for uri in found if uri is not None))[:URIS_LIMIT]
-        # Whose each of them is, by the server's name, and the URI there.
+        # Server name and URI there, by the client's URI.
         self.sources: dict[str, tuple[str, str]] = {}
-        # Set with the acknowledgement, which must be the first message; notices before it wait here, by their topics.
+        # Set with the acknowledgement, which must be the first message; earlier notifications wait here, by their
+        # topics.
         self.is_open = False
         self._early: dict[str, bytes] = {}
 
     @property
     def keep(self) -> str:
-        """The name under which the bridge keeps the line."""
+        """Name under which the bridge keeps the line."""
         return keep_name("listen", self.id)
 
     def wants(self, kind: Kind) -> bool:
-        """Whether it is told of changes of that list."""
+        """Tell whether the stream asked for changes of that list."""
         return kind.listen in self.kinds
 
     def acknowledge(self) -> None:
-        """The first message of the subscription: what is honoured."""
+        """Send the first message of the subscription, which says what is honoured."""
         honoured: dict[str, object] = dict.fromkeys(self.kinds, True)
         if self.uris:
             honoured["resourceSubscriptions"] = self.uris
@@ -66,13 +67,13 @@ class ListenStream:
         self._early = {}
 
     def changed(self, kind: Kind) -> None:
-        """A list is not what it was."""
+        """Notify the client that a list has changed."""
         if self.wants(kind):
             payload = messages.notification(kind.changed, json.join({"_meta": self._meta()}))
             self._notify(payload, f"{kind.changed}/{self.id!r}")
 
     def updated(self, uri: str, params: json.Fields) -> None:
-        """A resource is not what it was; `uri` as the client knows it."""
+        """Notify the client that a resource has changed; `uri` as the client knows it."""
         body = translate.notification_params(params, subscription=self.id, uri=json.dumps(uri))
         payload = messages.notification("notifications/resources/updated", body)
         self._notify(payload, f"{uri}/{self.id!r}")
@@ -84,7 +85,7 @@ class ListenStream:
             self._early[topic] = payload
 
     def complete(self) -> None:
-        """The subscription ends because the daemon does."""
+        """End the subscription, because the daemon shuts down."""
         body = json.join({"resultType": b'"complete"', "_meta": self._meta()})
         self.session.sink.tell(messages.result(self.id, body), self.tag)
 

@@ -1,4 +1,4 @@
-"""The four lists: answered from what is known, after servers that have never said what they offer were asked."""
+"""The four lists: answered from known catalogs, after servers whose catalog is unknown were asked."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ from hearth.wire import json
 
 
 class Listing:
-    """Answers lists. `timeout` is how long one waits for stragglers."""
+    """Handler of list requests. `timeout` is how long a request waits for slow servers."""
 
     def __init__(
         self,
@@ -33,22 +33,22 @@ class Listing:
         self._timeout = timeout
 
     def answer(self, call: Call, kind: Kind, params: json.Fields) -> None:
-        """Answer at once if everything is known."""
+        """Answer at once if every catalog is known."""
         if "cursor" in params:
             raise MessageError("this cursor is not known: the list has one page", versions.INVALID_PARAMS)
         if kind is TOOLS and call.session.mode == SEARCH:
-            # Nobody need be asked: it is the same whatever they have.
+            # No server need be asked: the search tools are the same whatever servers have.
             self._answer(call, kind)
         else:
             self.when_known(call, lambda: self._answer(call, kind))
 
     def when_known(self, call: Call, act: Callable[[], None]) -> None:
-        """Act for a call at once if everything is known that its client may use."""
+        """Run `act` for a call, at once if the catalogs of all servers that its client may use are known."""
         session = call.session
         unknown = self._catalogue.unknown(session)
         if session.server is None:
-            # One that failed before, or came too late, is tried again, and nobody waits for it: it is announced when
-            # it comes.
+            # A server that failed before, or was too slow, is tried again without waiting: its lists are announced when
+            # they are known.
             for server in unknown:
                 if server.is_late and not server.has_failed:
                     self._spawn(self._try(session, call.era, server))
@@ -59,7 +59,7 @@ class Listing:
             act()
 
     async def _act_after(self, call: Call, act: Callable[[], None], unknown: list[Server]) -> None:
-        """Wait, bounded, for servers that have never said what they offer; go on without the stragglers."""
+        """Wait, bounded, for servers whose catalog is unknown; then act without those that were too slow."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout()
         session = call.session
@@ -67,13 +67,13 @@ class Listing:
         while unknown and loop.time() < deadline:
             asked |= {server: asyncio.ensure_future(self._attempt(session, call.era, server)) for server in unknown}
             await asyncio.wait([asked[server] for server in unknown], timeout=deadline - loop.time())
-            # A reload may have put others in their place meanwhile.
+            # A reload may have replaced them in the meantime.
             unknown = [server for server in self._catalogue.unknown(session) if server not in asked]
         for server, attempt in asked.items():
             if not attempt.done():
                 server.catalogs.mark_late()
         if session.server is not None:
-            # Offering one server only, its failure is the answer; among others it is left out.
+            # With a single server, its failure is the answer; among several it is left out.
             for server, attempt in asked.items():
                 if server in self._catalogue.unknown(session):
                     problem = attempt.result() if attempt.done() else _trouble(server)
@@ -95,7 +95,7 @@ class Listing:
         call.close(messages.result(call.id, result))
 
     async def try_unknown(self, sessions: Iterable[Session]) -> None:
-        """Start what has never said what it offers, and wait for it, bounded; a straggler is told of when it comes."""
+        """Start servers whose catalog is unknown, and wait for them, bounded; slow ones are announced later."""
         attempts = [
             asyncio.ensure_future(self._attempt(session, session.era or versions.MODERN, server))
             for session in sessions
@@ -105,7 +105,7 @@ class Listing:
             await asyncio.wait(attempts, timeout=self._timeout())
 
     def light_eager(self, session: Session, era: str) -> None:
-        """Start what is not to wait for this client's first call."""
+        """Start the servers that do not wait for this client's first call."""
         for server in self._catalogue.in_view(session):
             if server.spec.start == "eager":
                 self._spawn(self._try(session, era, server))
@@ -117,13 +117,13 @@ class Listing:
         try:
             await self._binding.bind(session, era, server)
         except HearthError as problem:
-            # It is in the log and in the status.
+            # The log and the status have it.
             return problem
         return None
 
 
 def _trouble(server: Server) -> HearthError | None:
-    """Why nothing is known yet of a server that will be tried again."""
+    """Return the error of a server that will be tried again; None if it has none."""
     if not server.error:
         return None
     return UpstreamError(f"server {server.name!r} is tried again in a while: {server.error}")

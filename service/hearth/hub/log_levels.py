@@ -1,4 +1,4 @@
-"""How verbose servers are: as verbose as the most curious of those who hear them, and each hears what it asked for."""
+"""Log levels: a server is as verbose as its most demanding client asks, and each client gets what it asked for."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ DEFAULT = "info"
 
 
 def at_least(level: str | None, threshold: str | None) -> bool:
-    """Whether a message of that level is to be heard. What no revision knows is heard by those who set no threshold."""
+    """Tell whether a message passes a threshold. Levels that no revision knows pass only where no threshold is set."""
     if threshold is None:
         return True
     if level not in versions.LOG_LEVELS or threshold not in versions.LOG_LEVELS:
@@ -24,38 +24,41 @@ def at_least(level: str | None, threshold: str | None) -> bool:
 
 
 def most_verbose(levels: Iterable[str | None]) -> str | None:
-    """The lowest of the levels that were set."""
+    """Return the lowest of the levels that were set."""
     known = [level for level in levels if level in versions.LOG_LEVELS]
     return min(known, key=versions.LOG_LEVELS.index) if known else None
 
 
 class LogLevels:
-    """Keeps legacy servers at the level that is wanted of them. A modern one is told with every request."""
+    """Setter of the log levels of legacy servers. A modern server is told the level with every request."""
 
     def attached(self, call: Call) -> None:
-        """A parked call goes on for a request that may want to hear more."""
+        """Raise the verbosity for a request that resumes a suspended call, if it wants more messages."""
         if call.attempt and call.log_level:
             self.sync(call.attempt.instance, call.log_level)
 
     def sync(self, instance: Instance, wanted: str | None = None) -> None:
-        """Those who use it have changed, or what they want; `wanted` by a request that is about to be sent."""
+        """Set the level after the instance's sessions or their levels changed.
+
+        `wanted` is the level of a request that is about to be sent.
+        """
         offering = instance.catalog
         if instance.era != versions.LEGACY or offering is None or "logging" not in offering.capabilities:
             return
         holders = [holder for holder in instance.holders if isinstance(holder, Session)]
         if wanted is None and not any(holder.log_level for holder in holders):
             return
-        # Who set none expects what servers say by default.
+        # A client that set none expects the server's default messages.
         set_levels = [holder.log_level or DEFAULT for holder in holders if holder.era == versions.LEGACY]
         level = most_verbose([*set_levels, wanted])
         if level is None or level == instance.log_level or instance.connection is None:
             return
         if wanted and at_least(wanted, instance.log_level) and instance.log_level:
-            # Verbose enough; it is not made quieter for one request.
+            # Verbose enough; the server is not made quieter for one request.
             return
         try:
             params = json.dumps({"level": level})
-            # Standing: one that the server never answers must not count as a call in flight.
+            # As a stream: a request that the server never answers must not count as a call in flight.
             instance.connection.request_stream(b'"logging/setLevel"', params, IgnoreReply(instance.name))
         except HearthError:
             return

@@ -1,8 +1,8 @@
-"""Calls to servers that want a login first: a client that can show an address is given one, any other the plain error.
+"""Calls to servers that need a login first: a client that can show a URL is given one, any other gets the plain error.
 
-A legacy client gets the error by which addresses are demanded (-32042), and is told when somebody has logged in; a
-modern one a result that requires input, and the call that it makes then waits for the login. Whoever needs the same
-login gets the same address.
+A legacy client gets the error that demands visits to URLs (-32042), and is notified when the login is complete. A
+modern client gets a result that requires input, and its repeated call waits for the login. All calls that need the same
+login get the same URL.
 """
 
 from collections.abc import Callable, Coroutine
@@ -20,41 +20,41 @@ if TYPE_CHECKING:
     from hearth.upstreams.oauth.invitation import Invitation
     from hearth.upstreams.server import Server
 
-# How long a call that was made again waits for its person to come back from the browser, before its client is asked
-# once more: below the minute after which clients give up.
+# How long a repeated call waits for its user to come back from the browser before the client is asked once more: below
+# the minute after which clients give up.
 WAIT_SECONDS = 45.0
-# By which the client's answer is told from answers to the server's own questions.
+# Key that tells the client's answer from answers to the server's own questions.
 ANSWER_KEY = "hearth_login"
 _BY_URL = {"mode": json.Raw(b'"url"')}
 
 
 class Spawn(Protocol):
-    """Goes on with something, for that call."""
+    """Protocol for a function that runs work in the background for a call."""
 
     def __call__(self, work: Coroutine[Any, Any, None], call: "Call | None" = None) -> None: ...
 
 
 class Logins:
-    """The invitations of this daemon. `find` knows servers by their names."""
+    """Invitations to log in of this daemon. `find` returns a server by its name."""
 
     def __init__(self, find: "Callable[[str], Server | None]", spawn: Spawn, server_info: bytes) -> None:
         self._find = find
         self._spawn = spawn
         self._server_info = server_info
-        # Who was told of which.
+        # Ids of the sessions that were given each invitation.
         self._told: dict[Invitation, set[object]] = {}
 
     def __len__(self) -> int:
         return sum(invitation.is_open for invitation in self._told)
 
     def offer(self, call: "Call", problem: LoginRequired, method: str, again: Callable[[], None]) -> bool:
-        """Whether the client is asked to show a login, or has been; `again` does the call once somebody has."""
+        """Ask the client to show a login; return whether it is, or has been, asked. `again` makes the call after it."""
         known = call.session.capabilities if call.era == versions.LEGACY else values.members(call.declared)
         if method not in input_required.MAY_REQUIRE or capabilities.problem(ELICITATION, _BY_URL, known, call.version):
             return False
         server = self._find(problem.server)
         if server is None or call.login not in (None, "accept"):
-            # Who said no is not asked again, but told what to type.
+            # A user who declined is not asked again, but gets the error with the command to type.
             return False
         self._spawn(self._invite(call, problem, server, again), call)
         return True
@@ -63,7 +63,7 @@ class Logins:
         try:
             invitation = await server.invite()
         except HearthError:
-            # The command that the error has in it says why.
+            # The error contains a command, which tells the reason when it is run.
             return self._refuse(call, problem)
         told = self._told.setdefault(invitation, set())
         if call.session.id in told and call.era == versions.MODERN:
@@ -79,7 +79,7 @@ class Logins:
         try:
             again()
         except HearthError as problem:
-            # Its server may be busy, or have another list by now.
+            # The server may be busy, or may have other lists by now.
             call.failed(problem)
 
     def _refuse(self, call: "Call", problem: LoginRequired) -> None:
@@ -118,7 +118,7 @@ def _complete(session: "Session", id: str) -> None:
 
 
 def take_answer(call: "Call") -> None:
-    """Take the user's answer to a login out of the input responses, which are the server's otherwise."""
+    """Take the user's answer to a login out of the input responses; all others are for the server."""
     params = dict(call.request.params)
     given = values.members(params.get("inputResponses"))
     if ANSWER_KEY not in given:

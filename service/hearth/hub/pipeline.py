@@ -2,11 +2,11 @@
 
 - resolve: a `TargetLookup` finds the server and the names that the request has there (`Pipeline._resolve`).
 - authorize: `Pipeline.authorize` refuses tools that are not approved, then asks each of `authorizers`.
-- dispatch: the `Dispatcher` writes the request for the server's era, queues and sends it.
+- dispatch: the `Dispatcher` translates the request for the server's era, queues and sends it.
 - result: `Pipeline.result` passes a result through each of `result_steps`, then limits its size. Answers that do
-  not end the call (input required, another era, a login) are taken care of here, too.
+  not end the call (input required, another era, a login) are handled here, too.
 
-The router reads messages and answers what Hearth knows itself; it asks `authorize` for those, too, with no target.
+The router reads messages and answers requests that need no server; it calls `authorize` for those, too, with no target.
 """
 
 import functools
@@ -37,7 +37,7 @@ from hearth.wire.values import RawBytes
 if TYPE_CHECKING:
     from hearth.hub.search import InnerCall
 
-# How often a call waits for the next process when one has ended before it could be told anything.
+# How often a call waits for the next process when one has ended before anything could be sent to it.
 ENDED_LIMIT = 5
 
 # Raises HearthError for a call that may not be made; the target is None for a request that Hearth answers itself.
@@ -45,7 +45,7 @@ Authorizer = Callable[[Call, Target | None], None]
 
 
 class Pipeline:
-    """The four steps, for all sessions of a daemon.
+    """Runner of the four steps, for all sessions of a daemon.
 
     `authorizers` and `result_steps` are applied in their order; an empty tuple costs nothing.
     """
@@ -72,7 +72,7 @@ class Pipeline:
         self.results = ResultLimit()
 
     def call_tool(self, call: Call, name: str, inner: "InnerCall | None" = None) -> None:
-        """Take a `tools/call` through the steps, without a lookup where its server is ready. Raises HearthError."""
+        """Take a `tools/call` through the steps, without a lookup if its server is ready. Raises HearthError."""
         request = call.request
         session = request.session
         view = self._catalog.view(session)
@@ -90,7 +90,7 @@ class Pipeline:
         self.submit(call, target_lookup.named(session, TOOLS, name, missing, check))
 
     def submit(self, call: Call, lookup: TargetLookup) -> None:
-        """Take a request through the steps. Raises HearthError when it fails at once; later, the call fails."""
+        """Take a request through the steps. Raises HearthError if it fails at once; a later failure fails the call."""
         request = call.request
         view = self._catalog.view(request.session)
         target = self._resolve(call, lookup, view)
@@ -104,7 +104,7 @@ class Pipeline:
     # --- resolve
 
     def _resolve(self, call: Call, lookup: TargetLookup, view: View, settled: bool = False) -> Target | None:
-        """Find a request's target in what its client sees, and authorize it."""
+        """Find a request's target in its client's view, and authorize it."""
         target = lookup.locate(view, settled)
         if target is not None:
             if view.withheld or self.authorizers:
@@ -130,13 +130,13 @@ class Pipeline:
                 except UpstreamError:
                     if target.server is gone or target.server in self._catalog.in_view(session):
                         raise
-                    # A reload may have put another in its place.
+                    # A reload may have replaced the server.
                     gone = target.server
                     continue
                 if not call.is_open:
                     return
                 if instance.connection is None:
-                    # The process ended before it was sent anything: wait for the next one.
+                    # The process ended before anything was sent to it: wait for the next one.
                     ended += 1
                     if ended >= ENDED_LIMIT:
                         raise UpstreamError(f"server {instance.name!r} ends as soon as it is started; call again")
@@ -160,7 +160,7 @@ class Pipeline:
             target = self._resolve(call, lookup, view)
             if target:
                 return target
-            # Looked up again each time: a reload may have put others in their place meanwhile.
+            # Looked up again each time: a reload may have replaced servers in the meantime.
             untried = (server for server in self._catalog.unknown(session) if server not in tried)
             server = next((server for server in untried if lookup.may_have(server)), None)
             if server is None:
@@ -176,7 +176,7 @@ class Pipeline:
                 failure = problem if is_there else _taken_out(server)
 
     def _gone(self, call: Call) -> HearthError | None:
-        """Return the error for a session whose only server was taken out of the config."""
+        """Return the error for a session whose only server was removed from the config."""
         server = call.session.server
         if server is None or self._catalog.in_view(call.session):
             return None
@@ -188,8 +188,8 @@ class Pipeline:
     def authorize(self, call: Call, view: View, target: Target | None) -> None:
         """Raise HearthError if the call may not be made: Withheld for a tool that is not approved, or is blocked.
 
-        Asked again before a call is sent that has waited: since it was found, its server may describe the tool
-        otherwise.
+        Called again before a call is sent that has waited: its server may have changed the tool's definition since the
+        lookup.
         """
         if view.withheld and target is not None and call.method == "tools/call":
             tool = target.server.name, values.text(target.changes.get("name")) or ""
@@ -200,13 +200,13 @@ class Pipeline:
             authorizer(call, target)
 
     def authorize_now(self, call: Call, target: Target) -> None:
-        """Authorize a call that has waited, by what its client sees by now. Raises HearthError."""
+        """Authorize a call that has waited, by its client's current view. Raises HearthError."""
         self.authorize(call, self._catalog.view(call.session), target)
 
     # --- dispatch
 
     def send_to_the_next(self, call: Call, target: Target) -> None:
-        """Send a call that a process has not taken to the one that takes new calls now."""
+        """Send a call that a process has not accepted to the process that takes new calls now."""
         missing = UpstreamError(f"server {target.server.name!r} has just ended; call again")
         lookup = TargetLookup(lambda view, settled: target, any_server, missing)
         self._dispatcher.spawn(self._submit_later(call, lookup), call)
@@ -224,16 +224,16 @@ class Pipeline:
         return result
 
     def input_required(self, call: Call, result: RawBytes) -> None:
-        """Ask a legacy client for the input that a modern server requires before it goes on."""
+        """Ask a legacy client for the input that a modern server requires before it continues."""
         self._loop.go_round(call, result)
 
     def urls_demanded(self, call: Call, message: json.Message) -> bool:
-        """Handle a legacy server's demand that its client visits URLs first; return True when that is taken care of."""
+        """Handle a legacy server's demand that its client visits URLs first; return True if the demand is handled."""
         urls = input_required.url_elicitations(values.members(message.fields.get("error")))
         if not urls:
             return False
         if call.era == versions.LEGACY:
-            # Its client knows what to do, and is told when the server is content.
+            # A legacy client handles the error itself, and is notified when the server is satisfied.
             self._note_visits(call, urls)
             return False
         if call.method not in input_required.MAY_REQUIRE:
@@ -251,14 +251,14 @@ class Pipeline:
                 self._visits.begun(call.attempt.connection, elicitation, call.session)
 
     def call_again(self, call: Call) -> None:
-        """Make a call again whose legacy server has what it demanded first: the retry is an ordinary call now."""
+        """Make a call again whose legacy server has got what it demanded: the retry is an ordinary call now."""
         attempt = call.attempt
         assert attempt is not None
         call.replace_params(input_required.without_retry(call.request.params))
         call.detach()
         try:
             if attempt.connection is attempt.instance.connection:
-                # The process that demanded it knows of it, also if others are for new calls by now.
+                # The process that made the demand knows of its outcome, even if new calls go to another process by now.
                 target = Target(attempt.server, _own_params(attempt.params))
                 self._dispatcher.dispatch(call, attempt.view, target, attempt.instance)
             else:
@@ -267,7 +267,7 @@ class Pipeline:
             call.failed(problem)
 
     def era_refused(self, call: Call, message: json.Message) -> bool:
-        """Make a call again in its client's era, where a process of the other one says that it does not serve it."""
+        """Make a call again in its client's era if a process of the other era refused that revision."""
         attempt = call.attempt
         assert attempt is not None
         code, _ = values.error(message)
@@ -278,7 +278,7 @@ class Pipeline:
         return True
 
     def login_required(self, call: Call, problem: LoginRequired) -> bool:
-        """Offer a login where a running server refused the call for want of one; return True when it is offered."""
+        """Offer a login if a running server refused the call for lack of one; return True if it is offered."""
         attempt = call.attempt
         assert attempt is not None
         EVENTS.emit(LoginNeeded(server=problem.server))
@@ -287,7 +287,7 @@ class Pipeline:
 
 
 def _own_params(sent: bytes) -> dict[str, json.Raw]:
-    """Return the params as a server has them, without what is said of the one request."""
+    """Return the params as a server got them, without the `_meta` of the one request."""
     return {key: value for key, value in json.split(sent).items() if key != "_meta"}
 
 

@@ -1,6 +1,6 @@
 """Entry of every client message: requests to their handlers, one table per era; notifications; answers of clients.
 
-Requests for servers go on through the pipeline. Payloads go through as raw bytes.
+Requests for servers go on through the pipeline. Payloads pass through as raw bytes.
 """
 
 import logging
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Clients that are remembered. Beyond, the oldest is forgotten and may be warned of again.
+# Number of clients that are remembered. Beyond it the oldest is forgotten, and may cause a warning again.
 CLIENTS_LIMIT = 1000
-# Of what a client sent, in the log.
+# Characters of a client's text that are logged.
 _SHOWN_CHARACTERS = 80
 
-# Takes a call with its params and `_meta`. Raises HearthError, which is the answer then.
+# Takes a call with its params and `_meta`. Raises HearthError, which becomes the answer.
 Handler = Callable[[Call, json.Fields, json.Fields], None]
 
 
@@ -62,19 +62,19 @@ class HubServices(NamedTuple):
 class UnknownMessages:
     """Warnings about unknown protocol versions and notifications, one of each per client.
 
-    A client is a session, or whatever tells HTTP clients apart.
+    A client is a session, or the key that tells HTTP clients apart.
     """
 
     def __init__(self) -> None:
         self._warned: dict[tuple[object, str], None] = {}
 
     def version(self, client: object, version: str | None) -> None:
-        """Warn of a protocol version that is not served."""
+        """Warn about a protocol version that is not served."""
         if version not in versions.VERSIONS and self._is_first(client, "version"):
             log.warning("unknown protocol version %s from %s", _shown(version), _name(client), extra=_fields(client))
 
     def notification(self, client: object, method: str, server: str | None = None) -> None:
-        """Warn of a notification that no revision has; `server` is the one that it was passed on to, if any."""
+        """Warn about a notification that no revision has; `server` is the one that it was forwarded to, if any."""
         if method not in versions.CLIENT_NOTIFICATIONS and self._is_first(client, "notification"):
             fate = f"passed on to server {server!r}" if server else "ignored"
             log.warning(
@@ -195,7 +195,7 @@ class Router:
         params = {} if raw is None else json.split(raw)
         meta = values.members(params["_meta"]) if "_meta" in params else {}
         era, handlers, others = versions.LEGACY, self._legacy, self._modern
-        # `initialize` is legacy whatever it carries; elsewhere the version in `_meta` tells, request by request.
+        # `initialize` is legacy whatever it carries; elsewhere the version in `_meta` decides, request by request.
         if versions.PROTOCOL_VERSION_KEY in meta and method != "initialize":
             versions.check_envelope(meta)
             if session.era is None:
@@ -240,7 +240,7 @@ class Router:
         return self.withdraw(session, json.id_key(bytes(params["requestId"])), params.get("reason"))
 
     def withdraw(self, session: Session, key: object, reason: RawBytes | None = None) -> str | None:
-        """Withdraw a request or a listen stream for its client; return the name of the line that need not be kept."""
+        """Cancel a request or a listen stream for its client; return the name of the line to drop, if any."""
         listen = session.listens.pop(key, None)
         if listen:
             self._services.subscriptions.unlisten(listen)
@@ -251,7 +251,7 @@ class Router:
         return None
 
     def _pass_on(self, session: Session, method: str, message: json.Message) -> None:
-        """Pass an unknown notification on to the one server that it can be meant for, if there is one."""
+        """Forward an unknown notification to the one server that it can be meant for, if there is one."""
         servers = self._catalog.in_view(session)
         instance = session.bound[session.era or versions.MODERN].get(servers[0]) if len(servers) == 1 else None
         if instance and instance.connection and instance.era == session.era and not method.startswith("$"):
@@ -308,7 +308,7 @@ class Router:
         if inner is None:
             self._search.answer(call, name, params)
             return
-        # From here on it is the direct call that it stands for: a retry of it, too.
+        # From here on the call is the direct call that it stands for, and so is a retry of it.
         call.replace_params(inner.params)
         if not self._is_retry(call):
             self._pipeline.call_tool(call, inner.name, inner)
@@ -335,7 +335,7 @@ class Router:
         self._pipeline.submit(call, target_lookup.completion(call.session, values.members(params.get("ref"))))
 
     def _forward_unknown(self, call: Call, params: json.Fields, meta: json.Fields) -> None:
-        """Forward an extension's method, which has one place to go only where there is one server."""
+        """Forward a method of an extension, which is possible only if there is a single server."""
         method = call.method
         servers = self._catalog.in_view(call.session)
         if len(servers) != 1 or method.startswith("hearth/"):
@@ -343,7 +343,7 @@ class Router:
         self._pipeline.submit(call, unknown_method(call.request, servers[0]))
 
     def _is_retry(self, call: Call) -> bool:
-        """Tell whether it goes on with a suspended call. Raises StateRefused and MessageError."""
+        """Resume the suspended call of a retry; return False for any other. Raises StateRefused, MessageError."""
         request = call.request
         if request.era != versions.MODERN:
             return False

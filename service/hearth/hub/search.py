@@ -1,6 +1,6 @@
-"""Clients that search: which are offered the search tools instead of all others, and what two of them answer.
+"""Tool search of the hub: which clients are offered the search tools, and the answers of two of these.
 
-The others call a tool, and are a call like any other once it is clear which tool is meant: the router forwards it.
+The other search tools call a tool. Once the tool is known, such a call is like any other: the router forwards it.
 """
 
 import asyncio
@@ -22,18 +22,18 @@ from hearth.mcp.search.tool_index import Tool, ToolIndex
 from hearth.wire import json
 from hearth.wire.values import Members
 
-# An index of so many tools takes a few milliseconds; a larger one is made in a thread of its own.
+# An index of this many tools takes a few milliseconds; a larger one is built in a thread.
 AT_ONCE = 200
-# Views that differ: of all servers, of one alone, by what clients declare. Beyond it the oldest index is made again.
+# Views differ: all servers, a single one, by what clients declare. Beyond the limit the oldest index is built again.
 INDEXES_LIMIT = 8
-# Looking for the nearest of thousands of names takes tens of milliseconds.
+# Unknown names for which similar ones are looked up: with thousands of names that takes tens of milliseconds.
 NEAREST_ASKED = 3
 
 
 class InnerCall(NamedTuple):
-    """The direct call that a call of `call_tool_read` and its like stands for.
+    """Direct call that a call of `call_tool_read` and its like stands for.
 
-    `missing` is what is said where there is no such tool; `check` raises ToolFailure where the tool does not fit.
+    `missing` is the error if there is no such tool; `check` raises ToolFailure if the tool does not fit.
     """
 
     name: str
@@ -43,7 +43,7 @@ class InnerCall(NamedTuple):
 
 
 class ToolSearch:
-    """Answers `find_tools` and `describe_tools` from what their client may see."""
+    """Handler of `find_tools` and `describe_tools`, which answers from the client's view."""
 
     def __init__(self, catalogue: Catalog, listing: Listing, forwarding: Dispatcher) -> None:
         self._catalogue = catalogue
@@ -54,16 +54,16 @@ class ToolSearch:
         self._answers: dict[str, Callable[[Call, json.Fields], None]] = {FIND: self._find, DESCRIBE: self._describe}
 
     def takes(self, session: Session, name: str) -> bool:
-        """Whether that name is a search tool to this client, rather than a tool of a server that is alone."""
+        """Tell whether the name is a search tool for this client, not a tool of its single server."""
         if name not in search_tools.NAMES:
             return False
         if session.mode == SEARCH:
             return True
-        # What it was last shown counts; who has seen nothing may have been shown it by another daemon.
+        # The list that the client last saw decides; a client that saw none here may have seen one of another daemon.
         return session.mode == AUTO and (session.searches or name not in self._catalogue.view(session).tools)
 
     def called(self, call: Call, name: str, params: json.Fields) -> InnerCall | None:
-        """Find the tool to call; None for the two that call nothing. Raises ToolFailure."""
+        """Find the tool to call; return None for the two search tools that call nothing. Raises ToolFailure."""
         if name not in CALLERS:
             return None
         inner, own = search_tools.inner_call(name, params, call.era)
@@ -85,7 +85,7 @@ class ToolSearch:
 
     def _find_known(self, call: Call, query: str, limit: int) -> None:
         view = self._catalogue.view(call.session)
-        # The same lists, made again when something else has changed, need no other index.
+        # The same lists need no other index, even if the view was rebuilt for another change.
         key = (call.session.server, view.content[TOOLS])
         index = self._indexes.get(key)
         if index is None and len(view.tools) > AT_ONCE:
@@ -103,7 +103,7 @@ class ToolSearch:
         if making is None:
             making = self._making[key] = asyncio.ensure_future(asyncio.to_thread(ToolIndex, searched(view)))
         try:
-            # Shielded: others may wait for the same one.
+            # Shielded: other calls may wait for the same index.
             index = await asyncio.shield(making)
         except HearthError as problem:
             call.failed(problem)
@@ -144,7 +144,7 @@ class ToolSearch:
 
 
 class NoSuchTool(ToolFailure):
-    """`call_tool` was given a name that no server has. What is near it is looked for when somebody is told."""
+    """Error for a call of a name that no server has. Similar names are looked up only when the message is read."""
 
     def __init__(self, name: str, era: str, view: Callable[[], View]) -> None:
         super().__init__(f"unknown tool: {name}", era)
@@ -156,12 +156,12 @@ class NoSuchTool(ToolFailure):
 
 
 def nearest_in(view: View, name: str) -> list[str]:
-    """Names of tools in a view that may be meant by another."""
+    """Return the names of tools in a view that are similar to an unknown name."""
     return replies.nearest_names(name, {exposed: offer.item.name for exposed, offer in view.tools.items()})
 
 
 def searched(view: View) -> list[Tool]:
-    """What is searched for in a view, in its order."""
+    """Return the tools of a view to index, in its order."""
     return [Tool(name, offer.server.name, offer.item.name, offer.item.definition) for name, offer in view.tools.items()]
 
 

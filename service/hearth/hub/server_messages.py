@@ -1,11 +1,11 @@
-"""Messages that servers send unasked (requests to the client, log messages, notifications) and their recipients.
+"""Unsolicited messages of servers (requests to the client, log messages, notifications) and their recipients.
 
 A request is never delivered to a session that is not certain to have caused it; an ambiguous one is answered with an
 error, so that the server can go on without.
 
 A legacy server on stdio names no request. Its message belongs to a session only if that session alone has requests in
 flight on that instance, or if no other session has ever used it. An abandoned call counts for as long as the server
-may go on with it all the same. Over HTTP the stream tells exactly. Anything else is ambiguous, and never guessed.
+may still be working on it. Over HTTP the stream tells exactly. Anything else is ambiguous, and never guessed.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Questions of one server that may be open at a time: nobody answers as many, and each is kept for its client.
+# Questions of one server that may be open at a time: no person answers as many, and each is kept for its client.
 QUESTIONS_LIMIT = 100
-# Elicitations by URL whose end may still be announced; above it the oldest are forgotten.
+# Elicitations by URL whose end may still be announced; beyond it the oldest are forgotten.
 VISITS_LIMIT = 1000
 
 _AMBIGUOUS = "several clients share this server and it is not certain which of them is meant"
@@ -62,7 +62,7 @@ class UrlVisits:
 
 
 class ServerMessages:
-    """Takes what instances say. `timeout` is how long a client gets to answer."""
+    """Router of the messages of instances. `timeout` is how long a client gets to answer."""
 
     def __init__(
         self,
@@ -83,11 +83,11 @@ class ServerMessages:
     # --- questions
 
     def asked(self, instance: Instance, connection: Connection, message: json.Message, cause: int | None) -> None:
-        """A server asks. Every question is answered, by the client or with an error."""
+        """Route a server's question. Every question is answered, by the client or with an error."""
         assert message.id is not None and message.method is not None
         key = (connection, json.id_key(message.id))
         if key in self._open:
-            # An answer would be one to the first of the two.
+            # An answer would be taken for the answer to the first one.
             connection.disregard(MessageError("a second question by the same id is not answered"))
             return
         if message.method not in client_requests.METHODS:
@@ -108,14 +108,14 @@ class ServerMessages:
             self._park(key, connection, call, message, cause)
 
     def _roots(self, instance: Instance, message: json.Message) -> bytes:
-        """The roots of a workspace. Folders that are configured are not replaced by one that no client has named."""
+        """Return the roots of a workspace. Configured folders are not replaced by one that no client has named."""
         assert message.id is not None
         if instance.client_context.roots is None and _names_folders(instance):
             return refusal(message, "the client lists no roots, and the server was given folders by its config")
         return messages.result(message.id, instance.client_context.root_list())
 
     def _learn(self, instance: Instance, method: str, cause: int | None) -> None:
-        """A server that asks is shared more narrowly from now on, unless its transport tells whom it means."""
+        """Isolate a server that asks more strictly from now on, unless its transport tells which client it means."""
         server = self._server(instance.name)
         if server is None:
             return
@@ -154,7 +154,10 @@ class ServerMessages:
         message: json.Message,
         cause: int | None,
     ) -> None:
-        """The call that a question was put on has ended without it: it was for another of the session, or for none."""
+        """Put a question of an ended call on another call of the session, or refuse it if there is none.
+
+        The call has ended without the answer, so the question was for another call of the session, or for none.
+        """
         call = next((call for call in calls_of(session, connection) if may_be_asked(call)), None)
         if call is None:
             connection.answer(refusal(message, _NOBODY, versions.INTERNAL_ERROR), cause)
@@ -185,7 +188,7 @@ class ServerMessages:
     def _settled(
         self, key: tuple[Connection, object], task: asyncio.Task[None], message: json.Message, cause: int | None
     ) -> None:
-        """Whatever ended it: only a server that asked in vain, and still waits, is to be answered here."""
+        """Close a question, whatever ended its task; answer a server that still waits for a cancelled one."""
         if self._open.get(key) is not task:
             return
         del self._open[key]
@@ -228,25 +231,25 @@ class ServerMessages:
                 payload = messages.result(message.id, result)
         except HearthError as problem:
             payload = messages.error(message.id, versions.INTERNAL_ERROR, str(problem))
-        # Before it: a server that has its answer may ask by the same id again.
+        # Before the answer: a server that has its answer may use the same id again.
         self._open.pop((connection, json.id_key(message.id)), None)
         connection.answer(payload, cause)
 
     def ended(self, connection: Connection) -> None:
-        """A server is gone: nobody needs the answers to what it asked outside of any call."""
+        """Cancel questions that an ended server asked outside of any call: their answers are not needed."""
         for key, held in list(self._open.items()):
             if key[0] is connection and isinstance(held, asyncio.Task):
                 del self._open[key]
                 held.cancel()
 
     def owes(self, connection: Connection) -> bool:
-        """Whether a server waits for an answer to something that it asked."""
+        """Tell whether a server waits for an answer to one of its questions."""
         return any(asking is connection for asking, _ in self._open)
 
-    # --- notices
+    # --- notifications
 
     def noticed(self, instance: Instance, connection: Connection, message: json.Message, cause: int | None) -> None:
-        """A server tells something that is neither progress nor about its lists or resources."""
+        """Route a server's notification that is neither progress nor about its lists or resources."""
         params = values.members(message.fields.get("params"))
         if message.method == "notifications/message":
             self._log(instance, connection, params, cause)
@@ -283,7 +286,7 @@ class ServerMessages:
         key = (connection, json.id_key(id))
         held = self._open.get(key)
         if isinstance(held, asyncio.Task):
-            # It is no longer open: an answer would be one to nothing.
+            # Removed first: an answer would match no open request of the server.
             del self._open[key]
             held.cancel()
         elif held:
@@ -300,7 +303,7 @@ class ServerMessages:
             session.sink.notify(messages.notification("notifications/elicitation/complete", body))
 
     def _pass_on(self, instance: Instance, message: json.Message, params: json.Fields) -> None:
-        """What Hearth does not know goes to whom it must be meant for, or to nobody."""
+        """Forward an unknown notification to the only session that it can be meant for, or to none."""
         session = sole_session(instance)
         if session and message.method and session.era == instance.era:
             body = translate.notification_params(params)
@@ -308,28 +311,29 @@ class ServerMessages:
 
 
 def _names_folders(instance: Instance) -> bool:
-    """Whether its config says which folders it may use."""
+    """Tell whether the config says which folders the server may use."""
     words = (word for word in instance.spec.args if word.startswith(("/", "~")))
     return any(os.path.isdir(os.path.expanduser(word)) for word in words)
 
 
 def _lists_roots(call: "Call | SuspendedCall | None") -> bool:
-    """Whether the call's client tells roots of its own with it. A legacy one has, before it came to its workspace."""
+    """Tell whether the call's client lists roots with its requests. A legacy one listed them before it was bound."""
     attached = call if isinstance(call, Call) or call is None else call.call
     return attached is not None and attached.era == versions.MODERN and "roots" in values.members(attached.declared)
 
 
 def _knows_folder(instance: Instance, call: "Call | SuspendedCall | None") -> bool:
-    """Whether roots are known without asking: those of a workspace, or of a modern client that cannot be asked now."""
+    """Tell whether roots are known without asking: of a workspace, or of a modern client that cannot be asked now."""
     alone = instance.mode == isolation.SESSION and instance.client_context.era == versions.MODERN and call is None
     return alone or instance.mode == isolation.WORKSPACE
 
 
 def causing_call(connection: Connection, cause: int | None, asks: bool = False) -> "Call | SuspendedCall | None":
-    """The one call that a message can belong to: of several of one session, the oldest.
+    """Return the one call that a message can belong to; of several calls of one session, the oldest.
 
-    `asks`: the message is a question, so the oldest whose client can be asked something, if there is one; before those
-    that are parked, whose client may never come back. If another was meant, the same person is asked.
+    `asks`: the message is a question, so the oldest call whose client can be asked is preferred, and among those one
+    that is not suspended, because the client of a suspended call may never come back. If another call was meant, the
+    same person is asked.
     """
     if cause is not None:
         return _call(connection.waiter(cause))
@@ -346,23 +350,23 @@ def causing_call(connection: Connection, cause: int | None, asks: bool = False) 
 
 
 def calls_of(session: Session, connection: Connection) -> "Iterator[Call | SuspendedCall]":
-    """The session's calls there, the oldest first."""
+    """Return the session's calls on that connection, the oldest first."""
     calls = (call for waiter in connection.waiters() if (call := _call(waiter)))
     return (call for call in calls if call.session is session)
 
 
 def may_be_asked(call: "Call | SuspendedCall") -> bool:
-    """Whether a client can be asked something in the midst of that call."""
+    """Tell whether a client can be asked something during that call."""
     return not isinstance(call, Call) or call.era == versions.LEGACY or call.method in input_required.MAY_REQUIRE
 
 
 def _call(waiter: object) -> "Call | SuspendedCall | None":
-    """A client's call, parked or not; Hearth's own requests are nobody's."""
+    """Return the waiter if it is a client's call, suspended or not; None for Hearth's own requests."""
     return waiter if getattr(waiter, "session", None) else None  # type: ignore[return-value]  # no others have one
 
 
 def sole_session(instance: Instance) -> Session | None:
-    """The only session that has ever used the instance, if it still does, or for which alone it is being started."""
+    """Return the only session that has ever used the instance and still does, or the only one it is started for."""
     owner = instance.owner
     if isinstance(owner, Session) and not owner.left:
         return owner

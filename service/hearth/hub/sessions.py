@@ -1,7 +1,7 @@
-"""Sessions of clients, and the owner among them. Memory only; nothing here does I/O.
+"""Sessions of clients, and the owner among them. Memory only; does no I/O.
 
-The first session is the owner. When it leaves, or falls silent, the earliest connected active one becomes it. A session
-that fell silent keeps its connection and the messages to it: a person may have pressed Ctrl-Z.
+The first session is the owner. When the owner leaves or falls silent, the active session that connected first takes
+over. A session that fell silent keeps its connection and the messages to it: a person may have pressed Ctrl-Z.
 """
 
 import asyncio
@@ -25,44 +25,44 @@ if TYPE_CHECKING:
     from hearth.upstreams.instance import Instance
     from hearth.upstreams.server import Server
 
-# URIs in results of which the owner is remembered, per session; above it the oldest are forgotten.
+# URIs in results whose server is remembered, per session; beyond it the oldest are forgotten.
 LINKS_LIMIT = 10_000
-# How tools are offered to a client: all of them, the search tools only, or either, by how many there are.
+# How tools are offered to a client: all of them, the search tools only, or one of the two by their number.
 FULL = "full"
 SEARCH = "search"
 AUTO = "auto"
 
 
 class ReplySink(Protocol):
-    """Protocol for the outcome of a client's line. `tag` came with it; only the wire knows its meaning."""
+    """Protocol for the outcome of a client's line. `tag` came with the line; only the wire knows its meaning."""
 
     def answer(self, tag: int, payload: bytes, keep: str | None = None, drop: str | None = None) -> None:
-        """Answer the line `tag`, which is finished. `keep`: replay that line into a later daemon.
+        """Answer the line `tag` and finish it. `keep`: replay that line into a later daemon.
 
         `drop`: the name of a kept line that need not be kept any longer.
         """
 
     def finish(self, tag: int, keep: str | None = None, drop: str | None = None) -> None:
-        """Finish the line `tag`, which has no answer."""
+        """Finish the line `tag` without an answer."""
 
 
 class ClientSink(ReplySink, Protocol):
-    """Protocol for the client side of a session. `about` is the tag of the line on whose account something is sent."""
+    """Protocol for the client side of a session. `about` is the tag of the line that caused the message."""
 
-    # Whether there is a way to tell its client who the owner is.
+    # Whether the client can be told who the owner is.
     hears_of_owner: bool
 
     def keep_line(self, tag: int, key: str, line: bytes) -> None:
-        """Replay a part of the line `tag`, which is not finished yet, into a later daemon, as a line of its own."""
+        """Replay a part of the unfinished line `tag` into a later daemon, as a line of its own."""
 
     def drop_line(self, key: str) -> None:
         """Stop keeping a line."""
 
     def attend(self, tag: int, keep: str) -> None:
-        """Finish the line `tag`, which asked to be told of changes: the subscription goes on."""
+        """Finish the line `tag`, which opened a subscription: the subscription stays open."""
 
     def notify(self, payload: bytes, topic: str | None = None, about: int | None = None) -> None:
-        """Send an unsolicited message; may be dropped for a slow reader, and one per `topic` is enough."""
+        """Send an unsolicited message; it may be dropped for a slow reader, and one per `topic` is enough."""
 
     def tell(self, payload: bytes, about: int | None = None) -> None:
         """Send a message that belongs to no tag and must not be dropped."""
@@ -105,7 +105,7 @@ class NullSink:
 
 
 class Session:
-    """Client, for as long as its connection: identity, negotiated protocol, bindings and subscriptions.
+    """Session of a client, for as long as its connection: identity, negotiated protocol, bindings and subscriptions.
 
     Only its own methods assign its attributes.
     """
@@ -124,8 +124,8 @@ class Session:
         self.wire = wire
         self.id = id or os.urandom(8).hex()
         self.secret = os.urandom(16).hex()
-        # Its requests come from clients who know nothing of each other and may use the same ids: their tags tell them
-        # apart, and none of them is ever the owner.
+        # The session serves clients that know nothing of each other and may use the same ids: their tags tell them
+        # apart, and the session is never the owner.
         self.stateless = False
         self.client_id: str | None = None
         self.role: str | None = None
@@ -133,10 +133,10 @@ class Session:
         self.cwd: str | None = None
         self.pid: int | None = None
         self.connected_at = time.time()
-        # Rank by arrival; earlier ones go before later ones.
+        # Rank by arrival; earlier sessions come first.
         self.number = 0
         self.active = True
-        # Its connection has ended; work that still runs for it holds nothing any more.
+        # Set when the connection has ended; work that still runs for the session holds nothing any more.
         self.left = False
 
         # Negotiated protocol.
@@ -146,37 +146,37 @@ class Session:
         self.capabilities: json.Fields = {}
         self.caller = Caller()
         self.initialized = False
-        # The level that a legacy client has set; None: it expects everything.
+        # Level that a legacy client has set; None: the client expects everything.
         self.log_level: str | None = None
 
         # Offered lists. `server`: only this server's tools, under their own names.
         self.server = server
-        # How its tools are offered, and the mode that its client asked for, if it did.
+        # How tools are offered, and the mode that the client asked for, if it did.
         self.mode = mode
         self.asked_mode = asked_mode
-        # Whether the list of tools that it saw last was of the search tools.
+        # Whether the last list of tools that the client saw was of the search tools.
         self.searches = False
-        # The lists that the client is offered, and the version of the catalog that they were made from.
+        # Lists that the client is offered, and the version of the catalog that they were made from.
         self.view: View | None = None
         self.view_version = 0
-        # The content of each list as the client last saw it, or was told to look again.
+        # Content of each list as the client last saw it, or was told to read it again.
         self.seen: dict[Kind, int] = {}
 
         # Bindings.
         self.open: dict[object, Call] = {}
-        # The instances that it uses, by the era of the requests that go there.
+        # Instances in use, by the era of the requests that go there.
         self.bound: dict[str, dict[Server, Instance]] = {versions.LEGACY: {}, versions.MODERN: {}}
-        # The servers of URIs that were mentioned in results.
+        # Servers of URIs that were mentioned in results.
         self.links: dict[str, str] = {}
-        # Raw roots, once the client was asked for them; it may have refused to tell, and is not asked again.
+        # Raw roots, once the client was asked for them; a client that refused is not asked again.
         self.roots: tuple[bytes, ...] | None = None
         self.asked_roots: asyncio.Future[None] | None = None
-        # Where its folders are on this machine, and of which roots and working directory that was found out.
+        # Location of its folders on this machine, and the roots and working directory for which it was found.
         self.located: tuple[object, Location | None] = (None, None)
 
         # Subscriptions.
         self.listens: dict[object, ListenStream] = {}
-        # Resources that a legacy client subscribed to: the URI as it knows it, whose it is, and the URI there.
+        # Resources that a legacy client subscribed to: the client's URI, the server's name, and the URI there.
         self.subscriptions: dict[str, tuple[str, str]] = {}
 
     # --- identity
@@ -197,7 +197,7 @@ class Session:
         self.stateless = True
 
     def end(self) -> None:
-        """End the session: messages that are still on their way to its client go nowhere."""
+        """End the session: messages that are still on their way to its client are dropped."""
         self.sink = NullSink()
         self.left = True
 
@@ -210,7 +210,7 @@ class Session:
         self.client = client
         self.capabilities = capabilities
         self.caller = Caller(json.join(capabilities), info)
-        # The lists that it is offered may depend on what it has just declared.
+        # The offered lists may depend on what the client has just declared.
         self.view = None
 
     def speak_modern(self, version: str | None, client: dict[str, str], capabilities: bytes) -> None:
@@ -219,7 +219,7 @@ class Session:
         self.version = version
         self.client = client
         self.caller.capabilities = capabilities
-        # The lists that it is offered may depend on it.
+        # The offered lists may depend on it.
         self.view = None
 
     def mark_initialized(self) -> None:
@@ -248,7 +248,7 @@ class Session:
     # --- folders
 
     def client_context(self, era: str | None = None, capabilities: bytes | None = None) -> ClientContext:
-        """Return the session as instances see it; of a modern client each request declares its capabilities."""
+        """Return the session as instances see it; each request of a modern client declares its own capabilities."""
         located_for, location = self.located
         is_current = located_for == (self.roots, self.cwd)
         return ClientContext(
@@ -267,7 +267,7 @@ class Session:
     def set_roots(self, roots: tuple[bytes, ...]) -> None:
         """Record the roots that the client has listed."""
         self.roots = roots
-        # The lists that it is offered may depend on where it works.
+        # The offered lists may depend on where the client works.
         self.view = None
 
     def forget_roots(self) -> None:
@@ -289,12 +289,12 @@ class Session:
     def mention(self, uri: str, server: str) -> None:
         """Record that a result of that server mentioned the URI."""
         if len(self.links) >= LINKS_LIMIT:
-            # The one that was mentioned first.
+            # The URI that was mentioned first.
             del self.links[next(iter(self.links))]
         self.links[uri] = server
 
     def can_be_asked(self) -> bool:
-        """Whether the client shows elicitations that come as a request, as legacy revisions have them."""
+        """Tell whether the client shows elicitations that come as requests, as legacy revisions have them."""
         return (
             self.era == versions.LEGACY
             and "elicitation" in self.capabilities
@@ -326,8 +326,8 @@ class Sessions:
 
     def __init__(self) -> None:
         self._by_id: dict[str, Session] = {}
-        # Active sessions by their arrival. Over HTTP they come back and fall silent with every request, and that must
-        # not cost more where many are silent.
+        # Active sessions by their arrival. HTTP sessions become active and silent with every request, which must not
+        # cost more if many sessions are silent.
         self._active: dict[int, Session] = {}
         self._numbers = itertools.count()
         self._hearing: dict[str, Session] = {}
@@ -359,7 +359,7 @@ class Sessions:
             self._retire(session)
 
     def fell_silent(self, session: Session) -> None:
-        """Retire a session whose heartbeats stopped: it holds nothing any longer; messages to it are kept."""
+        """Deactivate a session whose heartbeats stopped: it holds nothing any longer; messages to it are kept."""
         session.active = False
         self._retire(session)
 

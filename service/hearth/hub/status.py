@@ -11,9 +11,9 @@ from hearth.upstreams.server import Server
 from hearth.upstreams.stats import BOUNDS_SECONDS, CallStats
 from hearth.upstreams.supervision import FAILED, FAILING, IDLE, READY, STARTING, STOPPED, STOPPING
 
-# Every state that a server is said to be in.
+# Every state that the status may show for a server.
 STATES = (STOPPED, IDLE, STARTING, READY, STOPPING, FAILED, NEEDS_LOGIN)
-# More names would make it longer than a line; `hearth status` has them all.
+# More names would not fit on one line; `hearth status` has them all.
 NAMES_SHOWN = 3
 
 
@@ -85,7 +85,7 @@ class ServerMetrics(NamedTuple):
 def durations(figures: CallStats) -> Durations:
     """Return the durations of calls as a histogram."""
     bounds: Iterator[str] = iter([*map(str, BOUNDS_SECONDS), "+Inf"])
-    # The clocks of which a time is the difference may have been read in the wrong order.
+    # A duration is the difference of two clocks, which may have been read in the wrong order.
     return Durations(list(zip(bounds, accumulate(figures.by_duration), strict=True)), max(0.0, figures.seconds))
 
 

@@ -1,4 +1,4 @@
-"""Who is told what has changed: lists, and the resources that clients subscribed to."""
+"""Change notifications: lists, and the resources that clients subscribed to."""
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable
@@ -19,30 +19,30 @@ from hearth.wire import json, values
 
 
 class Spawn(Protocol):
-    """Goes on with something, for a call or for nobody."""
+    """Protocol for a function that runs work in the background, for a call or for none."""
 
     def __call__(self, work: Coroutine[Any, Any, None], call: Call | None = None) -> None: ...
 
 
-# The lists of a session that a server called changed, equal or not.
+# Lists of a session that a server announced as changed, whether they differ or not.
 Noticed = Callable[[Session], Collection[Kind]]
 
 
 def nothing_noticed(session: Session) -> Collection[Kind]:
-    """No list was called changed: only differences count."""
+    """Return no lists: no server announced a change, and only differences count."""
     return ()
 
 
-# Of either sort, for one client: more than anybody looks at.
+# Per client, for subscriptions and for streams: more than anyone uses.
 SUBSCRIPTIONS_LIMIT = 1000
-# A server that runs is asked at once; clients do not wait for one that starts.
+# A running server is asked at once; clients do not wait for one that starts.
 ACKNOWLEDGE_SECONDS = 1.0
-# In the place of a server's name and its URI.
+# Placeholder for a server's name and its URI.
 NOBODYS = ("", "")
 
 
 class Subscriptions:
-    """Told of changes, it tells those who want to know."""
+    """Notifier of clients about changed lists and resources."""
 
     def __init__(self, catalogue: Catalog, binding: Binding, spawn: Spawn) -> None:
         self._catalogue = catalogue
@@ -52,13 +52,13 @@ class Subscriptions:
     # --- lists
 
     def announce(self, sessions: Iterable[Session], noticed: Noticed = nothing_noticed) -> None:
-        """Tell everybody whose client saw other lists, or lists that their server called changed (`noticed`)."""
+        """Notify clients whose lists have changed, or whose server announced a change of them (`noticed`)."""
         for session in sessions:
             if not session.seen:
                 continue
             content = self._catalogue.content(session)
-            # Who never asked for a list has nothing to be told, unless it asked for exactly that.
-            # A client that searches sees the same tools whatever servers have.
+            # A client that never asked for a list is not notified, unless it asked for exactly that. A client that
+            # searches sees the same tools whatever servers have.
             told = {kind for kind in noticed(session) if content[kind] != SEARCH_CONTENT}
             changed = [kind for kind, seen in session.seen.items() if seen != content[kind] or kind in told]
             for kind in changed:
@@ -66,7 +66,7 @@ class Subscriptions:
             self.tell(session, changed)
 
     def tell(self, session: Session, kinds: Iterable[Kind]) -> None:
-        """The notices of changed lists, in the session's era; one for lists that are announced together."""
+        """Send notifications of changed lists in the session's era; one for lists that share a notification."""
         for notice in dict.fromkeys(kind.changed for kind in kinds):
             if session.initialized:
                 session.sink.notify(messages.notification(notice), topic=notice)
@@ -74,14 +74,18 @@ class Subscriptions:
                 listen.changed(CHANGES[notice][0])
 
     def renew(self, session: Session) -> None:
-        """A client's lists are of another daemon: it is told what it was promised; of one server, what that has."""
+        """Tell a client whose lists come from another daemon to read them again.
+
+        The client is told of every list whose changes were promised; a client of a single server, of those that the
+        server has.
+        """
         offerings = self._catalogue.view(session).offerings if session.server is not None else []
         self.tell(session, [kind for kind in KINDS if all(each.has(kind.capability) for _, each in offerings)])
 
     # --- modern clients
 
     def listen(self, call: Call, params: json.Fields) -> None:
-        """`subscriptions/listen`: acknowledged, and open from then on."""
+        """Open the stream of `subscriptions/listen`, and acknowledge it."""
         session = call.session
         wanted = json.split(params.get("notifications", b""))
         if len(session.listens) >= SUBSCRIPTIONS_LIMIT:
@@ -107,7 +111,7 @@ class Subscriptions:
             listen.acknowledge()
 
     async def _begin(self, session: Session, listen: ListenStream) -> None:
-        """Acknowledge a stream when the servers of its resources were asked: no update after that is missed.
+        """Acknowledge a stream after the servers of its resources were asked, so that no later update is missed.
 
         A server that takes longer to start is asked later.
         """
@@ -118,7 +122,7 @@ class Subscriptions:
         await holding
 
     def unlisten(self, listen: ListenStream) -> None:
-        """The client no longer wants it."""
+        """Release the resources of a stream that the client has closed."""
         for bound in listen.session.bound.values():
             for instance in bound.values():
                 instance.subscriptions.leave(listen)
@@ -126,12 +130,12 @@ class Subscriptions:
     # --- legacy clients
 
     def subscribe(self, call: Call, params: json.Fields) -> None:
-        """`resources/subscribe`: answered when it is clear whose the resource is."""
+        """Subscribe to a resource (`resources/subscribe`); answered when the resource's server is known."""
         uri = _uri(params)
         if len(call.session.subscriptions) >= SUBSCRIPTIONS_LIMIT:
             raise MessageError(f"one client may have {SUBSCRIPTIONS_LIMIT} subscriptions", versions.INVALID_PARAMS)
         is_new = uri not in call.session.subscriptions
-        # Nobody's yet; but it may be withdrawn from now on.
+        # No server is known yet, but the client may unsubscribe from now on.
         call.session.subscriptions.setdefault(uri, NOBODYS)
         self._spawn(self._subscribe(call, uri, is_new), call)
 
@@ -157,12 +161,12 @@ class Subscriptions:
         call.close(messages.result(call.id, b"{}"), keep=_keep(uri) if is_wanted else None)
 
     def unsubscribe(self, call: Call, params: json.Fields) -> None:
-        """`resources/unsubscribe`."""
+        """Unsubscribe from a resource (`resources/unsubscribe`)."""
         uri = _uri(params)
         session = call.session
         name, own = session.subscriptions.pop(uri, NOBODYS)
         for server, instance in session.bound[versions.LEGACY].items():
-            # Another server may have the same one, under another name for this client.
+            # Another server may have the same URI, under another name for this client.
             if server.name == name:
                 instance.subscriptions.release(own, session)
         call.close(messages.result(call.id, b"{}"), drop=_keep(uri))
@@ -170,7 +174,7 @@ class Subscriptions:
     # --- both
 
     async def _hold_all(self, session: Session, listen: ListenStream) -> None:
-        """Have servers tell of what a stream is to hear; of what nobody has, there is nothing to tell."""
+        """Subscribe to a stream's resources at their servers; resources that no server has are skipped."""
         wanted: dict[Server, list[str]] = {}
         for uri in listen.uris:
             try:
@@ -188,7 +192,7 @@ class Subscriptions:
                 instance.subscriptions.hold_all(owns, listen)
 
     def follow(self, session: Session, server: Server) -> None:
-        """The session's instance of that server is on its way out: its successor is asked for what it waits to hear."""
+        """Subscribe at the successor of the session's instance of that server, which is being replaced."""
         if any(name == server.name for name, _ in session.subscriptions.values()):
             self._spawn(self._bind(session, versions.LEGACY, server))
         sources = [source for listen in session.listens.values() for source in listen.sources.values()]
@@ -199,11 +203,11 @@ class Subscriptions:
         try:
             await self._binding.bind(session, era, server)
         except HearthError:
-            # It is in the log and in the status; the next call tries again.
+            # The log and the status have the error; the next call tries again.
             pass
 
     async def _locate(self, session: Session, uri: str) -> tuple[Server, str]:
-        """Whose the resource is; servers that have never said what they have are started for it."""
+        """Return a resource's server and URI there; starts servers of unknown catalog. Raises NoSuchResource."""
         tried: set[Server] = set()
         while True:
             server = next((each for each in self._catalogue.unknown(session) if each not in tried), None)
@@ -219,11 +223,11 @@ class Subscriptions:
                 pass
 
     def updated(self, instance: Instance, server: Server, params: json.Fields) -> None:
-        """A server says that a resource is not what it was."""
+        """Notify subscribers of a resource that a server has reported as changed."""
         uri = values.text(params.get("uri"))
         if uri is None:
             return
-        # Once, also to who holds it in more than one way.
+        # Once, even to a subscriber that holds the resource in more than one way.
         for holder in dict.fromkeys(holder for holder, _ in instance.subscriptions.holders(uri)):
             if isinstance(holder, ListenStream):
                 holder.updated(self._exposed(holder.session, server, uri), params)

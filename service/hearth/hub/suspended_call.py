@@ -1,4 +1,4 @@
-"""A call of a modern client on a legacy server that asks something: the shell around the machine in `mcp.parked`."""
+"""Call of a modern client on a legacy server that asks something: the shell around the machine in `mcp.suspended`."""
 
 import asyncio
 import os
@@ -25,15 +25,15 @@ from hearth.upstreams.connection import Connection
 from hearth.wire import json, values
 from hearth.wire.values import RawBytes
 
-# Visited URLs may be complete without anybody having said so: the reference server never does. Half of the minute after
-# which the TypeScript clients give up a call.
+# Visited URLs may be complete without a notice: the reference server never sends one. Half of the minute after which
+# the TypeScript clients give up a call.
 VISIT_SECONDS = 30.0
 
 Payload = json.Message | HearthError
 
 
 class MissingCapability(MessageError):
-    """The client did not declare what the server needs of it."""
+    """Error for a capability that the server needs and the client did not declare."""
 
     def __init__(self, reason: str, question: Question) -> None:
         super().__init__(reason, versions.MISSING_CAPABILITY)
@@ -43,7 +43,7 @@ class MissingCapability(MessageError):
 
 
 class SuspendedCall:
-    """One of them: the server's waiter in the place of the client's request, which comes and goes."""
+    """Suspended call: the server's waiter in the place of the client's request, which comes and goes."""
 
     def __init__(self, parking: SuspendedCalls, call: Call, patience: float) -> None:
         assert call.attempt is not None
@@ -51,7 +51,7 @@ class SuspendedCall:
         self.call: Call | None = call
         self.token = os.urandom(12).hex()
         self._suspended_calls = parking
-        # What the server was sent: the requests of the client that come and go belong to it.
+        # Attempt as sent to the server: every request of the client that resumes the call gets it.
         self._attempt = call.attempt._replace(plain=False)
         self._connection = call.attempt.connection
         self._number = call.attempt.id
@@ -60,7 +60,7 @@ class SuspendedCall:
         self._digest = call_digest(call)
         self._machine: Suspended[Payload] = Suspended(patience, _problem_for(call))
         self._timer: asyncio.TimerHandle | None = None
-        # Of each open question: who is told that it is settled, and how it is put on another call.
+        # For each open question: the callback for its end, and the one that puts it on another call.
         self._settled: dict[bytes, Callable[[], object]] = {}
         self._elsewhere: dict[bytes, Callable[[], None]] = {}
         # Questions of the last round that were open when the server's call ended: id and method by their keys.
@@ -70,7 +70,7 @@ class SuspendedCall:
     # --- from the server
 
     def answered(self, message: json.Message) -> None:
-        """The server's call has ended."""
+        """Take the end of the server's call."""
         urls = input_required.url_elicitations(values.members(message.fields.get("error")))
         asked = self._machine.asked()
         if urls:
@@ -81,27 +81,30 @@ class SuspendedCall:
             self._leave_questions(asked)
 
     def _leave_questions(self, asked: dict[str, tuple[bytes, str]]) -> None:
-        """What is still open was for another call of the client; what the client was shown is for its next words."""
+        """Put questions that are still open on another call of the client, for which they were.
+
+        A question that the client was already shown is kept for its next request.
+        """
         self._left = asked if self._machine.state is suspended.State.FINISHED else {}
         left = {id for id, _ in self._left.values()}
         for id in [id for id in self._settled if id not in left]:
             self._ask_elsewhere(id)
 
     def failed(self, problem: HearthError) -> None:
-        """The server is gone."""
+        """Take the failure of the server's call: the server is gone."""
         self._perform(self._machine.finished(problem))
 
     def progressed(self, params: json.Fields) -> None:
-        """Progress reaches the client while it is attached."""
+        """Forward progress to the client while it is attached."""
         if self.call:
             self.call.progressed(params)
 
     def question(
         self, message: json.Message, settled: Callable[[], object], elsewhere: Callable[[], None] = lambda: None
     ) -> None:
-        """The server asks; `settled` is called when it has its answer, or needs none.
+        """Take a question of the server; `settled` is called when it has its answer, or needs none.
 
-        `elsewhere` puts it on another call of the client: this one has ended without it.
+        `elsewhere` puts the question on another call of the client, if this one has ended without it.
         """
         assert message.id is not None and message.method is not None
         self._settled[message.id] = settled
@@ -110,51 +113,51 @@ class SuspendedCall:
         self._perform(self._machine.question(message.id, asked, _now()))
 
     def demanded(self, urls: list[Question]) -> None:
-        """The server wants URLs to be visited before the call."""
+        """Take the server's demand that URLs are visited before the call."""
         self._perform(self._machine.demanded(urls, _now()))
 
     def withdrawn(self, id: bytes) -> None:
-        """The server no longer wants to know."""
+        """Take the server's withdrawal of a question."""
         self._settle(id)
         self._perform(self._machine.withdrawn(id))
 
     def is_on(self, connection: Connection | None) -> bool:
-        """Whether its server is the one at the other end."""
+        """Tell whether the call was sent on that connection."""
         return self._connection is connection
 
     def completed(self, elicitation: str) -> None:
-        """Somebody has been at the URL."""
+        """Take the server's notice that an elicitation by URL is complete."""
         self._perform(self._machine.completed(elicitation))
 
     def stop_waiting_for_the_gone(self) -> None:
-        """A server that has ended will not say that a URL was visited; the next life of it can be called."""
+        """Stop waiting for visits if the server has ended: no notice will come, and its successor can be called."""
         if self._attempt.instance.connection is not self._connection:
             self._waited_long()
 
     # --- from the client
 
     def retry(self, call: Call, round: int, params: json.Fields) -> None:
-        """The client calls again. Raises StateRefused or MessageError, and the call is not attached then."""
+        """Attach a retry of the client. Raises StateRefused or MessageError, in which case the call is not attached."""
         instructions = self._machine.retry(round, input_required.responses(params), _now(), _problem_for(call))
-        # The time that it was suspended does not count.
+        # Time spent suspended does not count.
         self._attempt = self._attempt._replace(started=self._attempt.started + _now() - self._suspended_at)
         call.resume(self, self._attempt)
         self.call = call
         self._suspended_calls.attached(call)
         self._answer_left(input_required.responses(params))
         if self._machine.state is suspended.State.WAITING:
-            # Once: other elicitations that are called complete meanwhile give it no more time.
+            # Once: further elicitations that are completed in the meantime give it no more time.
             self._set_timer(VISIT_SECONDS, self._waited_long)
         self._perform(instructions)
         self.stop_waiting_for_the_gone()
 
     def cancelled(self) -> None:
-        """The client does not want it any more."""
+        """Cancel the call, which the client no longer wants."""
         self.call = None
         self._perform(self._machine.cancelled())
         self._end()
 
-    # --- what the machine wants done
+    # --- instructions of the machine
 
     def _perform(self, instructions: list[suspended.Instruction[Payload]]) -> None:
         for instruction in instructions:
@@ -206,14 +209,14 @@ class SuspendedCall:
             settled()
 
     def _ask_elsewhere(self, id: bytes) -> None:
-        """The server's call is over, and has not waited for that answer: another one may."""
+        """Put a question on another call, because the server's call has ended without waiting for its answer."""
         elsewhere = self._elsewhere.get(id)
         self._settle(id)
         if elsewhere:
             elsewhere()
 
     def _answer_left(self, responses: Mapping[str, RawBytes]) -> None:
-        """The client has answered what was still open when the server's call ended."""
+        """Deliver the client's answers to questions that were still open when the server's call ended."""
         left, self._left = self._left, {}
         for key, (id, method) in left.items():
             if id not in self._settled:
@@ -258,7 +261,7 @@ class SuspendedCall:
             self._timer.cancel()
         return call
 
-    # --- the clock
+    # --- timers
 
     def _set_timer(self, seconds: float, act: Callable[[], None]) -> None:
         if self._timer:
@@ -266,7 +269,7 @@ class SuspendedCall:
         self._timer = asyncio.get_running_loop().call_later(max(0.0, seconds), act)
 
     def _expire(self) -> None:
-        # A little later than the time that was promised: clocks and timers round differently.
+        # A little later than the promised time: clocks and timers round differently.
         instructions = self._machine.expired(max(_now(), self._machine.expires))
         self._perform(instructions)
         if self._machine.state is suspended.State.DONE:
@@ -277,7 +280,7 @@ class SuspendedCall:
 
 
 def call_digest(call: Call) -> bytes:
-    """What a retry of the call must have in common with it."""
+    """Return the digest of what a retry must have in common with the call."""
     return request_state.digest(call.method, call.request.params)
 
 

@@ -1,6 +1,6 @@
-"""Calls of modern clients on legacy servers that ask something: which of them wait for their client.
+"""Store of suspended calls: calls of modern clients on legacy servers that wait for their client's answers.
 
-What one of them does is in `suspended_call`, which is loaded with the first: few servers ask.
+The behaviour of one such call is in `suspended_call`, which is loaded with the first: few servers ask.
 """
 
 import os
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SuspendedCalls:
-    """All parked calls of this daemon. `patience` and `limit` are the config's; `attached` is told of every retry."""
+    """Suspended calls of this daemon. `patience` and `limit` are the config's; `attached` is called for every retry."""
 
     def __init__(
         self, patience: Callable[[], float], limit: Callable[[], int], attached: Callable[[Call], None]
@@ -34,7 +34,7 @@ class SuspendedCalls:
 
     @property
     def seal(self) -> "Seal":
-        """What tells Hearth's own states from others'."""
+        """Seal that tells Hearth's own states from those of others."""
         if self._seal is None:
             from hearth.mcp.request_state import KEY_BYTES, Seal
 
@@ -45,7 +45,7 @@ class SuspendedCalls:
         return len(self._suspended)
 
     def take(self, call: Call) -> "SuspendedCall":
-        """The call as one that may be parked. Raises Refused when its client has too many parked already."""
+        """Return the call in suspendable form. Raises Refused if its client has too many suspended calls already."""
         if call.suspended:
             return call.suspended
         if sum(held.session is call.session for held in self._suspended.values()) >= self._limit():
@@ -58,7 +58,7 @@ class SuspendedCalls:
         return suspended
 
     def retry(self, call: Call, method: str, params: json.Fields) -> bool:
-        """Whether it is the retry of a parked call, and has been taken. Raises StateRefused, MessageError."""
+        """Attach the retry of a suspended call; return False for any other. Raises StateRefused, MessageError."""
         if "requestState" not in params:
             return False
         state = values.text(params["requestState"])
@@ -78,25 +78,25 @@ class SuspendedCalls:
         return True
 
     def keep(self, suspended: "SuspendedCall") -> None:
-        """It waits for its client."""
+        """Add a call that waits for its client."""
         self._suspended[suspended.token] = suspended
 
     def remove(self, suspended: "SuspendedCall") -> None:
-        """It is over."""
+        """Remove a call that has ended."""
         self._suspended.pop(suspended.token, None)
 
     def session_left(self, session: Session) -> None:
-        """Nobody will call again."""
+        """Cancel the calls of a session that has left."""
         for held in [held for held in self._suspended.values() if held.session is session]:
             held.cancelled()
 
     def completed(self, connection: Connection | None, elicitation: str) -> None:
-        """A server says that an elicitation by URL is complete."""
+        """Record a server's notice that an elicitation by URL is complete."""
         for held in list(self._suspended.values()):
             if held.is_on(connection):
                 held.completed(elicitation)
 
     def server_ended(self) -> None:
-        """Some server's process is gone."""
+        """Stop waiting for notices of servers whose process has ended."""
         for held in list(self._suspended.values()):
             held.stop_waiting_for_the_gone()

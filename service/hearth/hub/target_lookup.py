@@ -1,4 +1,4 @@
-"""Lookup of the server of a request, by what the request names. Sends nothing: the pipeline resolves by it."""
+"""Lookup of the server of a request, by what the request names. Sends nothing: the pipeline uses it to resolve."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,16 +15,16 @@ from hearth.mcp.uris import NoSuchResource
 from hearth.upstreams.server import Server
 from hearth.wire import json, values
 
-# Finds the target of a request in what its client sees, and whether that is all it will see; None if it is not there.
+# Finds the target of a request in its client's view; the flag tells whether the view is final. None if it is not there.
 Locate = Callable[[View, bool], Target | None]
-# Whether a server whose lists are not known yet may be the one.
+# Tells whether a server whose lists are not known yet may have it.
 MayHave = Callable[[Server], bool]
 
 
 class TargetLookup(NamedTuple):
-    """How the server of a request is found, and the error for when no server has what it asks for.
+    """Way to find the server of a request, and the error if no server has what it names.
 
-    `tool` is the name by which a tool is looked for.
+    `tool` is the name by which a tool is looked up.
     """
 
     locate: Locate
@@ -40,7 +40,7 @@ def named(
     missing: HearthError | None = None,
     check: Callable[[Item], None] | None = None,
 ) -> TargetLookup:
-    """Return the lookup of a tool or a prompt. Looking raises what `check` raises."""
+    """Return the lookup of a tool or a prompt. Its `locate` raises what `check` raises."""
 
     def locate(view: View, settled: bool) -> Target | None:
         offer = view.offers[kind].get(name)
@@ -84,7 +84,7 @@ def completion(session: Session, ref: json.Fields) -> TargetLookup:
 
 
 def of(request: ClientRequest) -> TargetLookup:
-    """Return the lookup of a request that was found before: a tool's, a prompt's or a resource's."""
+    """Return the lookup of a request that was resolved before: of a tool, a prompt or a resource."""
     if request.method == "resources/read":
         return resource(request.session, values.text(request.params.get("uri")) or "", request.era)
     kind = TOOLS if request.method == "tools/call" else PROMPTS
