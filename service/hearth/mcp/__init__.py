@@ -1,4 +1,4 @@
-"""What MCP means, without any I/O: eras, names, probing, translation.
+"""Rules of MCP, without any I/O: eras, names, probing, translation.
 
 Nothing here imports asyncio, socket, os or logging.
 """

@@ -1,4 +1,4 @@
-"""Who can do what: the capabilities that clients and servers declare, and what Hearth declares to either.
+"""Capabilities that clients and servers declare, and those that Hearth declares to either.
 
 Knows the wording of every revision's capabilities; does not know who is connected.
 """
@@ -14,11 +14,11 @@ SAMPLING = "sampling/createMessage"
 ELICITATION = "elicitation/create"
 URL_MODE = "url"
 FORM_MODE = "form"
-# URL elicitation, and tools in sampling, came with this revision.
+# First revision with URL elicitation and with tools in sampling.
 NEWER_QUESTIONS_SINCE = "2025-11-25"
 
-# What a legacy server is told when it serves several clients: all together. A client that cannot take a question
-# is found when there is one.
+# Declared to a legacy server that serves several clients: the union. Whether a client can take a question is checked
+# when there is one.
 FULL = json.dumps(
     {
         "roots": {"listChanged": True},
@@ -27,7 +27,7 @@ FULL = json.dumps(
     }
 )
 
-# What Hearth declares to a client that is offered every server: capabilities cannot change later, servers do.
+# Declared to a client that is offered every server: capabilities cannot change later, servers do.
 EVERYTHING: dict[str, object] = {
     "tools": {"listChanged": True},
     "prompts": {"listChanged": True},
@@ -37,15 +37,15 @@ EVERYTHING: dict[str, object] = {
 }
 
 _LISTED = ("tools", "prompts", "resources")
-# What the modern schema has; there, whatever else a server can do is named in `extensions` or `experimental`.
+# Capabilities of the modern schema; everything else that a server can do is named in `extensions` or `experimental`.
 _MODERN_SERVER_KEYS = frozenset((*EVERYTHING, "extensions", "experimental"))
 _TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
-# Hearth offers no tasks, whatever a server calls them.
+# Hearth offers no tasks, whatever name a server uses for them.
 _WITHHELD = {"extensions": (_TASKS_EXTENSION, "tasks"), "experimental": (_TASKS_EXTENSION, "tasks")}
 
 
 def problem(method: str, params: json.Fields, capabilities: json.Fields, version: str) -> str | None:
-    """What a client of that revision lacks to be asked that; None when it lacks nothing."""
+    """Return what a client of that revision lacks to be asked that question; None if it lacks nothing."""
     if method == ROOTS:
         return None if _has(capabilities, "roots") else "the client has not declared that it lists roots"
     if method == SAMPLING:
@@ -78,7 +78,7 @@ def _elicitation_problem(params: json.Fields, capabilities: json.Fields, version
     if version < NEWER_QUESTIONS_SINCE:
         return f"the client speaks MCP {version}, which has no elicitation by URL" if mode == URL_MODE else None
     declared = values.members(capabilities["elicitation"])
-    # Without any mode it means the form, which once was all there was.
+    # Without any mode it means the form, which was the only mode once.
     if _has(declared, mode) or (mode == FORM_MODE and not _has(declared, URL_MODE)):
         return None
     return (
@@ -87,7 +87,7 @@ def _elicitation_problem(params: json.Fields, capabilities: json.Fields, version
 
 
 def required(method: str, params: json.Fields) -> dict[str, object]:
-    """The capabilities that a client would need to be asked that, for `data.requiredCapabilities` of -32021."""
+    """Return the capabilities that a client needs to be asked that, for `data.requiredCapabilities` of -32021."""
     if method == ROOTS:
         return {"roots": {}}
     if method == SAMPLING:
@@ -98,17 +98,17 @@ def required(method: str, params: json.Fields) -> dict[str, object]:
 
 
 def wants_tools(params: Mapping[str, RawBytes]) -> bool:
-    """Whether the model may use tools when it answers this `sampling/createMessage`."""
+    """Tell whether the model may use tools when it answers this `sampling/createMessage`."""
     return "tools" in params or "toolChoice" in params
 
 
 def elicitation_mode(params: Mapping[str, RawBytes]) -> str | None:
-    """`form`, which is also meant when nothing is said, or `url`; None for a mode that is not even a string."""
+    """Return `form`, which is also the default, or `url`; None for a mode that is not even a string."""
     return values.text(params["mode"]) if "mode" in params else FORM_MODE
 
 
 def mirrored(capabilities: json.Fields, era: str) -> Members:
-    """One server's capabilities as Hearth offers them to a client of that era when it offers this server alone."""
+    """Return a server's capabilities as Hearth declares them to a client of that era that is offered it alone."""
     offered: Members = {}
     for name, value in capabilities.items():
         if name == "tasks" or (era == versions.MODERN and name not in _MODERN_SERVER_KEYS):
@@ -116,7 +116,8 @@ def mirrored(capabilities: json.Fields, era: str) -> Members:
         if not _has(capabilities, name):
             continue
         if name in _LISTED:
-            # Hearth tells of changes whatever the server does: a server may be replaced by another version of itself.
+            # Hearth announces changes even if the server does not: a server may be replaced by another version of
+            # itself.
             offered[name] = json.join({**values.members(value), "listChanged": b"true"})
         elif name in _WITHHELD:
             kept = {key: item for key, item in values.members(value).items() if key not in _WITHHELD[name]}
@@ -127,5 +128,5 @@ def mirrored(capabilities: json.Fields, era: str) -> Members:
 
 
 def _has(capabilities: json.Fields, name: str) -> bool:
-    """Whether it is declared: an object. Some write null, or false, for what they do not have."""
+    """Tell whether a capability is declared, as an object. Some peers write null or false for what they do not have."""
     return bytes(capabilities.get(name, b"")).lstrip()[:1] == b"{"

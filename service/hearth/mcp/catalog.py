@@ -1,5 +1,7 @@
-"""What a server offers: its tools, prompts, resources and templates, kept as raw bytes and understood only as far as
-Hearth decides by them."""
+"""Catalog of a server: its tools, prompts, resources and templates.
+
+Entries are kept as raw bytes and parsed only as far as Hearth bases decisions on them.
+"""
 
 from collections.abc import Iterable, Iterator, Set
 from typing import NamedTuple
@@ -11,16 +13,16 @@ from hearth.wire.values import Members, RawBytes
 
 
 class Kind:
-    """One of the four lists that MCP has."""
+    """Kind of list: one of the four that MCP has."""
 
     def __init__(self, member: str, method: str, key: str, capability: str, changed: str) -> None:
-        # The name of the list in its result, and here.
+        # Name of the list in its result, and here.
         self.member = member
         self.method = method
-        # What an item is addressed by.
+        # Member that addresses an item.
         self.key = key
         self.capability = capability
-        # The notice of a change, and the member of a `subscriptions/listen` that asks for it.
+        # Notification of a change, and the member of a `subscriptions/listen` that asks for it.
         self.changed = f"notifications/{changed}/list_changed"
         self.listen = f"{changed}ListChanged"
 
@@ -33,15 +35,15 @@ PROMPTS = Kind("prompts", "prompts/list", "name", "prompts", "prompts")
 RESOURCES = Kind("resources", "resources/list", "uri", "resources", "resources")
 TEMPLATES = Kind("resourceTemplates", "resources/templates/list", "uriTemplate", "resources", "resources")
 KINDS = (TOOLS, PROMPTS, RESOURCES, TEMPLATES)
-# A change of a template's list is told as one of the resources.
+# A change of the templates is announced as a change of the resources.
 CHANGES = {TOOLS.changed: (TOOLS,), PROMPTS.changed: (PROMPTS,), RESOURCES.changed: (RESOURCES, TEMPLATES)}
 
-# Entries that are read without a pause: about a millisecond's work.
+# Entries that are read without a pause: about a millisecond of work.
 SLICE_ENTRIES = 100
 
 
 class Item:
-    """One thing on one of a server's lists. `name` is what it is addressed by, a URI where the kind has those."""
+    """Entry of one of a server's lists. `name` is what addresses it: a URI for kinds that have URIs."""
 
     __slots__ = ("canonical", "definition", "kind", "name", "safe_to_repeat", "server", "wire_name")
 
@@ -52,23 +54,23 @@ class Item:
         self.kind = kind
         self.server = server
         self.name = name
-        # What is kept beyond the message is copied: a raw value shares the memory of the whole page.
+        # Everything that outlives the message is copied: a raw value shares the memory of the whole page.
         self.definition: Members = {key: bytes(value) for key, value in definition.items()}
         self.wire_name = bytes(definition[kind.key])
-        # The definition as `pinned` compares it, once that was worked out.
+        # Canonical definition for `pinning`, once computed.
         self.canonical: str | None = None
-        # Whether asking for it twice does no harm: only calls of tools do any.
+        # Whether asking twice does no harm: only tool calls can do harm.
         self.safe_to_repeat = kind is not TOOLS or _safe_to_repeat(definition)
 
     def render(self, exposed: str | None = None) -> Members:
-        """The definition, under another name if one is given."""
+        """Return the definition, under another name if one is given."""
         if exposed is None or exposed == self.name:
             return dict(self.definition)
         return {**self.definition, self.kind.key: json.dumps(exposed)}
 
 
 class ServerCatalog:
-    """Everything that one server offers. Compared by content."""
+    """Catalog of one server. Compared by content."""
 
     __slots__ = ("_listed", "capabilities", "era", "instructions", "lists", "version")
 
@@ -82,35 +84,35 @@ class ServerCatalog:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for offerings of one server in which no client can see a difference."""
+        """Key that is equal for catalogs of one server between which no client can see a difference."""
         declared = tuple((name, bytes(value)) for name, value in self.capabilities.items())
         return (declared, self.instructions, *self._listed.values())
 
     def has(self, capability: str) -> bool:
-        """Whether the server declared it. One that proved its era by an error declared nothing: all is worth asking."""
+        """Tell whether the server declared it. One that proved its era by an error declared nothing: all may exist."""
         return not self.capabilities or capability in self.capabilities
 
     def announces(self, kind: Kind) -> bool:
-        """Whether it says when that list changes."""
+        """Tell whether the server announces changes of that list."""
         if not self.capabilities:
             return True
         return values.is_true(values.members(self.capabilities.get(kind.capability)).get("listChanged"))
 
     @property
     def tells_of_updates(self) -> bool:
-        """Whether one can subscribe to its resources."""
+        """Whether clients can subscribe to its resources."""
         if not self.capabilities:
             return True
         return values.is_true(values.members(self.capabilities.get(RESOURCES.capability)).get("subscribe"))
 
     def adopt(self, other: "ServerCatalog") -> None:
-        """The lists of another, as far as it has such lists at all, until its own are read."""
+        """Take the lists of another catalog, as far as this server has such lists, until its own are read."""
         for kind in KINDS:
             if self.has(kind.capability):
                 self.lists[kind], self._listed[kind] = dict(other.lists[kind]), other._listed[kind]
 
     def without_tools(self, names: Set[str]) -> "ServerCatalog":
-        """The same, but for those tools."""
+        """Return the catalog without those tools."""
         if not names:
             return self
         found = ServerCatalog(self.era, self.version, self.capabilities, self.instructions)
@@ -119,7 +121,7 @@ class ServerCatalog:
         return found
 
     def take(self, kind: Kind, items: Iterable[Item]) -> None:
-        """Another list than before; of several items by one name the first counts. In the order of names."""
+        """Replace one list, ordered by name; of several items with one name the first counts."""
         found: dict[str, Item] = {}
         for item in items:
             found.setdefault(item.name, item)
@@ -133,29 +135,29 @@ def _safe_to_repeat(definition: json.Fields) -> bool:
 
 
 def _needs_tasks(definition: json.Fields) -> bool:
-    # 2025-11-25: such a tool must be refused when it is called plainly, and Hearth offers no tasks.
+    # 2025-11-25: a plain call of such a tool must be refused, and Hearth offers no tasks.
     execution = values.members(definition.get("execution"))
     return values.text(execution.get("taskSupport")) == "required"
 
 
 class ListLimits(NamedTuple):
-    """How much of one list of a server is kept (settings list_limit and list_entries)."""
+    """Limits on one list of a server (settings list_limit and list_entries)."""
 
     bytes: int = 4 * 1024 * 1024
     entries: int = 10_000
 
 
 class ListReader:
-    """Reader of one list of a server, page by page; what is over the limits is not kept.
+    """Reader of one list of a server, page by page; entries beyond the limits are not kept.
 
     Definitions without a name, and tools that only run as tasks, are left out, but count.
     """
 
     def __init__(self, kind: Kind, server: str, limits: ListLimits) -> None:
         self.items: list[Item] = []
-        # The raw cursor of the next page.
+        # Raw cursor of the next page.
         self.cursor: bytes | None = None
-        # The limit that was reached before the list ended.
+        # Limit that was reached before the list ended.
         self.reached: str | None = None
         self._kind = kind
         self._server = server
@@ -163,7 +165,7 @@ class ListReader:
         self._bytes = self._entries = 0
 
     def receive_page(self, result: RawBytes) -> Iterator[None]:
-        """Take one page, in slices: yields between them. Raises MessageError for a result that is no such list."""
+        """Take one page in slices, yielding between them. Raises MessageError for a result that is no such list."""
         fields = json.split(result)
         cursor = bytes(fields.get("nextCursor", b"null"))
         self.cursor = cursor if cursor != b"null" else None
@@ -190,8 +192,8 @@ class ListReader:
 
 
 def exposed_name(item: Item, taken: Iterable[str]) -> str:
-    """The name under which clients that see several servers see a tool or prompt; `taken` ones are given already."""
-    # `a` with `b__c` and `a__b` with `c` meet under one name; the first in the config keeps it.
+    """Return the name of a tool or prompt for clients that see several servers; names in `taken` are in use."""
+    # `a` with `b__c` and `a__b` with `c` get the same name; the first in the config keeps it.
     name = tool_names.exposed(item.server, item.name)
     return tool_names.hashed(item.server, item.name) if name in taken else name
 

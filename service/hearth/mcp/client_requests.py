@@ -1,7 +1,7 @@
-"""A server's question to a client, and the client's answer, as each revision words them.
+"""Requests of servers to clients, and their answers, in the wording of each revision.
 
-What the other side's revision does not have is dropped where nothing is lost by it, put otherwise where it can be said
-otherwise, and refused with a sentence where neither is possible. Payloads stay raw where nothing changes.
+Anything that the other side's revision does not have is dropped if nothing is lost, reworded if that is possible, and
+refused with a sentence otherwise. Payloads stay raw where nothing changes.
 """
 
 from collections.abc import Iterable
@@ -24,21 +24,21 @@ from hearth.wire.values import Members, RawBytes
 METHODS = frozenset({ROOTS, SAMPLING, ELICITATION})
 CANCELLED_ELICITATION = b'{"action":"cancel"}'
 _ACTIONS = frozenset({"accept", "decline", "cancel"})
-# The token belongs to one conversation, and nobody reports progress on an input request. Tasks are not offered.
+# The token belongs to one conversation, and no client reports progress on an input request. Tasks are not offered.
 _DROPPED_META = ("progressToken", "io.modelcontextprotocol/related-task")
-# What one message may hold before there were tools in sampling.
+# Content that one message may hold before sampling had tools.
 _OLD_CONTENT_SINCE = {"text": "2024-11-05", "image": "2024-11-05", "audio": "2025-03-26"}
 
 
 class Question(NamedTuple):
-    """A request to the client without its id. `params` is a raw object."""
+    """Request to a client without its id. `params` is a raw object."""
 
     method: str
     params: bytes
 
 
 def modern(question: Question) -> Question:
-    """A legacy server's question as an input request. Raises Refused for what no client can be asked for."""
+    """Return a legacy server's question as an input request. Raises Refused for what no client can be asked for."""
     if question.method not in METHODS:
         raise Refused(f"{question.method} is nothing that a client can be asked for")
     params = _without_legacy_keys(question.params)
@@ -47,7 +47,7 @@ def modern(question: Question) -> Question:
 
 
 def legacy(question: Question, version: str, elicitation_id: str | None = None) -> Question:
-    """A question as a client of that legacy revision takes it. Raises Refused for what cannot be put to it.
+    """Return a question as a client of that legacy revision takes it. Raises Refused for what cannot be put to it.
 
     `elicitation_id` is for a URL that came without one.
     """
@@ -62,9 +62,9 @@ def legacy(question: Question, version: str, elicitation_id: str | None = None) 
 
 
 def _without_legacy_keys(raw: bytes) -> Members:
-    """The params without what is between Hearth and the server that asks."""
+    """Return the params without the parts that concern only Hearth and the server that asks."""
     params: Members = {**json.split(raw)}
-    # Who has declared no tasks ignores the wish for one (2025-11-25, tasks).
+    # A receiver that has declared no tasks ignores the request for one (2025-11-25, tasks).
     params.pop("task", None)
     if "_meta" in params:
         meta = {key: value for key, value in values.members(params["_meta"]).items() if key not in _DROPPED_META}
@@ -117,7 +117,7 @@ def _old_sampling(params: Members, version: str) -> Members:
     messages: list[RawBytes] = []
     for raw in values.elements(params.get("messages")):
         message = values.members(raw)
-        # One block per message there; several messages of one role say the same.
+        # Older revisions have one block per message; several messages of one role say the same.
         for block in _blocks(message.get("content")):
             _check_content(block, version)
             messages.append(json.join({**message, "content": block}))
@@ -126,15 +126,15 @@ def _old_sampling(params: Members, version: str) -> Members:
 
 
 def modern_result(method: str, result: RawBytes) -> bytes:
-    """A legacy client's result as an input response. Raises MessageError for what is no result of that."""
+    """Return a legacy client's result as an input response. Raises MessageError if it is no result of that method."""
     check_result(method, result)
     return bytes(result)
 
 
 def legacy_result(method: str, result: RawBytes, version: str) -> bytes:
-    """A client's result as a server of that legacy revision takes it.
+    """Return a client's result as a server of that legacy revision takes it.
 
-    Raises MessageError for what is no result of that, Refused for what that revision has no words for.
+    Raises MessageError if it is no result of that method, Refused if that revision cannot express it.
     """
     check_result(method, result)
     fields: Members = {**json.split(result)}
@@ -169,7 +169,7 @@ def _one_block(blocks: list[RawBytes], version: str) -> RawBytes:
 
 
 def _blocks(content: RawBytes | None) -> list[RawBytes]:
-    """The blocks of a message, which may be one without an array around it."""
+    """Return the blocks of a message, which may be a single one without an array around it."""
     if content is not None and is_object(content):
         return [content]
     return list(values.elements(content))
@@ -182,7 +182,7 @@ def _check_content(block: RawBytes, version: str) -> None:
 
 
 def is_object(raw: RawBytes) -> bool:
-    """Whether it is a JSON object, by its first character."""
+    """Tell whether a value is a JSON object, by its first character."""
     return _starts(raw, b"{")
 
 

@@ -1,6 +1,6 @@
-"""What newer revisions of MCP can say, put so that an older client can take it.
+"""Downgrade of results and definitions of newer revisions of MCP for older clients.
 
-| what                               | not before                  | becomes                                   |
+| item                               | not before                  | becomes                                   |
 | ---------------------------------- | --------------------------- | ----------------------------------------- |
 | audio                              | 2025-03-26                  | text that says what is missing            |
 | resource_link                      | 2025-06-18                  | text with its title and URI               |
@@ -8,8 +8,8 @@
 | inputSchema of JSON Schema 2020-12 | modern: any keyword         | root and properties as legacy schemas ask |
 
 Unknown members stay: no revision forbids them. A strict client rejects a whole list for one definition, and a whole
-result for one block; that is what this module is about. What servers ask of clients is put to older ones by
-`questions`. Revisions are dates, so they compare as text.
+result for one block; this module prevents that. Questions of servers to clients are rewritten by
+`client_requests`. Revisions are dates, so they compare as text.
 """
 
 from collections.abc import Callable
@@ -21,23 +21,23 @@ from hearth.wire.values import Members, RawBytes
 
 AUDIO_SINCE = "2025-03-26"
 LINKS_SINCE = STRUCTURED_SINCE = "2025-06-18"
-# From here on the results of all revisions of an era are alike.
+# From this revision on, the results of all revisions of an era are alike.
 RESULTS_ALIKE_SINCE = "2025-06-18"
 
 _OBJECT = b'"object"'
-# A boolean is a schema, too; these say the same as objects.
+# A boolean is a schema, too; these objects mean the same.
 _SCHEMAS = {b"true": b"{}", b"false": b'{"not":{}}'}
 
 
 def content(raw: RawBytes, version: str) -> RawBytes:
-    """An array of content blocks; the very same object when nothing has to be lowered."""
+    """Return an array of content blocks for that revision; the very same object if nothing changes."""
     if version >= LINKS_SINCE or not _mentions(raw, b"resource_link", b"audio"):
         return raw
     return _each(raw, lambda item: block(item, version))
 
 
 def block(raw: RawBytes, version: str) -> RawBytes:
-    """One content block of a result or a prompt."""
+    """Return one content block of a result or a prompt for that revision."""
     fields = values.members(raw)
     kind = values.text(fields.get("type"))
     if kind == "audio" and version < AUDIO_SINCE:
@@ -63,7 +63,7 @@ def _text_block(text: str, origin: json.Fields) -> bytes:
 
 
 def call_result(fields: Members, version: str) -> Members:
-    """The result of `tools/call` for a legacy client of that revision. Every revision requires `content`."""
+    """Return the result of `tools/call` for a legacy client of that revision. Every revision requires `content`."""
     lowered = {**fields}
     blocks = lowered["content"] = content(lowered.get("content", b"[]"), version)
     structured = lowered.get("structuredContent")
@@ -85,7 +85,7 @@ def _has_text(blocks: RawBytes) -> bool:
 
 
 def prompt_result(fields: Members, version: str) -> Members:
-    """The result of `prompts/get` for a legacy client of that revision."""
+    """Return the result of `prompts/get` for a legacy client of that revision."""
     messages = fields.get("messages")
     if messages is None or version >= LINKS_SINCE or not _mentions(messages, b"resource_link", b"audio"):
         return fields
@@ -100,7 +100,7 @@ def _with_content(message: RawBytes, version: str) -> RawBytes:
 
 
 def tool(definition: json.Fields, era: str, version: str) -> Members:
-    """A tool's definition for a client of that revision."""
+    """Return a tool's definition for a client of that revision."""
     lowered: Members = {**definition}
     if era == versions.MODERN:
         lowered.pop("execution", None)  # tasks as 2025-11-25 had them
@@ -110,7 +110,7 @@ def tool(definition: json.Fields, era: str, version: str) -> Members:
     if output is None:
         return lowered
     if version < STRUCTURED_SINCE or values.text(values.members(output).get("type")) != "object":
-        # A client that knows the schema refuses a result without structured content, which is dropped likewise.
+        # A client that knows the schema refuses a result without structured content, which is dropped as well.
         del lowered["outputSchema"]
     else:
         lowered["outputSchema"] = _object_schema(output)
@@ -118,7 +118,7 @@ def tool(definition: json.Fields, era: str, version: str) -> Members:
 
 
 def _object_schema(raw: RawBytes) -> RawBytes:
-    """A schema as legacy revisions have it: of an object, whose properties are described by objects."""
+    """Return a schema as legacy revisions require it: of an object whose properties are described by objects."""
     schema: Members = {**values.members(raw)}
     changes: Members = {}
     if values.text(schema.get("type")) != "object":
@@ -155,18 +155,18 @@ _WORDS = {
 
 
 def result(method: str, fields: Members, version: str) -> Members:
-    """The fields of a result for a legacy client of that revision."""
+    """Return the fields of a result for a legacy client of that revision."""
     lower = _RESULTS.get(method)
     return lower(fields, version) if lower else fields
 
 
 def concerns(method: str, raw: RawBytes, version: str) -> bool:
-    """Whether a legacy server's result has to be looked at for a client of that revision; cheap."""
+    """Tell cheaply whether a legacy server's result has to be examined for a client of that revision."""
     return version < RESULTS_ALIKE_SINCE and method in _WORDS and _mentions(raw, *_WORDS[method])
 
 
 def _mentions(raw: RawBytes, *words: bytes) -> bool:
-    """Whether one of the words may be in it: a word may also be written with escapes, which begin like this."""
+    """Tell whether one of the words may occur: a word may also be written with escapes, which begin with `\\u00`."""
     data = bytes(raw)
     return any(word in data for word in words) or b"\\u00" in data
 

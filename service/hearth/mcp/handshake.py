@@ -1,4 +1,4 @@
-"""Finding out which era a server speaks: `server/discover` and `initialize` are written back to back.
+"""Detection of a server's era: `server/discover` and `initialize` are written back to back.
 
 | answer                                          | means                                     |
 | ----------------------------------------------- | ----------------------------------------- |
@@ -23,18 +23,18 @@ INITIALIZE = "initialize"
 
 
 class Probe:
-    """Collects the answers to the two openings until the era is known."""
+    """Probe that collects the answers to the two openings until the era is known."""
 
     def __init__(self, wanted: str = versions.MODERN, only: bool = False) -> None:
         first, second = (DISCOVER, INITIALIZE) if wanted == versions.MODERN else (INITIALIZE, DISCOVER)
         self.openings = (first,) if only else (first, second)
         self.era: str | None = None
-        # The result that decided: of discover or of initialize. Empty when a modern error decided.
+        # Result that decided: of discover or of initialize. Empty if a modern error decided.
         self.result: json.Fields = {}
         self._refusals: dict[str, str] = {}
 
     def receive_answer(self, opening: str, message: json.Message) -> None:
-        """Take one answer. Raises UpstreamError when no opening is left that could succeed."""
+        """Take one answer. Raises UpstreamError if no opening is left that could succeed."""
         if self.era:
             if opening == DISCOVER and self.era == versions.MODERN and message.result is not None:
                 self.result = json.split(message.result)
@@ -54,7 +54,7 @@ class Probe:
 
 
 def opening_params(opening: str, version: str, capabilities: bytes) -> bytes:
-    """The params of one of the two opening requests. `capabilities` is what clients of a legacy server can be asked."""
+    """Return the params of one of the two openings. `capabilities` are those of a legacy server's clients."""
     info = {"name": "hearth", "version": version}
     if opening == INITIALIZE:
         return json.join(
@@ -68,7 +68,7 @@ def opening_params(opening: str, version: str, capabilities: bytes) -> bytes:
 
 
 def envelope(client_info: object) -> dict[str, object]:
-    """The `_meta` of Hearth's own requests to a modern server."""
+    """Return the `_meta` of Hearth's own requests to a modern server."""
     return {
         versions.PROTOCOL_VERSION_KEY: versions.NEWEST_MODERN,
         versions.CLIENT_CAPABILITIES_KEY: {},

@@ -1,6 +1,6 @@
-"""Which arguments of a tool go into `Mcp-Param-*` headers, too, in the modern era: `x-mcp-header` in its input schema.
+"""Arguments of a tool that modern requests repeat in `Mcp-Param-*` headers: `x-mcp-header` in its input schema.
 
-Of values that have been parsed by whoever calls; a bridge loads this too, which has the standard library only.
+Works on values that the caller has parsed. A bridge loads this module, too, and has the standard library only.
 """
 
 import re
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 ANNOTATION = "x-mcp-header"
 PARAM_PREFIX = "Mcp-Param-"
 
-# From the path of properties to the header that carries what is there.
+# Header by the path of properties to its value.
 Index = dict[tuple[str, ...], str]
 
 _TYPES = ("string", "integer", "boolean")
@@ -25,23 +25,23 @@ _SCHEMAS = (
 )  # fmt: skip
 # … or an object of them.
 _NAMED_SCHEMAS = ("patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions")
-# More digits than any number has that both sides can hold; longer ones are compared as they are written.
+# More digits than any number that both sides can hold; longer ones are compared as they are written.
 _NUMBER_CHARACTERS = 40
 
 
 class InvalidAnnotation(ValueError):
-    """A tool whose `x-mcp-header` breaks the rules: a client must not offer it."""
+    """Error for a tool whose `x-mcp-header` breaks the rules: a client must not offer it."""
 
 
 def may_be_in(schema: bytes) -> bool:
-    """Whether a schema, or a list of them, may have an annotation: most have none, and need not be parsed."""
+    """Tell whether a schema, or a list of schemas, may have an annotation: most have none, and need not be parsed."""
     return ANNOTATION.encode() in schema or b"\\u00" in schema
 
 
 def find(root: "Any") -> Index:
-    """Which argument goes into which header, by an input schema. Raises InvalidAnnotation."""
+    """Return the header of each annotated argument of an input schema. Raises InvalidAnnotation."""
     found: Index = {}
-    # A path of None: here the chain of properties is broken, and nothing may be annotated.
+    # A path of None: the chain of properties is broken here, and nothing may be annotated.
     pending: list[tuple[tuple[str, ...] | None, Any]] = [((), root)]
     while pending:
         path, schema = pending.pop()
@@ -81,7 +81,7 @@ def _add(found: Index, path: tuple[str, ...] | None, schema: "dict[str, Any]") -
 
 
 def written(literal: str) -> str:
-    """A number or a boolean as a header has it. Integers are in decimal; others stay: the server will have its say."""
+    """Return a number or boolean as a header has it: integers in decimal, others unchanged, for the server to judge."""
     found = number(literal)
     # Written out, a large exponent would fill the memory.
     if found is None or found.adjusted() >= _NUMBER_CHARACTERS or found != int(found):
@@ -90,7 +90,7 @@ def written(literal: str) -> str:
 
 
 def number(literal: str) -> Decimal | None:
-    """The number that is written so; None for what is none, or has too many digits."""
+    """Return the number that a literal stands for; None for one that is no number, or has too many digits."""
     try:
         return Decimal(literal) if len(literal) <= _NUMBER_CHARACTERS else None
     except InvalidOperation:  # a boolean, or an exponent beyond all bounds

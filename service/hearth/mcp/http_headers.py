@@ -1,8 +1,7 @@
-"""The HTTP headers that say again what a modern request's body says (2026-07-28, Streamable HTTP).
+"""HTTP headers that repeat parts of a modern request's body (2026-07-28, Streamable HTTP).
 
-`Mcp-Method` and `Mcp-Name` go with every request, `Mcp-Param-*` with calls of tools whose input schema asks for it by
-`x-mcp-header`. Whoever sends a request makes them here, whoever receives one checks them here. Nothing of HTTP itself
-is known.
+`Mcp-Method` and `Mcp-Name` go with every request, `Mcp-Param-*` with calls of tools whose input schema asks for them by
+`x-mcp-header`. Senders create the headers here, receivers check them here. Knows nothing of HTTP itself.
 """
 
 import base64
@@ -20,7 +19,7 @@ NAME = "Mcp-Name"
 Index = header_annotations.Index
 InvalidAnnotation = header_annotations.InvalidAnnotation
 
-# What `Mcp-Name` repeats.
+# Member of the params that `Mcp-Name` repeats.
 _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 _SENTINEL_START, _SENTINEL_END = "=?base64?", "?="
@@ -33,7 +32,7 @@ _DECIMAL = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 
 
 def index(input_schema: RawBytes) -> Index:
-    """Which argument goes into which header. Raises InvalidAnnotation."""
+    """Return the header of each annotated argument. Raises InvalidAnnotation."""
     data = bytes(input_schema)
     if not header_annotations.may_be_in(data):
         return {}
@@ -47,7 +46,7 @@ def index(input_schema: RawBytes) -> Index:
 
 
 def standard(method: str, params: RawBytes | None) -> dict[str, str]:
-    """The headers that every request carries. Raises MessageError for a method that no header can name."""
+    """Return the headers that every request carries. Raises MessageError for a method that no header can name."""
     if not _PLAIN.fullmatch(method):
         raise MessageError(f"there is no method {method!r}", versions.METHOD_NOT_FOUND)
     headers = {METHOD: method}
@@ -58,13 +57,13 @@ def standard(method: str, params: RawBytes | None) -> dict[str, str]:
 
 
 def values(index: Index, arguments: RawBytes | None) -> dict[str, str]:
-    """The `Mcp-Param-*` headers of a call; what is absent, null or no single value has none."""
+    """Return the `Mcp-Param-*` headers of a call; an argument that is absent, null or no single value has none."""
     found = ((header, _leaf(arguments, path)) for path, header in index.items())
     return {header: encode(_text(leaf)) for header, leaf in found if leaf}
 
 
 def encode(value: str) -> str:
-    """The value as a header may carry it: as it is, or as Base64 between markers."""
+    """Return the value as a header may carry it: as it is, or as Base64 between markers."""
     looks_encoded = value.startswith(_SENTINEL_START) and value.endswith(_SENTINEL_END)
     if _PLAIN.fullmatch(value) and not looks_encoded:
         return value
@@ -72,7 +71,7 @@ def encode(value: str) -> str:
 
 
 def _readable(value: str) -> str:
-    """Without lone surrogates, of which no header and hardly any other reader of JSON knows."""
+    """Return the text without lone surrogates, which no header and hardly any JSON parser can represent."""
     return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -82,7 +81,7 @@ def _name(method: str, params: RawBytes | None) -> str | None:
 
 
 def _leaf(arguments: RawBytes | None, path: tuple[str, ...]) -> bytes:
-    """The raw string, number or boolean at that path; empty when there is none."""
+    """Return the raw string, number or boolean at that path; empty if there is none."""
     raw = arguments
     for name in path:
         raw = members(raw).get(name)
@@ -91,7 +90,7 @@ def _leaf(arguments: RawBytes | None, path: tuple[str, ...]) -> bytes:
 
 
 def _text(leaf: bytes) -> str:
-    """The value as text."""
+    """Return the value as text."""
     return text(leaf) or "" if leaf[:1] == b'"' else header_annotations.written(leaf.decode())
 
 
@@ -116,7 +115,7 @@ def check_standard(method: str, params: RawBytes | None, headers: Mapping[str, s
 
 
 def check(index: Index, arguments: RawBytes | None, headers: Mapping[str, str]) -> None:
-    """Raise MessageError (-32020) unless the headers are exactly those that the arguments ask for."""
+    """Raise MessageError (-32020) unless the headers are exactly those that the arguments require."""
     given = _lower(headers) if index else {}
     for path, header in index.items():
         leaf, found = _leaf(arguments, path), _decoded(given, header)
@@ -156,7 +155,7 @@ def _same(leaf: bytes, found: str) -> bool:
 
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:
-    # Their names have no case.
+    # Header names are case-insensitive.
     return {name.lower(): value for name, value in headers.items()}
 
 

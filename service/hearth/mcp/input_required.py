@@ -1,7 +1,7 @@
-"""The words of `input_required`: a modern server's result that asks the client, and the call made again with answers.
+"""Format of `input_required`: a modern server's result that asks the client, and the repeated call with the answers.
 
-Also the error by which a legacy server demands that URLs are visited first. Who asks whom, and when, is not known here;
-how a question reads in another revision is in `questions`.
+Also the error by which a legacy server demands that URLs are visited first. Does not know who asks whom, and when; the
+wording of questions in other revisions is in `client_requests`.
 """
 
 from collections.abc import Mapping
@@ -15,20 +15,20 @@ from hearth.mcp.translate import INPUT_REQUIRED
 from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
 
-# What may be answered by it; nothing else can be called again with answers.
+# Methods that may be answered with it; no others can be called again with answers.
 MAY_REQUIRE = frozenset({"tools/call", "prompts/get", "resources/read"})
 _RETRY_KEYS = ("inputResponses", "requestState")
 
 
 class Required(NamedTuple):
-    """What an `input_required` result asks for. `state` is the raw JSON string to be echoed byte for byte."""
+    """Contents of an `input_required` result. `state` is the raw JSON string to echo byte for byte."""
 
     questions: dict[str, Question]
     state: bytes | None
 
 
 def required_result(questions: Mapping[str, Question], state: str | None, server_info: RawBytes) -> bytes:
-    """The result that asks a modern client. At least one of questions and state must be given."""
+    """Return the result that asks a modern client. At least one of questions and state must be given."""
     assert questions or state is not None
     fields: Members = {"resultType": json.dumps(INPUT_REQUIRED)}
     if questions:
@@ -44,7 +44,7 @@ def _request(question: Question) -> bytes:
 
 
 def parse_required(result: json.Fields) -> Required:
-    """What a modern server asks for. Raises UpstreamError for what the schema does not allow."""
+    """Parse a modern server's questions and state. Raises UpstreamError for anything that the schema does not allow."""
     asked, state = _present(result, "inputRequests"), _present(result, "requestState")
     if asked is None and state is None:
         raise UpstreamError("the server requires input and says neither which nor to call again")
@@ -71,7 +71,7 @@ def _parsed(key: str, raw: RawBytes) -> Question:
 
 
 def responses(params: json.Fields) -> dict[str, RawBytes]:
-    """The answers that a retry brings; none when it brings none. Raises MessageError (-32602)."""
+    """Return the answers that a retry brings; empty if there are none. Raises MessageError (-32602)."""
     raw = _present(params, "inputResponses")
     if raw is None:
         return {}
@@ -81,12 +81,12 @@ def responses(params: json.Fields) -> dict[str, RawBytes]:
 
 
 def without_retry(params: json.Fields) -> json.Fields:
-    """The params without what makes a call a retry."""
+    """Return the params without the members that make a call a retry."""
     return {key: value for key, value in params.items() if key not in _RETRY_KEYS}
 
 
 def retry_params(params: json.Fields, answers: Mapping[str, RawBytes], state: RawBytes | None) -> Members:
-    """The params of a call that is made again with answers; the state exactly if one was given."""
+    """Return the params of a call that is made again with answers; they have a state exactly if one was given."""
     sent: Members = {**without_retry(params)}
     if answers:
         sent["inputResponses"] = json.join(answers)
@@ -96,7 +96,7 @@ def retry_params(params: json.Fields, answers: Mapping[str, RawBytes], state: Ra
 
 
 def url_elicitations(error: json.Fields) -> list[Question] | None:
-    """The elicitations by URL that a legacy server demands before the call; None when its error is any other."""
+    """Return the elicitations by URL that a legacy server demands before the call; None for any other error."""
     if values.integer(error.get("code")) != versions.URL_ELICITATION_REQUIRED:
         return None
     demanded = values.members(error.get("data")).get("elicitations")
@@ -112,16 +112,16 @@ def _demanded(raw: RawBytes) -> Question | None:
     params = values.members(raw)
     if "url" not in params or "message" not in params:
         return None
-    # Only URLs can be demanded so, therefore some leave the mode out.
+    # Only URLs can be demanded this way, so some servers leave the mode out.
     return Question(ELICITATION, json.join({**params, "mode": b'"%b"' % URL_MODE.encode()}))
 
 
 def elicitation_id(params: json.Fields) -> str | None:
-    """By which a legacy server's `notifications/elicitation/complete` refers to an elicitation by URL."""
+    """Return the id by which `notifications/elicitation/complete` of a legacy server refers to a URL elicitation."""
     return values.text(params.get("elicitationId"))
 
 
 def _present(fields: json.Fields, name: str) -> json.Raw | None:
-    """The value; None when there is none, or null in place of none."""
+    """Return the value; None if it is missing or null."""
     raw = fields.get(name)
     return None if raw is None or bytes(raw) == b"null" else raw

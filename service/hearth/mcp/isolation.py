@@ -1,9 +1,9 @@
-"""Who may share a process of a server: the policy behind `isolation = "auto"`. Pure: values in, a mode out.
+"""Policy behind `isolation = "auto"`: which sessions may share a server's process. Pure: values in, a mode out.
 
     shared < workspace < session      everybody, the sessions of one folder, one session
 
-A mode is raised by what a server turns out to do and never lowered: to mix two clients up is worse than a process more.
-`hearth.upstreams.traits` remembers what was raised.
+A mode is raised by the observed behaviour of a server and never lowered: mixing up two clients is worse than one more
+process. `hearth.upstreams.traits` remembers raised modes.
 """
 
 import re
@@ -18,15 +18,15 @@ Event = Literal["roots", "question"]
 SHARED: Mode = "shared"
 WORKSPACE: Mode = "workspace"
 SESSION: Mode = "session"
-# From the one that shares most.
+# From the mode that shares most to the one that shares least.
 MODES: tuple[Mode, ...] = (SHARED, WORKSPACE, SESSION)
 
-# The server asked for roots: it works in the folders of a client. All sessions of one workspace have the same.
+# The server asked for roots: it works in the folders of a client. All sessions of one workspace have the same roots.
 ROOTS: Event = "roots"
-# It samples or elicits: it talks with one client in the midst of a call, and of several it cannot say with which.
+# The server samples or elicits: it talks with one client during a call, and cannot say with which of several.
 QUESTION: Event = "question"
 
-# Words in a package's name, each between dashes, by what is held in the memory of such a server and would be mixed up.
+# Words in a package's name, each between dashes, by the state that such a server keeps in memory and would mix up.
 _KNOWN: dict[Mode, dict[str, tuple[str, ...]]] = {
     SESSION: {
         "a browser keeps its open pages": (
@@ -51,7 +51,7 @@ _KNOWN: dict[Mode, dict[str, tuple[str, ...]]] = {
         ),
     },
 }
-# Relative to a repository: to the working directory, unless they are told which one.
+# Relative to a repository: to the working directory, unless the arguments name one.
 _OF_A_REPOSITORY = ("git",)
 _IN_A_REPOSITORY = "it works on the repository that it is started in"
 
@@ -59,9 +59,9 @@ OF_A_PROJECT = "it stands in a project's file"
 RELATIVE = "it depends on the folder that it is started in"
 NOTHING_KNOWN = "nothing is known that it keeps for one client"
 
-# Other clients' names for the folder that is worked in.
+# Other clients' names for the working folder.
 _WORKSPACE_VARIABLE = re.compile(r"\$\{(env:)?(workspaceFolder|workspaceRoot|CLAUDE_PROJECT_DIR|PWD)[}:]")
-# A dot or two as a path, alone, or as the value of an option, a mount or a word inside a shell's text.
+# One or two dots as a path: alone, or as the value of an option, a mount, or a word inside a shell's text.
 _RELATIVE = re.compile(r"(^|[=,:\s\"'])\.{1,2}($|[/\\:,\s\"'])")
 _ABSOLUTE = re.compile(r"[/~\\]|[A-Za-z]:[/\\]|\$\{")
 
@@ -73,7 +73,7 @@ def initial(
     url: str | None = None,
     project_scope: bool = False,
 ) -> Mode:
-    """The mode that `auto` begins with. Entries as configured, references unresolved.
+    """Return the mode that `auto` begins with. Takes entries as configured, references unresolved.
 
     `project_scope` says that the entry stands in a file of one project.
     """
@@ -87,7 +87,7 @@ def explained(
     url: str | None = None,
     project_scope: bool = False,
 ) -> tuple[Mode, str]:
-    """The same, and why: a phrase for people."""
+    """Return the initial mode, and the reason: a phrase for people."""
     words = [word for word in (command, *args, cwd, url) if word]
     mode, reason = _known(command, args) if command else (SHARED, NOTHING_KNOWN)
     if mode != SHARED:
@@ -98,12 +98,12 @@ def explained(
 
 
 def raised(mode: Mode, event: Event) -> Mode:
-    """The mode of a server after it did this."""
+    """Return the mode of a server after that event."""
     return stricter(mode, SESSION if event == QUESTION else WORKSPACE)
 
 
 def stricter(one: Mode, other: Mode) -> Mode:
-    """Of two modes, the one that shares less."""
+    """Return the mode of the two that shares less."""
     return max(one, other, key=MODES.index)
 
 
@@ -120,12 +120,12 @@ def _known(command: str, args: Sequence[str]) -> tuple[Mode, str]:
 
 
 def _is_relative(command: str | None, args: Sequence[str], cwd: str | None) -> bool:
-    """Whether what is run, or what it is told to work on, depends on the folder it is started in."""
+    """Tell whether the program, or what it works on, depends on the folder that it is started in."""
     if not command:
         return False
     anchor = folder(command, args) or cwd
     if anchor:
-        # Everything else is relative to that one.
+        # Everything else is relative to that folder.
         return not _ABSOLUTE.match(anchor)
     is_path = "/" in command or "\\" in command
     return (

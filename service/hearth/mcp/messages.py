@@ -1,4 +1,4 @@
-"""The JSON-RPC messages that Hearth itself writes, as bytes ready for any wire."""
+"""JSON-RPC messages that Hearth itself writes, as bytes ready for any wire."""
 
 from hearth.errors import HearthError
 from hearth.masking import everywhere
@@ -8,17 +8,17 @@ from hearth.wire.values import RawBytes
 
 
 def result(id: bytes, body: RawBytes) -> bytes:
-    """A success."""
+    """Return a success response."""
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id, body)
 
 
 def raw_error(id: bytes, body: RawBytes) -> bytes:
-    """A failure whose error object is already JSON."""
+    """Return an error response whose error object is already JSON."""
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id, body)
 
 
 def error(id: bytes | None, code: int, message: str, data: object = None) -> bytes:
-    """A failure. Without an id, because none could be found, the member is left out: null is not valid in MCP."""
+    """Return an error response. If no id could be found, the member is left out: null is not valid in MCP."""
     body: dict[str, object] = {"code": code, "message": message}
     if data is not None:
         body["data"] = data
@@ -28,9 +28,9 @@ def error(id: bytes | None, code: int, message: str, data: object = None) -> byt
 
 
 def failure(id: bytes | None, problem: HearthError) -> bytes:
-    """The one place where an error of Hearth's becomes JSON-RPC. What a server was trusted with is not in it.
+    """Return the response for an error of Hearth, without the secrets of servers. No other code converts errors.
 
-    What a tool of Hearth's own says of one is a result.
+    An error of one of Hearth's own tools becomes a result.
     """
     if problem.result is not None and id is not None:
         return result(id, problem.result)
@@ -38,24 +38,24 @@ def failure(id: bytes | None, problem: HearthError) -> bytes:
 
 
 def request(id: bytes, method: str, params: RawBytes) -> bytes:
-    """A request with params."""
+    """Return a request with params."""
     return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (id, json.dumps(method), params)
 
 
 def notification(method: str, params: RawBytes | None = None) -> bytes:
-    """A notification."""
+    """Return a notification."""
     if params is None:
         return b'{"jsonrpc":"2.0","method":%b}' % json.dumps(method)
     return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (json.dumps(method), params)
 
 
 def server_info(version: str) -> dict[str, str]:
-    """Who answers, as clients of both eras are told."""
+    """Return Hearth's identity, as clients of both eras are told."""
     return {"name": "hearth", "title": "Hearth", "version": version}
 
 
 class Identity:
-    """What Hearth says of itself in both eras' openings."""
+    """Identity of Hearth in both eras' openings."""
 
     def __init__(self, version: str, daemon_id: str) -> None:
         self._info = server_info(version)
@@ -63,7 +63,7 @@ class Identity:
         self._daemon_id = daemon_id
 
     def initialized(self, requested: object, capabilities: RawBytes, instructions: str | None) -> tuple[str, bytes]:
-        """The negotiated version and the result of `initialize`. `capabilities` is raw."""
+        """Return the negotiated version and the result of `initialize`. `capabilities` is raw."""
         version = versions.negotiate(requested)
         body: dict[str, object] = {
             "protocolVersion": version,
@@ -76,12 +76,12 @@ class Identity:
         return version, json.dumps(body)
 
     def discovered(self, capabilities: RawBytes, instructions: str | None) -> bytes:
-        """The result of `server/discover`."""
+        """Return the result of `server/discover`."""
         body: dict[str, object] = {
             "resultType": "complete",
             "supportedVersions": list(versions.MODERN_VERSIONS),
             "capabilities": json.Raw(capabilities),
-            # What is offered changes with the config and the servers; clients learn of it by list_changed.
+            # The lists change with the config and the servers; clients are notified by list_changed.
             "ttlMs": 0,
             "cacheScope": "private",
             "_meta": {versions.SERVER_INFO_KEY: self._info, "hearth/daemonId": self._daemon_id},

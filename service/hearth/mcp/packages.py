@@ -1,4 +1,4 @@
-"""Which package a command line runs, seen through the runners that start MCP servers. Pure text: nothing is looked up.
+"""Package that a command line runs, seen through the runners that start MCP servers. Pure text: nothing is looked up.
 
     npx -y @scope/name@1.2 …      uvx --from name==1.2 tool …     python -m module …
     docker run -i --rm image …    node /x/node_modules/name/…     cmd /c npx name …
@@ -9,15 +9,15 @@ Several names are possible (`--from`, `--with`), and one may be wrong: it only c
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-# Wrappers inside wrappers; deeper than this nobody writes them.
+# Wrappers inside wrappers; deeper nesting does not occur in practice.
 _DEPTH = 4
 
 _EXECUTABLE = re.compile(r"\.(exe|cmd|bat|ps1)$")
 _PYTHON = re.compile(r"(python|pypy)w?[0-9.]*|py")
-# A requirement's version, extras, markers, or an npm version; not the `@` that begins a scope.
+# Version, extras or markers of a requirement, or an npm version; not the `@` that begins a scope.
 _AFTER_NAME = re.compile(r"(?<=.)[@\[=<>!~; ].*")
 _SCRIPT = re.compile(r"\.(py|pyz|[cm]?js|[cm]?ts|rb|sh|jar|php|pl)$")
-# Stems and folders that every package has; the one above them tells more.
+# Stems and folders that every package has; the folder above them tells more.
 _GENERIC = frozenset(
     {"index", "server", "main", "cli", "mcp", "app", "run", "start", "stdio", "__main__"}
     | {"dist", "build", "src", "bin", "lib", "out", "target", "release", "debug", "scripts", ".bin", "."}
@@ -32,7 +32,7 @@ _WRAPPERS = frozenset(
 )
 _WRAPPERS_WITH_DASHES = frozenset({"op", "doppler", "mise", "dotenv", "infisical", "direnv", "fnm", "volta", "nix"})
 
-# Options that take the next word; any other word with a dash is taken to stand alone.
+# Options that take the next word; any other word with a dash is assumed to stand alone.
 _NPX_VALUES = frozenset({"-p", "--package", "-c", "--call", "--registry", "--cache", "--prefix", "-w", "--workspace"})
 _UV_VALUES = frozenset(
     {"--from", "--with", "--with-editable", "--with-requirements", "-p", "--python", "--directory", "--project"}
@@ -42,7 +42,7 @@ _UV_VALUES = frozenset(
 _PYTHON_VALUES = frozenset({"-W", "-X"})
 _NODE_VALUES = frozenset({"-r", "--require", "--import", "--loader", "--env-file", "-cp", "--conditions"})
 _PIPX_VALUES = frozenset({"--spec", "--python", "--pip-args", "--index-url", "-i"})
-# Of a container's options, on the contrary, these stand alone.
+# Options of a container runtime that stand alone; all others take the next word.
 _CONTAINER_FLAGS = re.compile(
     r"-[itdPq]+|--(rm|init|interactive|tty|detach|privileged|read-only|publish-all|quiet|sig-proxy|no-healthcheck)"
 )
@@ -50,12 +50,12 @@ _NAMING = frozenset({"-p", "--package", "--from", "--with", "--spec"})
 
 
 def packages(command: str, args: Sequence[str]) -> list[str]:
-    """The names of what the command line may run, most telling first, in small letters and without versions."""
+    """Return the names of what the command line may run, most specific first, in lower case and without versions."""
     return [name for name in dict.fromkeys(map(_plain, _found(command, list(args), _DEPTH))) if name]
 
 
 def scripts(command: str, args: Sequence[str]) -> list[str]:
-    """The files that an interpreter is given to run, as they are written."""
+    """Return the files that an interpreter is given to run, as they are written."""
     if base(command) in _CONTAINERS:
         return []  # its own files, not ours
     words = [command, *args]
@@ -64,7 +64,7 @@ def scripts(command: str, args: Sequence[str]) -> list[str]:
 
 
 def folder(command: str, args: Sequence[str]) -> str | None:
-    """The folder that a runner is told to go to first, as in `uv --directory X run …`."""
+    """Return the folder that a runner is told to change to first, as in `uv --directory X run …`."""
     options = ("--directory",) if base(command) == "uv" else ()
     for index, word in enumerate(args):
         option, equals, value = word.partition("=")
@@ -74,7 +74,7 @@ def folder(command: str, args: Sequence[str]) -> str | None:
 
 
 def base(command: str) -> str:
-    """The name of a program without its folder and without a Windows suffix."""
+    """Return the name of a program without its folder and without a Windows suffix."""
     return _EXECUTABLE.sub("", re.split(r"[/\\]", command)[-1].lower())
 
 
@@ -97,11 +97,11 @@ def _found(command: str, args: list[str], depth: int) -> Iterator[str]:
 
 
 def _inner(name: str, args: list[str]) -> list[str]:
-    """The command line inside another; empty if there is none."""
+    """Return the command line inside another; empty if there is none."""
     if name in _SHELLS or name == "cmd":
         flags = ("/c", "/k") if name == "cmd" else ("-c", "-lc", "-ic", "-lic")
         at = next((index for index, word in enumerate(args) if word.lower() in flags), -1)
-        # cmd takes the words as they are, a shell takes one text.
+        # `cmd` takes the words as they are, a shell takes one text.
         return [word.strip("\"'") for word in " ".join(args[at + 1 :]).split()] if at >= 0 else []
     if name in _WRAPPERS:
         words = [word for word in args if not word.startswith("-") and "=" not in word.split("/")[0]]
@@ -112,7 +112,7 @@ def _inner(name: str, args: list[str]) -> list[str]:
 
 
 def _split(args: Sequence[str], valued: frozenset[str]) -> tuple[list[str], list[str]]:
-    """The packages that options name, and the words from the first one that is no option."""
+    """Return the packages that options name, and the words from the first one that is no option."""
     named: list[str] = []
     index = 0
     while index < len(args) and args[index].startswith("-") and args[index] != "--":
@@ -147,7 +147,7 @@ def _uv(name: str, args: list[str], depth: int) -> Iterator[str]:
             return
         args = rest[2:] if is_tool else rest[1:]
     named, rest = _split(args, _UV_VALUES)
-    # `--with mcp` is what the server is written with, hence behind what it is.
+    # `--with mcp` names what the server is written with, so it comes after what the server is.
     if {"-m", "--module"} & {*args[: len(args) - len(rest)]} or name == "uvx":
         yield from [*named, *rest[:1]]
     elif rest:
@@ -193,7 +193,7 @@ def _container(name: str, args: list[str], depth: int) -> Iterator[str]:
 
 
 def _of_path(path: str) -> str:
-    """What a script or a program belongs to: its npm package, or the nearest name that says something."""
+    """Return what a script or a program belongs to: its npm package, or the nearest specific name."""
     parts = [part for part in re.split(r"[/\\]", path) if part]
     if "node_modules" in parts:
         inside = parts[len(parts) - parts[::-1].index("node_modules") :]

@@ -1,7 +1,7 @@
-"""Which definitions of one server's tools are known, which that it offers are not, and what has changed. No I/O.
+"""Pinning of one server's tools: known definitions, unapproved ones, and the differences. No I/O.
 
-A definition is known by its content, whatever the order of its keys. A tool may have several that are known: a server
-may describe it otherwise to another kind of client, and what was approved once stays so.
+A definition is known by its content, regardless of the order of its keys. A tool may have several known definitions: a
+server may describe it differently to another kind of client, and an approved definition stays approved.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,19 +13,19 @@ from hearth.mcp.catalog import TOOLS, Item, ServerCatalog
 from hearth.wire import json as raw
 from hearth.wire.values import Members
 
-# Definitions of one tool that are known; with more, those that were approved longest ago are forgotten.
+# Known definitions of one tool; beyond it, those that were approved longest ago are forgotten.
 KNOWN_LIMIT = 16
-# Kinds of clients to which a server lists its tools; what they declare is their own choice.
+# Kinds of clients to which a server lists its tools; a client's declarations are its own choice.
 VARIANTS_LIMIT = 32
-# The longest name of a tool or property that clients take; a longer text is one to be read.
+# Longest name of a tool or property that clients accept; a longer text is meant for reading.
 NAME_LIMIT = 64
 CHANGED, NEW, VANISHED = "changed", "new", "vanished"
-# In the place of an object that has a key twice: clients differ in which of them counts.
+# Stands in for an object that has a key twice: clients differ in which of the two counts.
 _REPEATED = "(an object with a key that is written twice)"
 
 
 class Withheld(Refused):
-    """A tool that is not offered: it is blocked in the config, or its definition is not approved."""
+    """Error for a tool that is not offered: the config blocks it, or its definition is not approved."""
 
     def __init__(self, server: str, tool: str, is_blocked: bool = False) -> None:
         super().__init__(
@@ -40,7 +40,7 @@ class Withheld(Refused):
 
 
 class Change(NamedTuple):
-    """How the offers of a tool differ from what is known: definitions in their canonical form."""
+    """Difference between the offered definitions of a tool and the known ones, in canonical form."""
 
     tool: str
     kind: str
@@ -49,7 +49,7 @@ class Change(NamedTuple):
 
 
 def canonical(definition: Members) -> str:
-    """The same text for definitions that differ in nothing but the order of keys, and for no others. Plain ASCII."""
+    """Return the same text for definitions that differ only in the order of keys, and for no others. Plain ASCII."""
     import json
 
     data = raw.join(definition)
@@ -57,7 +57,7 @@ def canonical(definition: Members) -> str:
         tree = json.loads(data, object_pairs_hook=_object)
         return json.dumps(tree, sort_keys=True, separators=(",", ":"))
     except (ValueError, RecursionError):
-        # Numbers of thousands of digits, deep nesting: then the very bytes count.
+        # Numbers of thousands of digits, deep nesting: the exact bytes count then.
         return ascii(bytes(data))
 
 
@@ -67,19 +67,19 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def definitions(offering: ServerCatalog) -> dict[str, str]:
-    """The canonical definition of each tool that is offered."""
+    """Return the canonical definition of each tool in a catalog."""
     return {name: canonical_of(item) for name, item in offering.lists[TOOLS].items()}
 
 
 def canonical_of(item: Item) -> str:
-    """Return the canonical definition of a tool, worked out once."""
+    """Return the canonical definition of a tool, computed once."""
     if item.canonical is None:
         item.canonical = canonical(item.definition)
     return item.canonical
 
 
 def is_same_tool(one: str, other: str) -> bool:
-    """Whether two canonical definitions differ in nothing but the era of MCP that they are written for.
+    """Tell whether two canonical definitions differ only by the era of MCP that they are written for.
 
     One of them must be exactly what a legacy client is told of the other, and texts that only the other has must be
     names: an agent would read anything else.
@@ -93,7 +93,7 @@ def _is_lowered(lower: str, upper: str) -> bool:
         lowered.pop("execution", None)
         return canonical(lowered) == lower and all(map(_is_name, _texts(upper) - _texts(lower)))
     except (MessageError, RecursionError):
-        # A definition that is kept by its bytes, or nested as deeply as can be read.
+        # A definition that is kept by its bytes, or nested to the limit of the parser.
         return False
 
 
@@ -115,12 +115,12 @@ def _texts(definition: str) -> set[str]:
 
 
 def _is_name(text: str) -> bool:
-    """Whether a text may be the name of a property or type: neither long nor with a space."""
+    """Tell whether a text may be the name of a property or type: short and without spaces."""
     return len(text) <= NAME_LIMIT and not any(map(str.isspace, text))
 
 
 class Pinned:
-    """What is known of one server's tools."""
+    """Pins of one server: its known and unapproved definitions."""
 
     def __init__(
         self,
@@ -130,19 +130,19 @@ class Pinned:
     ) -> None:
         # The definition that was approved last is at the end.
         self.known = {tool: list(texts) for tool, texts in (known or {}).items()}
-        # By kind of client: what is offered to it and is not known, and the names of all that is.
+        # By kind of client: offered definitions that are not known, and the names of all offered tools.
         self.unapproved = {variant: dict(tools) for variant, tools in (unapproved or {}).items()}
         self.listed = {variant: list(names) for variant, names in (listed or {}).items()}
 
     def knows(self, tool: str, text: str) -> bool:
-        """Whether that definition was seen at first, or approved, in this era of MCP or in the other."""
+        """Tell whether that definition was seen at first, or approved, in this era of MCP or in the other."""
         known = self.known.get(tool, ())
         return text in known or any(is_same_tool(text, other) for other in known)
 
     def see(self, variant: str, offered: Mapping[str, str], trusts: bool) -> bool:
-        """Take what is offered to one kind of client; True if that is news. `trusts`: all of it is known from now."""
+        """Take the tools offered to one kind of client; return True for news. `trusts`: all are known from now on."""
         before = (self.unapproved.get(variant), self.listed.get(variant))
-        # As older versions wrote it: by era, also where one process serves both.
+        # Entries of older versions: by era, even if one process serves both.
         for former in [each for each in self.listed if each.endswith(f" {variant}")]:
             del self.listed[former]
             self.unapproved.pop(former, None)
@@ -157,7 +157,7 @@ class Pinned:
         return before != (self.unapproved[variant], self.listed[variant])
 
     def learn(self, tool: str, text: str) -> None:
-        """That definition is known from now on."""
+        """Add a definition to the known ones."""
         texts = self.known.setdefault(tool, [])
         if text in texts:
             texts.remove(text)
@@ -165,7 +165,7 @@ class Pinned:
         del texts[:-KNOWN_LIMIT]
 
     def changes(self) -> list[Change]:
-        """What differs from what is known, by the names of tools."""
+        """Return the differences from the known definitions, by the names of tools."""
         offered: dict[str, dict[str, None]] = {}
         for tools in self.unapproved.values():
             for tool, text in tools.items():

@@ -1,10 +1,10 @@
-"""The `requestState` of a call that Hearth itself has parked: a token under a seal that only this daemon can make.
+"""`requestState` of a call that Hearth itself has suspended: a token under a seal that only this daemon can make.
 
     "hearth." base64url( MAC | expiry | mark of the principal | mark of the call | token )
 
-The seal tells Hearth's own states from an upstream's, which are passed on byte for byte. It binds the token to who made
-the call, to its method and parameters, and to a time; that a token is good once is its keeper's business. The clock and
-the key are the caller's.
+The seal tells Hearth's own states from an upstream's, which are passed on byte for byte. The token is bound to the
+principal of the call, to its method and parameters, and to a time; the keeper of the tokens ensures that each is used
+once. The clock and the key are the caller's.
 """
 
 import binascii
@@ -23,7 +23,7 @@ _PREFIX = "hearth."
 _MAC_BYTES = hashlib.sha256().digest_size
 _MARK_BYTES = 16
 _BODY = struct.Struct(f">d{_MARK_BYTES}s{_MARK_BYTES}s")
-# What a retry may change: its envelope and progress token, and what makes it a retry.
+# Members that a retry may change: its envelope and progress token, and those that make it a retry.
 _FREE_KEYS = frozenset({"_meta", "inputResponses", "requestState"})
 
 EXPIRED = "expired"
@@ -39,7 +39,7 @@ _SENTENCES = {
 
 
 class StateRefused(MessageError):
-    """A `requestState` of Hearth's own that is not good here and now; `data.reason` is one of the four above."""
+    """Error for a `requestState` of Hearth's own that is not valid now; `data.reason` is one of the four above."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(_SENTENCES[reason], versions.INVALID_PARAMS)
@@ -47,7 +47,7 @@ class StateRefused(MessageError):
 
 
 def digest(method: str, params: json.Fields) -> bytes:
-    """What a retry must share with the call: its method and the parameters that say what is to be done."""
+    """Return the digest of what a retry must share with the call: its method and the params that define the work."""
     hashed = hashlib.sha256(_framed(method.encode("utf-8", "surrogatepass")))
     for key in sorted(params.keys() - _FREE_KEYS):
         hashed.update(_framed(key.encode("utf-8", "surrogatepass")))
@@ -56,23 +56,23 @@ def digest(method: str, params: json.Fields) -> bytes:
 
 
 def _framed(part: bytes) -> bytes:
-    # With its length, so that no two lists of parts read alike.
+    # With its length, so that no two lists of parts are encoded alike.
     return struct.pack(">Q", len(part)) + part
 
 
 class Seal:
-    """Makes and opens states with one key, which lives as long as the calls that are parked under it."""
+    """Maker and reader of states under one key, which lives as long as the calls that are suspended under it."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
 
     def seal(self, token: str, principal: str, method: str, digest: bytes, expires: float) -> str:
-        """The state that stands for the token until `expires`, a time of the clock that `open` is told."""
+        """Return the state that stands for the token until `expires`, in the time of the clock that `open` is given."""
         body = _BODY.pack(expires, self._principal(principal), self._call(method, digest)) + token.encode()
         return _PREFIX + urlsafe_b64encode(self._mac(b"state", body) + body).rstrip(b"=").decode()
 
     def open(self, state: str, principal: str, method: str, digest: bytes, now: float) -> str | None:
-        """The token; None for a state that is not of Hearth's making. Raises StateRefused for one that is not good."""
+        """Return the token; None for a state that Hearth did not make. Raises StateRefused for an invalid one."""
         body = self._checked(state)
         if body is None:
             return None
@@ -103,7 +103,7 @@ class Seal:
 
 
 def _decoded(state: str) -> bytes | None:
-    """The bytes of a state in the one spelling that `seal` gives them."""
+    """Return the bytes of a state; None for any other spelling than the one that `seal` gives them."""
     encoded = state.removeprefix(_PREFIX)
     if encoded == state or not encoded.isascii():
         return None

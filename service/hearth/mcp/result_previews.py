@@ -11,12 +11,12 @@ from hearth.mcp import downgrade
 from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
 
-# Share of a preview that its head gets. Listings and documents say most at the top, so the head is the larger one;
-# logs and builds end with the error, so there is a tail.
+# Share of a preview that its head gets. Listings and documents say most at the top, so the head is larger; logs and
+# builds end with the error, so there is a tail.
 HEAD_SHARE = 0.75
 # Room for the notice between head and tail: its words, two numbers of up to ten digits and a URI of 49 characters.
 NOTICE_BYTES = 320
-# Smallest preview. A result may consist of very many texts; a smaller share for each would show no more than notices.
+# Smallest preview. A result may consist of very many texts; with smaller shares it would show little but notices.
 SMALLEST_PREVIEW_BYTES = 1024
 
 TEXT = "text/plain"
@@ -24,14 +24,14 @@ JSON = "application/json"
 
 
 class Part(NamedTuple):
-    """One text of a large result: its media type, and the text as a raw JSON string."""
+    """Text of a large result: its media type, and the text as a raw JSON string."""
 
     mime_type: str
     text: bytes
 
 
 class _Cut(NamedTuple):
-    """One text that is too long: the members of its block, its UTF-8, and the most bytes of its preview."""
+    """Text that is too long: the members of its block, its UTF-8, and the most bytes of its preview."""
 
     block: Members
     text: bytes
@@ -47,7 +47,7 @@ class Preview:
         self.parts = parts
 
     def write(self, uri: str, version: str) -> bytes:
-        """Return the result for a client of that revision. `resource_link` is not in the older ones."""
+        """Return the result for a client of that revision. Older revisions have no `resource_link`."""
         blocks: list[bytes] = []
         number = 0
         for each in self._content:
@@ -75,9 +75,9 @@ class Preview:
 
 
 def plan(result: RawBytes, limit: int, has_output_schema: Callable[[], bool]) -> Preview | None:
-    """Plan the preview of a result whose texts have more than `limit` bytes; None where nothing can be left out.
+    """Plan the preview of a result whose texts have more than `limit` bytes; return None if nothing can be left out.
 
-    `has_output_schema` is asked only when structured content is large: clients check that against the schema.
+    `has_output_schema` is called only if structured content is large: clients validate that against the schema.
     """
     fields: Members = {**values.members(result)}
     try:
@@ -97,7 +97,7 @@ def plan(result: RawBytes, limit: int, has_output_schema: Callable[[], bool]) ->
     if len(structured) > limit and not has_output_schema():
         del fields["structuredContent"]
         if not parts:
-            # Where a text is cut, that is the same data for the model to see.
+            # Not needed if a text was cut: that text shows the model the same data.
             left = limit - sum(map(len, texts.values()))
             content.append(_Cut({"type": b'"text"'}, structured, max(left, SMALLEST_PREVIEW_BYTES)))
         parts.append(Part(JSON, json.dumps(structured.decode("utf-8", "replace"))))

@@ -1,18 +1,18 @@
-"""A call of a modern client that a legacy server answers with questions: parked while the client finds the answers.
+"""State machine of a modern client's call that a legacy server answers with questions, suspended in between.
 
-The legacy server asks in the middle of its call and waits; the modern client is given `input_required` instead and
-calls again. In between the server's call is parked: nobody is attached to it. Each round of questions is answered once.
+The legacy server asks in the middle of its call and waits; the modern client gets `input_required` instead and
+calls again. In between the call is suspended: no request is attached to it. Each round of questions is answered once.
 
 | state    | event                                     | becomes  | instructions                                  |
 | -------- | ----------------------------------------- | -------- | --------------------------------------------- |
 | RUNNING  | question that the client takes            | ASKING   | Park                                          |
 | RUNNING  | question that it does not take            | RUNNING  | Refuse                                        |
-| RUNNING  | demanded: URLs are to be visited (-32042) | VISITING | Park                                          |
+| RUNNING  | demanded: URLs must be visited (-32042)   | VISITING | Park                                          |
 | RUNNING  | demanded, and the client takes no URLs    | DONE     | Fail                                          |
 | RUNNING  | finished                                  | DONE     | Answer                                        |
 | RUNNING  | cancelled                                 | DONE     | Cancel                                        |
 | ASKING   | question                                  | ASKING   | none: it is for the next round                |
-| ASKING   | withdrawn                                 | ASKING   | none: its answer is not wanted any more       |
+| ASKING   | withdrawn                                 | ASKING   | none: its answer is no longer wanted          |
 | ASKING   | demanded                                  | VISITING | none: the retry is asked to visit them        |
 | ASKING   | finished                                  | FINISHED | none: it is kept                              |
 | ASKING   | retry with every answer, none to ask      | RUNNING  | Deliver each                                  |
@@ -30,8 +30,8 @@ calls again. In between the server's call is parked: nobody is attached to it. E
 | WAITING  | cancelled                                 | DONE     | none                                          |
 
 A client is attached in RUNNING and WAITING. A question in any other state is refused, a retry raises StateRefused, and
-every other event is late and changes nothing. What is taken is decided by the capabilities of the attached request: a
-retry may bring others than the call had, so the rest that it does not take is refused to the server, or fails the call.
+every other event is late and changes nothing. The attached request's capabilities decide which questions it takes. A
+retry may bring others than the call had: a question that it does not take is refused to the server, or fails the call.
 
 The shell performs the instructions in order, and owns the clock, the seal of the tokens and the wires.
 """
@@ -50,7 +50,7 @@ from hearth.wire import json, values
 from hearth.wire.values import RawBytes
 
 Payload = TypeVar("Payload")
-# What the attached client lacks to be asked that, as a sentence; None when it can be asked.
+# Returns what the attached client lacks to be asked that, as a sentence; None if it can be asked.
 Problem = Callable[[Question], str | None]
 
 _OVER = "the call that this belongs to is over"
@@ -59,7 +59,7 @@ _DECLINED = "the server demands that a URL is visited first, which was declined"
 
 
 class State(enum.Enum):
-    """What a call is doing."""
+    """State of a call."""
 
     RUNNING = "running"
     ASKING = "asking"
@@ -71,7 +71,7 @@ class State(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Park:
-    """Answer the attached request with `input_required`; the state of this round is good until `expires`."""
+    """Instruction to answer the attached request with `input_required`; this round's state is valid until `expires`."""
 
     round: int
     questions: dict[str, Question]
@@ -80,7 +80,7 @@ class Park:
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """Answer the server's question with the client's result, put into the server's revision."""
+    """Instruction to answer the server's question with the client's result, put into the server's revision."""
 
     id: bytes
     method: str
@@ -89,7 +89,7 @@ class Deliver:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Answer the server's question with an error."""
+    """Instruction to answer the server's question with an error."""
 
     id: bytes
     reason: str
@@ -97,14 +97,14 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[Payload]):
-    """Answer the attached request with what the server's call came to."""
+    """Instruction to answer the attached request with the outcome of the server's call."""
 
     payload: Payload
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Answer the attached request with an error; `missing` is the question that the client has no capability for."""
+    """Instruction to answer the attached request with an error; `missing` is the question that it cannot take."""
 
     reason: str
     missing: Question | None = None
@@ -112,12 +112,12 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class CallAgain:
-    """Make the server's call afresh, for the attached request."""
+    """Instruction to make the server's call again, for the attached request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Cancel the server's call."""
+    """Instruction to cancel the server's call."""
 
 
 Instruction = Park | Deliver | Refuse | Answer[Payload] | Fail | CallAgain | Cancel
@@ -125,7 +125,7 @@ Instruction = Park | Deliver | Refuse | Answer[Payload] | Fail | CallAgain | Can
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A question that waits for an answer. It has the server's id; a demanded URL has its elicitation's, if any."""
+    """Question that waits for an answer. `id` is the server's; `elicitation` is a demanded URL's id, if any."""
 
     id: bytes | None
     elicitation: str | None
@@ -133,7 +133,7 @@ class _Open:
 
 
 class Suspended(Generic[Payload]):
-    """One call of a modern client on a legacy server. `patience` is how long, in seconds, a round may take."""
+    """Call of a modern client on a legacy server. `patience` is how long, in seconds, a round may take."""
 
     def __init__(self, patience: float, problem: Problem) -> None:
         self.state = State.RUNNING
@@ -142,11 +142,11 @@ class Suspended(Generic[Payload]):
         self._patience = patience
         self._problem = problem
         self._count = 0
-        # Both by the key of the question in `inputRequests`: what this round asks, and what came since.
+        # Both by the key of the question in `inputRequests`: the questions of this round, and those that came since.
         self._asked: dict[str, _Open] = {}
         self._gathered: dict[str, _Open] = {}
         self._kept: list[Payload] = []
-        # Elicitations by URL that the server demanded and has not called complete.
+        # Elicitations by URL that the server demanded and has not reported as complete.
         self._incomplete: set[str] = set()
 
     @property
@@ -156,17 +156,17 @@ class Suspended(Generic[Payload]):
 
     @property
     def open_questions(self) -> int:
-        """How many questions wait for the client."""
+        """Number of questions that wait for the client."""
         return len(self._asked) + len(self._gathered)
 
     def asked(self) -> dict[str, tuple[bytes, str]]:
-        """The questions of this round by their keys: the server's id and the method of each."""
+        """Return the questions of this round by their keys: the server's id and the method of each."""
         return {key: (each.id, each.question.method) for key, each in self._asked.items() if each.id is not None}
 
     # Events from the server.
 
     def question(self, id: bytes, question: Question, now: float) -> list[Instruction[Payload]]:
-        """The server asks, in its own revision's words."""
+        """Take a question of the server, in the wording of its own revision."""
         if self.state not in (State.RUNNING, State.ASKING):
             return [Refuse(id, _OVER)]
         try:
@@ -177,14 +177,14 @@ class Suspended(Generic[Payload]):
         return [] if self.state is State.ASKING else self._next_round(now)
 
     def withdrawn(self, id: bytes) -> list[Instruction[Payload]]:
-        """The server does not want an answer to its question any more."""
+        """Take the server's withdrawal of a question."""
         for held in (self._asked, self._gathered):
             for key in [key for key, each in held.items() if each.id == id]:
                 del held[key]
         return []
 
     def demanded(self, urls: Iterable[Question], now: float) -> list[Instruction[Payload]]:
-        """The server's call has ended with the demand to visit URLs first."""
+        """Take the end of the server's call with the demand to visit URLs first."""
         if self.state not in (State.RUNNING, State.ASKING):
             return []
         self._asked.clear()
@@ -194,7 +194,7 @@ class Suspended(Generic[Payload]):
         return self._next_visits(now) if was_attached else []
 
     def finished(self, payload: Payload) -> list[Instruction[Payload]]:
-        """The server's call has ended."""
+        """Take the end of the server's call."""
         if self.state is State.RUNNING:
             self._end()
             return [Answer(payload)]
@@ -206,7 +206,7 @@ class Suspended(Generic[Payload]):
         return []
 
     def completed(self, elicitation: str) -> list[Instruction[Payload]]:
-        """The server has noticed that an elicitation by URL is complete."""
+        """Take the server's notice that an elicitation by URL is complete."""
         self._incomplete.discard(elicitation)
         return self._afresh() if self.state is State.WAITING else []
 
@@ -215,9 +215,9 @@ class Suspended(Generic[Payload]):
     def retry(
         self, round: int, responses: Mapping[str, RawBytes], now: float, problem: Problem
     ) -> list[Instruction[Payload]]:
-        """The client calls again, and is attached unless this raises.
+        """Take a retry of the client, and attach it unless this raises.
 
-        Raises StateRefused for a round that was answered or has expired, MessageError for a response that is none.
+        Raises StateRefused for a round that was answered or has expired, MessageError for an invalid response.
         """
         if round != self.round or self.attached or self.state is State.DONE:
             raise StateRefused(request_state.SPENT)
@@ -230,7 +230,7 @@ class Suspended(Generic[Payload]):
         return self._deliver(given, now) if self.state is State.ASKING else self._visited(given, now)
 
     def cancelled(self) -> list[Instruction[Payload]]:
-        """The client does not want the call any more, or has gone."""
+        """Cancel the call, which the client does not want any more, or whose client has gone."""
         instructions: list[Instruction[Payload]] = []
         if self.state in (State.RUNNING, State.ASKING):
             instructions = [_given_up(each) for each in (self._asked | self._gathered).values() if each.id is not None]
@@ -241,26 +241,26 @@ class Suspended(Generic[Payload]):
     # Events from the clock.
 
     def expired(self, now: float) -> list[Instruction[Payload]]:
-        """The time of a round may be over; nothing happens if it is not, or if the client has come meanwhile."""
+        """End a round whose time is over; do nothing if it is not, or if the client has called again meanwhile."""
         if self.attached or self.state is State.DONE or now < self.expires:
             return []
         return self.cancelled()
 
     def waited_long(self) -> list[Instruction[Payload]]:
-        """The elicitations may be complete without anybody having said so: that notice is optional."""
+        """Treat the elicitations as complete after a long wait: the notice of completion is optional."""
         if self.state is not State.WAITING:
             return []
         self._incomplete.clear()
         return self._afresh()
 
-    # What the events have in common.
+    # Common parts of the events.
 
     def _key(self) -> str:
         self._count += 1
         return f"q{self._count}"
 
     def _given(self, responses: Mapping[str, RawBytes]) -> dict[str, bytes]:
-        """The responses to what was asked; others are ignored. Raises MessageError."""
+        """Return the responses to the questions of this round; others are ignored. Raises MessageError."""
         given = {}
         for key, each in self._asked.items():
             if key in responses:
@@ -281,7 +281,7 @@ class Suspended(Generic[Payload]):
         return instructions + self._next_round(now)
 
     def _next_round(self, now: float) -> list[Instruction[Payload]]:
-        """Ask the attached client what is still to be asked, if anything; what it does not take is refused."""
+        """Ask the attached client the remaining questions, if any; refuse those that it does not take."""
         instructions: list[Instruction[Payload]] = []
         pending, self._asked, self._gathered = self._asked | self._gathered, {}, {}
         for key, each in pending.items():

@@ -1,7 +1,7 @@
 """Tool names as clients see them: `server__tool`, at most 64 characters of `[A-Za-z0-9_-]`.
 
-Clients and model providers refuse anything longer or stranger. A name that has to be changed gets a hash of the
-original, so that two different tools never meet under one name and the same tool always has the same.
+Clients and model providers refuse longer names and other characters. A name that has to be changed gets a hash of the
+original, so that two different tools never share a name and the same tool always has the same.
 """
 
 import hashlib
@@ -18,17 +18,17 @@ def _clean(name: str) -> str:
 
 
 def prefix(server: str) -> str:
-    """What the names of a server's tools begin with, unless they had to be shortened."""
+    """Return the prefix of the names of a server's tools; shortened names may have only a part of it."""
     return _clean(server) + SEPARATOR
 
 
 def may_have(server: str, name: str) -> bool:
-    """Whether a tool of that server could be seen under that name: what is cut off leaves this much of the prefix."""
+    """Tell whether a tool of that server could have that name: shortening leaves at least this much of the prefix."""
     return name.startswith(prefix(server)[:_CUT])
 
 
 def exposed(server: str, tool: str) -> str:
-    """The name under which clients see a tool of a server."""
+    """Return the name under which clients see a tool of a server."""
     original = f"{server}{SEPARATOR}{tool}"
     if len(original) <= NAME_LIMIT and _ALLOWED.issuperset(original):
         return original
@@ -36,8 +36,8 @@ def exposed(server: str, tool: str) -> str:
 
 
 def hashed(server: str, tool: str) -> str:
-    """The name with a hash of the original in its tail."""
+    """Return the name with a hash of the original at its end."""
     original = f"{server}{SEPARATOR}{tool}"
-    # surrogatepass: a tool may be called by a lone surrogate, and still has to have a name.
+    # surrogatepass: a tool's name may be a lone surrogate, and still needs an exposed name.
     digest = hashlib.blake2s(original.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
     return f"{_clean(original)[:_CUT]}_{digest[:_HASH_CHARACTERS]}"

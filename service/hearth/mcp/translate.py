@@ -1,8 +1,8 @@
-"""From a client's words to a server's, and back, where the two are of different eras.
+"""Translation between a client and a server of different eras.
 
-Payloads stay raw bytes; only the levels that must change are taken apart. A modern client's envelope never reaches a
-legacy server, a modern result's never a legacy client. What an older revision of the same era cannot take is
-`lowering`'s business, which is called from here.
+Payloads stay raw bytes; only the levels that must change are parsed. A modern client's envelope never reaches a legacy
+server, a modern result's never a legacy client. Rewriting for an older revision of the same era is done by `downgrade`,
+which is called from here.
 """
 
 import msgspec
@@ -15,12 +15,12 @@ from hearth.mcp.capabilities import NEWER_QUESTIONS_SINCE
 from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
 
-# What a modern client is told about who answers; the servers behind Hearth have told only Hearth.
+# Identity of the answering server for a modern client; the servers behind Hearth identify themselves only to Hearth.
 SERVER_INFO = json.dumps(messages.server_info(__version__))
 COMPLETE = "complete"
 INPUT_REQUIRED = "input_required"
-# By the client's era and the server's. Disputes about version and headers are Hearth's own; a missing capability is one
-# that this very client did not declare; the last two are legacy codes that a modern client must not see.
+# By the client's era and the server's. Errors about version and headers concern Hearth only; a missing capability is
+# one that this very client did not declare; the last two are legacy codes that a modern client must not see.
 _LEGACY_ONLY_ERRORS = frozenset({versions.RESOURCE_NOT_FOUND, versions.URL_ELICITATION_REQUIRED})
 _NOT_RELAYED = {
     (versions.LEGACY, versions.LEGACY): frozenset(),
@@ -31,14 +31,14 @@ _NOT_RELAYED = {
 }
 _MALFORMED_ERROR = json.dumps({"code": versions.INTERNAL_ERROR, "message": "the server gave an error that is none"})
 _MODERN_RESULT_KEYS = ("resultType", "ttlMs", "cacheScope")
-# `CacheableResult` of the schema. Nothing of a legacy server's is fresh for any time that could be named.
+# `CacheableResult` of the schema. Nothing of a legacy server is known to stay fresh for any time.
 _CACHEABLE = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"})
 _NOT_CACHED: Members = {"ttlMs": b"0", "cacheScope": b'"private"'}
 _READ = "resources/read"
 
 
 class Caller:
-    """What a modern server must be told about the client on every request. `capabilities` and `info` are raw JSON."""
+    """Client as described to a modern server with every request. `capabilities` and `info` are raw JSON."""
 
     __slots__ = ("_envelope", "_envelope_of", "capabilities", "info")
 
@@ -49,7 +49,7 @@ class Caller:
         self._envelope_of: tuple[bytes, bytes | None, str] | None = None
 
     def envelope(self, log_level: str) -> Raw:
-        """Return the `_meta` of a legacy client's request that has none; the same for most of them, so it is kept."""
+        """Return the `_meta` of a legacy client's request that has none; cached, because most requests share it."""
         of = (self.capabilities, self.info, log_level)
         if of != self._envelope_of:
             sent = request_meta({}, versions.MODERN, self, None, json.dumps(log_level))
@@ -60,9 +60,10 @@ class Caller:
 def request_meta(
     meta: json.Fields, upstream_era: str, caller: Caller, token: bytes | None, log_level: bytes | None = None
 ) -> Members:
-    """The `_meta` to send upstream. `token` replaces the client's progress token, whose place only Hearth knows.
+    """Return the `_meta` to send upstream. `token` replaces the client's progress token, which only Hearth maps back.
 
-    `log_level` is raw JSON: what a legacy session has set, for a modern server that is told with every request.
+    `log_level` is raw JSON: the level that a legacy session has set, for a modern server, which is told with every
+    request.
     """
     sent: Members = {key: value for key, value in meta.items() if key not in versions.REQUEST_ENVELOPE_KEYS}
     sent.pop("progressToken", None)
@@ -91,7 +92,7 @@ _decode_kind = msgspec.json.Decoder(_Kind).decode
 
 
 def result_type(result: RawBytes) -> str:
-    """The `resultType` of a modern server's result: without one it is complete, and what is no text is none."""
+    """Return the `resultType` of a modern server's result: `complete` if there is none, empty if it is no string."""
     data = bytes(result)
     if b"resultType" not in data and b"\\u00" not in data:
         return COMPLETE
@@ -103,9 +104,9 @@ def result_type(result: RawBytes) -> str:
 
 
 def result(method: str, result: RawBytes, client_era: str, upstream_era: str, client_version: str) -> RawBytes:
-    """The result of any method as the client's era and revision have it; the same object if they are the server's.
+    """Return a result as the client's era and revision have it; the same object if these are the server's.
 
-    Raises UpstreamError for one that the client cannot take. `input_required` is the caller's to look for.
+    Raises UpstreamError for one that the client cannot take. The caller checks for `input_required`.
     """
     if client_era == upstream_era:
         if client_version >= downgrade.RESULTS_ALIKE_SINCE or not downgrade.concerns(method, result, client_version):
@@ -145,7 +146,7 @@ def _legacy_result(fields: Members) -> Members:
 
 
 def _without_meta(fields: Members, key: str) -> Members:
-    """The fields without one key of `_meta`, and without an empty `_meta`."""
+    """Return the fields without one key of `_meta`, and without an empty `_meta`."""
     if "_meta" in fields:
         meta = values.members(fields["_meta"])
         meta.pop(key, None)
@@ -167,7 +168,7 @@ def error_object(
     known: bool = True,
     version: str | None = None,
 ) -> RawBytes:
-    """An upstream's error as the client may see it. What is no error object, or of the other era, becomes -32603.
+    """Return an upstream's error for the client. Anything else than an error object of its era becomes -32603.
 
     `uri` is the resource as the client named it, raw JSON; `known` is False for a method that Hearth only forwards.
     `version` is the client's revision: of several of an era, the older know less.
@@ -184,14 +185,14 @@ def error_object(
     ):
         return json.join({**fields, "code": b"%d" % versions.INTERNAL_ERROR})
     if code == versions.INVALID_PARAMS and upstream_era == versions.LEGACY and not known:
-        # What old SDKs say when they have no such method.
+        # The code that old SDKs send when they have no such method.
         return json.join({**fields, "code": b"%d" % versions.METHOD_NOT_FOUND})
     return error
 
 
 def _says_not_found(code: int, data: Members, upstream_era: str, uri: RawBytes | None, method: str | None) -> bool:
     if code == versions.RESOURCE_NOT_FOUND:
-        # Elsewhere the number is anybody's.
+        # In other places the number may mean anything.
         return (uri is not None or "uri" in data) and method in (None, _READ)
     return code == versions.INVALID_PARAMS and upstream_era == versions.MODERN and method == _READ and "uri" in data
 
@@ -215,10 +216,11 @@ def notification_params(
     progress_token: RawBytes | None = None,
     uri: RawBytes | None = None,
 ) -> bytes | None:
-    """The params of a server's notification for a client; None when none are left. All values are raw JSON.
+    """Return the params of a server's notification for a client; None if none are left. All values are raw JSON.
 
-    `subscription` is the id of a modern client's listen stream that it goes to: without one the server's own is
-    taken out, for every other client. `progress_token` and `uri` are the client's names for what the server named.
+    `subscription` is the id of a modern client's listen stream that the notification goes to; without one, the server's
+    own id is removed, for every other client. `progress_token` and `uri` are the client's names for what the server
+    named.
     """
     fields = _without_meta({**params}, versions.SUBSCRIPTION_ID_KEY)
     if subscription is not None:

@@ -1,6 +1,6 @@
-"""URIs of resources: which template one comes from, whose one is that two servers have, and where results hold them.
+"""URIs of resources: matching against templates, collisions between servers, and URIs in results.
 
-A URI is kept as its server writes it. Only where two servers have the same, one of them is shown as
+A URI is kept as its server writes it. Only if two servers have the same one, one of them is shown as
 `hearth:SERVER:ORIGINAL`. In that form nothing follows the scheme that a client would normalise (no authority, no
 path from a root), and the server's name cannot stand in the scheme, which has no case and no percent-encoding.
 
@@ -18,7 +18,7 @@ from hearth.mcp import versions
 from hearth.wire import json, values
 from hearth.wire.values import Members, RawBytes
 
-# Matching takes time by the product of both lengths; nobody writes longer ones by hand.
+# Matching takes time proportional to the product of both lengths; longer ones are not written by hand.
 MATCH_LIMIT_CHARACTERS = 8192
 
 _PREFIXED = re.compile(r"hearth:([A-Za-z0-9._~%-]+):(.+)", re.IGNORECASE | re.DOTALL)
@@ -33,7 +33,7 @@ Rename = Callable[[str], str]
 
 
 class NoSuchResource(MessageError):
-    """No server has it. Each era has its own code for that; both name the resource beside the sentence."""
+    """Error for a resource that no server has. Each era has its own code for it; both name the resource in `data`."""
 
     def __init__(self, uri: str, era: str, sentence: str | None = None) -> None:
         code = versions.RESOURCE_NOT_FOUND if era == versions.LEGACY else versions.INVALID_PARAMS
@@ -52,7 +52,7 @@ class _Expression(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def _parts(template: str) -> tuple[str | _Expression, ...] | None:
-    """The literals and expressions; None for what is no template."""
+    """Return the literals and expressions; None for a text that is no template."""
     parts: list[str | _Expression] = []
     position = 0
     while position < len(template):
@@ -66,9 +66,10 @@ def _parts(template: str) -> tuple[str | _Expression, ...] | None:
 
 
 def matches(template: str, uri: str) -> bool:
-    """Whether the URI can come from the template, as servers match it: a variable is not empty, and may be unescaped.
+    """Tell whether the URI can come from the template as servers match it: variables not empty, perhaps unescaped.
 
-    Takes no more than proportional time however evil the two are; what is longer than the limit matches itself only.
+    The time is proportional to the product of the lengths at most, even for malicious input. A text beyond the limit
+    matches only itself.
     """
     if template == uri:
         return True
@@ -84,10 +85,10 @@ def matches(template: str, uri: str) -> bool:
 
 
 class _Places:
-    """All places in a URI up to which the template may have come, as the bits of one number.
+    """Set of the places in a URI that the template may have reached, as the bits of one number.
 
-    Every step moves all of them at once, so there is nothing to go back to. Moving over a run of characters is one
-    addition: the carry travels to the end of the run.
+    Every step moves all places at once, so there is no backtracking. Moving over a run of characters is one addition:
+    the carry travels to the end of the run.
     """
 
     def __init__(self, uri: str) -> None:
@@ -112,14 +113,14 @@ class _Places:
         operator, variables, explode = expression
         before = self._places
         if operator in ("", "+"):
-            # FastMCP's {path*} goes over slashes; in RFC 6570 the values of a list have none.
+            # FastMCP's {path*} matches slashes; in RFC 6570 the values of a list have none.
             run = self._any if operator or explode else self._but("/")
             self._places = self._over(self._one_of(before, run), run)
         elif operator == "/":
             self._places = self._segments(before, variables, explode)
         else:
             run = {"#": self._any, "?": self._but("#"), "&": self._but("#")}.get(operator) or self._but("/?#")
-            # What is not defined is not written, and neither is its operator.
+            # An undefined variable is not written, and neither is its operator.
             self._places = before | self._over(self._one_of(before, self._where(operator)), run)
         return self
 
@@ -152,7 +153,7 @@ class _Places:
 
     @staticmethod
     def _over(places: int, run: int) -> int:
-        """Any number of characters further, as long as they are of the run."""
+        """Return the places moved by any number of characters, as long as these are in the run."""
         return (((places & run) + run) ^ run) | places
 
 
@@ -160,8 +161,8 @@ class _Places:
 
 
 def prefixed(server: str, uri: str) -> str:
-    """The name of a server's resource (or template) whose own name another server has, too."""
-    # Needed where servers collide, which is seldom, and 3 ms to import.
+    """Return the exposed URI of a server's resource (or template) whose own URI another server has, too."""
+    # Imported here: needed only where servers collide, which is rare, and takes 3 ms.
     from urllib.parse import quote
 
     name = quote(server, safe="", errors="surrogatepass")
@@ -171,14 +172,14 @@ def prefixed(server: str, uri: str) -> str:
 
 
 def is_app_page(uri: str) -> bool:
-    """Whether it is the URI of a page of an MCP App."""
+    """Tell whether the URI is that of a page of an MCP App."""
     return uri[: len(_UI_SCHEME)].lower() == _UI_SCHEME
 
 
 def unprefixed(uri: str) -> tuple[str, str] | None:
-    """The server and its own name for the resource; None for a URI without a prefix that `prefixed` could have given.
+    """Return the server and its own URI for the resource; None for a URI without a prefix of `prefixed`.
 
-    A server's own URI for which this is not None has to be prefixed as well, or it would be taken for another's.
+    A server's own URI for which this is not None has to be prefixed as well, or it would be taken for another server's.
     """
     is_page = is_app_page(uri)
     found = (_UI_PREFIXED if is_page else _PREFIXED).fullmatch(uri)
@@ -189,7 +190,7 @@ def unprefixed(uri: str) -> tuple[str, str] | None:
     try:
         return unquote(found[1], errors="surrogatepass"), _UI_SCHEME + found[2] if is_page else found[2]
     except UnicodeDecodeError:
-        # No server's name reads so.
+        # No server has such a name.
         return None
 
 
@@ -197,7 +198,7 @@ def unprefixed(uri: str) -> tuple[str, str] | None:
 
 
 def links(result: RawBytes) -> list[str]:
-    """The URIs that a result mentions, in links, embedded resources and contents: each once, in their order."""
+    """Return the URIs that a result mentions, in links, embedded resources and contents: each once, in their order."""
     if not _mentions_uris(result):
         return []
     found: dict[str, None] = {}
@@ -211,7 +212,7 @@ def links(result: RawBytes) -> list[str]:
 
 
 def rewrite_result(result: RawBytes, rename: Rename) -> RawBytes:
-    """A result of `tools/call`, `prompts/get` or `resources/read` with its URIs renamed; itself if none changes."""
+    """Return a result of `tools/call`, `prompts/get` or `resources/read` with renamed URIs; itself if none changes."""
     if not _mentions_uris(result):
         return result
     fields: Members = {**values.members(result)}
@@ -224,7 +225,7 @@ def rewrite_result(result: RawBytes, rename: Rename) -> RawBytes:
 
 
 def rewrite_links(content: RawBytes, rename: Rename) -> RawBytes:
-    """An array of content blocks, contents or prompt messages with its URIs renamed; itself if none changes."""
+    """Return an array of content blocks, contents or prompt messages with renamed URIs; itself if none changes."""
     if not _mentions_uris(content):
         return content
     try:
@@ -238,7 +239,7 @@ def rewrite_links(content: RawBytes, rename: Rename) -> RawBytes:
 
 
 def app_pages(meta: RawBytes | None) -> list[str]:
-    """List the pages that `_meta` of a tool or a result names, in either form."""
+    """Return the pages that `_meta` of a tool or a result names, in either form."""
     found: list[str] = []
     if meta is not None:
 
@@ -268,7 +269,7 @@ def rewrite_app_page(meta: RawBytes, rename: Rename) -> RawBytes:
 
 
 def _rewritten(raw: RawBytes, rename: Rename) -> RawBytes:
-    """One of them: which it is, is told by its members."""
+    """Return one element with renamed URIs; its members tell of which type it is."""
     fields: Members = {**values.members(raw)}
     if "type" in fields:
         inner = {"resource": "resource", "resource_link": "uri"}.get(values.text(fields["type"]) or "")

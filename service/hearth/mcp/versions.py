@@ -1,4 +1,4 @@
-"""The revisions of MCP and what tells them apart.
+"""Revisions of MCP and their differences.
 
 Legacy revisions open with `initialize` and keep a session; the modern one carries its version in every request's
 `_meta` and has neither.
@@ -15,7 +15,7 @@ NEWEST_LEGACY = LEGACY_VERSIONS[-1]
 MODERN_VERSIONS = ("2026-07-28",)
 NEWEST_MODERN = MODERN_VERSIONS[-1]
 VERSIONS = frozenset({*LEGACY_VERSIONS, *MODERN_VERSIONS})
-# Elicitation came with this revision; revisions are dates, so they compare as text.
+# First revision with elicitation; revisions are dates, so they compare as text.
 ELICITATION_SINCE = "2025-06-18"
 
 PROTOCOL_VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
@@ -29,7 +29,7 @@ LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert"
 CLIENT_NOTIFICATIONS = frozenset(
     f"notifications/{name}" for name in ("cancelled", "initialized", "progress", "roots/list_changed", "tasks/status")
 )
-# What a modern client puts into `_meta` for the server itself; a legacy server refuses a request that has them.
+# Members of `_meta` that a modern client addresses to the server itself; a legacy server refuses a request with them.
 REQUEST_ENVELOPE_KEYS = (PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY)
 
 PARSE_ERROR = -32700
@@ -46,7 +46,7 @@ MODERN_ONLY_ERRORS = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED
 
 
 class UnsupportedVersion(MessageError):
-    """A modern request names a revision that is not served; `data` is what the schema asks for."""
+    """Error for a modern request that names a revision which is not served; `data` is what the schema requires."""
 
     def __init__(self, requested: str) -> None:
         super().__init__(f"protocol version {requested} is not supported", UNSUPPORTED_VERSION)
@@ -55,12 +55,12 @@ class UnsupportedVersion(MessageError):
 
 
 def negotiate(requested: object) -> str:
-    """The version that answers an `initialize`: a known one is echoed, an unknown one gets the newest legacy."""
+    """Return the version that answers an `initialize`: a known one is echoed, an unknown one gets the newest legacy."""
     return requested if isinstance(requested, str) and requested in LEGACY_VERSIONS else NEWEST_LEGACY
 
 
 def named_version(meta: json.Fields) -> str:
-    """The revision that a modern request's `_meta` names, if it has all that it must have. Raises MessageError."""
+    """Return the revision that a modern request's `_meta` names. Raises MessageError if `_meta` is incomplete."""
     version = values.text(meta.get(PROTOCOL_VERSION_KEY))
     if version is None:
         raise MessageError(f"_meta[{PROTOCOL_VERSION_KEY!r}] must be a string", INVALID_PARAMS)
@@ -76,7 +76,7 @@ def check_version(version: str) -> None:
 
 
 def check_envelope(meta: json.Fields) -> None:
-    """Check a modern request's `_meta`. Raises MessageError as the specification orders it."""
+    """Check a modern request's `_meta`. Raises MessageError as the specification requires."""
     check_version(named_version(meta))
     if LOG_LEVEL_KEY in meta and values.text(meta[LOG_LEVEL_KEY]) not in LOG_LEVELS:
         raise MessageError(f"_meta[{LOG_LEVEL_KEY!r}] must be one of {', '.join(LOG_LEVELS)}", INVALID_PARAMS)

@@ -1,1 +1,1 @@
-"""Tool search: the index, and the tools that stand for all others."""
+"""Tool search: the index, and the search tools that stand for all others."""

@@ -1,6 +1,6 @@
-"""What `find_tools` and `describe_tools` say. Bounded in characters: it goes into a model's context.
+"""Answers of `find_tools` and `describe_tools`. Bounded in characters, because they go into a model's context.
 
-What is left out is counted, with what to do about it. Pure: definitions in, texts out.
+Omitted entries are counted, with advice on how to get them. Pure: definitions in, texts out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,27 +13,27 @@ from hearth.wire.values import Members, RawBytes
 
 # About two thousand tokens: fifty tools with one line each still fit.
 FIND_CHARACTERS = 8_000
-# About six thousand tokens: a dozen usual schemas, and below what clients cut off (25,000 tokens in Claude Code).
+# About six thousand tokens: a dozen usual schemas, and below the limit of clients (25,000 tokens in Claude Code).
 DESCRIBE_CHARACTERS = 24_000
-# Of one tool in a list of those found: what it is for, and what it cannot be called without.
+# For each tool that was found: its purpose, and its required arguments.
 LINE_CHARACTERS = 160
 REQUIRED_CHARACTERS = 240
 NEAREST_NAMES = 5
-# The member of a described tool that says what calls it; no revision of MCP has one of this name.
+# Member of a described tool that names the search tool to call it with; no revision of MCP has one of this name.
 CALL_WITH = "callWith"
-# Names below this likeness only confuse.
+# Names below this similarity only confuse.
 LIKENESS = 0.6
 
 
 class Entry(NamedTuple):
-    """A tool that was found: its name as the client calls it, and its definition."""
+    """Tool that was found: its name as the client calls it, and its definition."""
 
     name: str
     definition: Mapping[str, RawBytes]
 
 
 def found_text(query: str, found: Sequence[Entry], fitting: int, silent: Sequence[str]) -> str:
-    """The answer of `find_tools`. `fitting`: how many fit at all; `silent`: servers that may have more."""
+    """Return the answer of `find_tools`. `fitting`: how many match at all; `silent`: servers that may have more."""
     asked = shortened(" ".join(query[: 2 * ECHO_CHARACTERS].split()), ECHO_CHARACTERS)
     tail = _silence(silent)
     if not found:
@@ -54,7 +54,7 @@ def found_text(query: str, found: Sequence[Entry], fitting: int, silent: Sequenc
 
 
 def entry_line(entry: Entry) -> str:
-    """One tool in a few words: what it is for, and what it cannot be called without."""
+    """Return one tool in a few words: its purpose, and its required arguments."""
     described = values.text(entry.definition.get("description")) or values.text(entry.definition.get("title")) or ""
     line = f"- {entry.name}"
     text = shortened(" ".join(described.split()), LINE_CHARACTERS)
@@ -66,7 +66,7 @@ def entry_line(entry: Entry) -> str:
 
 
 def required(schema: RawBytes | None) -> list[str]:
-    """The arguments that a tool cannot be called without, with their types where they are plain."""
+    """Return the required arguments of a tool, with their types where they are plain."""
     fields = values.members(schema)
     properties = values.members(fields.get("properties"))
     try:
@@ -82,7 +82,7 @@ def required(schema: RawBytes | None) -> list[str]:
 
 
 def servers_text(counts: Mapping[str, int], silent: Sequence[str]) -> str:
-    """The answer to an empty question: who is there to be asked."""
+    """Return the answer to an empty question: the servers and how many tools each has."""
     total = sum(counts.values())
     named = shortened(", ".join(f"{name} ({count})" for name, count in counts.items()), FIND_CHARACTERS // 2)
     return f"{total} tools of {len(counts)} servers: {named}. Ask for what you want to do.{_silence(silent)}"
@@ -96,7 +96,7 @@ def _silence(silent: Sequence[str]) -> str:
 
 
 def described_texts(entries: Iterable[tuple[str, Members | None]], nearest: Mapping[str, Sequence[str]]) -> list[str]:
-    """The answer of `describe_tools`, a text for each name; None stands for a tool that there is not."""
+    """Return the answer of `describe_tools`, a text for each name; None stands for a tool that does not exist."""
     texts: list[str] = []
     room = DESCRIBE_CHARACTERS
     left: list[str] = []
@@ -117,12 +117,12 @@ def described_texts(entries: Iterable[tuple[str, Members | None]], nearest: Mapp
 
 
 def _described(definition: Members, room: int) -> str | None:
-    """A definition in that many characters: whole, or without what is not needed for a call, or by its outline."""
+    """Return a definition in that many characters: whole, or without what a call does not need, or as an outline."""
     whole = json.join(definition)
     if len(whole) <= room:
         return whole.decode("utf-8", "replace")
     if room < DESCRIBE_CHARACTERS:
-        # By itself it may fit.
+        # Alone it may fit.
         return None
     needed = {
         key: value for key, value in definition.items() if key in ("name", "description", "inputSchema", CALL_WITH)
@@ -148,14 +148,14 @@ def _outline(definition: Members) -> str:
 
 
 def unknown_text(name: str, nearest: Sequence[str]) -> str:
-    """There is no such tool."""
+    """Return the answer for a tool that does not exist."""
     names = shortened(", ".join(nearest), ECHO_CHARACTERS * NEAREST_NAMES)
     hint = f"; did you mean {names}?" if names else "."
     return f"There is no tool {shortened(name, ECHO_CHARACTERS)!r}{hint} {FIND} searches all tools."
 
 
 def nearest_names(name: str, known: Mapping[str, str]) -> list[str]:
-    """The names most like this one. `known`: names as clients call them, and their servers' own, which may be meant."""
+    """Return the most similar names. `known`: names as clients use them, with their servers' own, which also count."""
     import difflib
 
     wanted = name[:ECHO_CHARACTERS].lower()

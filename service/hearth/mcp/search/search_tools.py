@@ -1,6 +1,6 @@
-"""The tools that stand for all others where a client searches: their definitions and what they are given.
+"""Search tools, which stand for all others where a client searches: their definitions and arguments.
 
-What they say is in `search_answers`. Knows neither servers nor sessions.
+Their answers are in `replies`. Knows neither servers nor sessions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,10 +20,10 @@ CALL = "call_tool"
 CALLERS = frozenset({CALL_READ, CALL_WRITE, CALL_DESTRUCTIVE, CALL})
 NAMES = CALLERS | {FIND, DESCRIBE}
 
-# A model looks at the first few; more cost it more than another question does.
+# A model reads the first few; more would cost it more than another question.
 FOUND_BY_DEFAULT = 8
 FOUND_AT_MOST = 50
-# A question, or a name, that is repeated in an answer.
+# Characters of a question or a name that an answer repeats.
 ECHO_CHARACTERS = 100
 
 _OBJECT = "object"
@@ -129,9 +129,9 @@ INSTRUCTIONS = (
 
 
 class ToolFailure(HearthError):
-    """One of these tools could not do what it was asked: a result that says so, which models see and learn from.
+    """Error of a search tool that could not do its work: a result that says so, which models see and learn from.
 
-    A protocol's error would be one about the request, and that was right: there is such a tool.
+    A protocol error would be about the request, which was correct: the tool exists.
     """
 
     rpc_code = versions.INVALID_PARAMS
@@ -142,12 +142,12 @@ class ToolFailure(HearthError):
 
     @property
     def result(self) -> bytes:
-        """What the client gets."""
+        """Return the result that the client gets."""
         return text_result([str(self)], self._era, is_error=True)
 
 
 def text_result(texts: Sequence[str], era: str, is_error: bool = False) -> bytes:
-    """The result of a call, as a client of that era has it."""
+    """Return the result of a call for a client of that era."""
     fields: dict[str, object] = {"content": [{"type": "text", "text": text} for text in texts]}
     if is_error:
         fields["isError"] = True
@@ -157,11 +157,11 @@ def text_result(texts: Sequence[str], era: str, is_error: bool = False) -> bytes
     return json.dumps(fields)
 
 
-# --- what they are given
+# --- arguments
 
 
 def question(arguments: json.Fields, era: str) -> tuple[str, int]:
-    """What `find_tools` is asked for, and how many. Raises ToolFailure."""
+    """Return the question for `find_tools`, and how many tools it may return. Raises ToolFailure."""
     _check_names(FIND, arguments, ("query", "limit"), era)
     query = values.text(arguments.get("query"))
     if query is None:
@@ -173,12 +173,12 @@ def question(arguments: json.Fields, era: str) -> tuple[str, int]:
 
 
 def wanted_names(arguments: json.Fields, era: str) -> list[str]:
-    """What `describe_tools` is to describe, each once. Raises ToolFailure."""
+    """Return the names for `describe_tools`, each once. Raises ToolFailure."""
     _check_names(DESCRIBE, arguments, ("names",), era)
     raw = arguments.get("names")
     single = values.text(raw)
     try:
-        # One name without its brackets means what it says.
+        # A single name without the array around it is accepted.
         names = [values.text(item) for item in values.elements(raw)] if single is None else [single]
     except MessageError:
         names = []
@@ -189,7 +189,7 @@ def wanted_names(arguments: json.Fields, era: str) -> list[str]:
 
 
 def inner_call(caller: str, params: json.Fields, era: str) -> tuple[str, json.Fields]:
-    """Find the tool to call through another, and the params of a direct call of it. Raises ToolFailure."""
+    """Return the tool to call through a search tool, and the params of a direct call of it. Raises ToolFailure."""
     arguments = given(params, caller, era)
     name = values.text(arguments.get("name"))
     if name is None:
@@ -208,7 +208,7 @@ def inner_call(caller: str, params: json.Fields, era: str) -> tuple[str, json.Fi
 
 
 def caller_of(definition: Mapping[str, RawBytes]) -> str:
-    """Choose the tool that calls a tool, by its annotations; one that does not say otherwise may be destructive."""
+    """Choose the search tool that calls a tool, by its annotations; by default a tool may be destructive."""
     annotations = values.members(definition.get("annotations"))
     if values.is_true(annotations.get("readOnlyHint")):
         return CALL_READ
@@ -217,14 +217,14 @@ def caller_of(definition: Mapping[str, RawBytes]) -> str:
 
 
 def check_caller(caller: str, name: str, definition: Mapping[str, RawBytes], era: str) -> None:
-    """Raise ToolFailure where a tool must be called through another one than `caller`."""
+    """Raise ToolFailure if a tool must be called through another search tool than `caller`."""
     right = caller_of(definition)
     if caller not in (right, CALL):
         raise ToolFailure(f"{caller} does not fit {name!r} by its annotations: call it with {right}", era)
 
 
 def given(params: json.Fields, tool: str, era: str) -> json.Fields:
-    """The arguments of a call of one of these tools. Raises ToolFailure."""
+    """Return the arguments of a call of a search tool. Raises ToolFailure."""
     raw = params.get("arguments")
     try:
         return {} if raw is None else json.split(raw)
@@ -239,10 +239,10 @@ def _check_names(tool: str, arguments: json.Fields, known: Sequence[str], era: s
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names in an answer."""
+    """Format names for an answer."""
     return shortened(", ".join(f'"{name}"' for name in names), ECHO_CHARACTERS)
 
 
 def shortened(text: str, characters: int) -> str:
-    """The text, or its beginning."""
+    """Return the text, cut to its beginning if it is too long."""
     return text if len(text) <= characters else text[: characters - 1].rstrip() + "…"

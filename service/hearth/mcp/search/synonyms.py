@@ -1,7 +1,7 @@
-"""Words that people use for what tools call otherwise. Knows English and the trade, no server.
+"""Synonyms: words that people use for what tools call differently. Knows English and the trade, no server.
 
-From a word of a question to what a definition may say in its place. It goes one way: a question about a "ticket" is
-about an "issue", while one about an "issue" is not about a "ticket" only. Two words are a phrase there.
+Maps a word of a question to words that a definition may use in its place. The mapping goes one way: a question about a
+"ticket" is about an "issue", while one about an "issue" is not only about a "ticket". Two words form a phrase.
 """
 
 _LINES = """
@@ -174,7 +174,7 @@ def _table() -> dict[str, tuple[str, ...]]:
     found = {}
     for line in _LINES.strip().splitlines():
         word, _, rest = line.partition(": ")
-        # What stands between quotes is a phrase.
+        # Text between quotes is a phrase.
         parts = enumerate(rest.split('"'))
         found[word] = tuple(piece for index, part in parts for piece in ([part] if index % 2 else part.split()))
     return found

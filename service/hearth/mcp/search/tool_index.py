@@ -1,8 +1,8 @@
-"""Which tools a question is about: a full-text index of tools' definitions, in memory.
+"""Full-text index of tools' definitions, in memory: finds the tools that a question is about.
 
-SQLite's FTS5 with the Porter stemmer ranks by BM25; what a tool is called counts most. Each word of a question is
-looked up by itself, with the words that may stand for it, and the best of those counts: so a tool that has many of
-the words in few places is before one that has one word in many. Knows definitions, no server and no session.
+SQLite's FTS5 with the Porter stemmer ranks by BM25; the name of a tool counts most. Each word of a question is looked
+up by itself, together with its synonyms, and the best of these counts: a tool that has many of the words in few places
+ranks before one that has one word in many. Knows definitions, no server and no session.
 """
 
 import math
@@ -22,27 +22,26 @@ if TYPE_CHECKING:
 
 # Weights of the columns, in their order. Chosen by tests/search/tuning.json.
 _COLUMNS = {"words": 5.0, "title": 4.0, "description": 3.0, "arguments": 1.0, "details": 0.5, "server": 3.0}
-# How much what stands for a word counts beside the word itself, and how much a word does that begins with it.
+# Weight of a synonym relative to the word itself, and of a word that begins with it.
 SYNONYM_WEIGHT = 0.7
 PREFIX_WEIGHT = 0.4
-# A tool that has more of a question's words is before one that has fewer of them more often.
+# A tool that has more of a question's words ranks before one that has fewer of them more often.
 COVERAGE_EXPONENT = 0.5
-# Scores of words that were asked for are kept: the same few are in most questions, and are those that most tools have.
-# About 5 MB at most.
+# Scores of words are cached: the same few words occur in most questions, and most tools have them. About 5 MB at most.
 REMEMBERED_SCORES = 50_000
-# A question has a few words; what is longer is a document, of which the beginning says what is meant.
+# A question has a few words; anything longer is a document, whose beginning says what is meant.
 QUESTION_WORDS = 16
 QUESTION_CHARACTERS = 1000
-# Of a description: what a tool is for is said first, and manuals of many pages would drown it.
+# Characters of a description: the purpose of a tool is said first, and manuals of many pages would drown it.
 DESCRIPTION_CHARACTERS = 1000
-# Of a schema: beyond it no agent looks, and reading it would take longer than all others together.
+# Bytes of a schema: no agent reads beyond it, and parsing it would take longer than all others together.
 SCHEMA_BYTES = 64 * 1024
-# Shorter beginnings of words are beginnings of everything.
+# Shorter prefixes match nearly everything.
 PREFIX_CHARACTERS = 3
 
 _WORD = re.compile(r"[^\W_]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-# Words that say nothing about what is wanted.
+# Stop words: they say nothing about what is wanted.
 _EMPTY = """
     a all am an and any are as at be by can could did do does for from had has have how i if in into is it its me my
     need of on onto or our please s should some that the their them there these this those to up us want was we were
@@ -52,11 +51,11 @@ _EMPTY_WORDS = frozenset(_EMPTY.split())
 
 
 class SearchUnavailable(HearthError):
-    """The Python that runs Hearth cannot search."""
+    """Error for a Python without the SQLite full-text search that the index needs."""
 
 
 class Tool(NamedTuple):
-    """One tool as it is searched for: the name that clients use, whose it is, and its own name and definition there."""
+    """Tool to index: the name that clients use, its server, and its own name and definition there."""
 
     exposed: str
     server: str
@@ -72,10 +71,10 @@ _decode_schema = msgspec.json.Decoder(_Schema).decode
 
 
 class ToolIndex:
-    """An index of some tools. Made once; whatever changes needs another."""
+    """Index of some tools. Built once; a change needs a new index."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
-        """May take a tenth of a second of CPU for thousands of tools. Raises SearchUnavailable."""
+        """Build the index: up to a tenth of a second of CPU for thousands of tools. Raises SearchUnavailable."""
         self._database = _empty_database()
         self._names: list[str] = []
         self._by_name: dict[str, int] = {}
@@ -87,7 +86,7 @@ class ToolIndex:
         try:
             self._insert(rows)
         except UnicodeEncodeError:
-            # Halves of surrogate pairs, which JSON can write and SQLite cannot.
+            # Lone surrogates, which JSON can express and SQLite cannot.
             self._insert([(number, tuple(map(_encodable, row))) for number, row in rows])
         weights = ", ".join(map(str, _COLUMNS.values()))
         self._select = f"SELECT rowid, -bm25(tools, {weights}) FROM tools WHERE tools MATCH ?"
@@ -101,7 +100,7 @@ class ToolIndex:
             self._database.executemany(statement, ((number, *row) for number, row in rows))
 
     def __del__(self) -> None:
-        # Python 3.13 warns of a database that nobody has closed.
+        # Python 3.13 warns about a database that was not closed.
         if hasattr(self, "_database"):
             self._database.close()
 
@@ -109,7 +108,7 @@ class ToolIndex:
         return len(self._names)
 
     def find(self, question: str, limit: int) -> tuple[list[str], int]:
-        """The names of the tools that fit best, best first, and how many fit at all."""
+        """Return the names of the best matching tools, best first, and how many match at all."""
         total: dict[int, float] = {}
         words: dict[int, int] = {}
         for word in question_words(question):
@@ -121,14 +120,14 @@ class ToolIndex:
         exact = self._by_name.get(question[:QUESTION_CHARACTERS].strip().lower())
         if exact is not None:
             total[exact] = math.inf
-        # Those that can be among the first, of which there may be thousands less; equal ones in the order of the lists.
+        # Only tools that can be among the first, which may be thousands fewer; equal scores in the order of the lists.
         least = sorted(total.values(), reverse=True)[min(limit, len(total)) - 1] if total else 0.0
         best = [tool for tool, score in total.items() if score >= least]
         found = sorted(best, key=lambda tool: (-total[tool], tool))[:limit]
         return [self._names[tool] for tool in found], len(total)
 
     def _best(self, word: str) -> dict[int, float]:
-        """How well each tool fits one word, or what may stand for it."""
+        """Return the score of each tool for one word or its synonyms."""
         best = self._scores(f'"{word}"')
         for other in SYNONYMS.get(word, ()):
             best = _better(best, self._scores(f'"{other}"'), SYNONYM_WEIGHT)
@@ -144,18 +143,18 @@ class ToolIndex:
                 self._remembered.clear()
                 self._room = REMEMBERED_SCORES
             self._remembered[expression] = scores
-            # One that nothing fits takes room, too.
+            # A word without matches takes space, too.
             self._room -= len(scores) + 1
         return scores
 
 
 def _empty_database() -> "sqlite3.Connection":
-    # Most sessions never search.
+    # Imported here: most sessions never search.
     try:
         import sqlite3
     except ImportError as exc:
         raise SearchUnavailable(f"tools cannot be searched: this Python has no sqlite3 ({exc})") from exc
-    # Made in one thread and asked in another, never by two at once.
+    # Created in one thread and used in another, never by two at once.
     database = sqlite3.connect(":memory:", check_same_thread=False)
     try:
         database.execute(f"CREATE VIRTUAL TABLE tools USING fts5({', '.join(_COLUMNS)}, tokenize = 'porter unicode61')")
@@ -178,7 +177,7 @@ def _better(best: dict[int, float], others: dict[int, float], weight: float) -> 
 
 
 def question_words(question: str) -> list[str]:
-    """The words of a question that say what is wanted; all of them, if none does."""
+    """Return the words of a question that say what is wanted; all words if none does."""
     beginning = _HUMP.sub(" ", question[:QUESTION_CHARACTERS])
     words = list(dict.fromkeys(word.lower() for word in _WORD.findall(beginning)))
     return ([word for word in words if word not in _EMPTY_WORDS] or words)[:QUESTION_WORDS]
@@ -202,12 +201,12 @@ def _row(tool: Tool) -> tuple[str, ...]:
 
 
 def spelled(name: str) -> str:
-    """A name with the words in it apart: `getPullRequest`; `_` and `-` part words anyway."""
+    """Return a name with its words separated, as in `getPullRequest`; `_` and `-` separate words anyway."""
     return _HUMP.sub(" ", name)
 
 
 def arguments(schema: RawBytes | None) -> tuple[list[str], list[str]]:
-    """The names of a tool's arguments, and their descriptions."""
+    """Return the names of a tool's arguments, and their descriptions."""
     if schema is None or len(bytes(schema)) > SCHEMA_BYTES:
         return [], []
     try:
@@ -219,7 +218,7 @@ def arguments(schema: RawBytes | None) -> tuple[list[str], list[str]]:
 
 
 def _properties(schema: RawBytes) -> dict[str, Any]:
-    """What msgspec does not take, one by one."""
+    """Parse the properties of a schema one by one, for schemas that msgspec cannot parse as a whole."""
     found = {}
     for name, raw in values.members(values.members(schema).get("properties")).items():
         try:

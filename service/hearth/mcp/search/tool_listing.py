@@ -1,6 +1,6 @@
-"""The tools of some servers for a person to look at: all of them, or those that fit a question, best first.
+"""Listing of the tools of some servers for people: all of them, or those that match a question, best first.
 
-Pure: what servers offer in, a document out. The daemon makes it of what it knows, the command line of what is kept.
+Pure: catalogs in, a document out. The daemon makes it from its known catalogs, the command line from cached ones.
 """
 
 from collections.abc import Iterable
@@ -10,14 +10,14 @@ from hearth.mcp.catalog import TOOLS, ServerCatalog
 from hearth.mcp.search.tool_index import Tool, ToolIndex
 from hearth.wire import json
 
-# The names of the document's members, for who reads it elsewhere.
+# Names of the document's members, for readers in other modules.
 FOUND = "tools"
 FITTING = "fitting"
 UNKNOWN = "unknown"
 
 
 def merged(offerings: Iterable[tuple[str, ServerCatalog]]) -> list[Tool]:
-    """The tools of servers under the names that clients see who are offered all of them, in the order of the config."""
+    """Return the tools under the names for clients that are offered all of these servers, in the config's order."""
     found: dict[str, Tool] = {}
     for server, offered in offerings:
         for item in offered.lists[TOOLS].values():
@@ -29,7 +29,7 @@ def merged(offerings: Iterable[tuple[str, ServerCatalog]]) -> list[Tool]:
 def document(
     offerings: Iterable[tuple[str, ServerCatalog | None]], query: str = "", server: str | None = None, limit: int = 0
 ) -> bytes:
-    """What `hearth tools --json` is made of. None stands for a server of which nothing is known; 0 for no limit.
+    """Return the document of `hearth tools --json`. None stands for a server whose catalog is unknown; 0 for no limit.
 
     May take as long as an index of all tools. Raises SearchUnavailable.
     """
