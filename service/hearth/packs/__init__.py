@@ -1,4 +1,4 @@
-"""Packs: MCP servers that live in the daemon (`hearth.upstreams.pack_api`), each loaded when it is first served.
+"""Packs: MCP servers that run inside the daemon (`hearth.upstreams.pack_api`), each loaded when it is first served.
 
     hearth      the daemon itself: its status, its servers, their logs and restarts
 
@@ -27,7 +27,7 @@ class PackServices(Protocol):
 
 
 def create(name: str, services: PackServices) -> Pack:
-    """Make a pack by its name in the config."""
+    """Create a pack by its name in the config."""
     module = importlib.import_module(f"hearth.packs.{name.replace('-', '_')}")
     pack: Pack = module.create(services)
     return pack

@@ -1,6 +1,6 @@
-"""Pack `hearth`: an agent looks after the daemon that it uses.
+"""Pack `hearth`: tools by which an agent looks after the daemon that it uses.
 
-Everything it tells is masked as `hearth status` and `hearth logs` are. A restart needs the owner's consent, as it does
+All texts are masked as those of `hearth status` and `hearth logs` are. A restart needs the owner's consent, as it does
 for every other session that asks for one.
 """
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from hearth.packs import PackServices
 
 LINES_BY_DEFAULT = 50
-# More than a model reads with profit; `hearth logs NAME -n` has the rest.
+# More than a model can use; `hearth logs NAME -n` has the rest.
 MOST_LINES = 500
-# Enough for so many lines of ordinary length; a line on disk has at most 4000 characters.
+# Enough for that many lines of ordinary length; a line on disk has at most 4000 characters.
 TAIL_BYTES = 256 * 1024
 
 _TEXT = {"type": "string"}
@@ -68,7 +68,7 @@ _SERVER = _object(
 
 
 class HearthPack(Pack):
-    """Pack that tells of the daemon and restarts its servers."""
+    """Pack that reports on the daemon and restarts its servers."""
 
     instructions = "Tools to look after the Hearth daemon that serves these MCP servers."
 
@@ -171,7 +171,7 @@ class HearthPack(Pack):
 
 
 def last_lines(path: str, count: int) -> list[str]:
-    """Return the last lines of a log file, and of its predecessor where it was rotated a short while ago."""
+    """Return the last lines of a log file, and of its predecessor if it was rotated a short while ago."""
     found: list[str] = []
     for each in (path, f"{path}.1"):
         if len(found) < count:
@@ -180,7 +180,7 @@ def last_lines(path: str, count: int) -> list[str]:
 
 
 def _tail(path: str) -> list[str]:
-    """Return the whole lines at the end of a file; none where there is no file: the server has written nothing."""
+    """Return the whole lines at the end of a file; none if there is no file, because the server has written nothing."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
