@@ -1,1 +1,4 @@
-"""The only package that knows the operating system. A raw OSError does not leave it where a sentence can be said."""
+"""Operating system layer, the only package that knows the system.
+
+No raw OSError leaves it where a sentence can explain the error.
+"""

@@ -1,4 +1,4 @@
-"""A listening socket in asyncio's loop: on Windows the Proactor cannot say that somebody waits, it can only accept."""
+"""Listening socket in asyncio's loop. On Windows the Proactor cannot report readiness, it can only accept."""
 
 import socket
 import sys
@@ -8,7 +8,7 @@ if sys.platform == "win32":
     import asyncio
 
     class AcceptLoop:
-        """One connection is always being accepted once it was polled; while it rests, whoever comes is kept."""
+        """Socket with one accept always pending once it was polled; a connection made while it rests is kept."""
 
         def __init__(self, listener: socket.socket) -> None:
             listener.setblocking(False)
@@ -18,7 +18,7 @@ if sys.platform == "win32":
             self._came: socket.socket | OSError | None = None
 
         def poll(self, ready: Callable[[], None]) -> None:
-            """Call `ready` in the running loop whenever somebody waits to be accepted."""
+            """Call `ready` in the running loop whenever a connection waits to be accepted."""
             self._ready = ready
             if self._came:
                 asyncio.get_running_loop().call_soon(self._tell)
@@ -26,11 +26,11 @@ if sys.platform == "win32":
                 self._await_one()
 
         def rest(self) -> None:
-            """Poll no longer. What was begun goes on: to break it off could cut off somebody who has just come."""
+            """Stop polling. The pending accept continues: cancelling it could drop a client that has just connected."""
             self._ready = None
 
         def accept(self) -> socket.socket | None:
-            """The next connection, or None. Raises OSError when none can be accepted for now."""
+            """Return the next connection, or None. Raises OSError when none can be accepted for now."""
             came, self._came = self._came, None
             if isinstance(came, OSError):
                 raise came
@@ -46,7 +46,7 @@ if sys.platform == "win32":
             try:
                 self._came, _ = await asyncio.get_running_loop().sock_accept(self.socket)
             except (ConnectionResetError, ConnectionAbortedError):
-                # Somebody came and has left already.
+                # A client connected and has left already.
                 pass
             except OSError as exc:
                 self._came = exc
@@ -62,26 +62,26 @@ if sys.platform == "win32":
 else:
 
     class AcceptLoop:
-        """The socket itself, read by the loop."""
+        """Socket that the loop polls as a reader."""
 
         def __init__(self, listener: socket.socket) -> None:
             listener.setblocking(False)
             self.socket = listener
 
         def poll(self, ready: Callable[[], None]) -> None:
-            """Call `ready` in the running loop whenever somebody waits to be accepted."""
-            import asyncio  # not before the watcher is forked, which would keep it for nothing
+            """Call `ready` in the running loop whenever a connection waits to be accepted."""
+            import asyncio  # not before the orphan reaper is forked, which would keep the memory for nothing
 
             asyncio.get_running_loop().add_reader(self.socket.fileno(), ready)
 
         def rest(self) -> None:
-            """Poll no longer; who connects now waits in the kernel's queue."""
+            """Stop polling; new connections wait in the kernel's queue."""
             import asyncio
 
             asyncio.get_running_loop().remove_reader(self.socket.fileno())
 
         def accept(self) -> socket.socket | None:
-            """The next connection, or None. Raises OSError when none can be accepted for now."""
+            """Return the next connection, or None. Raises OSError when none can be accepted for now."""
             try:
                 return self.socket.accept()[0]
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):

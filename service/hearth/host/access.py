@@ -1,4 +1,4 @@
-"""Access to the daemon's socket: the mode of its file, and the groups that it may be given to."""
+"""Access to the daemon's socket: the mode of its file, and the groups that may own it."""
 
 from typing import NamedTuple
 

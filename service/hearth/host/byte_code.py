@@ -1,10 +1,10 @@
-"""The package's byte code, written for the interpreter that a service manager is going to start."""
+"""Compiler of the package's byte code, for the interpreter that a service manager is going to start."""
 
 import subprocess
 
 from hearth.errors import HearthError
 
-# Compiling a few dozen files takes a second; a cold home on the network has needed ten.
+# Compiling a few dozen files takes a second; a cold home folder on the network has needed ten.
 _COMPILE_LIMIT_SECONDS = 120
 _NOT_FOUND, _NOT_WRITABLE = 2, 1
 _COMPILE_CODE = f"""
@@ -25,7 +25,7 @@ sys.exit(0 if compileall.compile_dir(os.path.dirname(hearth.__file__), quiet=2) 
 
 
 def compile_package(python: str) -> bool:
-    """Write byte code beside the package, for the bridge's quick start; False where that is not allowed.
+    """Write byte code beside the package, for a fast start of the bridge; return False if the folder is not writable.
 
     Raises HearthError when the interpreter, isolated as service managers start it, does not find the package.
     """

@@ -1,11 +1,11 @@
-"""Child processes on pipes, each in a process group of its own, and what it takes to end such a group for certain.
+"""Child processes on pipes, each in a process group of its own that can be ended reliably.
 
-Where there are control groups to be had, `grouped` starts them, so that those who leave their process group are ended
-as well.
+Where control groups are available, `linux.cgroup_child` starts the children, so that descendants that leave their
+process group are ended as well.
 
-Not the loop's own subprocess support: uvloop's hands children socketpairs instead of pipes (`echo > /dev/stdout`
-fails on them), leaks inheritable descriptors and refuses process groups. On Windows a job object does what the group
-does here: `children_windows`.
+This does not use the loop's own subprocess support: uvloop gives children socketpairs instead of pipes
+(`echo > /dev/stdout` fails on them), leaks inheritable descriptors and refuses process groups. On Windows a job object
+takes the place of the group: `windows.children`.
 """
 
 import asyncio
@@ -28,28 +28,28 @@ PIPE_BYTES = 256 * 1024
 
 
 class Starter(Protocol):
-    """Whoever can start a program in something that holds its descendants better than a process group does."""
+    """Protocol for a starter that holds a program and its descendants together better than a process group does."""
 
     @property
     def containment(self) -> str:
-        """What that is, in words."""
+        """Name of the means that holds them together, for people."""
 
     def spawn(
         self, name: str, argv: Sequence[str], environment: Mapping[str, str], cwd: str, limits: Mapping[str, str]
     ) -> "Child | None":
-        """Start the program within `limits`; None when it has to be done without. Raises OSError."""
+        """Start the program within `limits`; return None if it must be started without containment. Raises OSError."""
 
 
 _STARTERS: list[Starter] = []
 
 
 def use(starter: Starter) -> None:
-    """Start programs by it from now on."""
+    """Start programs through this starter from now on."""
     _STARTERS[:] = [starter]
 
 
 def containment() -> str:
-    """What holds a server and its descendants together, in words."""
+    """Return the name, for people, of the means that holds a server and its descendants together."""
     if sys.platform == "win32":
         return "job objects"
     return _STARTERS[-1].containment if _STARTERS else "process groups"
@@ -61,12 +61,12 @@ if sys.platform == "win32":
 else:
 
     class Child:
-        """A started program, leader of a process group, with the daemon's ends of its three pipes."""
+        """Started program, leader of a process group, with the daemon's ends of its three pipes."""
 
         def __init__(self, pid: int, pipes: tuple[IO[bytes], IO[bytes], IO[bytes]], wait: Callable[[], int]) -> None:
             self.pid = pid
             self.stdin, self.stdout, self.stderr = pipes
-            # Reaps it; the exit code, or less than 0 and the signal.
+            # Reaps the process; returns its exit code, or the negated signal number.
             self.wait = wait
 
         def terminate(self) -> None:
@@ -74,11 +74,11 @@ else:
             _signal_group(self.pid, signal.SIGTERM)
 
         def kill(self) -> None:
-            """End every process of the group. Call it before the leader is reaped: until then its number is taken."""
+            """Kill every process of the group. Call it before the leader is reaped, which frees its pid for reuse."""
             _signal_group(self.pid, signal.SIGKILL)
 
         def clear(self) -> None:
-            """It is reaped: leave nothing behind."""
+            """Clean up after the process was reaped; nothing to do for a process group."""
 
     def _signal_group(pid: int, number: signal.Signals) -> None:
         try:
@@ -93,7 +93,7 @@ else:
         cwd: str,
         limits: Mapping[str, str] = MappingProxyType({}),
     ) -> Child:
-        """Start a server's program on three pipes, leader of a new group. Raises UpstreamError with the reason.
+        """Start a server's program on three pipes as leader of a new group. Raises UpstreamError with the reason.
 
         `limits` are written to the files of its control group, where it has one.
         """
@@ -125,7 +125,7 @@ else:
         return Child(child.pid, (child.stdin, child.stdout, child.stderr), child.wait)
 
     def _widen(child: Child) -> None:
-        """Room for a burst: with the usual 64 KiB the two sides of a pipe take turns instead of working at once."""
+        """Enlarge the pipes for bursts: with the usual 64 KiB, both sides take turns instead of working at once."""
         if sys.platform != "linux":
             return
         import fcntl
@@ -134,7 +134,7 @@ else:
             try:
                 fcntl.fcntl(end.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
             except OSError:
-                # This user has used up its share of pipe memory; the usual size does, too.
+                # This user has used up its share of pipe memory; the usual size is good enough.
                 return
 
     def _cannot_start(program: str, cwd: str, environment: Mapping[str, str], exc: Exception) -> str:
@@ -153,7 +153,7 @@ else:
         return f"its command {path!r} does not exist"
 
     def _wait_unreaped(pid: int) -> None:
-        """Wait in this thread until the child has ended; its number stays taken, so that its group can be killed."""
+        """Wait in this thread until the child has ended; it stays unreaped, so that its group can still be killed."""
         if sys.platform != "darwin":
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
             return
@@ -167,13 +167,13 @@ else:
             )
             queue.control([ends], 1)
         except OSError:
-            # It ended before it could be watched.
+            # The child ended before it could be watched.
             pass
         finally:
             queue.close()
 
     class ExitWatch:
-        """Calls back in the loop when a child has ended, and leaves it to be reaped."""
+        """Watch that calls back in the loop when a child has ended, and does not reap it."""
 
         def __init__(self, child: Child, ended: Callable[[], None]) -> None:
             pid = child.pid
@@ -189,7 +189,7 @@ else:
             if self._handle >= 0:
                 self._loop.add_reader(self._handle, ended)
             else:
-                # Not one of the loop's own threads: they are few, and a server may run for days.
+                # Not a thread of the loop's executor: those are few, and a server may run for days.
                 threading.Thread(target=self._wait, args=(pid,), daemon=True).start()
 
         def _wait(self, pid: int) -> None:
@@ -197,11 +197,11 @@ else:
             try:
                 self._loop.call_soon_threadsafe(self._ended)
             except RuntimeError:
-                # The loop is closed: there is nobody left to tell.
+                # The loop is closed: the callback is no longer needed.
                 pass
 
         def close(self) -> None:
-            """Watch no longer."""
+            """Stop watching."""
             if self._handle >= 0:
                 self._loop.remove_reader(self._handle)
                 os.close(self._handle)

@@ -1,4 +1,4 @@
-"""Commands of the system that are asked something: systemctl, launchctl, schtasks. Knows nothing of what about."""
+"""Runner of system commands that answer a question: systemctl, launchctl, schtasks. Knows nothing of the question."""
 
 import os
 import subprocess
@@ -10,7 +10,10 @@ from hearth.errors import HearthError
 def ask(
     command: Sequence[str], limit_seconds: float, environment: Mapping[str, str] | None = None
 ) -> "subprocess.CompletedProcess[str]":
-    """What the command says, whatever its exit code. Raises HearthError if it cannot be run, or takes longer."""
+    """Run the command and return its result, whatever its exit code.
+
+    Raises HearthError if it cannot be run, or takes longer than the limit.
+    """
     try:
         return subprocess.run(
             command,
@@ -27,10 +30,10 @@ def ask(
 
 
 def shown(command: Sequence[str]) -> str:
-    """The command as a person would type it, without the folder of its program."""
+    """Return the command as a person would type it, without the folder of its program."""
     return " ".join([os.path.basename(command[0]).removesuffix(".exe"), *command[1:]])
 
 
 def said(done: "subprocess.CompletedProcess[str]") -> str:
-    """The command's own words about how it went."""
+    """Return the command's own message: its stderr, else its stdout, else the exit code."""
     return done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}"

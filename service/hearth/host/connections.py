@@ -1,4 +1,4 @@
-"""Accepted connections: who is at the other end, and how the loop takes them. Sockets here, pipes in `pipes`."""
+"""Accepted connections: their peers, and how the loop takes them. Sockets are here, pipes in `windows.pipes`."""
 
 import os
 import socket
@@ -30,7 +30,7 @@ else:
     def refusal(
         peer: Peer | None, uids: Collection[int], gids: Collection[int], groups: Collection[int] = ()
     ) -> str | None:
-        """Why that client may not come in; None for this user, and for whom the config lets in."""
+        """Return why that client is refused; None for this user, and for users and groups that the config allows."""
         if peer is None:
             return "the kernel does not say who it is"
         if peer.uid != own_uid() and peer.uid not in uids and not {peer.gid, *groups} & set(gids):
@@ -38,14 +38,14 @@ else:
         return None
 
     async def attach(connection: socket.socket, protocol: "asyncio.Protocol") -> None:
-        """Have the loop read and write the connection."""
-        import asyncio  # the degraded daemon does without
+        """Attach the connection to the loop, which reads and writes it through the protocol."""
+        import asyncio  # the degraded daemon does not need it
 
         connection.setblocking(False)
         await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, connection)
 
     def dismiss(connection: socket.socket, words: bytes) -> None:
-        """Say a few words, if that needs no waiting, and close."""
+        """Send a short message, if that needs no waiting, and close the connection."""
         with connection:
             connection.setblocking(False)
             try:
@@ -54,11 +54,11 @@ else:
                 pass
 
     def write_now(transport: "asyncio.WriteTransport", data: bytes) -> None:
-        """Hand bytes to the kernel before anything else happens; only for the first words on a fresh connection."""
+        """Write bytes to the kernel before anything else happens; only for the first bytes on a new connection."""
         os.write(transport.get_extra_info("socket").fileno(), data)
 
     def reader_left(transport: "asyncio.BaseTransport") -> bool:
-        """Whether nobody is there any longer who could read."""
+        """Tell whether the peer has closed the connection and cannot read any more."""
         return has_left(transport.get_extra_info("socket").fileno())
 
 

@@ -1,6 +1,6 @@
-"""A file of the user's replaced as a careful editor does it: whole or not at all, with its mode, owner and attributes.
+"""Atomic replacement of a user's file, as a careful editor does it: with its mode, owner and attributes.
 
-A symbolic link stays, and what it leads to is replaced. Knows nothing of what is in the file.
+A symbolic link stays, and its target is replaced. This module knows nothing about the file's content.
 """
 
 import errno
@@ -16,16 +16,16 @@ from hearth.host import private_files
 from hearth.host.file_lock import FileLock
 from hearth.host.folders import refusal
 
-# What may hold secrets is for its owner, as every new file is; so are the folders that are made for it.
+# The file may hold secrets: a new one is private to its owner, and so are the folders that are made for it.
 NEW_FOLDER_MODE = 0o700
-# Another `hearth add` takes milliseconds, unless it waits for a person to answer; who waits longer is told.
+# Another `hearth add` takes milliseconds, unless it waits for a person to answer; a longer wait is reported.
 LOCK_SECONDS = 10.0
 
 
 @contextmanager
 def held(path: str) -> Iterator[None]:
-    """Keep every other `hearth` from changing the file meanwhile. Raises Refused, StartError."""
-    # Not beside the file: that folder may be another program's.
+    """Keep every other `hearth` from changing the file inside the block. Raises Refused, StartError."""
+    # The lock is not beside the file: that folder may belong to another program.
     name = f"{paths.digest(os.path.realpath(path))}.lock"
     lock = FileLock(os.path.join(places.state_dir(), "locks", name))
     if not lock.acquire(seconds=LOCK_SECONDS):
@@ -37,18 +37,18 @@ def held(path: str) -> Iterator[None]:
 
 
 def replace(path: str, data: bytes, is_due: Callable[[], bool] = lambda: True) -> bool:
-    """Put the bytes in the place of the file, or make it; unless it is not due any more, in the last moment.
+    """Replace the file with these bytes, or make it; skip that if `is_due`, asked at the last moment, returns False.
 
-    Says whether it was done. Raises StartError, and the file is as it was.
+    Return whether the file was replaced. Raises StartError, and the file is then unchanged.
     """
     target = os.path.realpath(path)
-    # Set once it is made: what was there before under any name is somebody else's.
+    # Set once the file is made: a file that existed before under any name belongs to another program.
     temporary = ""
     try:
         _make_folder(os.path.dirname(target))
         former = _stat(target)
         if former is not None and not os.access(target, os.W_OK):
-            # The folder would let it be replaced; that it may not be written was meant.
+            # The folder would allow the replacement, but the file is read-only on purpose.
             raise PermissionError(errno.EACCES, "it is read-only")
         descriptor, temporary = _made_beside(target)
         _write(descriptor, data, former, target)
@@ -66,7 +66,7 @@ def replace(path: str, data: bytes, is_due: Callable[[], bool] = lambda: True) -
 
 
 def remove(path: str) -> None:
-    """Take the file away; a link to it stays. Raises StartError."""
+    """Remove the file; a link to it stays. Raises StartError."""
     target = os.path.realpath(path)
     try:
         os.unlink(target)
@@ -92,7 +92,7 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 def _made_beside(target: str) -> tuple[int, str]:
-    """A new file with a name of its own, for its owner only."""
+    """Create a file with a unique name beside the target, for its owner only; return descriptor and path."""
     import tempfile
 
     folder, name = os.path.split(target)
@@ -105,7 +105,7 @@ def _write(descriptor: int, data: bytes, former: os.stat_result | None, target: 
             _take_after(file.fileno(), former, target)
         file.write(data)
         file.flush()
-        # A config is worth more than the milliseconds: after a power cut the new name must not be an empty file.
+        # A config is worth the milliseconds: after a power cut the new name must not be an empty file.
         os.fsync(file.fileno())
 
 
@@ -121,7 +121,7 @@ def _take_after(descriptor: int, former: os.stat_result, target: str) -> None:
             try:
                 os.setxattr(descriptor, name, os.getxattr(target, name))
             except OSError:
-                # Labels that only the system may set; the folder's rules give the new file its own.
+                # Only the system may set this label; the folder's rules give the new file its own.
                 continue
 
 

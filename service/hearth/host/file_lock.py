@@ -1,8 +1,8 @@
-"""Locks between processes of daemon and command line, where the bridge takes no part: files that several may change.
+"""File locks between daemon and command line, for files that several processes change. The bridge uses none of them.
 
-The `filelock` package does the work; it is imported with the first lock that is taken, which a daemon's start does
-without. Where bridge and daemon meet, `locks` has a plain lock that needs no package. Both are the same lock to the
-kernel: whoever holds one kind keeps out the other.
+The `filelock` package does the work. The import happens with the first lock that is taken; a daemon's start takes
+none. `locks` has a plain lock without any package, for bridge and daemon. Both are the same lock to the kernel: a
+holder of one kind keeps out the other.
 """
 
 import os
@@ -13,13 +13,13 @@ from hearth.host.folders import make_private, refusal
 if TYPE_CHECKING:
     import filelock
 
-# filelock asks again and again: another `hearth` holds such a lock for milliseconds.
+# filelock polls: another `hearth` holds such a lock for milliseconds.
 _POLL_SECONDS = 0.05
 _FOREVER = -1.0
 
 
 class FileLock:
-    """Exclusive lock on a file, held by this object: a second one of the same process waits, too.
+    """Exclusive lock on a file, held by this object: a second one in the same process waits too.
 
     The file is never unlinked: a process that waits for the old file and one that makes a new file would both believe
     that they hold the lock.
@@ -38,7 +38,7 @@ class FileLock:
 
         make_private(os.path.dirname(self.path))
         if self._lock is None:
-            # Any thread may release it. No file that merely exists is taken for a lock: it would outlive its holder.
+            # Any thread may release the lock. No soft locks: a file whose existence is the lock outlives its holder.
             self._lock = filelock.FileLock(self.path, mode=0o600, thread_local=False, fallback_to_soft=False)
         elif self._lock.is_locked:
             return True
@@ -51,6 +51,6 @@ class FileLock:
         return True
 
     def release(self) -> None:
-        """Give it back; nothing happens if it is not held."""
+        """Release the lock; do nothing if it is not held."""
         if self._lock is not None:
             self._lock.release(force=True)

@@ -1,6 +1,6 @@
-"""Folders that only this user may enter, and sentences for when the system refuses a file or a folder.
+"""Private folders of this user, and error messages for files and folders that the system refuses.
 
-Sockets, locks and the registry lie in such folders. Knows nothing of what is put inside.
+Sockets, locks and the registry are in such folders. This module knows nothing about their content.
 """
 
 import errno
@@ -30,7 +30,7 @@ def refusal(action: str, path: str, exc: OSError) -> FileAccessError:
 
 
 def remove_file(path: str) -> None:
-    """Take a file away, if it is there. Raises FileAccessError."""
+    """Remove a file, if it exists. Raises FileAccessError."""
     try:
         os.unlink(path)
     except FileNotFoundError:
@@ -40,10 +40,10 @@ def remove_file(path: str) -> None:
 
 
 def make_private(path: str) -> None:
-    """Make the folder, and what is missing above it, with mode 0700.
+    """Make the folder and its missing parents with mode 0700.
 
-    Raises FileAccessError if it cannot be made, is not a folder of this user's, or is a link to somewhere else.
-    One that others may enter is closed to them.
+    Raises FileAccessError if the folder cannot be made, is not a folder of this user, or is a symbolic link.
+    A folder that others may enter is closed to them.
     """
     try:
         _make(path)
@@ -64,7 +64,7 @@ def _make(path: str) -> None:
 
 
 def _check(path: str, found: os.stat_result, me: int) -> None:
-    # `found` is lstat's: in a shared folder such as /tmp, anybody may have planted a link that leads anywhere.
+    # `found` comes from lstat: in a shared folder such as /tmp, any user may have planted a link that leads anywhere.
     if stat.S_ISLNK(found.st_mode):
         raise FileAccessError(f"the folder {path} is a symbolic link, which is not followed here; remove the link")
     if not stat.S_ISDIR(found.st_mode):

@@ -1,16 +1,16 @@
-"""Folders that an upgrade removes, and the links beside them that it moves.
+"""Stable paths for files in versioned folders, which an upgrade removes, by the links that it updates.
 
-Homebrew has a folder for each version of a program; the Debian package has one that is called like its Python.
+Homebrew has a folder for each version of a program; the Debian package has one named after its Python version.
 """
 
 import os
 
 
 def lasting(path: str) -> str:
-    """The same file by a name that the next upgrade leaves valid; what has none stays as it is.
+    """Return a path to the same file that stays valid after the next upgrade; a path without one is returned unchanged.
 
-    PREFIX/Cellar/NAME/VERSION/REST is PREFIX/opt/NAME/REST, as long as that link leads to this version; and
-    PREFIX/lib/python3.N/REST is PREFIX/lib/python3/REST.
+    PREFIX/Cellar/NAME/VERSION/REST becomes PREFIX/opt/NAME/REST, as long as that link leads to this version; and
+    PREFIX/lib/python3.N/REST becomes PREFIX/lib/python3/REST.
     """
     return _by_any_python(_by_any_version(path))
 

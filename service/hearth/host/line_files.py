@@ -1,7 +1,7 @@
-"""Lines that are kept in files of this user's, each bounded by rotation, and written by a thread of their own.
+"""Private line files for this user, each bounded by rotation and written by a thread of their own.
 
-Whoever appends never waits and never fails: a disk that is full, slow, read-only or hangs costs lines, and is told of
-once in the log. Knows nothing of what the lines are.
+Appending never waits and never fails. A disk that is full, slow, read-only or hanging costs lines, and the log reports
+that once. This module knows nothing about the content of the lines.
 """
 
 import logging
@@ -18,22 +18,22 @@ from hearth.host.folders import make_private
 
 log = logging.getLogger(__name__)
 
-# A file and its predecessor: the last ten thousand lines or so.
+# Size limit of a file; with its predecessor it holds about the last ten thousand lines.
 FILE_BYTES = 1024 * 1024
-# What waits for a disk that is slow, of all files together.
+# Bound on the lines that wait for a slow disk, over all files.
 QUEUE_BYTES = 4 * 1024 * 1024
-# After a failure the disk is left alone for so long.
+# Pause after a failure before the disk is tried again.
 RETRY_SECONDS = 30.0
-# At the daemon's end: a disk that hangs must not hold it.
+# Longest wait at the daemon's shutdown: a disk that hangs must not delay it.
 CLOSE_SECONDS = 2.0
-# Some of them are one system's only.
+# Some of these flags exist on one system only.
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND
 for _name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
     _FLAGS |= getattr(os, _name, 0)
 
 
 class LineFiles:
-    """A file of lines for each name. Nothing is kept before `keep_in` has said where."""
+    """Files of lines, one for each name. Lines are dropped until `keep_in` has set their place."""
 
     def __init__(self) -> None:
         self._path_of: Callable[[str], str] | None = None
@@ -42,11 +42,11 @@ class LineFiles:
         self._size = 0
         self._lost: Counter[str] = Counter()
         self._thread: threading.Thread | None = None
-        # Names that could not be written, and when they are tried again. The thread's alone.
+        # Names that could not be written, with the time of the next attempt. Used by the thread only.
         self._failed: dict[str, float] = {}
 
     def keep_in(self, path_of: Callable[[str], str]) -> None:
-        """Keep lines from now on, those of a name in the file that it names."""
+        """Keep lines from now on; `path_of` maps a name to the path of its file."""
         self._path_of = path_of
 
     def append(self, name: str, lines: list[str]) -> None:
@@ -58,24 +58,24 @@ class LineFiles:
                 self._lost[name] += len(lines)
                 return
             self._waiting.setdefault(name, []).extend(lines)
-            # Characters: as good as bytes, for a bound.
+            # Characters instead of bytes: exact enough for a bound.
             self._size += sum(map(len, lines)) + len(lines)
             if self._thread is None:
-                # A thread that hangs is left behind at the end: hence a daemon's.
+                # A daemon thread, because one that hangs is left behind at exit.
                 arguments = (self._path_of,)
                 self._thread = threading.Thread(target=self._write_all, args=arguments, name="line-files", daemon=True)
                 self._thread.start()
             self._change.notify_all()
 
     def close(self) -> None:
-        """Write what waits, bounded, and keep no more."""
+        """Write the waiting lines, within a time limit, and accept no more."""
         with self._change:
             thread, self._thread, self._path_of = self._thread, None, None
             self._change.notify_all()
         if thread:
             thread.join(CLOSE_SECONDS)
 
-    # --- in the thread
+    # --- in the writer thread
 
     def _write_all(self, path_of: Callable[[str], str]) -> None:
         while True:
@@ -111,12 +111,12 @@ def _reason(path: str, exc: Exception) -> str:
 
 
 def _append(path: str, data: bytes) -> None:
-    """Add whole lines. Raises OSError and StartError; a line may be torn then, and the next one begins anew."""
+    """Append whole lines. Raises OSError and StartError; a line may then be torn, and the next one starts below it."""
     make_private(os.path.dirname(path))
     descriptor = _open_alone(path)
     try:
         size, is_moved = os.fstat(descriptor).st_size, True
-        # A loop: another process may fill the new file before this one has opened it.
+        # A loop, because another process may fill the new file before this one has opened it.
         while is_moved and size and size + len(data) > FILE_BYTES:
             former, descriptor = descriptor, -1
             is_moved = _put_aside(path, former)
@@ -134,17 +134,17 @@ def _append(path: str, data: bytes) -> None:
 
 
 def _put_aside(path: str, descriptor: int) -> bool:
-    """Give the open file its predecessor's name, and close it; return whether it was moved. Raises OSError."""
+    """Rename the open file to its predecessor's name and close it; return whether it was moved. Raises OSError."""
     if sys.platform == "win32":
         os.close(descriptor)
         try:
             os.replace(path, f"{path}.1")
         except PermissionError:
-            # Another process has it open: the file grows, and loses nothing.
+            # Another process has the file open. The file grows, and no line is lost.
             return False
         return True
     try:
-        # Before it is closed: whoever waits for it finds the other name then, and would put aside the next one too.
+        # Rename before closing, which releases the lock: a waiting process would otherwise move the next file, too.
         os.replace(path, f"{path}.1")
     finally:
         os.close(descriptor)
@@ -152,7 +152,7 @@ def _put_aside(path: str, descriptor: int) -> bool:
 
 
 def _open_alone(path: str) -> int:
-    """The file, while no other process that keeps lines in it writes or moves it. Raises OSError and StartError."""
+    """Open the file while no other writer of lines writes or moves it. Raises OSError and StartError."""
     if sys.platform == "win32":
         return _open(path)
     import fcntl
@@ -160,7 +160,7 @@ def _open_alone(path: str) -> int:
     while True:
         descriptor = _open(path)
         try:
-            # Given back when it is closed.
+            # Released when the descriptor is closed.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):
                 return descriptor
@@ -173,7 +173,7 @@ def _open_alone(path: str) -> int:
 
 
 def _open(path: str) -> int:
-    """The file, for this user only. Raises OSError."""
+    """Open the file for this user only. Raises OSError, and StartError if it is not a file of this user."""
     descriptor = os.open(path, _FLAGS, 0o600)
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or (sys.platform != "win32" and found.st_uid != os.getuid()):
@@ -184,5 +184,5 @@ def _open(path: str) -> int:
     return descriptor
 
 
-# The daemon's own.
+# The files of this daemon.
 FILES = LineFiles()

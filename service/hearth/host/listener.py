@@ -1,10 +1,11 @@
-"""The listening socket: adopted from the service manager, or bound by Hearth itself. Standard library only.
+"""Listening socket: inherited from the service manager, or bound by Hearth itself. Standard library only.
 
-Either one survives an exec of the process (`hand_on`, `inherit`): who connects meanwhile waits in the kernel's queue.
+Both kinds survive an exec of the process (`hand_on`, `inherit`): clients that connect meanwhile wait in the kernel's
+queue.
 
-What was handed over is never closed, unlinked or shut down. What Hearth bound is unlinked only while the file is still
-its own: `systemctl start mcp.socket` replaces the file of a running self-started daemon, and removing the new one
-would leave a unit that says it listens and a socket that nobody can reach.
+An inherited socket is never closed, unlinked or shut down. The file of a socket that Hearth bound is unlinked only
+while it is still Hearth's own: `systemctl start mcp.socket` replaces the file of a running self-started daemon, and
+removing the new one would leave a unit that says it listens and a socket that no client can reach.
 """
 
 import errno
@@ -25,16 +26,16 @@ from hearth.paths import fitting_socket_path
 
 assert sys.platform != "win32", "Windows has `pipes`"
 
-# FileDescriptorName= in mcp.socket, and the key under Sockets in the agent of launchd.
+# FileDescriptorName= in mcp.socket, and the key under Sockets in the launchd agent.
 SOCKET_NAME = "mcp"
-# What launchd's listener is called across an exec: it hands one over once in a process's life.
+# Name of launchd's listener across an exec: launchd hands it over only once in the life of a process.
 _LAUNCHD_NAME = "launchd"
-# What an own listener is called across an exec; device and inode of its file follow.
+# Prefix of the name of a listener that Hearth bound, across an exec; device and inode of its file follow.
 _OWN_PREFIX = "own-"
-# Every bridge of a machine that wakes up may connect at once; the kernel cuts this to its own somaxconn.
+# Every bridge may connect at once when a machine wakes up; the kernel reduces this to its somaxconn.
 BACKLOG = 4096
 _PROBE_SECONDS = 1.0
-# How an endpoint on TCP is written, and the name of its listener across an exec.
+# Prefix of a TCP endpoint, and the name of its listener across an exec.
 TCP = "tcp:"
 _TCP_NAME = "tcp"
 _ANY_PORT = "tcp:127.0.0.1:0"
@@ -44,34 +45,34 @@ _UNSUPPORTED = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EAFNOSUPPORT}
 
 
 class Listener(AcceptLoop):
-    """A listening Unix socket, and whether it is ours to take away."""
+    """Listening Unix socket that knows whether Hearth may remove it."""
 
     def __init__(
         self, sock: socket.socket, path: str, identity: tuple[int, int] | None, manager: str = "systemd"
     ) -> None:
         super().__init__(sock)
         self.path = path
-        # Who holds it: the service manager by its name, or Hearth itself.
+        # Holder of the socket: the name of the service manager, or "self".
         self.holder = manager if identity is None else "self"
         # Device and inode of the file that Hearth made; None where the service manager did.
         self._identity = identity
         # Token of the clients; empty where the kernel names the peer.
         self.token = ""
-        # TCP sockets that were handed over with it, for HTTP.
+        # TCP sockets for HTTP that were passed along with it.
         self.ports: list[socket.socket] = []
 
     @property
     def owned(self) -> bool:
-        """Whether Hearth bound it."""
+        """Whether Hearth bound the socket."""
         return self._identity is not None
 
     def address(self) -> str | None:
-        """The path that it was bound to, as the kernel knows it; None for one without."""
+        """Return the path that the socket is bound to, as the kernel reports it; None if it has none."""
         name = self.socket.getsockname()
         return name if isinstance(name, str) else None
 
     def replaced(self) -> bool:
-        """Whether another socket, or nothing, is now where Hearth's own was."""
+        """Tell whether another socket, or nothing, has taken the place of Hearth's own."""
         return self.owned and _identity(self.path) != self._identity
 
     def hand_on(self) -> None:
@@ -83,7 +84,7 @@ class Listener(AcceptLoop):
         systemd.hand_on_listeners([(name, self.socket), *((PORT_NAME, port) for port in self.ports)])
 
     def retire(self) -> None:
-        """Let go of it: an adopted socket is left as it is, an own one is unlinked if it still is ours."""
+        """Give up the socket: leave an inherited one as it is; close an own one, and unlink its file if still ours."""
         if not self.owned:
             return
         if SEAMS:
@@ -92,18 +93,18 @@ class Listener(AcceptLoop):
             try:
                 os.unlink(self.path)
             except OSError:
-                # Read-only by now, or gone: whoever starts next replaces it.
+                # Read-only by now, or gone: the next daemon replaces the file.
                 pass
         self.socket.close()
 
 
 class TcpListener(Listener):
-    """A listening TCP socket of this machine, for clients that show its token: any user can connect to it."""
+    """Listening TCP socket on this machine, for clients that show its token: any user can connect to it."""
 
     def __init__(self, sock: socket.socket) -> None:
         host, port = sock.getsockname()[:2]
         super().__init__(sock, f"{TCP}{host}:{port}", (0, 0))
-        # Of this process: an exec makes another, and the registry entry with it.
+        # The token belongs to this process: an exec makes another, and a new registry entry with it.
         self.token = os.urandom(_TOKEN_BYTES).hex()
 
     def address(self) -> str | None:
@@ -119,14 +120,14 @@ class TcpListener(Listener):
         systemd.hand_on_listeners([(_TCP_NAME, self.socket)])
 
     def accept(self) -> socket.socket | None:
-        """The next connection, or None. Raises OSError when none can be accepted for now."""
+        """Return the next connection, or None. Raises OSError when none can be accepted for now."""
         connection = super().accept()
         if connection is not None:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
 
     def retire(self) -> None:
-        """Close it."""
+        """Close the socket."""
         self.socket.close()
 
 
@@ -139,15 +140,15 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 def is_there(path: str) -> bool:
-    """Whether there is something to connect to; connecting may fail all the same."""
+    """Tell whether there is a file to connect to; the connection may still fail."""
     return os.path.lexists(path)
 
 
 def inherit(path: str) -> Listener | None:
-    """The listener that was handed to this process, by the service manager or by its own former self.
+    """Return the listener passed on by the service manager or by this process before its exec; None if there is none.
 
-    Raises StartError when launchd started this process and has no socket for it, and Refused when it was handed ports
-    alone: whoever holds those would take them for served.
+    Raises StartError when launchd started this process and has no socket for it, and Refused when only ports were
+    passed: their holder would believe that they are served.
     """
     handed = systemd.take_listeners()
     listeners = [item for item in handed if item[0] != PORT_NAME]
@@ -177,7 +178,7 @@ def _named(name: str, sock: socket.socket, path: str) -> Listener:
 
 
 def listen(where: str, default: str, access: Access = OWNER_ONLY) -> Listener:
-    """Listen at `unix:PATH`, at `tcp:HOST:PORT`, or, if nothing is said, at the default socket. Raises StartError.
+    """Listen at `unix:PATH`, at `tcp:HOST:PORT`, or at the default socket if `where` is empty. Raises StartError.
 
     Where a Unix socket cannot be made, a free port of this machine takes its place.
     """
@@ -194,7 +195,7 @@ def listen(where: str, default: str, access: Access = OWNER_ONLY) -> Listener:
 
 
 def _made_place(written: str) -> str:
-    """Return the path, after making the folder around it where there is none."""
+    """Return the path, after making its folder if it is missing."""
     path = fitting_socket_path(os.path.expanduser(written))
     try:
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
@@ -217,14 +218,14 @@ def _bind_tcp(where: str) -> TcpListener:
 
 
 def bind(path: str, access: Access = OWNER_ONLY) -> Listener:
-    """Bind to a temporary name, listen, rename: whoever sees the file can connect to it. Raises StartError.
+    """Bind to a temporary name, listen, then rename: a file that is visible can be connected to. Raises StartError.
 
-    Call it with the daemon lock held; then a file that is there is stale, or not a daemon's.
+    Call it with the daemon lock held: an existing file is then stale, or not a daemon's.
     """
     _refuse_other_kinds(path)
     _refuse_occupied(path)
     sock = _unix_socket()
-    # No longer than the path itself, which may have all the bytes that the kernel allows.
+    # No longer than the path itself, which may already have the maximum length that the kernel allows.
     temporary = path[:-1] + "~"
     mask = os.umask(0o777 & ~access.mode)
     try:
@@ -252,7 +253,7 @@ def _unix_socket() -> socket.socket:
 
 
 def _open_to_group(path: str, socket_file: str, access: Access) -> None:
-    """Give socket and folder to a group that may connect, if there is one; its members may enter the folder."""
+    """Give socket and folder to a group that may connect, if there is one, and let its members enter the folder."""
     if not access.mode & stat.S_IRWXG:
         return
     folder = os.path.dirname(path)
@@ -265,14 +266,14 @@ def _open_to_group(path: str, socket_file: str, access: Access) -> None:
                 os.chown(folder, -1, gid)
             break
         except PermissionError:
-            # This user is not in that group; the next may do.
+            # This user is not in that group; try the next one.
             continue
     if is_ours:
         os.chmod(folder, stat.S_IMODE(found.st_mode) | stat.S_IXGRP)
 
 
 def _unlink_if_there(path: str) -> None:
-    """Remove a socket of a start that was broken off; any other file is left, and binding fails."""
+    """Remove the socket of an interrupted start; leave any other file, on which binding then fails."""
     try:
         if stat.S_ISSOCK(os.lstat(path).st_mode):
             os.unlink(path)
@@ -285,7 +286,7 @@ def _advice(path: str) -> str:
 
 
 def _refuse_other_kinds(path: str) -> None:
-    """Never replace a file or folder: a rename would."""
+    """Raise StartError if the path is a file or a folder: the rename would replace it."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:
@@ -296,7 +297,10 @@ def _refuse_other_kinds(path: str) -> None:
 
 
 def _refuse_occupied(path: str) -> None:
-    """Somebody without the daemon lock may listen there: a service manager, whose file must not be replaced."""
+    """Raise AlreadyRunning if a process listens there.
+
+    A service manager listens without the daemon lock, and its file must not be replaced.
+    """
     with _unix_socket() as probe:
         probe.settimeout(_PROBE_SECONDS)
         try:

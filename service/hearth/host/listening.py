@@ -1,4 +1,4 @@
-"""What the daemon listens on: a Unix socket, or on Windows a named pipe. Each in a module with these words."""
+"""Listener of the daemon: a Unix socket, or a named pipe on Windows. Both modules have the same functions."""
 
 import sys
 

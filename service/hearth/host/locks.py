@@ -1,8 +1,8 @@
-"""A lock that lives in a file and dies with its holder, however that one dies.
+"""Lock on a file, which the kernel releases when its holder dies, however that happens.
 
-`flock` on POSIX: one system call, which the bridge can make without any package. Windows has none; there the C
-runtime locks a byte of the file. A lock file is never unlinked: whoever waits for the old file and whoever makes a new
-one would both believe that they hold it.
+POSIX has `flock`: one system call, which the bridge can make without any package. Windows has none; there the C
+runtime locks a byte of the file. A lock file is never unlinked: a process that waits for the old file and one that
+makes a new file would both believe that they hold the lock.
 """
 
 import os
@@ -16,16 +16,16 @@ else:
     import fcntl
 
     class Lock:
-        """An exclusive lock on a file. Held by this object: a second one of the same process waits, too."""
+        """Exclusive lock on a file, held by this object: a second one in the same process waits too."""
 
         def __init__(self, path: str) -> None:
             self.path = path
             self._descriptor = -1
 
         def acquire(self, blocking: bool = True) -> bool:
-            """Take the lock; False if another has it and `blocking` is false.
+            """Take the lock; return False if another holder has it and `blocking` is false.
 
-            Raises StartError if the file cannot be opened. Taking what is already held changes nothing.
+            Raises StartError if the file cannot be opened. Taking a lock that is already held changes nothing.
             """
             if self._descriptor >= 0:
                 return True
@@ -35,8 +35,8 @@ else:
                 try:
                     if not self._take(descriptor, blocking):
                         return False
-                    # Somebody may have removed or replaced the file while we waited. What we then hold is a
-                    # lock on a file that nobody else can find.
+                    # Another process may have removed or replaced the file during the wait. This lock is then on a
+                    # file that no other process can find.
                     if _is_at(descriptor, self.path):
                         self._descriptor, descriptor = descriptor, -1
                         return True
@@ -47,10 +47,10 @@ else:
                         os.close(descriptor)
 
         def release(self) -> None:
-            """Give it back; nothing happens if it is not held."""
+            """Release the lock; do nothing if it is not held."""
             if self._descriptor >= 0:
                 descriptor, self._descriptor = self._descriptor, -1
-                # Closing would not do where a fork has left a copy of the descriptor elsewhere.
+                # Closing is not enough where a fork has left a copy of the descriptor elsewhere.
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
                 os.close(descriptor)
 

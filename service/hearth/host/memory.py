@@ -1,8 +1,8 @@
-"""Memory of sets of processes, which processes belong to a server's, and what sharing a server saves.
+"""Memory use of sets of processes, the processes that belong to a server, and the savings by sharing servers.
 
-PSS where the kernel tells it: memory that processes share, such as the interpreter itself, is counted once
-and not per process, so that a sum over processes is honest. Otherwise RSS, for the whole sum, and the name
-says which. psutil reads both; it is imported with the first measurement, which no daemon makes at its start.
+The measure is PSS where the kernel reports it: memory that processes share, such as the interpreter itself, is counted
+once and not per process, so a sum over processes is correct. Otherwise it is RSS, for the whole sum, and the name says
+which. psutil reads both; the import happens with the first measurement, which no daemon makes at its start.
 """
 
 import os
@@ -14,9 +14,9 @@ PSS, RSS = "PSS", "RSS"
 
 
 class Weight(NamedTuple):
-    """Memory of some processes: all of it, and the part that no other process maps.
+    """Memory of some processes: the total, and the part that no other process maps.
 
-    Where the system does not tell shared memory apart, both are the RSS.
+    Where the system does not report shared memory, both are the RSS.
     """
 
     whole: int
@@ -50,20 +50,20 @@ def _knows_pss() -> bool:
     try:
         _rollup(os.getpid())
     except (AttributeError, OSError, psutil.Error):
-        # Not Linux, or a kernel or a container that does not tell.
+        # Not Linux, or a kernel or a container that does not report it.
         return False
     return True
 
 
 def choose() -> Measure:
-    """Return the best measure that this system has."""
+    """Return the best measure available on this system."""
     if _knows_pss():
         return Measure(PSS, lambda pid: _rollup(pid).whole)
     return Measure(RSS, lambda pid: _resident(pid).whole)
 
 
 def total(measure: Measure, pids: Sequence[int]) -> int:
-    """Sum the bytes of these processes; one that has gone meanwhile counts nothing. Raises PermissionError."""
+    """Sum the bytes of these processes; a process that has ended meanwhile counts as 0. Raises PermissionError."""
     import psutil
 
     size = 0
@@ -85,13 +85,13 @@ class Kin(NamedTuple):
 
 
 def families(leaders: Iterable[int]) -> dict[int, list[int]]:
-    """Map each process to itself, its descendants and the members of its group, orphans included. One look at all."""
+    """Map each process to itself, its descendants and the members of its group, orphans included, in one snapshot."""
     found = _everybody()
     return {leader: family(leader, found) for leader in leaders}
 
 
 def family(leader: int, everybody: dict[int, Kin]) -> list[int]:
-    """Return the processes that belong to one of them."""
+    """Return the processes that belong to one leader."""
     if leader not in everybody:
         return []
     children: dict[int, list[int]] = {}
@@ -108,17 +108,17 @@ def family(leader: int, everybody: dict[int, Kin]) -> list[int]:
 
 
 def of_families(leaders: Sequence[int]) -> dict[int, int | None]:
-    """Return the bytes of each process with all that belongs to it; None for one that is gone or does not tell."""
+    """Return the bytes of each process with its family; None for one that has ended or cannot be measured."""
     return {leader: weight.whole if weight else None for leader, weight in weights_of_families(leaders).items()}
 
 
 def weights_of_families(leaders: Sequence[int]) -> dict[int, Weight | None]:
-    """Weigh each process with all that belongs to it; None for one that is gone, or where nothing tells."""
+    """Measure each process with its family; None for one that has ended or cannot be measured."""
     return {leader: weigh(members) for leader, members in families(leaders).items()}
 
 
 def weigh(pids: Sequence[int]) -> Weight | None:
-    """Sum the memory of these processes; None if there are none, or if one may not be looked at."""
+    """Sum the memory of these processes; None if none is left, or if one may not be read."""
     import psutil
 
     of = _rollup if _knows_pss() else _resident
@@ -129,7 +129,7 @@ def weigh(pids: Sequence[int]) -> Weight | None:
         except psutil.NoSuchProcess:
             continue
         except (OSError, psutil.Error):
-            # Another user's, or kept secret from us.
+            # Another user's process, or one that may not be read.
             return None
     return Weight(sum(each.whole for each in found), sum(each.private for each in found)) if found else None
 
@@ -140,7 +140,7 @@ def _everybody() -> dict[int, Kin]:
     found = {each.pid: each.info for each in psutil.process_iter(["ppid", "create_time"])}
 
     def parent(pid: int) -> int:
-        """Return the parent; 0 where it is gone, or cannot be told from a stranger that has its pid by now."""
+        """Return the parent; 0 if it has ended, or if a newer process may have its pid."""
         above, born = found[pid]["ppid"] or 0, found[pid]["create_time"]
         its = found[above]["create_time"] if above in found else None
         return above if its is not None and born is not None and its <= born else 0
@@ -149,7 +149,7 @@ def _everybody() -> dict[int, Kin]:
 
 
 def _group(pid: int) -> int:
-    """Return the process group; the process itself on Windows, which has none: orphans are not told from the rest."""
+    """Return the process group; on Windows, which has none, the process itself, so orphans are not recognized."""
     if sys.platform == "win32":
         return pid
     try:
@@ -162,9 +162,9 @@ def _group(pid: int) -> int:
 
 
 def with_memory(found: dict[str, Any]) -> dict[str, Any]:
-    """Put the memory of each server's processes into the document, and what sharing them saves.
+    """Add the memory of each server's processes to the document, and the savings by sharing them.
 
-    Never in the daemon's loop: the kernel takes milliseconds to count a large process, which would hold it up.
+    Never call this in the daemon's loop: the kernel takes milliseconds to count a large process, which would block it.
     """
     instances = [each for server in found.get("upstreams") or [] for each in server.get("instances") or []]
     pids = [pid for each in instances for pid in each.get("pids") or []]
@@ -181,10 +181,10 @@ def with_memory(found: dict[str, Any]) -> dict[str, Any]:
 def savings(
     instances: list[dict[str, Any]], weights: Mapping[int, Weight | None], own: Weight | None
 ) -> dict[str, Any] | None:
-    """Compare what runs through Hearth with an instance of its own for each session that uses one.
+    """Compare the running instances with a setup in which each session has an instance of its own.
 
-    None where nothing runs. `own` is the daemon with its bridges. Memory that processes share is counted once on both
-    sides, so only the private memory of an instance is multiplied.
+    Return None if nothing runs. `own` is the daemon with its bridges. Memory that processes share is counted once on
+    both sides, so only the private memory of an instance is multiplied.
     """
     running = [each for each in instances if each.get("pids")]
     if not running:

@@ -1,7 +1,7 @@
-"""Files that others may rename or remove while they are open here, and files for this user only, on Windows as well.
+"""Files that can be renamed or removed while they are open, and private files of this user, on Windows as well.
 
-A log is rotated by renaming it; on Windows one that any process has opened in the usual way stays where it is, and the
-mode of a new file means nothing. Standard library only.
+A log is rotated by renaming it. On Windows, a file that any process has opened in the usual way cannot be renamed, and
+the mode of a new file means nothing. Standard library only.
 """
 
 import os
@@ -22,24 +22,24 @@ if sys.platform == "win32":
     _CREATE_NEW, _OPEN_ALWAYS, _NORMAL = 1, 4, 0x80
 
     def open_to_append(path: str) -> int:
-        """A descriptor at the end of the file, which is made if need be. Raises OSError."""
+        """Open the file for appending, and create it if needed; return the descriptor. Raises OSError."""
         handle = _winapi.CreateFile(path, _APPEND, _SHARED, _winapi.NULL, _OPEN_ALWAYS, _NORMAL, _winapi.NULL)
         return msvcrt.open_osfhandle(handle, os.O_WRONLY | os.O_APPEND | os.O_BINARY | os.O_NOINHERIT)
 
     def open_to_read(path: str, flags: int = 0) -> int:
-        """A descriptor at the beginning of the file; an opener for `open`. Raises OSError."""
+        """Open the file for reading; return the descriptor. Usable as an opener for `open`. Raises OSError."""
         handle = _winapi.CreateFile(path, _READ, _SHARED, _winapi.NULL, _winapi.OPEN_EXISTING, _NORMAL, _winapi.NULL)
         return msvcrt.open_osfhandle(handle, os.O_RDONLY | os.O_BINARY | os.O_NOINHERIT)
 
     @functools.cache
     def _owner_only() -> security_descriptors.SecurityAttributes:
-        """One entry, for this user, and nothing from the folder: an installation may have opened that to others."""
+        """Return attributes with one entry, this user's, none inherited: an installer may have opened the folder."""
         sid = sids.own()
         return security_descriptors.attributes(f"O:{sid}D:P(A;;FA;;;{sid})")
 
     def open_private(path: str) -> int:
-        """A descriptor of an empty file for this user only. Raises OSError."""
-        # Who may open it stays as it is for a file that is there.
+        """Create an empty file for this user only, replacing any former one; return the descriptor. Raises OSError."""
+        # Remove a former file first: opening it would keep its access rights.
         try:
             os.unlink(path)
         except FileNotFoundError:
@@ -51,13 +51,13 @@ if sys.platform == "win32":
 else:
 
     def open_to_append(path: str) -> int:
-        """A descriptor at the end of the file, which is made if need be, for this user only. Raises OSError."""
+        """Open the file for appending, or create it for this user only; return the descriptor. Raises OSError."""
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def open_to_read(path: str, flags: int = 0) -> int:
-        """A descriptor at the beginning of the file; an opener for `open`. Raises OSError."""
+        """Open the file for reading; return the descriptor. Usable as an opener for `open`. Raises OSError."""
         return os.open(path, os.O_RDONLY)
 
     def open_private(path: str) -> int:
-        """A descriptor of an empty file for this user only. Raises OSError, also for a link."""
+        """Open the file empty, created for this user only; return the descriptor. Raises OSError, also for a link."""
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)

@@ -1,7 +1,7 @@
-"""Small files for this user only, read and replaced whole: what is remembered, what is secret.
+"""Small private files of this user, read and replaced whole: remembered state and secrets.
 
 A reader sees the former content or the new one, never half of either. Nothing is synced to the disk unless asked for,
-which may take the loop's time: whoever reads such a file takes one that makes no sense for none.
+because a sync may block the event loop; a reader therefore treats a file that makes no sense as absent.
 """
 
 import os
@@ -11,15 +11,18 @@ import time
 
 from hearth.host import open_files
 
-# Whoever reads such a file has done so within moments; a virus scanner takes a little longer.
+# A reader has the file open for moments only; a virus scanner takes a little longer.
 OPEN_ELSEWHERE_SECONDS = 0.5
 _LOOK_SECONDS = 0.005
 
 
 def read(path: str, limit: int) -> bytes:
-    """The file's bytes; none if there is no such file. Raises OSError, and ValueError for one that is not ours."""
+    """Return the file's bytes, empty if there is no such file.
+
+    Raises OSError, and ValueError for a file that is not a regular file of this user, or is over the limit.
+    """
     try:
-        # A named pipe without a writer would hold the daemon for ever.
+        # A named pipe without a writer would block the daemon forever.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except FileNotFoundError:
         return b""
@@ -34,9 +37,9 @@ def read(path: str, limit: int) -> bytes:
 
 
 def write(path: str, data: bytes, durable: bool = False) -> None:
-    """Put the file in place, whole and for this user only; its folder has to be there. Raises OSError.
+    """Write the file atomically, for this user only; its folder must exist. Raises OSError.
 
-    `durable`: also when the power fails a moment later; for what exists nowhere else.
+    `durable` makes it survive a power failure a moment later; meant for data that exists nowhere else.
     """
     temporary = beside(path)
     try:
@@ -48,16 +51,16 @@ def write(path: str, data: bytes, durable: bool = False) -> None:
 
 
 def create(path: str, data: bytes) -> bool:
-    """Put the file in place unless there is one; False if there is, whoever made it. Raises OSError."""
+    """Create the file atomically; return False if it exists already, whichever process made it. Raises OSError."""
     temporary = beside(path)
     try:
         _write(temporary, data)
-        # Unlike a rename it fails where somebody else was faster, and unlike O_EXCL it shows nobody half a file.
+        # A link, unlike a rename, fails if another process was faster, and unlike O_EXCL never exposes half a file.
         os.link(temporary, path)
     except FileExistsError:
         return False
     except OSError:
-        # A file system without links: there remains a moment in which two may do it.
+        # A file system without links: a moment remains in which two processes may both create the file.
         if os.path.exists(path):
             return False
         replace(temporary, path)
@@ -67,8 +70,8 @@ def create(path: str, data: bytes) -> bool:
 
 
 def beside(path: str) -> str:
-    """A name for what is to take the place of that file: in the same folder, and nobody else's."""
-    # In containers that share a folder every process may have the same id.
+    """Return a unique name, in the same folder, for the file that will replace this one."""
+    # The pid alone is not unique: in containers that share a folder every process may have the same one.
     return f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
 
 
@@ -81,7 +84,7 @@ def _write(path: str, data: bytes, durable: bool = False) -> None:
 
 
 def replace(source: str, target: str) -> None:
-    """Put a file in the place of another, which somebody may be reading. Raises OSError."""
+    """Replace a file with another, even while a process reads it. Raises OSError."""
     if sys.platform == "win32":
         _replace_patiently(source, target)
     else:
@@ -89,7 +92,7 @@ def replace(source: str, target: str) -> None:
 
 
 def _replace_patiently(source: str, target: str) -> None:
-    # Windows refuses it for as long as anybody has the file open.
+    # Windows refuses the replacement as long as any process has the file open.
     deadline = time.monotonic() + OPEN_ELSEWHERE_SECONDS
     while True:
         try:
@@ -101,7 +104,7 @@ def _replace_patiently(source: str, target: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Take the file away, if it is there and that can be done."""
+    """Remove the file, if it exists; ignore a failure."""
     try:
         os.unlink(path)
     except OSError:

@@ -1,7 +1,7 @@
-"""The processes of this user, with their command lines and parents.
+"""Process table of this user, with command lines and parents.
 
-psutil reads them on every platform. On macOS and Windows there is no other way to an exact command line but private
-structures of the kernel. psutil is imported when a table is asked for: only `hearth savings` does, never the daemon.
+psutil reads it on every platform. On macOS and Windows, only private structures of the kernel give an exact command
+line otherwise. psutil is imported when a table is asked for: only `hearth savings` does that, never the daemon.
 """
 
 import os
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Process(NamedTuple):
-    """One process. `argv` is never empty."""
+    """Process with its parent and command line. `argv` is never empty."""
 
     pid: int
     parent: int
@@ -19,7 +19,7 @@ class Process(NamedTuple):
 
 
 def own() -> list[Process]:
-    """List the processes of this user, without zombies and those that hide their command line."""
+    """List the processes of this user, without zombies and processes that hide their command line."""
     import psutil
 
     found = []
@@ -32,7 +32,7 @@ def own() -> list[Process]:
 
 
 def _words(cmdline: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of a command line. A program that sets its title, as npm does, leaves one text and padding."""
+    """Return the words of a command line. A program that sets its title, as npm does, leaves one string and padding."""
     words = [word for word in cmdline if word]
     is_title = len(words) == 1 and not os.path.isabs(words[0])
     return tuple(words[0].split() if is_title else words)
@@ -46,7 +46,7 @@ def _is_own(uids: object) -> bool:
 
 
 def folder_of(pid: int) -> str | None:
-    """Return the working folder of a process; None if it is gone or does not tell."""
+    """Return the working folder of a process; None if the process is gone or the folder cannot be read."""
     import psutil
 
     try:
@@ -56,7 +56,7 @@ def folder_of(pid: int) -> str | None:
 
 
 def variables_of(pid: int) -> dict[str, str]:
-    """Return the environment that a process was started with; empty if it is gone or does not tell."""
+    """Return the environment that a process was started with; empty if it is gone or cannot be read."""
     import psutil
 
     try:
@@ -66,9 +66,9 @@ def variables_of(pid: int) -> dict[str, str]:
 
 
 def is_on_pipes(process: Process) -> bool | None:
-    """Say whether another program holds the other end of a process's standard input; None where that cannot be told.
+    """Tell whether another program holds the other end of a process's standard input; None where that is unknown.
 
-    Servers on the Python SDK put /dev/null there and read from a copy: then a pipe that the parent has, too, tells.
+    Servers on the Python SDK put /dev/null there and read from a copy. Then a pipe that the parent also has decides.
     """
     files = _open_files(process.pid)
     if not files:
@@ -81,7 +81,7 @@ def is_on_pipes(process: Process) -> bool | None:
 
 
 def _open_files(pid: int) -> dict[str, str]:
-    """Return what each descriptor of a process leads to; empty without /proc, or where it may not be read."""
+    """Return the target of each descriptor of a process; empty without /proc, or where it may not be read."""
     folder = f"/proc/{pid}/fd"
     found = {}
     try:

@@ -1,8 +1,8 @@
-"""Other processes: whether one lives, and how to signal or await it without hitting a stranger.
+"""Other processes: checks whether one is alive, and signals to it or waits for its end that never hit a wrong process.
 
-A process is a pid *and* its start time: the kernel gives a pid to somebody else once its owner is dead. The
-start time is an integer in the platform's own unit, good for comparing and nothing else. UNKNOWN_START_TIME
-stands for "this platform does not tell"; then the pid alone must do.
+A process is a pid *and* its start time: the kernel reuses a pid once its process is dead. The start time is an integer
+in the platform's own unit, good for comparing and nothing else. UNKNOWN_START_TIME means that the platform does not
+report one; processes are then compared by pid alone.
 """
 
 import sys

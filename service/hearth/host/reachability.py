@@ -1,4 +1,4 @@
-"""Whether a daemon takes connections at an endpoint, tried without sending a byte."""
+"""Reachability of a daemon at an endpoint, tested without sending a byte."""
 
 import socket
 import sys
@@ -7,7 +7,7 @@ from hearth import socket_trust
 from hearth.paths import short_dir
 
 TCP = "tcp:"
-# A listener of this machine takes a connection at once; a full queue counts as no answer.
+# A listener on this machine accepts a connection at once; a full queue counts as no answer.
 _SECONDS = 1.0
 
 

@@ -1,3 +1,3 @@
-"""The start time that stands for none, where the platform does not tell one; then the pid alone must do."""
+"""Start time value for platforms that report none; processes are then compared by pid alone."""
 
 UNKNOWN_START_TIME = 0

@@ -1,7 +1,7 @@
-"""Standard input and output as an MCP client hands them over: pipes, sockets, files or a terminal.
+"""Standard input and output as an MCP client passes them: pipes, sockets, files or a terminal.
 
-They are read and written by calls that block, each from a thread of its own: the loop cannot wait for a file, and to
-make them non-blocking would change them for everybody else who has them open. Knows bytes only.
+Reads and writes are blocking calls, each from a thread of its own: the event loop cannot wait for a file, and
+non-blocking mode would also affect every other process that has the stream open. This module handles bytes only.
 """
 
 import errno
@@ -9,38 +9,38 @@ import os
 import sys
 
 INPUT, OUTPUT, ERRORS = 0, 1, 2
-# As much as a pipe holds.
+# Capacity of a pipe.
 CHUNK_BYTES = 64 * 1024
 
 
 class Streams:
-    """What was taken over. Each descriptor is closed by whoever uses it, so that none is used after its end."""
+    """Standard streams that were taken over. The user of each descriptor closes it, so none is used after its close."""
 
     def __init__(self, input: int, output: int, client: int | None = None) -> None:
         self._input = input
         self.output = output
-        # The process at the other end, as far as can be told.
+        # Process at the other end, as far as it is known.
         self.client = client
-        # What kept an answer from being written, other than that nobody reads: a full disk.
+        # Error that kept an answer from being written, other than a closed reader: a full disk.
         self.failure: OSError | None = None
 
     def fileno(self) -> int:
-        """What is written to."""
+        """Return the output descriptor."""
         return self.output
 
     def read(self) -> bytes:
-        """What the client sent; nothing at the end, whatever ended it."""
+        """Return bytes from the client; empty at the end of the stream, whatever caused it."""
         while True:
             try:
                 return os.read(self._input, CHUNK_BYTES)
             except BlockingIOError:
                 _wait(self._input, for_output=False)
             except OSError:
-                # A terminal that was closed, a connection that was reset.
+                # The terminal was closed, or the connection was reset.
                 return b""
 
     def write(self, data: bytes | memoryview) -> None:
-        """Write everything, however long the client takes. Raises OSError when nobody reads any more."""
+        """Write all bytes, however long the client takes. Raises OSError when the reader is gone."""
         left = memoryview(data)
         while left:
             try:
@@ -53,18 +53,18 @@ class Streams:
                 raise
 
     def close_input(self) -> None:
-        """Read nothing more."""
+        """Close the input."""
         os.close(self._input)
 
     def close_output(self) -> None:
-        """Write nothing more; the client sees the end."""
+        """Close the output; the client sees end of file."""
         os.close(self.output)
 
 
 def say(sentence: str) -> None:
-    """Tell whoever reads standard error. Where nobody does, nothing ends of it, as Python would with its own stream."""
+    """Write a line to standard error; ignore a failure, which in Python's own stream could end the process."""
     if sys.stderr is None:
-        # It was closed when we began: its number may be another file's by now.
+        # Standard error was closed at start: its number may belong to another file by now.
         return
     try:
         os.write(ERRORS, sentence.encode("utf-8", "backslashreplace") + b"\n")
@@ -73,18 +73,18 @@ def say(sentence: str) -> None:
 
 
 def take() -> Streams:
-    """Have them to oneself: whatever else this process or its children write goes to standard error from now on."""
+    """Take over the standard streams; other output of this process or its children then goes to standard error."""
     for descriptor in (INPUT, OUTPUT, ERRORS):
         try:
             os.fstat(descriptor)
         except OSError:
-            # Whoever started us has closed it; the next file would get its number.
+            # The parent process has closed this one; the next file opened would get its number.
             os.open(os.devnull, os.O_RDWR)
     taken = Streams(os.dup(INPUT), os.dup(OUTPUT), os.getppid())
     if sys.platform == "win32":
         import msvcrt
 
-        # Line ends are the messages' own business.
+        # No translation of line ends: they are part of the messages.
         for descriptor in (taken._input, taken.output):
             msvcrt.setmode(descriptor, os.O_BINARY)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -95,14 +95,14 @@ def take() -> Streams:
 
 
 def _is_unread(problem: OSError) -> bool:
-    """Nobody reads any more. The C library of Windows calls that an invalid argument."""
+    """Tell whether the error means that the reader is gone. The C library of Windows reports EINVAL for that."""
     if isinstance(problem, BrokenPipeError | ConnectionResetError):
         return True
     return sys.platform == "win32" and problem.errno == errno.EINVAL
 
 
 def _wait(descriptor: int, for_output: bool) -> None:
-    """For one that somebody else has made non-blocking."""
+    """Wait until a descriptor is ready that another process has made non-blocking."""
     if sys.platform == "win32":
         raise OSError("a pipe that does not block")
     import select

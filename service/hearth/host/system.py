@@ -1,7 +1,7 @@
-"""Which system this is, for code outside of host/ that has to say or skip something and calls nothing of the system.
+"""Name of the operating system, for code outside host/ that reports or skips something and makes no system calls.
 
-Functions, so that a test can play another system by `sys.platform`. The type checker does not follow them: code that
-uses a system's own calls belongs into host/.
+These are functions, so that a test can simulate another system through `sys.platform`. The type checker does not
+follow them: code that makes calls of one system belongs in host/.
 """
 
 import os
@@ -26,7 +26,7 @@ def is_macos() -> bool:
 
 
 def user_id() -> int:
-    """Return this user's number; 0 on Windows, which has none."""
+    """Return this user's uid; 0 on Windows, which has none."""
     if sys.platform == "win32":
         return 0
     return os.getuid()

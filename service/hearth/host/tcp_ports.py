@@ -1,4 +1,4 @@
-"""TCP sockets that the daemon serves HTTP on: handed over by the service manager, or bound when a person asks."""
+"""TCP sockets on which the daemon serves HTTP: passed by the service manager, or bound when a person asks for one."""
 
 import errno
 import socket
@@ -9,14 +9,14 @@ from hearth.errors import BadAddress, StartError
 # FileDescriptorName= in mcp-http.socket.
 PORT_NAME = "http"
 DEFAULT_PORT = 3847
-# Ports that are tried after one that is taken.
+# Number of further ports that are tried when the first is taken.
 NEXT_PORTS = 10
 _BACKLOG = 128
 if sys.platform == "win32":
-    # There, SO_REUSEADDR would let any program take over a port that somebody listens on, and without this one any
-    # other could take ours.
+    # On Windows, SO_REUSEADDR would let any program take over a port in use, and without SO_EXCLUSIVEADDRUSE any other
+    # program could take ours.
     _CLAIM = socket.SO_EXCLUSIVEADDRUSE
-    # Access is denied to a port that another program has for itself, and to those that Windows keeps for containers.
+    # Windows denies access to a port that another program holds exclusively, and to ports reserved for containers.
     _TAKEN = {errno.EADDRINUSE, errno.EACCES, errno.WSAEACCES}
 else:
     # Connections of a daemon that has just ended must not keep the next one from its port.
@@ -25,9 +25,9 @@ else:
 
 
 def bind(host: str, port: int, allow_remote: bool) -> socket.socket:
-    """Listen there, or on one of the next ports. Raises StartError.
+    """Listen on that port, or on one of the next ports. Raises StartError.
 
-    An address that others can reach needs `allow_remote`: a slip of the finger must not open the machine.
+    An address that other machines can reach needs `allow_remote`: a typing error must not open the machine.
     """
     _check_resolved(host)
     if not allow_remote and not is_loopback(host):
@@ -60,8 +60,8 @@ def _check_resolved(host: str) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it."""
-    import ipaddress  # 5 ms, for who asks for a port
+    """Tell whether only this machine can reach the address."""
+    import ipaddress  # takes 5 ms, needed only when a port is asked for
 
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -70,6 +70,6 @@ def is_loopback(host: str) -> bool:
 
 
 def address_of(sock: socket.socket) -> str:
-    """The URL that it is reached by."""
+    """Return the URL of a listening socket."""
     host, port = sock.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
