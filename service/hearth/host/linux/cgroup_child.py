@@ -1,4 +1,4 @@
-"""Children in control groups: started by the nursery, ended with everything that they have ever forked."""
+"""Child processes in control groups: started by the cgroup spawner, ended with every process that they ever forked."""
 
 import asyncio
 import logging
@@ -15,14 +15,14 @@ assert sys.platform == "linux", "imported on Linux only"
 
 log = logging.getLogger(__name__)
 
-# The kernel counts a killed process out of its group a little after it can be waited for, and one that is stuck in a
-# system call only when that is over: the folder is tried again after pauses that double from the first to the last.
+# The kernel removes a killed process from its group a little after it can be waited for, and one that is stuck in a
+# system call only when that call ends: removing the folder is retried after pauses that double from first to last.
 FIRST_PAUSE_SECONDS = 0.01
 LAST_PAUSE_SECONDS = 10.0
 
 
 class Grouped:
-    """Starts programs in control groups, for as long as the nursery lives."""
+    """Starter of programs in control groups, for as long as the cgroup spawner lives."""
 
     def __init__(self, starter: cgroup_spawner.CgroupSpawner) -> None:
         self._spawner: cgroup_spawner.CgroupSpawner | None = starter
@@ -31,7 +31,7 @@ class Grouped:
 
     @property
     def containment(self) -> str:
-        """What holds a server and its descendants together."""
+        """Means that holds a server and its descendants together."""
         return "control groups" if self._spawner else "process groups"
 
     def spawn(
@@ -42,10 +42,10 @@ class Grouped:
         cwd: str,
         limits: Mapping[str, str] = MappingProxyType({}),
     ) -> children.Child | None:
-        """Start it in a group of its own, within limits; None when it has to be done without. Raises OSError."""
+        """Start the program in its own group, within limits; return None if groups are unavailable. Raises OSError."""
         if self._spawner is None:
             return None
-        # Pipes first: without them no group is left behind.
+        # Pipes first: if they cannot be made, no group is left behind.
         with _Pipes() as pipes:
             group = self._make(name, limits)
             return self._spawn(self._spawner, group, argv, environment, cwd, pipes) if group else None
@@ -83,7 +83,7 @@ class Grouped:
         return _GroupedChild(pid, pipes.open_own(), self, group)
 
     def end(self, group: cgroups.Group) -> None:
-        """End a group and remove it, as soon as the kernel allows."""
+        """Kill a group and remove it as soon as the kernel allows."""
         if not self._subtree.end(group) and not self._sweeping:
             self._sweeping = True
             self._sweep_after(FIRST_PAUSE_SECONDS)
@@ -99,7 +99,7 @@ class Grouped:
 
 
 class _Pipes:
-    """Three pipes, the child's ends and the daemon's own. Raises OSError when there are too many open already."""
+    """Three pipes: the child's ends and the daemon's ends. Raises OSError when too many files are open already."""
 
     def __init__(self) -> None:
         self._descriptors: list[int] = []
@@ -119,13 +119,13 @@ class _Pipes:
         self.close()
 
     def open_own(self) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
-        """The daemon's ends, which are no longer closed from here."""
+        """Return the daemon's ends; the caller closes them from now on."""
         _, stdin, stdout, _, stderr, _ = self._descriptors
         self._descriptors = list(self.its)
         return open(stdin, "wb", 0), open(stdout, "rb", 0), open(stderr, "rb", 0)
 
     def close(self) -> None:
-        """Close what is held."""
+        """Close the remaining ends."""
         for descriptor in self._descriptors:
             os.close(descriptor)
         self._descriptors = []
@@ -148,10 +148,10 @@ class _GroupedChild(children.Child):
         self._group.terminate_strangers(self.pid)
 
     def kill(self) -> None:
-        """End every process of the control group."""
+        """Kill every process of the control group."""
         super().kill()
         self._group.kill()
 
     def clear(self) -> None:
-        """End whoever was forked meanwhile, and remove the group."""
+        """Kill processes that were forked meanwhile, and remove the group."""
         self._grouped.end(self._group)

@@ -1,14 +1,14 @@
-"""The nursery: a small process of one thread that bears the MCP servers, each in a control group of its own.
+"""Cgroup spawner: a small single-threaded process that starts the MCP servers, each in a control group of its own.
 
-A server must be in its group before its first instruction, or what it forks at once is out of reach. The daemon cannot
-do that by itself: it has threads, so after a fork of its own nothing may run but exec (`preexec_fn` can hang on a lock
-that another thread held, and makes a copy of the page tables of the whole daemon besides), and Python's vfork knows no
-control groups. A wrapper that is executed first costs an interpreter's start for each server; a shell as wrapper would
-drop what it does not like from the environment.
+A server must be in its group before its first instruction, or a process that it forks at once is out of reach. The
+daemon cannot do that itself: the daemon has threads, so after a fork nothing but exec may run (`preexec_fn` can hang on
+a lock that another thread held, and also copies the page tables of the whole daemon), and Python's vfork does not
+support control groups. A wrapper program that is executed first costs an interpreter's start for each server; a shell
+as wrapper would drop variables that it does not accept from the environment.
 
-So the nursery is forked from the daemon before anything heavy is imported. For each server it calls clone3(2) with
-CLONE_INTO_CGROUP, which needs Linux 5.7, and CLONE_PARENT: the child is the daemon's, which waits for it as for any
-other. It ends with the daemon, whose end of the socket closes.
+So the spawner is forked from the daemon before anything heavy is imported. For each server it calls clone3(2) with
+CLONE_INTO_CGROUP, which needs Linux 5.7, and CLONE_PARENT: the new process is a child of the daemon, which waits for it
+as for any other. The spawner exits with the daemon, when the daemon's end of the socket closes.
 """
 
 import errno
@@ -26,30 +26,30 @@ from hearth.host.posix import core_dumps
 
 assert sys.platform == "linux", "imported on Linux only"
 
-# clone3(2). The number of the system call is the same on every architecture.
+# clone3(2). The system call has the same number on every architecture.
 _CLONE3 = 435
 _CLONE_PARENT = 0x8000
 _CLONE_INTO_CGROUP = 0x200000000
 # struct clone_args up to the field `cgroup`.
 _CLONE_ARGS = struct.Struct("11Q")
 _HEAD = struct.Struct("!I")
-# Pid, the step that failed, errno; and the last two of them from the child.
+# Answer to the daemon: pid, the step that failed, errno. Report of the child: the last two of these.
 _ANSWER = struct.Struct("!iBi")
 _FAILURE = struct.Struct("!Bi")
 _FOLDER, _PROGRAM = 1, 2
-# From the request to the server's exec. One that takes longer hangs on a file system that does not answer.
+# Time from the request to the server's exec. A start that takes longer hangs on a file system that does not answer.
 BIRTH_SECONDS = 10.0
-# Python ignores the first two; the nursery the others, which may be sent to all processes of the service.
+# Python ignores the first two. The spawner ignores the others, which may be sent to all processes of the service.
 _PIPE_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)
 _END_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class SpawnerLost(Exception):
-    """It does not answer: servers have to be started without it."""
+    """Error of a spawner that does not answer: servers have to be started without it."""
 
 
 class CgroupSpawner:
-    """The daemon's side. Used by one thread."""
+    """Daemon's side of the spawner. Used by one thread."""
 
     def __init__(self, pid: int, connection: socket.socket, subtree: cgroups.Subtree) -> None:
         self.subtree = subtree
@@ -65,7 +65,7 @@ class CgroupSpawner:
         cwd: str,
         stdio: Sequence[int],
     ) -> int:
-        """Start a program in the group, leader of a process group; its pid. Raises OSError, NurseryLost."""
+        """Start a program in the group, as leader of a process group; return its pid. Raises OSError, SpawnerLost."""
         words = [os.fsencode(word) for word in argv]
         settings = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
         body = marshal.dumps((words, settings, os.fsencode(cwd)))
@@ -86,14 +86,14 @@ class CgroupSpawner:
         return int(pid)
 
     def put_to_use(self) -> None:
-        """Servers are started by it from now on."""
+        """Start servers through the spawner from now on."""
         from hearth.host.children import use
         from hearth.host.linux.cgroup_child import Grouped
 
         use(Grouped(self))
 
     def close(self) -> None:
-        """End it and wait for it: it may hang over a file, so it is not asked."""
+        """Kill the spawner and wait for its end. No request to exit is sent: the spawner may hang on a file."""
         self._connection.close()
         try:
             os.kill(self._pid, signal.SIGKILL)
@@ -103,13 +103,13 @@ class CgroupSpawner:
 
 
 def start() -> CgroupSpawner | None:
-    """Fork it; None where there are no control groups to be had. Call it while there is one thread."""
+    """Fork the spawner; return None where control groups are unavailable. Call it while there is only one thread."""
     subtree = cgroups.take()
     return fork(subtree) if subtree else None
 
 
 def fork(subtree: cgroups.Subtree) -> CgroupSpawner:
-    """Fork it for that part of the tree."""
+    """Fork the spawner for that subtree."""
     mine, its = socket.socketpair()
     pid = os.fork()
     if pid == 0:
@@ -128,7 +128,7 @@ def _receive(connection: socket.socket, size: int) -> bytes:
     return data
 
 
-# --- the nursery's own side
+# --- the spawner's side
 
 
 def _attend(connection: socket.socket) -> NoReturn:
@@ -155,7 +155,7 @@ def _attend(connection: socket.socket) -> NoReturn:
 
 def _settle_in(keep: int) -> None:
     for number in _END_SIGNALS:
-        # The end of the daemon is the sign to go.
+        # The spawner exits when the daemon does.
         signal.signal(number, signal.SIG_IGN)
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2 and int(name) != keep:
@@ -168,19 +168,19 @@ def _settle_in(keep: int) -> None:
 
 
 class _Clone:
-    """clone3 as a fork: the child returns, too. Not from a library's fork, which knows neither of the flags."""
+    """System call clone3 as a fork: it returns in the child, too. The C library's fork supports neither flag."""
 
     def __init__(self) -> None:
         import ctypes
 
-        # Not CDLL: the interpreter's lock must be held on both sides.
+        # Not CDLL: the GIL must be held on both sides.
         self._call = ctypes.PyDLL(None, use_errno=True).syscall
         self._call.argtypes = [ctypes.c_long, ctypes.c_char_p, ctypes.c_size_t]
         self._call.restype = ctypes.c_long
         self._ctypes = ctypes
 
     def __call__(self, group: int) -> int:
-        """0 in the child, in the parent its pid, or less than 0 and errno with the sign changed."""
+        """Return 0 in the child; in the parent the child's pid, or the negated errno."""
         arguments = _CLONE_ARGS.pack(_CLONE_PARENT | _CLONE_INTO_CGROUP, 0, 0, 0, 0, 0, 0, 0, 0, 0, group)
         pid: int = self._call(_CLONE3, arguments, len(arguments))
         return pid if pid >= 0 else -self._ctypes.get_errno()
@@ -195,7 +195,7 @@ def _bear(
     if pid == 0:
         _become(stdio, words, settings, cwd, writing)
     os.close(writing)
-    # It ends with the exec: the pipe is closed by that.
+    # The exec closes the pipe and so ends this read.
     failure = os.read(reading, _FAILURE.size) if pid > 0 else b""
     os.close(reading)
     if pid < 0:
@@ -219,7 +219,7 @@ def _become(stdio: list[int], words: list[bytes], settings: dict[bytes, bytes], 
     except OSError as exc:
         os.write(report, _FAILURE.pack(step, exc.errno or errno.EIO))
     except ValueError:
-        # A NUL in a word.
+        # An argument contains NUL.
         os.write(report, _FAILURE.pack(step, errno.EINVAL))
     finally:
         os._exit(127)

@@ -1,7 +1,7 @@
-"""systemd's journal, spoken to in its own protocol: one datagram for each record, with fields (sd_journal_print(3)).
+"""Client of systemd's journal in its native protocol: one datagram with fields for each record (sd_journal_print(3)).
 
 A few lines of standard library, so that fields need no package: systemd-python, which does the same, has to be compiled
-against libsystemd. Knows nothing of what is logged.
+against libsystemd. This module knows nothing about the records.
 """
 
 import os
@@ -10,14 +10,14 @@ import sys
 from collections.abc import Mapping
 
 SOCKET = "/run/systemd/journal/socket"
-# A datagram has to fit into the socket's buffer (208 KiB by default). Longer values are cut: no record needs as much.
+# A datagram has to fit into the socket's buffer (208 KiB by default). Longer values are cut: no record needs more.
 VALUE_LIMIT_BYTES = 64 * 1024
 
 
 def is_behind_stderr() -> bool:
-    """Whether this process's stderr goes to the journal: systemd names the stream (systemd.exec(5), JOURNAL_STREAM).
+    """Tell whether stderr goes to the journal: systemd names that stream in JOURNAL_STREAM (systemd.exec(5)).
 
-    A unit may send it elsewhere (StandardError=), and then that is where its log is expected.
+    A unit may send stderr elsewhere (StandardError=), and the log is then expected there.
     """
     if sys.platform == "win32":
         return False
@@ -29,7 +29,7 @@ def is_behind_stderr() -> bool:
 
 
 def encode(fields: Mapping[str, str]) -> bytes:
-    """A record as a datagram. A value of several lines has its length before it, any other stands behind a `=`."""
+    """Encode a record as a datagram. A value of several lines follows its length, any other follows a `=`."""
     parts = []
     for name, value in fields.items():
         data = value.encode("utf-8", "replace")[:VALUE_LIMIT_BYTES]
@@ -42,16 +42,16 @@ def encode(fields: Mapping[str, str]) -> bytes:
 
 
 class Journal:
-    """The way to the journal, for the life of a process."""
+    """Connection to the journal, for the life of a process."""
 
     def __init__(self, path: str = SOCKET) -> None:
         self._path = path
         self._socket: socket.socket | None = None
-        # How many records could not be handed over since the last one that was.
+        # Number of records lost since the last one that was sent.
         self._lost = 0
 
     def send(self, fields: Mapping[str, str]) -> bool:
-        """Hand a record over; False if nobody takes it there. Never waits: a journal that hangs costs its records."""
+        """Send a record; return False if no journal listens. Never waits: a journal that hangs costs records."""
         if sys.platform == "win32":
             return False
         lost = {"HEARTH_LOST": str(self._lost)} if self._lost else {}
@@ -59,7 +59,7 @@ class Journal:
             if self._socket is None:
                 self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
                 self._socket.setblocking(False)
-            # By its address each time: the journal may have been restarted.
+            # To its address each time: the journal may have been restarted.
             self._socket.sendto(encode({**fields, **lost}), self._path)
         except BlockingIOError:
             self._lost += 1
@@ -70,7 +70,7 @@ class Journal:
         return True
 
     def close(self) -> None:
-        """Let go of the socket."""
+        """Close the socket."""
         if self._socket:
             self._socket.close()
             self._socket = None

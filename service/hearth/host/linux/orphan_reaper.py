@@ -1,19 +1,19 @@
-"""The watcher: the daemon's parent, which outlives it just long enough to leave no orphan behind.
+"""Orphan reaper: the daemon's parent, which outlives it just long enough to leave no orphan behind.
 
-Where no service manager holds the processes together, the daemon is forked from a small process that is child
-subreaper (prctl(2)): whatever an upstream starts, and whoever forks twice to get away, comes back to it. When the
-daemon ends, however it ends, the watcher kills what is left, child by child, until the kernel says that there is none.
-It need not be told of process groups: a process group ends where somebody calls setsid, descent does not.
-PDEATHSIG in its place would not do: it does not reach grandchildren. It is for the other direction: should the watcher
-be killed, whose pid is the one that others know, the daemon is told to end as by SIGTERM, and ends its servers. (It
-fires when the forking *thread* ends: the watcher has one only.)
+Where no service manager tracks the processes, the daemon is forked from a small process that is a child subreaper
+(prctl(2)): whatever an upstream starts, even by a double fork to get away, is reparented to the reaper. When the daemon
+ends, however it ends, the reaper kills the remaining children one by one, until the kernel reports none. Process groups
+do not matter to it: setsid leaves a process group, but not the line of descent.
+PDEATHSIG could not replace the reaper: it does not reach grandchildren. PDEATHSIG serves the other direction: if the
+reaper is killed, whose pid is the one that others know, the daemon receives SIGTERM and ends its servers. (The signal
+is sent when the forking *thread* ends: the reaper has only one.)
 
-The daemon is a child subreaper too, so that the orphans of its servers become its own children and not the watcher's.
-The daemon reaps those that end while it serves, and kills the rest when it ends: `Orphans`. Therefore killing the
-watcher alone leaves no process behind.
+The daemon is a child subreaper too, so that the orphans of its servers become its own children and not the reaper's.
+The daemon reaps orphans that end while it serves, and kills the rest when it ends: `Orphans`. Therefore killing the
+reaper alone leaves no process behind.
 
-A process that leaves on purpose through another manager (systemd-run, at, a container), or that has become another
-user's (sudo), is out of reach.
+A process that leaves on purpose through another manager (systemd-run, at, a container), or that runs as another user
+(sudo), is out of reach.
 """
 
 import os
@@ -29,16 +29,16 @@ assert sys.platform == "linux", "imported on Linux only"
 # prctl(2): PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER.
 _SET_PDEATHSIG = 1
 _SET_CHILD_SUBREAPER = 36
-# The least time between two looks at zombies. The daemon waits for its own children within one turn of the loop.
+# Shortest time between two scans for zombies. The daemon waits for its own children within one iteration of the loop.
 _REAP_SECONDS = 1.0
-# A terminal sends the quit (Ctrl-\) to both: the watcher has to outlive that, too.
+# A terminal sends SIGQUIT (Ctrl-\) to both: the reaper has to survive that, too.
 _FORWARDED = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGQUIT")
 
 
 def fork_watched() -> bool:
-    """Split into watcher and daemon: returns True in the daemon; the watcher never returns.
+    """Fork into reaper and daemon: return True in the daemon; the reaper never returns.
 
-    Call it before anything heavy is imported. Returns False in a daemon whose watcher cannot inherit orphans.
+    Call it before anything heavy is imported. Returns False in a daemon whose reaper cannot inherit orphans.
     """
     ready, told = os.pipe()
     watcher = os.getpid()
@@ -49,7 +49,7 @@ def fork_watched() -> bool:
     os.close(told)
     _become_subreaper()
     _end_with(watcher)
-    # The upstreams must not be started before the watcher can inherit them.
+    # The upstreams must not be started before the reaper can inherit them.
     try:
         return os.read(ready, 1) == b"1"
     finally:
@@ -61,11 +61,11 @@ class Orphans:
 
     def __init__(self) -> None:
         self._looked_at = time.monotonic()
-        # Pid and start time of each zombie that the last look found.
+        # Pid and start time of each zombie in the last scan.
         self._zombies: set[tuple[int, int]] = set()
 
     def reap(self) -> None:
-        """Reap every zombie that two looks in a row have found.
+        """Reap every zombie that two scans in a row have found.
 
         A zombie that is found once may be a child that the daemon itself is about to wait for.
         """
@@ -104,7 +104,7 @@ def _become_subreaper() -> bool:
 def _end_with(watcher: int) -> None:
     _prctl(_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != watcher:
-        # It was killed before the kernel knew what to do then; nothing has begun yet.
+        # The reaper was killed before PDEATHSIG was set; nothing has been started yet.
         os._exit(1)
 
 
@@ -129,7 +129,7 @@ def _watch(daemon: int, told: int) -> NoReturn:
 
 
 def _forget_descriptors() -> None:
-    # The ready pipe and the log belong to the daemon: a reader must see EOF when *it* closes them.
+    # The ready pipe and the log belong to the daemon: a reader must see EOF when *the daemon* closes them.
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2:
             try:
@@ -154,8 +154,8 @@ def _reap_until(daemon: int) -> int:
 
 
 def _kill_the_rest() -> None:
-    # Whoever dies here hands its own children to us; go on until there is nobody left who can be killed. The kernel's
-    # list may leave one out while another one ends, hence the second look.
+    # The children of a process that dies here become ours; repeat until none is left that can be killed. The kernel's
+    # list may omit a process while another one ends, hence the second scan.
     while _kill(_children()) or _kill(_children_by_scan()):
         try:
             os.wait()
@@ -164,7 +164,7 @@ def _kill_the_rest() -> None:
 
 
 def _kill(pids: list[int]) -> bool:
-    """Whether there was anybody to be killed: a program that has become another user's is not ours to end."""
+    """Kill these processes; return whether any was killed: a program that runs as another user cannot be."""
     killed = False
     for pid in pids:
         try:
@@ -184,7 +184,7 @@ def _children() -> list[int]:
 
 
 def _children_by_scan() -> list[int]:
-    # Kernels without CONFIG_PROC_CHILDREN: the parent is the second field after the closing bracket of the name.
+    # For kernels without CONFIG_PROC_CHILDREN: the parent is the second field after the closing bracket of the name.
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():

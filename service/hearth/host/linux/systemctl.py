@@ -1,4 +1,4 @@
-"""A systemd that runs services, this user's or the system's, asked through systemctl. Knows nothing of what for."""
+"""Client of systemd through systemctl, this user's or the system's. Knows nothing of the services."""
 
 import os
 import shlex
@@ -10,17 +10,17 @@ from hearth.errors import HearthError
 from hearth.host import commands
 from hearth.host.linux.units import Units
 
-# Stopping the socket stops the daemon first, and that may take its whole TimeoutStopSec (30 s).
+# Stopping the socket stops the daemon first, which may take its whole TimeoutStopSec (30 s).
 _LIMIT_SECONDS = 60
 
 
 class Manager:
-    """A service manager. `problem` says why it cannot be used, or is None."""
+    """Service manager. `problem` says why it cannot be used, or is None."""
 
     def __init__(self, folder: str, scope: tuple[str, ...] = ("--user",)) -> None:
-        """`folder` is the one whose units are going to be used. `scope` stands behind systemctl: the user's, or not."""
+        """Connect to the manager that reads units from `folder`. `scope` is systemctl's option: `--user`, or none."""
         self._systemctl = ["systemctl", *scope]
-        # Shells behind `su` or `ssh HOST COMMAND` lack the variable although the manager runs.
+        # Shells started by `su` or `ssh HOST COMMAND` lack the variable although the manager runs.
         self._environment = {**os.environ, "XDG_RUNTIME_DIR": paths.runtime_dir()}
         self.problem = self._find_problem(folder)
 
@@ -53,10 +53,10 @@ class Manager:
 
     def listen(self, units: Units) -> None:
         """Enable a socket and start it. Raises HearthError."""
-        # A start limit that was hit before the mending must not stand in the way after it.
+        # A start limit that was hit before a repair must not prevent the start after it.
         self.attempt("reset-failed", units.socket, units.service)
         self.do("enable", "--now", units.socket)
 
     def is_active(self, unit: str) -> bool:
-        """Whether a unit runs."""
+        """Tell whether a unit is active."""
         return self._run("is-active", "--quiet", unit).returncode == 0

@@ -1,6 +1,6 @@
-"""What systemd hands to a service and wants to hear from it: sockets, readiness, the watchdog.
+"""Service side of systemd's protocols: passed sockets, readiness, the watchdog.
 
-Standard library only, because the degraded daemon uses it when nothing else can be imported. The protocols are those of
+Standard library only, because the degraded daemon uses it when nothing else can be imported. The protocols are
 sd_listen_fds(3) and sd_notify(3).
 """
 
@@ -15,9 +15,9 @@ _MANAGER_VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 
 def take_listeners() -> list[tuple[str, socket.socket]]:
-    """The sockets that were handed to this very process, by name; they are close-on-exec from here on.
+    """Return the sockets that were passed to this very process, by name; they are close-on-exec from now on.
 
-    The variables are removed, so that a child never believes that they are meant for it.
+    The variables are removed, so that no child takes them for its own.
     """
     values = {name: os.environ.pop(name, "") for name in _LISTEN_VARIABLES}
     if values["LISTEN_PID"] != str(os.getpid()) or not values["LISTEN_FDS"].isdigit():
@@ -35,7 +35,7 @@ def take_listeners() -> list[tuple[str, socket.socket]]:
 
 def hand_on_listeners(listeners: list[tuple[str, socket.socket]]) -> None:
     """Prepare the environment so that an exec of this process takes the listeners again."""
-    # Copies first: one of them may be where another is to go.
+    # Copies first: one descriptor may have the number that another needs.
     copies = [os.dup(sock.fileno()) for _, sock in listeners]
     for number, copy in enumerate(copies, LISTEN_FDS_START):
         os.dup2(copy, number, inheritable=True)
@@ -44,13 +44,13 @@ def hand_on_listeners(listeners: list[tuple[str, socket.socket]]) -> None:
 
 
 def forget_manager() -> None:
-    """Leave the service manager of whoever started this process behind: what becomes of us is not its business."""
+    """Forget the service manager of the process that started this one: this process does not report to it."""
     for name in _MANAGER_VARIABLES:
         os.environ.pop(name, None)
 
 
 class Notifier:
-    """Tells the service manager how the service does; says nothing when there is none."""
+    """Notifier of the service manager about the state of the service; silent when there is none."""
 
     def __init__(self) -> None:
         address = os.environ.get("NOTIFY_SOCKET", "")
@@ -58,12 +58,12 @@ class Notifier:
         self._socket: socket.socket | None = None
         interval = os.environ.get("WATCHDOG_USEC", "")
         mine = os.environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
-        # Half the interval, as sd_watchdog_enabled(3) advises; None when nobody watches.
+        # Half the interval, as sd_watchdog_enabled(3) advises; None without a watchdog.
         self.watchdog_seconds = int(interval) / 2_000_000 if interval.isdigit() and mine else None
 
     @property
     def is_heard(self) -> bool:
-        """Whether there is a service manager that wants to know."""
+        """Whether a service manager wants notifications."""
         return bool(self._address)
 
     def _send(self, message: str) -> None:
@@ -74,30 +74,30 @@ class Notifier:
                 self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             self._socket.sendto(message.encode(), self._address)
         except OSError:
-            # A manager that does not listen is no reason to stop serving.
+            # A manager that does not listen must not stop the service.
             pass
 
     def ready(self, status: str) -> None:
-        """Serving."""
+        """Report that the service is ready."""
         self._send(f"READY=1\nSTATUS={_line(status)}")
 
     def status(self, status: str) -> None:
-        """One line for `systemctl status`."""
+        """Report one line for `systemctl status`."""
         self._send(f"STATUS={_line(status)}")
 
     def reloading(self) -> None:
-        """Reading the configuration again; `ready` follows."""
+        """Report that the configuration is being reloaded; `ready` follows."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self, status: str, seconds: float) -> None:
-        """On the way out, which may take so long, whatever TimeoutStopSec says."""
+        """Report that the service is stopping, and ask for that much time, whatever TimeoutStopSec says."""
         self._send(f"STOPPING=1\nSTATUS={_line(status)}\nEXTEND_TIMEOUT_USEC={int(seconds * 1_000_000)}")
 
     def watchdog(self) -> None:
-        """Still turning."""
+        """Report that the loop still runs."""
         self._send("WATCHDOG=1")
 
 
 def _line(text: str) -> str:
-    """What stands behind another line break would be read as a setting of its own."""
+    """Join the lines of a text: systemd would read the text after a line break as another setting."""
     return " ".join(text.split("\n"))

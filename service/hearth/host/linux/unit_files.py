@@ -1,7 +1,7 @@
-"""Unit files in a folder of systemd's, the user's or the system's: which are there, which are to be written.
+"""Unit files in a folder of systemd, the user's or the system's: which exist, and which must be written.
 
-Also the drop-in with the PATH that is kept, and the links by which sockets are enabled. Knows neither systemctl nor a
-person.
+Also the drop-in with the stored PATH, and the links that enable sockets. This module neither calls systemctl nor talks
+to a person.
 """
 
 import os
@@ -17,19 +17,19 @@ from hearth.host.posix.shell_path import Search
 
 
 def names(ours: Units) -> tuple[str, ...]:
-    """The unit files by the names that they have where systemd looks for them."""
+    """Return the names of the unit files in systemd's folder."""
     return tuple(map(os.path.basename, (*ours.files, *ours.more)))
 
 
 def rendered(python: str, ours: Units) -> dict[str, str]:
-    """The text of each unit file for this interpreter."""
+    """Return the text of each unit file for this interpreter."""
     files = (*ours.files, *ours.more)
     texts = [units.render(service_files.template("units", name), python) for name in files]
     return dict(zip(names(ours), texts, strict=True))
 
 
 def is_packaged(folder: str, ours: Units, python: str) -> bool:
-    """Whether a package has brought these units, for this very interpreter: then copies would only grow old."""
+    """Tell whether a package has installed these units for this very interpreter: copies would only become outdated."""
     present = service_files.read(folder, names(ours))
     service = present[names(ours)[1]] or ""
     return all(present.values()) and f"ExecStart={units.exec_word(python)} " in service
@@ -38,10 +38,10 @@ def is_packaged(folder: str, ours: Units, python: str) -> bool:
 def plan(
     folder: str, ours: Units, wanted: dict[str, str], drop_ins: Iterable[str], search: Search
 ) -> tuple[Plan, dict[str, str]]:
-    """What to do with the unit files and with the PATH in each of the drop-ins, and the texts.
+    """Plan the changes to the unit files and to the PATH in each drop-in; return the plan and the texts.
 
-    `wanted` is empty where a package has brought the units: copies from before would go before them. A PATH that
-    somebody has changed is `foreign`, and no obstacle. Raises HearthError for a unit file of somebody else's.
+    `wanted` is empty where a package has installed the units: older copies would take precedence over them. A PATH that
+    a person has changed is `foreign`, and no obstacle. Raises HearthError for a unit file that Hearth did not write.
     """
     present = service_files.read(folder, names(ours))
     files = service_files.plan_install(wanted, present) if wanted else service_files.plan_uninstall(present)
@@ -55,13 +55,13 @@ def plan(
 
 
 def read_paths(folder: str, drop_ins: Iterable[str]) -> dict[str, str | None]:
-    """The drop-ins with a PATH that are there. One that somebody has changed counts as theirs: as empty."""
+    """Read the drop-ins that set a PATH. One that a person has changed counts as foreign: its text is empty."""
     present = service_files.read(folder, drop_ins)
     return {name: "" if text is not None and not units.is_untouched(text) else text for name, text in present.items()}
 
 
 def describe_search(outcome: Outcome, search: Search) -> None:
-    """Say which PATH will be in force, as far as it is known here."""
+    """Add to the outcome which PATH will be in effect, as far as it is known here."""
     for name in outcome.plan.foreign:
         path = os.path.join(outcome.folder, name)
         outcome.notes.append(f"{path} was changed by hand and is left as it is: the PATH in it holds.")
@@ -71,7 +71,7 @@ def describe_search(outcome: Outcome, search: Search) -> None:
 
 
 def matching(folder: str, pattern: str) -> list[str]:
-    """The files of one subfolder, or of one in each subfolder, whose relative path matches, in order."""
+    """List, in order, the files below the folder whose relative path matches the pattern."""
     found = []
     for root, _, files in os.walk(folder):
         relative = (os.path.relpath(os.path.join(root, name), folder) for name in files)
@@ -80,7 +80,7 @@ def matching(folder: str, pattern: str) -> list[str]:
 
 
 def remove(folder: str, gone: Iterable[str]) -> None:
-    """Take files away, and the folders that are empty without them."""
+    """Remove files, and the folders that are then empty."""
     removed = list(gone)
     if not removed:
         return
@@ -90,7 +90,7 @@ def remove(folder: str, gone: Iterable[str]) -> None:
         try:
             os.rmdir(each)
         except OSError:
-            # Absent, or not empty because it holds what is not ours.
+            # Absent, or not empty because it holds files of others.
             continue
 
 

@@ -1,6 +1,6 @@
-"""systemd's units as text: what they are called, how they are filled in, which of them belong to a daemon.
+"""Text of systemd's units: their names, how they are filled in, and which of them belong to a daemon.
 
-Pure: text in, text out. `host.install_systemd` puts them in place.
+Pure: text in, text out. `host.install.systemd_user` and `systemd_system` put them in place.
 """
 
 import os
@@ -13,69 +13,69 @@ from hearth.host.install import service_files
 SOCKET_UNIT = "mcp.socket"
 SERVICE_UNIT = "mcp.service"
 UNIT_NAMES = (SOCKET_UNIT, SERVICE_UNIT)
-# A port for HTTP, which a person may enable besides.
+# A port for HTTP, which a person may also enable.
 HTTP_UNIT = "mcp-http.socket"
 # One instance for each profile but the default one.
 PROFILE_UNIT_NAMES = ("mcp@.socket", "mcp@.service")
-# For the system's own systemd, one instance for each user, by number; where the templates are, below the others.
+# For the system's own systemd, one instance for each user, by uid; the templates are in a subfolder.
 SYSTEM_UNIT_NAMES = ("system/mcp-user@.socket", "system/mcp-user@.service")
 PLACEHOLDER = "@PYTHON@"
-# Beside drop-ins of the user's own, and read before those that have no number.
+# Stands beside drop-ins of the user's own, and is read before drop-ins without a number.
 PATH_DROP_IN = "10-hearth-path.conf"
 
 
 class Units(NamedTuple):
-    """The two units of one daemon, the files that they are made of, and whose systemd runs them."""
+    """Two units of one daemon, the files that they come from, and the systemd that runs them."""
 
     socket: str
     service: str
     files: tuple[str, str]
-    # What stands behind `systemctl` to reach that systemd.
+    # Options of `systemctl` that select that systemd.
     scope: tuple[str, ...] = ("--user",)
-    # Units that lead to the same service, and are off unless somebody enables them.
+    # Further units of the same service, which are off unless a person enables them.
     more: tuple[str, ...] = ()
 
     def systemctl(self, *arguments: str) -> str:
-        """A command for a person to type."""
+        """Return a command for a person to type."""
         return " ".join(("systemctl", *self.scope, *arguments))
 
     @property
     def path_drop_in(self) -> str:
-        """Where the PATH of this daemon is kept, below the folder of the units."""
+        """Path of the drop-in with the PATH of this daemon, below the folder of the units."""
         return f"{self.service}.d/{PATH_DROP_IN}"
 
     @property
     def enabled_link(self) -> str:
-        """What `systemctl enable` makes, because of WantedBy= in the socket unit."""
+        """Link that `systemctl enable` makes, because of WantedBy= in the socket unit."""
         return enabled(self.socket)
 
 
 def enabled(socket: str) -> str:
-    """The link that `systemctl enable` makes for a socket unit."""
+    """Return the link that `systemctl enable` makes for a socket unit."""
     return f"sockets.target.wants/{socket}"
 
 
 def of_profile(profile: str) -> Units:
-    """The user's own units for a profile's daemon; `*` for a pattern of all but the default one's."""
+    """Return the user's own units for a profile's daemon; for `*` a pattern of all profiles but the default one."""
     if profile == paths.DEFAULT_PROFILE:
         return Units(SOCKET_UNIT, SERVICE_UNIT, UNIT_NAMES, more=(HTTP_UNIT,))
     return Units(f"mcp@{profile}.socket", f"mcp@{profile}.service", PROFILE_UNIT_NAMES)
 
 
 def of_user(uid: int | str) -> Units:
-    """The units of the system's systemd for one user's daemon; `*` for a pattern of all of them."""
+    """Return the units of the system's systemd for one user's daemon; for `*` a pattern of all users."""
     names = (f"mcp-user@{uid}.socket", f"mcp-user@{uid}.service")
     return Units(*names, SYSTEM_UNIT_NAMES, scope=())
 
 
-# systemd refuses an executable whose path has one of these, however it is quoted.
+# systemd refuses an executable whose path contains one of these, even quoted.
 _REFUSED = frozenset("'\"\\")
 
 
 def exec_word(path: str) -> str:
-    """A path as the first word of an Exec line, as systemd.service(5) and systemd.syntax(7) read it.
+    """Return a path as the first word of an Exec line, in the syntax of systemd.service(5) and systemd.syntax(7).
 
-    Raises HearthError for a path that cannot stand there.
+    Raises HearthError for a path that is not allowed there.
     """
     if not os.path.isabs(path) or not path.isprintable() or _REFUSED & set(path):
         raise HearthError(f"systemd cannot start {path!r}: install Hearth in a folder with a plainer name")
@@ -85,12 +85,12 @@ def exec_word(path: str) -> str:
 
 
 def render(template: str, python: str) -> str:
-    """A unit file: the template with the interpreter of this installation in it."""
+    """Return a unit file: the template with the interpreter of this installation in it."""
     return template.replace(PLACEHOLDER, exec_word(python))
 
 
 def render_path(path: str) -> str:
-    """A drop-in that gives a service this PATH. Its first line tells whether it was changed since."""
+    """Return a drop-in that gives a service this PATH. Its first line shows whether the file was changed later."""
     escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     body = f"""\
 # Where the programs of the MCP servers are looked for: the PATH of the shell in which it was typed, because npx and uvx
@@ -104,6 +104,6 @@ Environment="PATH={escaped}"
 
 
 def is_untouched(text: str) -> bool:
-    """Whether a drop-in is as `render_path` has made it, in this version or another."""
+    """Tell whether a drop-in is as `render_path` has made it, in this version or another."""
     head, _, body = text.partition("\n")
     return head == f"# {service_files.MARK} ({paths.digest(body)})."
