@@ -1,4 +1,4 @@
-"""`hearth install`, for the service manager of this system: each has a module with `install` and `uninstall`."""
+"""Implementation of `hearth install`: one module for each service manager, with `install` and `uninstall`."""
 
 import sys
 from types import ModuleType
@@ -19,9 +19,9 @@ def install(
     search: Search | None = None,
     service: bool = False,
 ) -> Outcome:
-    """Have the service manager hold the socket. Doing it again changes nothing. Raises HearthError.
+    """Set up the service manager to hold the socket. Doing it again changes nothing. Raises HearthError.
 
-    `search` is the PATH to keep for the servers' programs; without it, that of the shell that this was typed in.
+    `search` is the PATH to keep for the servers' programs; without it, the PATH of the shell that this was typed in.
     `service` is for Windows, where a logon task is the usual way.
     """
     options: dict[str, object] = {"enable": enable, "dry_run": dry_run}

@@ -1,6 +1,6 @@
-"""Putting the launchd agent in place and taking it away: the hands of `host.agent` and `host.launchctl`.
+"""Installer of the launchd agent, which `host.macos.agent` describes and `host.macos.launchctl` loads.
 
-Knows nothing of how a person is told about it. `Outcome` says what was done and what is left to type.
+This module does not talk to a person. `Outcome` says what was done and what is left to type.
 """
 
 import os
@@ -22,8 +22,8 @@ MANAGER = "launchd"
 def install(python: str, *, enable: bool, dry_run: bool) -> Outcome:
     """Put the agent in place and have launchd listen. Doing it again changes nothing.
 
-    Raises HearthError when a file of somebody else is in the way, when the socket would lie where it does not last, and
-    when launchd refuses.
+    Raises HearthError when a file that Hearth did not write is in the way, when the socket's folder does not survive a
+    restart, and when launchd refuses.
     """
     places = paths.Places()
     _refuse_fleeting(places)
@@ -39,7 +39,7 @@ def install(python: str, *, enable: bool, dry_run: bool) -> Outcome:
     if dry_run:
         return outcome
     outcome.compiled = compile_package(python)
-    # launchd makes neither; and it binds the socket at login, before anything of Hearth runs.
+    # launchd makes none of these folders, and binds the socket at login, before any part of Hearth runs.
     for private in (*places.private_folders(), os.path.dirname(places.log)):
         make_private(private)
     service_files.write(folder, {name: wanted[name] for name in plan.write})
@@ -65,14 +65,14 @@ def uninstall(*, dry_run: bool) -> Outcome:
     if launchd.problem is None and launchd.is_loaded():
         launchd.unload(path)
     service_files.remove(folder, plan.remove)
-    # A bridge that found the agent unloaded and its file still there has loaded it again.
+    # A bridge that found the agent unloaded but its file still there has loaded it again.
     if launchd.problem is None and launchd.is_loaded():
         launchd.unload(path)
     return outcome
 
 
 def rendered(python: str, places: paths.Places, searched: str) -> str:
-    """The text of the property list for this interpreter and these places."""
+    """Return the text of the property list for this interpreter and these places."""
     if not os.path.isabs(python):
         raise HearthError(f"launchd cannot start {python!r}: it needs the whole path of the interpreter")
     values = {
@@ -86,7 +86,7 @@ def rendered(python: str, places: paths.Places, searched: str) -> str:
 
 
 def output_file(places: paths.Places) -> str:
-    """Where launchd writes what the daemon says before it has its log."""
+    """Return the file for the daemon's output before it has opened its log."""
     return os.path.join(os.path.dirname(places.log), f"{places.key}.launchd.log")
 
 
@@ -94,7 +94,7 @@ def _listen(launchd: Launchctl, path: str, anew: bool) -> None:
     if launchd.is_loaded():
         if not anew:
             return
-        # launchd reads the file only when it loads it.
+        # launchd reads the file only when it loads the agent.
         launchd.unload(path)
     launchd.load(path)
 

@@ -1,7 +1,7 @@
-"""The files by which a service manager learns of Hearth: which of them may be touched, and how they are put in place.
+"""Files that tell a service manager about Hearth: which of them may be changed, and how they are put in place.
 
-Knows neither their content nor any service manager. The templates they are made of lie in the installed package, or in
-the checkout that it is run from.
+This module knows neither their content nor any service manager. The templates are in the installed package, or in the
+checkout that it is run from.
 """
 
 import os
@@ -12,26 +12,26 @@ from hearth.errors import HearthError
 from hearth.host import private_files
 from hearth.host.folders import refusal
 
-# A file with these words is ours to overwrite and to remove; any other belongs to somebody else.
+# A file with these words is ours to overwrite and to remove; any other file belongs to a person or another program.
 MARK = "Written by `hearth install`"
-# launchd refuses an agent that others may write, whatever the mask of the shell is; systemd warns of one.
+# launchd refuses an agent that others may write, whatever the shell's umask; systemd warns about one.
 _MODE = 0o644
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done with which of the files, by their names."""
+    """Plan of the changes to the files, by their names."""
 
     write: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     remove: tuple[str, ...] = ()
-    # Not written by Hearth: neither overwritten nor removed.
+    # Files that Hearth did not write: neither overwritten nor removed.
     foreign: tuple[str, ...] = ()
 
 
 @dataclass
 class Outcome:
-    """What was done, or in a dry run would be; `commands` are left for the person to type."""
+    """Result of an installation, or of a dry run; `commands` are left for the person to type."""
 
     folder: str
     plan: Plan
@@ -39,21 +39,21 @@ class Outcome:
     manager: str
     compiled: bool = False
     enabled: bool = False
-    # Why the service manager was not asked; None when it was.
+    # Reason why the service manager was not used; None when it was.
     manager_problem: str | None = None
     commands: list[str] = field(default_factory=list)
-    # What is so from now on, in a sentence, where it is not that the manager listens.
+    # Effect of the installation as a sentence, where it is not that the manager listens.
     effect: str | None = None
-    # The PATH on which the servers' programs will be found, where that was written down too.
+    # PATH on which the servers' programs will be found, where it was stored too.
     search_path: str | None = None
-    # Folders of this shell's PATH that were not taken into it, each with the reason.
+    # Folders of this shell's PATH that were left out of it, each with the reason.
     left_out: tuple[tuple[str, str], ...] = ()
-    # What else the person should know, in sentences.
+    # Further notes for the person, as sentences.
     notes: list[str] = field(default_factory=list)
 
 
 def plan_install(wanted: Mapping[str, str], present: Mapping[str, str | None]) -> Plan:
-    """Compare what should be there with what is; None means absent."""
+    """Plan an installation from the wanted and the present texts; None means absent."""
     foreign = [name for name in wanted if not _is_ours(present.get(name))]
     keep = [name for name, text in wanted.items() if present.get(name) == text]
     write = [name for name in wanted if name not in foreign and name not in keep]
@@ -61,7 +61,7 @@ def plan_install(wanted: Mapping[str, str], present: Mapping[str, str | None]) -
 
 
 def plan_uninstall(present: Mapping[str, str | None]) -> Plan:
-    """Everything that is ours goes."""
+    """Plan the removal of every file that is ours."""
     foreign = [name for name, text in present.items() if not _is_ours(text)]
     remove = [name for name, text in present.items() if text is not None and name not in foreign]
     return Plan(remove=tuple(remove), foreign=tuple(foreign))
@@ -72,7 +72,7 @@ def _is_ours(text: str | None) -> bool:
 
 
 def templates_folder(kind: str, name: str) -> str:
-    """Where the templates of this kind are, `name` among them. Raises HearthError when they are missing."""
+    """Return the folder of the templates of this kind, which has `name`. Raises HearthError when it is missing."""
     import hearth
 
     package = os.path.dirname(os.path.abspath(hearth.__file__))
@@ -85,13 +85,13 @@ def templates_folder(kind: str, name: str) -> str:
 
 
 def template(kind: str, name: str) -> str:
-    """The text of one template. Raises HearthError when it is missing."""
+    """Return the text of one template. Raises HearthError when it is missing."""
     with open(os.path.join(templates_folder(kind, name), name), encoding="utf-8") as file:
         return file.read()
 
 
 def read(folder: str, names: Iterable[str]) -> dict[str, str | None]:
-    """What is there now. A link (masked, or linked by hand) counts as somebody else's file: as empty."""
+    """Read the present files. A link (masked, or linked by hand) counts as a foreign file: its text is empty."""
     present: dict[str, str | None] = {}
     for name in names:
         path = os.path.join(folder, name)
@@ -109,7 +109,7 @@ def read(folder: str, names: Iterable[str]) -> dict[str, str | None]:
 
 
 def write(folder: str, rendered: Mapping[str, str]) -> None:
-    """Put the files in place, each whole or not at all."""
+    """Write the files, each atomically."""
     try:
         for name, text in rendered.items():
             path = os.path.join(folder, name)
@@ -120,7 +120,7 @@ def write(folder: str, rendered: Mapping[str, str]) -> None:
 
 
 def _put(path: str, text: str) -> None:
-    # A crash in the middle must not leave half a file; service managers ignore a name that ends like this.
+    # A crash in the middle must not leave half a file; service managers ignore a name with this ending.
     temporary = private_files.beside(path)
     try:
         with open(temporary, "x", encoding="utf-8") as file:
@@ -133,7 +133,7 @@ def _put(path: str, text: str) -> None:
 
 
 def remove(folder: str, names: Iterable[str]) -> None:
-    """Take the files away; what is not there is no error."""
+    """Remove the files; a missing file is no error."""
     for name in names:
         try:
             os.unlink(os.path.join(folder, name))

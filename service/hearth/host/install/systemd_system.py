@@ -1,6 +1,6 @@
-"""Sockets for the users of a shared host, held by the system's systemd: putting them in place and taking them away.
+"""Installer of sockets for the users of a shared host, held by the system's systemd.
 
-Typed by root. Knows nothing of how a person is told about it: `Outcome` says what was done and what is left to type.
+Run by root. This module does not talk to a person: `Outcome` says what was done and what is left to type.
 """
 
 import json
@@ -22,11 +22,11 @@ from hearth.host.posix import ownership
 from hearth.host.posix.shell_path import NOTHING, Search
 
 FOLDER = "/etc/systemd/system"
-# Where packages put units for the system.
+# Folder in which packages install units for the system.
 PACKAGED = "/usr/lib/systemd/system"
-# An interpreter starts in 20 ms; a home on a network may have to be mounted first.
+# An interpreter starts in 20 ms; a home folder on a network may have to be mounted first.
 _TRIAL_SECONDS = 30
-# What the interpreter reads on its way to the daemon. Of the libraries all that is in them matters, not only the way.
+# Files that the interpreter reads when it starts the daemon. In libraries everything matters, not only the path there.
 _PLACES_CODE = """
 import json, os, sys, sysconfig
 import hearth.daemon.main
@@ -58,9 +58,9 @@ def install(
 ) -> Outcome:
     """Put the templates in place and have systemd listen for each of these users. Doing it again changes nothing.
 
-    Without `search`, a PATH that is kept for one of them stays. Raises HearthError for whoever is not root, for a user
-    who does not exist or cannot run this installation, for an installation or a PATH that others could change, when a
-    file of somebody else is in the way, and when systemd refuses.
+    Without `search`, a PATH that is stored for one of them stays. Raises HearthError if the caller is not root, for a
+    user who does not exist or cannot run this installation, for an installation or a PATH that others could change,
+    when a file that Hearth did not write is in the way, and when systemd refuses.
     """
     _demand_root("install")
     python = lasting(python)
@@ -94,9 +94,9 @@ def install(
 
 
 def uninstall(users: Sequence[str], *, dry_run: bool = False) -> Outcome:
-    """Stop listening for these users; without any, for all, and remove the templates. Doing it again changes nothing.
+    """Stop listening for these users; without any, for all users, and remove the templates. Safe to repeat.
 
-    Raises HearthError for whoever is not root, for a user who does not exist, and when systemd refuses.
+    Raises HearthError if the caller is not root, for a user who does not exist, and when systemd refuses.
     """
     _demand_root("uninstall")
     named = [_owner(name).units for name in dict.fromkeys(users)]
@@ -142,8 +142,8 @@ def _owner(name: str) -> _Owner:
 
 
 def _demand_good_hands(python: str) -> None:
-    """Whoever can change the installation would run code as every user that it is set up for."""
-    # First of all the interpreter: the rest is what it says.
+    """Raise HearthError if others than root can change the installation: they could run code as each of its users."""
+    # The interpreter comes first: the rest is its own answer.
     objection = ownership.objection(python)
     if objection is None:
         ways, libraries = json.loads(_said(python, _PLACES_CODE, None))
@@ -169,12 +169,15 @@ def _demand_own_path(owner: _Owner, search: Search) -> None:
 
 
 def _try_out(python: str, owner: _Owner) -> None:
-    """An installation in root's home works for root alone: better said now than by a unit that fails later."""
+    """Raise HearthError if the user cannot run this installation, such as one in root's home.
+
+    Better an error now than a unit that fails later.
+    """
     _said(python, "import hearth.daemon.main", owner)
 
 
 def _said(python: str, code: str, owner: _Owner | None) -> str:
-    """What a piece of Python prints, run as the daemon will be, by that user or by root."""
+    """Return the output of a piece of Python, run as the daemon will be, by that user or by root."""
     who: dict[str, Any] = {}
     done: subprocess.CompletedProcess[str]
     if sys.platform != "win32" and owner is not None:
@@ -203,7 +206,7 @@ def _said(python: str, code: str, owner: _Owner | None) -> str:
 
 
 def _remove(names: Iterable[str]) -> None:
-    """Only folders of drop-ins are taken away with the last file in them: the others are the system's."""
+    """Remove files, and empty folders of drop-ins; other folders belong to the system."""
     service_files.remove(FOLDER, names)
     for name in names:
         folder = os.path.dirname(os.path.join(FOLDER, name))

@@ -1,7 +1,7 @@
-"""Putting the user's own systemd units in place and taking them away: the hands of `host.units`.
+"""Installer of the user's own systemd units, which `host.linux.units` describes.
 
-Knows nothing of how a person is told about it. `Outcome` says what was done and what is left to type. For units of the
-system see `host.install_system_wide`.
+This module does not talk to a person. `Outcome` says what was done and what is left to type. `systemd_system` installs
+units of the system.
 """
 
 import os
@@ -16,14 +16,14 @@ from hearth.host.linux.systemctl import Manager
 from hearth.host.posix.shell_path import Search
 
 MANAGER = "systemd"
-# Where packages put units for all users.
+# Folder in which packages install units for all users.
 PACKAGED = "/usr/lib/systemd/user"
 
 
 def install(python: str, *, enable: bool, dry_run: bool, profile: str, search: Search) -> Outcome:
-    """Put the units in place and have systemd listen. Doing it again changes nothing but the PATH that is kept.
+    """Put the units in place and have systemd listen. Doing it again changes nothing but the stored PATH.
 
-    Raises HearthError when a file of somebody else is in the way, and when systemd refuses.
+    Raises HearthError when a file that Hearth did not write is in the way, and when systemd refuses.
     """
     _refuse_unreachable(paths.Places(profile))
     folder, ours = units_folder(), units.of_profile(profile)
@@ -56,8 +56,8 @@ def install(python: str, *, enable: bool, dry_run: bool, profile: str, search: S
 def uninstall(*, dry_run: bool, profile: str) -> Outcome:
     """Stop listening, stop the daemon, remove the units. Doing it again changes nothing.
 
-    The files that all profiles share go with the last of them. Raises HearthError when systemd refuses, and when a
-    file cannot be removed.
+    The files that all profiles share are removed with the last profile. Raises HearthError when systemd refuses, and
+    when a file cannot be removed.
     """
     folder, ours = units_folder(), units.of_profile(profile)
     others = set(unit_files.matching(folder, units.of_profile("*").enabled_link)) - {ours.enabled_link}
@@ -74,7 +74,7 @@ def uninstall(*, dry_run: bool, profile: str) -> Outcome:
         return outcome
     if manager.problem is None:
         both = [name for name, file in zip(ours[:2], ours.files, strict=True) if file not in plan.foreign]
-        # One that is not there, or was never enabled, is no obstacle.
+        # A unit that does not exist, or was never enabled, is no obstacle.
         manager.attempt("disable", "--now", *ours.more)
         manager.do("disable", "--now", *both)
         manager.attempt("reset-failed", *both)
@@ -85,7 +85,7 @@ def uninstall(*, dry_run: bool, profile: str) -> Outcome:
 
 
 def units_folder() -> str:
-    """Where the user's own units are."""
+    """Return the folder of the user's own units."""
     named = os.environ.get("XDG_CONFIG_HOME", "")
     base = named if named.startswith("/") else os.path.join(paths.home_dir(), ".config")
     return os.path.join(base, "systemd", "user")

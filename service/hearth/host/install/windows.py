@@ -1,6 +1,6 @@
-"""Putting the logon task or the service in place and taking them away: the hands of `host.task` and `service_requests`.
+"""Installer of the logon task or the service, which `host.windows.task` and `service_requests` describe.
 
-Knows nothing of how a person is told about it. `Outcome` says what was done and what is left to type.
+This module does not talk to a person. `Outcome` says what was done and what is left to type.
 """
 
 import importlib.util
@@ -33,9 +33,9 @@ _STAYS = "A daemon that runs goes on until nobody uses it; `hearth stop` ends it
 
 
 def install(python: str, *, enable: bool, dry_run: bool, service: bool = False) -> Outcome:
-    """Have the Task Scheduler, or on demand the service manager, start the daemon. Doing it again changes nothing.
+    """Have the Task Scheduler, or on request the service manager, start the daemon. Doing it again changes nothing.
 
-    Raises HearthError when something of somebody else is in the way, and when Windows refuses.
+    Raises HearthError when a task or service that Hearth did not make is in the way, and when Windows refuses.
     """
     return _install_service(python, enable, dry_run) if service else _install_task(python, enable, dry_run)
 
@@ -84,7 +84,7 @@ def _install_service(python: str, enable: bool, dry_run: bool) -> Outcome:
     _remove_task()
     if plan.write:
         service_manager.create(service_requests.Service(wanted))
-    # The service itself has not the right to.
+    # Register it here: the service itself has no right to do that.
     event_source.register(service_requests.NAME, messages.origin)
     if enable:
         trigger = service_requests.on_pipe(paths.Places().socket)
@@ -122,7 +122,7 @@ def _uninstall_service(dry_run: bool) -> Outcome:
 
 
 def _remove_task() -> None:
-    """The task goes before the file that tells of it: whoever is interrupted can begin again."""
+    """Remove the task, and then the file that records it: an interrupted removal can be repeated."""
     tasks = Schtasks()
     name = task.name(sids.own())
     if tasks.problem is None and os.path.lexists(task.file()) and tasks.knows(name):
@@ -131,7 +131,7 @@ def _remove_task() -> None:
 
 
 def rendered(python: str, sid: str) -> str:
-    """The text of the task for this interpreter and this user."""
+    """Return the text of the task for this interpreter and this user."""
     if not os.path.isabs(python):
         raise HearthError(f"the Task Scheduler cannot start {python!r}: it needs the whole path of the interpreter")
     template = service_files.template("winsvc", task.FILE_NAME)
@@ -139,7 +139,7 @@ def rendered(python: str, sid: str) -> str:
 
 
 def service_command(python: str) -> str:
-    """The command line of the service for this interpreter."""
+    """Return the command line of the service for this interpreter."""
     script = os.path.join(service_files.templates_folder("winsvc", service_requests.SCRIPT), service_requests.SCRIPT)
     underneath = getattr(sys, "_base_executable", "") or python
     return service_requests.command_line(
@@ -148,7 +148,7 @@ def service_command(python: str) -> str:
 
 
 def _service_command() -> str | None:
-    """The command line of Hearth's service; None: there is none. Raises HearthError if it is somebody else's."""
+    """Return the command line of Hearth's service; None without one. Raises HearthError if it is not Hearth's."""
     command = service_manager.command_of(service_requests.NAME)
     if command is not None and not service_requests.is_ours(command):
         raise HearthError(
@@ -158,7 +158,7 @@ def _service_command() -> str | None:
 
 
 def instances() -> list[str]:
-    """The services that Windows has made of the template, one for each user who has logged on since."""
+    """List the services that Windows has made from the template, one for each user who has logged on since."""
     found = []
     with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, task.SERVICES_KEY) as services:
         for index in range(winreg.QueryInfoKey(services)[0]):

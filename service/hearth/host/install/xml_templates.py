@@ -1,4 +1,4 @@
-"""Filling in the XML files by which service managers learn of Hearth. Pure; knows neither of them."""
+"""Templates of the XML files for service managers, with placeholders to fill in. Pure; knows no service manager."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from hearth.errors import HearthError
 
 
 def fill(template: str, values: Mapping[str, str], reader: str) -> str:
-    """The template with each @NAME@ replaced by its value. Raises HearthError for one that XML cannot hold."""
+    """Replace each @NAME@ in the template by its value. Raises HearthError for a value that XML cannot hold."""
     for value in values.values():
         if not value.isprintable():
             raise HearthError(f"{reader} cannot be told of {value!r}: use a folder with a plainer name")
