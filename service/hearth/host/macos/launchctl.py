@@ -1,4 +1,4 @@
-"""The launchd that runs this user's agents, asked through `launchctl`. Knows one job, and nothing of what it is for."""
+"""Client of this user's launchd through `launchctl`. Knows one job, and nothing about its purpose."""
 
 import shutil
 import time
@@ -9,19 +9,19 @@ from hearth.host import commands
 from hearth.host.commands import said
 from hearth.host.macos import agent
 
-# bootout waits for the daemon's end, which may take its whole ExitTimeOut (30 s).
+# bootout waits for the daemon's exit, which may take its whole ExitTimeOut (30 s).
 _LIMIT_SECONDS = 60
-# launchd goes on for a moment after bootout has returned, and refuses the same job meanwhile with an I/O error.
+# launchd is still busy for a moment after bootout has returned, and refuses the same job with an I/O error meanwhile.
 _SETTLE_SECONDS = 40.0
 _RETRY_SECONDS = 10.0
 _POLL_SECONDS = 0.2
 
 
 class Launchctl:
-    """The user's launchd. `problem` says why it cannot be used, or is None."""
+    """User's launchd. `problem` says why it cannot be used, or is None."""
 
     def __init__(self) -> None:
-        # Before macOS 10.11 there is neither print nor bootstrap.
+        # Before macOS 10.11, launchctl has neither print nor bootstrap.
         self._old = False
         self.problem = self._find_problem()
 
@@ -37,28 +37,28 @@ class Launchctl:
         return f"you are not logged in at this Mac's screen ({said(done).splitlines()[-1]})"
 
     def is_loaded(self) -> bool:
-        """Whether launchd has the agent, running or not."""
+        """Tell whether launchd has loaded the agent, running or not."""
         done = self._run("list", agent.LABEL) if self._old else self._run("print", agent.job())
         return done.returncode == 0
 
     def command_to_load(self, path: str) -> list[str]:
-        """What loads the agent."""
+        """Return the command that loads the agent."""
         return ["launchctl", "load", "-w", path] if self._old else ["launchctl", "bootstrap", agent.domain(), path]
 
     def command_to_unload(self, path: str) -> list[str]:
-        """What unloads the agent, and ends its daemon."""
+        """Return the command that unloads the agent and ends its daemon."""
         return ["launchctl", "unload", path] if self._old else ["launchctl", "bootout", agent.job()]
 
     def load(self, path: str) -> None:
-        """Have launchd listen. Raises HearthError with what launchctl said."""
+        """Load the agent, so that launchd listens. Raises HearthError with launchctl's message."""
         if not self._old:
-            # Whoever disabled it once would be refused now.
+            # launchd would refuse an agent that was disabled before.
             self._run("enable", agent.job())
         command = self.command_to_load(path)
         deadline = time.monotonic() + _RETRY_SECONDS
         while True:
             done = self._run(*command[1:])
-            # The exit code of `load` is 0 whatever happens; and a bridge may have loaded it meanwhile.
+            # The exit code of `load` is always 0, and a bridge may have loaded the agent meanwhile.
             if self.is_loaded():
                 return
             if time.monotonic() > deadline:
@@ -66,7 +66,7 @@ class Launchctl:
             time.sleep(_POLL_SECONDS)
 
     def unload(self, path: str) -> None:
-        """Have launchd forget the agent and end its daemon, and wait for that. Raises HearthError."""
+        """Unload the agent, which ends its daemon, and wait for that. Raises HearthError."""
         command = self.command_to_unload(path)
         done = self._run(*command[1:])
         deadline = time.monotonic() + _SETTLE_SECONDS

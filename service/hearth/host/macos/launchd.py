@@ -1,7 +1,7 @@
-"""What launchd hands to a job that it starts: the sockets of its property list, by launch_activate_socket(3).
+"""Sockets that launchd passes to a job that it starts, from its property list, by launch_activate_socket(3).
 
-Knows nothing of what the socket is for. Standard library only: the degraded daemon uses it when nothing else can be
-imported. Loads ctypes only where launchd is.
+This module knows nothing about the socket's purpose. Standard library only: the degraded daemon uses it when nothing
+else can be imported. ctypes is loaded only where launchd is.
 """
 
 import errno
@@ -15,18 +15,18 @@ from hearth.errors import StartError
 if TYPE_CHECKING:
     import ctypes
 
-# Whether launchd may have started this process. The tests, which have no launchd, say so themselves.
+# Whether launchd may have started this process. The tests, which have no launchd, set it themselves.
 PRESENT = sys.platform == "darwin"
 
 
 def take_listener(name: str) -> socket.socket | None:
-    """The socket of this name, close-on-exec; None in a process that launchd did not start.
+    """Return the socket of this name, close-on-exec; None in a process that launchd did not start.
 
     Raises StartError when launchd started this process and has no such socket for it.
     """
     import ctypes
 
-    # The whole process: libSystem is in every program of macOS.
+    # None means the whole process: libSystem is in every program of macOS.
     code, descriptors = activate(ctypes.CDLL(None), name)
     if code == errno.ESRCH:
         return None
@@ -36,18 +36,18 @@ def take_listener(name: str) -> socket.socket | None:
         raise StartError(
             f"launchd handed over no socket under the name {name!r}; `hearth install` writes the agent anew"
         )
-    # A name may stand for several sockets, one for each address family; the others stay open, for they are launchd's.
+    # A name may stand for several sockets, one for each address family; the others stay open, as launchd owns them.
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
     return socket.socket(fileno=descriptors[0])
 
 
 def activate(library: "ctypes.CDLL", name: str) -> tuple[int, list[int]]:
-    """Ask launchd for the descriptors under this name: its error number, or 0, and they."""
+    """Ask launchd for the descriptors under this name; return its error number or 0, and the descriptors."""
     import ctypes
 
     call, free = library.launch_activate_socket, library.free
-    # Without these, ctypes would pass and free pointers cut to 32 bits.
+    # Without these types, ctypes would truncate pointers to 32 bits.
     call.argtypes = (
         ctypes.c_char_p,
         ctypes.POINTER(ctypes.POINTER(ctypes.c_int)),
@@ -62,12 +62,12 @@ def activate(library: "ctypes.CDLL", name: str) -> tuple[int, list[int]]:
     try:
         return 0, array[: count.value]
     finally:
-        # The array is the caller's to free; the descriptors in it stay open.
+        # The caller frees the array; the descriptors in it stay open.
         free(ctypes.cast(array, ctypes.c_void_p))
 
 
 def refusal(name: str, code: int) -> str:
-    """Why launchd has no socket for a process, in a sentence. Pure."""
+    """Return a sentence that says why launchd has no socket for a process. Pure."""
     if code == errno.ENOENT:
         return (
             f"the agent's property list names no socket {name!r} under Sockets; `hearth install` writes it anew,"

@@ -1,4 +1,4 @@
-"""A process's start time on macOS, through libproc: what `ps` reads, without starting a `ps`."""
+"""Start time of a process on macOS, through libproc: the source of `ps`, without starting a `ps`."""
 
 import ctypes
 
@@ -36,13 +36,13 @@ class _BsdInfo(ctypes.Structure):
 
 
 def look(pid: int) -> tuple[bool, int] | None:
-    """Whether the process runs, and its start time in microseconds; None if there is none of ours."""
+    """Return whether the process runs, and its start time in microseconds; None if this user has no such process."""
     library = ctypes.CDLL(_LIBRARY)
     library.proc_pidinfo.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_int)
     library.proc_pidinfo.restype = ctypes.c_int
     info = _BsdInfo()
     size = ctypes.sizeof(info)
-    # Answers 0 for zombies and for other users' processes: neither is a daemon of ours.
+    # The answer is 0 for zombies and for other users' processes: neither is a daemon of this user.
     if library.proc_pidinfo(pid, _PROC_PIDTBSDINFO, 0, ctypes.byref(info), size) != size:
         return None
     return info.pbi_status != _SZOMB, info.pbi_start_tvsec * 1_000_000 + info.pbi_start_tvusec
