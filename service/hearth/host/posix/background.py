@@ -1,4 +1,4 @@
-"""Leaving the terminal, and the client that started us, behind."""
+"""Detachment of the daemon from its terminal and from the client that started it."""
 
 import os
 import sys
@@ -9,9 +9,9 @@ from hearth.host import open_files
 def detach(log_path: str) -> None:
     """Become a daemon: new session, no terminal, home directory, stdio to the log. Only the grandchild returns.
 
-    On Windows whoever starts a process says whether it has a terminal: the bridge gives it none.
-    The file mode mask stays as it is: the MCP servers inherit it, and write into the user's projects.
-    Standard library only and cheap: it runs before anything else is imported.
+    On Windows the parent of a process decides whether it has a terminal: the bridge gives it none.
+    The umask stays as it is: the MCP servers inherit it, and write into the user's projects.
+    Standard library only and cheap: this runs before anything else is imported.
     """
     if sys.platform == "win32":
         os.chdir(os.path.expanduser("~"))
@@ -30,9 +30,9 @@ def detach(log_path: str) -> None:
 
 
 def take_descriptor(number: int) -> int:
-    """The descriptor that was handed over under this number, for nobody else from here on.
+    """Return the descriptor that was passed under this number, not inheritable from now on.
 
-    Windows hands over handles, which the C runtime of the child knows nothing of; this one is standard error's, too.
+    Windows passes handles, which the C runtime of the child does not know; this one is also standard error.
     """
     if sys.platform == "win32":
         import _winapi
@@ -51,7 +51,7 @@ def _redirect_stdio(log_path: str) -> None:
         os.makedirs(os.path.dirname(log_path), mode=0o700, exist_ok=True)
         log = open_files.open_to_append(log_path)
     except OSError:
-        # A log that cannot be written is no reason not to serve; the daemon says so in its status.
+        # The daemon serves even if the log cannot be written, and says so in its status.
         log = os.dup(null)
     os.dup2(null, 0)
     os.dup2(log, 1)
@@ -61,7 +61,7 @@ def _redirect_stdio(log_path: str) -> None:
 
 
 def close_inherited(keep: set[int]) -> None:
-    """Close every descriptor above stdio that the starter happened to leave open. Windows hands over what was named."""
+    """Close every descriptor above stdio that the parent happened to leave open. Windows passes only named handles."""
     for descriptor in _present() if sys.platform != "win32" else ():
         if descriptor > 2 and descriptor not in keep:
             try:
@@ -71,7 +71,7 @@ def close_inherited(keep: set[int]) -> None:
 
 
 def _present() -> list[int]:
-    # Linux's, and macOS's: a container may lack the link from one to the other.
+    # The first is Linux's, the second macOS's: a container may lack the link from one to the other.
     for folder in ("/proc/self/fd", "/dev/fd"):
         try:
             return [int(name) for name in os.listdir(folder)]

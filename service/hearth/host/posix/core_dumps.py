@@ -1,7 +1,7 @@
-"""No core dump of the daemon: its memory holds the secrets of every server. Servers keep the limit that was there.
+"""Core dump limit: none for the daemon, whose memory holds the secrets of every server; servers keep the former one.
 
-The soft limit of RLIMIT_CORE is lowered, so that it can be raised again without privileges. Not PR_SET_DUMPABLE, which
-would hide the daemon's memory figures from `hearth status`. Windows writes no core files.
+The soft limit of RLIMIT_CORE is lowered, so that it can be raised again without privileges. PR_SET_DUMPABLE is not
+used: it would hide the daemon's memory figures from `hearth status`. Windows writes no core files.
 """
 
 import sys
@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _FORMER: list[int] = []
-# Servers may be started by several threads at once, and the limit belongs to the whole process.
+# Several threads may start servers at once, and the limit belongs to the whole process.
 _LOCK = threading.Lock()
 
 
 def forbid() -> None:
-    """Set the core limit of this process, and of what it forks, to 0."""
+    """Set the core limit of this process, and of processes that it forks, to 0."""
     if sys.platform == "win32":
         return
     import resource
@@ -26,7 +26,7 @@ def forbid() -> None:
 
 
 def restore() -> None:
-    """Set the limit that was there before `forbid`; call it before an exec."""
+    """Restore the limit from before `forbid`; call it before an exec."""
     if sys.platform == "win32" or not _FORMER:
         return
     import resource
@@ -37,7 +37,7 @@ def restore() -> None:
 
 @contextmanager
 def restored() -> Iterator[None]:
-    """Have the former limit for as long as a child is started, which inherits it at its fork.
+    """Restore the former limit while a child is started, which inherits it at its fork.
 
     A function between fork and exec (`preexec_fn`) could hang on a lock of another thread; this lasts less than a
     millisecond.

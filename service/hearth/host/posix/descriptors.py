@@ -1,12 +1,13 @@
-"""How many files this process may have open. The limit is looked at, never raised: what Hearth starts inherits it, and
-programs that use select(2) break above 1024.
+"""Limit on open files of this process, which Hearth reads and never raises.
+
+Programs that Hearth starts inherit the limit, and programs that use select(2) break above 1024.
 """
 
 import sys
 
 
 def limit() -> int | None:
-    """The number of descriptors that may be open at a time; None where nothing limits it."""
+    """Return the number of descriptors that may be open at a time; None where there is no limit."""
     if sys.platform == "win32":
         return None
     import resource

@@ -1,8 +1,8 @@
-"""Who could put another file in the place of one that somebody else is going to run.
+"""Check of which users could replace a file that another user is going to run.
 
-Looks at every folder on the way to it and follows links, because whoever can write to one of them decides what lies at
-the end. Lists of access rights (ACLs) are seen: the kernel shows the widest right in one as the group's. Knows nothing
-of what is run.
+The check looks at every folder on the path to the file and follows links, because a user who can write to one of them
+decides which file the path leads to. ACLs are included: the kernel shows the widest right of an ACL as the group's.
+This module knows nothing about the program that is run.
 """
 
 import errno
@@ -12,12 +12,12 @@ import sys
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-# As the kernel's own limit: more are taken for a circle.
+# Limit of the kernel: more links are taken for a loop.
 _MAX_LINKS = 40
 
 
 class Trusted(NamedTuple):
-    """Who may own the files, by number, and the one group that may write to them: a user's private one."""
+    """Users who may own the files, by uid, and the one group that may write to them: a user's private group."""
 
     uids: Collection[int] = (0,)
     gid: int | None = None
@@ -27,9 +27,10 @@ ROOT = Trusted()
 
 
 def objection(path: str, trusted: Trusted = ROOT) -> str | None:
-    """The first thing on the way to a file that is in the hands of others, as a clause; None if there is none.
+    """Return, as a clause, the first thing on the path to a file that others control; None if there is none.
 
-    What is missing is nobody's: only who can write to the folder above could make it, and that one is looked at.
+    A missing file is controlled by no one: only a user who can write to the folder above could make it, and that folder
+    is checked.
     """
     try:
         for place, found in _way(path):
@@ -44,10 +45,10 @@ def objection(path: str, trusted: Trusted = ROOT) -> str | None:
 
 
 def objection_to_listener(path: str, uid: int) -> str | None:
-    """Return why a process of that user is not believed at a Unix socket, as a clause; None if it is.
+    """Return why a process of that user is not trusted at a Unix socket, as a clause; None if it is.
 
-    The process of this user or of root is. That of any other user is, if no third user could have put the socket
-    there: the caller was given the path, and only its owner decides who listens.
+    A process of this user or of root is trusted. A process of any other user is trusted if no third user could have put
+    the socket there: the caller was given the path, and only its owner decides who listens.
     """
     if sys.platform == "win32":
         return None
@@ -65,7 +66,7 @@ def objection_to_listener(path: str, uid: int) -> str | None:
 
 
 def objection_below(folder: str, trusted: Trusted = ROOT) -> str | None:
-    """The same for a folder and everything in it."""
+    """Return the same as `objection` for a folder and everything in it."""
     found = objection(folder, trusted)
     if found:
         return found
@@ -79,7 +80,7 @@ def objection_below(folder: str, trusted: Trusted = ROOT) -> str | None:
 
 
 def _objection_in(folder: str, name: str, trusted: Trusted) -> str | None:
-    """About one file of a folder that is known to be in good hands: thousands of them are looked at."""
+    """Check one file of a folder that passed the check itself; fast, because there are thousands of files."""
     path = os.path.join(folder, name)
     try:
         found = os.lstat(path)
@@ -92,7 +93,7 @@ def _objection_in(folder: str, name: str, trusted: Trusted) -> str | None:
 
 
 def _way(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Each folder and each link that is passed on the way to a file, and the file."""
+    """Yield each folder and each link on the path to a file, and the file."""
     links = 0
     here, ahead = "/", path.split("/")[::-1]
     yield here, os.lstat(here)
@@ -122,7 +123,7 @@ def _flaw(found: os.stat_result, trusted: Trusted) -> str | None:
     if found.st_uid not in trusted.uids:
         return f"belongs to {_user_name(found.st_uid)}"
     if stat.S_ISLNK(found.st_mode):
-        # Its mode means nothing.
+        # The mode of a link means nothing.
         return None
     if found.st_mode & stat.S_IWOTH:
         return "can be written to by everybody"
@@ -154,7 +155,7 @@ def _group_name(gid: int) -> str:
 
 
 def private_group(name: str, gid: int) -> int | None:
-    """The first group of a user, if it is of that user alone: called alike, as useradd makes it."""
+    """Return the primary group of a user if private: named like the user, as useradd does, with no other members."""
     if sys.platform == "win32":
         return None
     import grp

@@ -1,4 +1,4 @@
-"""Who is at the other end of a local socket, as the kernel tells it."""
+"""Peer credentials of a local socket, as the kernel reports them."""
 
 import os
 import select
@@ -7,21 +7,21 @@ import struct
 import sys
 from typing import NamedTuple
 
-# struct ucred of unix(7): users and groups are unsigned, and directory services number beyond 2^31.
+# struct ucred of unix(7): uids and gids are unsigned, and directory services use numbers beyond 2^31.
 _UCRED = struct.Struct("iII")
 
-# <asm-generic/socket.h>; Python has no name for it. It takes at most this much, which is 256 groups.
+# <asm-generic/socket.h>; Python has no name for it. The buffer holds 256 groups, the most that are read.
 _SO_PEERGROUPS, _GROUPS_BYTES = 59, 1024
-# macOS, <sys/un.h> and <sys/ucred.h>: struct xucred is the layout's version, the user, the number of groups, 16 groups.
+# macOS, <sys/un.h> and <sys/ucred.h>: struct xucred is the layout's version, the uid, the number of groups, 16 groups.
 _SOL_LOCAL, _LOCAL_PEERCRED, _LOCAL_PEERPID = 0, 1, 2
 _XUCRED = struct.Struct("IIh16I")
-# The first of the groups is the effective one.
+# The first group is the effective one.
 _XUCRED_START = struct.Struct("IIhI")
 _PID = struct.Struct("i")
 
 
 class Peer(NamedTuple):
-    """The credentials of a connected process. `pid` is None where the kernel does not say.
+    """Credentials of a connected process. `pid` is None where the kernel does not report it.
 
     On Windows, users have a `sid` and no number.
     """
@@ -33,14 +33,14 @@ class Peer(NamedTuple):
 
 
 def own_uid() -> int:
-    """This user's number; -1 where users have none."""
+    """Return this user's uid; -1 where users have none."""
     if sys.platform == "win32":
         return -1
     return os.getuid()
 
 
 def peer_of(connection: socket.socket) -> Peer | None:
-    """The peer's credentials, taken by the kernel when it connected; None when there are none to be had."""
+    """Return the peer's credentials, recorded by the kernel when it connected; None where there are none."""
     try:
         if sys.platform == "linux":
             raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
@@ -53,7 +53,7 @@ def peer_of(connection: socket.socket) -> Peer | None:
 
 
 def groups_of(connection: socket.socket) -> tuple[int, ...]:
-    """Return the supplementary groups of the peer, as the kernel took them when it connected; none where unknown."""
+    """Return the supplementary groups of the peer, recorded by the kernel when it connected; empty if unknown."""
     try:
         if sys.platform == "linux":
             raw = connection.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, _GROUPS_BYTES)
@@ -74,11 +74,11 @@ def read_groups(raw: bytes) -> tuple[int, ...]:
 
 
 def has_left(descriptor: int) -> bool:
-    """Whether the other end of a connection is closed altogether, and not only done with writing."""
+    """Tell whether the other end of a connection is closed completely, and not only for writing."""
     if sys.platform == "win32":
         return False
     waiter = select.poll()
-    # Nothing is asked for: POLLHUP and POLLERR are told without.
+    # No events are requested: POLLHUP and POLLERR are always reported.
     waiter.register(descriptor, 0)
     return bool(waiter.poll(0))
 
@@ -88,13 +88,13 @@ def _local_peercred(connection: socket.socket) -> Peer | None:
     try:
         pid = _PID.unpack(connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERPID, _PID.size))[0]
     except OSError:
-        # It has gone meanwhile. Who it was is known all the same, and that decides.
+        # The peer has gone meanwhile. Its user is still known, and that decides.
         pid = None
     return owner and Peer(pid, *owner)
 
 
 def read_xucred(raw: bytes) -> tuple[int, int] | None:
-    """User and effective group out of a struct xucred; None for one that is not as this module knows it. Pure."""
+    """Return uid and effective gid from a struct xucred; None for a layout that this module does not know. Pure."""
     if len(raw) < _XUCRED_START.size:
         return None
     version, uid, count, gid = _XUCRED_START.unpack_from(raw)

@@ -1,4 +1,4 @@
-"""Other processes on Linux and macOS. On Linux a pidfd is what makes signalling and waiting safe and prompt."""
+"""Other processes on Linux and macOS. On Linux a pidfd makes signalling and waiting safe and prompt."""
 
 import os
 import select
@@ -11,7 +11,7 @@ from hearth.host.start_times import UNKNOWN_START_TIME
 
 assert sys.platform != "win32"
 
-# Where the kernel cannot wake us. Short against a person's patience, long against the cost of one look.
+# Used where the kernel cannot wake us. Short for a person who waits, long compared with the cost of one check.
 _POLL_SECONDS = 0.02
 # poll(2) takes an int of milliseconds.
 _LONGEST_POLL_SECONDS = 2_000_000.0
@@ -21,21 +21,21 @@ if sys.platform == "darwin":
 else:
 
     def look(pid: int) -> tuple[bool, int] | None:
-        """Whether the process runs, and its start time in clock ticks since boot; None if there is none."""
+        """Return whether the process runs, and its start time in clock ticks since boot; None if there is none."""
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
                 text = file.read()
         except OSError:
-            # Gone, or (hidepid) not ours to see; or there is no /proc at all.
+            # The process is gone or (hidepid) hidden; or there is no /proc at all.
             return None if os.path.exists("/proc/self/stat") else look_by_signal(pid)
-        # The name stands in brackets and may hold brackets and spaces itself: count from the last one.
+        # The name is in brackets and may contain brackets and spaces itself: count from the last one.
         # proc(5): state is field 3, starttime field 22.
         fields = text[text.rindex(b")") + 2 :].split()
         return fields[0] not in (b"Z", b"X"), int(fields[19])
 
 
 def look_by_signal(pid: int) -> tuple[bool, int] | None:
-    """The same from the pid alone."""
+    """Return the same as `look` from the pid alone, without a start time."""
     try:
         os.kill(pid, 0)
     except PermissionError:
@@ -46,13 +46,13 @@ def look_by_signal(pid: int) -> tuple[bool, int] | None:
 
 
 def start_time(pid: int) -> int | None:
-    """When the process started; None if there is none."""
+    """Return when the process started; None if there is none."""
     found = look(pid) if pid > 0 else None
     return found[1] if found else None
 
 
 def is_alive(pid: int, start_time: int) -> bool:
-    """Whether that process still runs. A zombie does not; a stranger with its pid is not it."""
+    """Tell whether that process still runs. A zombie does not; another process with the same pid does not count."""
     found = look(pid) if pid > 0 else None
     if found is None or not found[0]:
         return False
@@ -60,10 +60,10 @@ def is_alive(pid: int, start_time: int) -> bool:
 
 
 def send_signal(pid: int, start_time: int, number: int) -> bool:
-    """Send the signal to that process and no other; False if it is gone. Refused if it is another user's."""
+    """Send the signal to that process and no other; return False if it is gone. Raises Refused for another user's."""
     handle = _open_handle(pid)
     try:
-        # Only now: from the opening on, the handle cannot come to mean a stranger.
+        # Check only now: once open, the handle cannot come to mean another process.
         if not is_alive(pid, start_time):
             return False
         if sys.platform == "linux" and handle is not None:
@@ -81,7 +81,7 @@ def send_signal(pid: int, start_time: int, number: int) -> bool:
 
 
 def wait_gone(pid: int, start_time: int, timeout: float) -> bool:
-    """Wait up to `timeout` seconds for that process to end; whether it did."""
+    """Wait up to `timeout` seconds for that process to end; return whether it did."""
     handle = _open_handle(pid)
     if handle is None:
         return _poll_gone(pid, start_time, timeout)
@@ -96,7 +96,7 @@ def wait_gone(pid: int, start_time: int, timeout: float) -> bool:
 
 
 def _open_handle(pid: int) -> int | None:
-    """A pidfd. None where there is no such process, kernel (before 5.3) or permission: the callers look too."""
+    """Open a pidfd; None without such a process, kernel support (5.3) or permission: the callers check as well."""
     if sys.platform == "linux" and hasattr(os, "pidfd_open") and pid > 0:
         try:
             return os.pidfd_open(pid)

@@ -1,7 +1,7 @@
-"""Which folders of a shell's PATH are worth keeping for a daemon that a service manager starts.
+"""Selection of the folders of a shell's PATH that a daemon under a service manager keeps.
 
-Service managers have a PATH of their own, on which npx and uvx are seldom found. A shell's has them, and much besides
-that is gone tomorrow, or that others may write to. Knows nothing of how it is kept.
+Service managers have a PATH of their own, on which npx and uvx are seldom found. A shell's PATH has them, and many
+folders that are gone tomorrow, or that others may write to. This module knows nothing of how the PATH is stored.
 """
 
 import os
@@ -13,30 +13,30 @@ from typing import NamedTuple
 from hearth.errors import HearthError
 from hearth.host.macos.agent import STANDARD_PATH
 
-# Emptied at a restart or from time to time, and writable for everybody.
+# Emptied at a restart or from time to time, and writable for every user.
 _TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm", "/run/user")
-# Folders that programs make for one shell, or for one run: fnm's and npx's.
+# Folders that programs make for one shell, or for one run: those of fnm and npx.
 _FLEETING_PARTS = ("fnm_multishells", "_npx")
 
 
 class Search(NamedTuple):
-    """The folders that are kept, and those that are not, each with the reason as the end of a sentence."""
+    """Folders that are kept, and folders that are left out, each with the reason as the end of a sentence."""
 
     folders: tuple[str, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
 
     @property
     def path(self) -> str:
-        """As the value of PATH; empty when none is kept."""
+        """Value of PATH; empty when no folder is kept."""
         return ":".join(self.folders)
 
 
-# Nothing is kept: the service manager's own PATH holds.
+# Nothing is kept: the service manager's own PATH is in effect.
 NOTHING = Search()
 
 
 def of_shell(typed: str | None = None, temporary: Iterable[str] | None = None) -> Search:
-    """What is worth keeping of a PATH, this process's unless it is given, with the standard folders at its end."""
+    """Select the folders worth keeping of a PATH, by default this process's, with the standard folders at the end."""
     gone_soon = [*_TEMPORARY, tempfile.gettempdir()] if temporary is None else [*temporary]
     kept: list[str] = []
     left_out: dict[str, str] = {}
@@ -52,7 +52,7 @@ def of_shell(typed: str | None = None, temporary: Iterable[str] | None = None) -
 
 
 def exactly(typed: str) -> Search:
-    """A PATH as somebody has given it on purpose. Raises HearthError for a folder that nobody should search."""
+    """Return a PATH exactly as a person gave it. Raises HearthError for a folder that must not be searched."""
     folders = [os.path.normpath(entry) for entry in typed.split(":") if entry]
     for folder in folders:
         reason = _plain_objection(folder)
@@ -62,7 +62,7 @@ def exactly(typed: str) -> Search:
 
 
 def _lasting(entry: str, temporary: list[str]) -> str:
-    """The folder by a name that lasts: fnm gives each shell a link to the one that has node in it."""
+    """Return a lasting path of the folder: fnm gives each shell a link to the folder that has node in it."""
     if not entry.startswith("/"):
         return entry
     folder = os.path.normpath(entry)
@@ -78,7 +78,7 @@ def _is_fleeting(folder: str, temporary: list[str]) -> bool:
 
 
 def _objection(folder: str, temporary: list[str]) -> str | None:
-    """Why a folder of a shell's PATH is not kept, as the end of a sentence about it; None if it is."""
+    """Return why a folder of a shell's PATH is left out, as the end of a sentence about it; None if it is kept."""
     plain = _plain_objection(folder)
     if plain:
         return plain
