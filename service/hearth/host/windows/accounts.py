@@ -1,4 +1,4 @@
-"""Which accounts of Windows are nobody's: a daemon for one person must not run as any of them. Pure."""
+"""Windows accounts that belong to no person: a daemon for one person must not run as any of them. Pure."""
 
 # Well-known security identifiers, the same on every Windows.
 _OF_THE_SYSTEM = {
@@ -9,7 +9,7 @@ _OF_THE_SYSTEM = {
 
 
 def refusal(sid: str) -> str | None:
-    """Why nothing is served as this user; None for a person's account."""
+    """Return why the daemon refuses to run as this user; None for a person's account."""
     name = _OF_THE_SYSTEM.get(sid)
     if name is None:
         return None

@@ -1,4 +1,4 @@
-"""Child processes on Windows: pipes that the Proactor can wait for, and a job object that ends all that was started."""
+"""Child processes on Windows: pipes that the Proactor can wait for, and a job object that ends all descendants."""
 
 import asyncio
 import logging
@@ -19,32 +19,32 @@ if sys.platform == "win32":
 
     from hearth.host.windows import jobs
 
-    # No window flashes up for a server; and Ctrl-C in the terminal of `hearth serve` is the daemon's alone.
+    # No window opens for a server, and Ctrl-C in the terminal of `hearth serve` reaches only the daemon.
     _FLAGS = subprocess.CREATE_NO_WINDOW | subprocess.CREATE_NEW_PROCESS_GROUP | jobs.SUSPENDED
 
     class Child:
-        """A started program in a job of its own, with the daemon's ends of its three pipes."""
+        """Started program in a job of its own, with the daemon's ends of its three pipes."""
 
         def __init__(self, process: "windows_utils.Popen[bytes]", job: jobs.Job) -> None:
             self._process = process
             self._job = job
             self.pid = process.pid
-            # PipeHandles, which the loop takes for files.
+            # PipeHandles, which the loop accepts as files.
             self.stdin: Any = process.stdin
             self.stdout: Any = process.stdout
             self.stderr: Any = process.stderr
 
         @property
         def handle(self) -> int:
-            """The process's handle."""
+            """Handle of the process."""
             return jobs.handle_of(self._process)
 
         def wait(self) -> int:
-            """Its exit code; it has ended."""
+            """Return the exit code; call it when the process has ended."""
             return self._process.wait()
 
         def terminate(self) -> None:
-            """End every process of the job: Windows has nothing by which a program without a window could be asked."""
+            """End every process of the job: Windows has no way to ask a program without a window to exit."""
             self._job.terminate()
 
         def kill(self) -> None:
@@ -52,7 +52,7 @@ if sys.platform == "win32":
             self._job.terminate()
 
         def clear(self) -> None:
-            """Leave nothing behind."""
+            """Close the job, which ends any process that is left."""
             self._job.close()
 
     def spawn(
@@ -101,11 +101,11 @@ if sys.platform == "win32":
         return Child(process, job)
 
     class ExitWatch:
-        """Calls back in the loop when a child has ended."""
+        """Watch that calls back in the loop when a child has ended."""
 
         def __init__(self, child: Child, ended: Callable[[], None]) -> None:
             proactor: Any = asyncio.get_running_loop()._proactor  # type: ignore[attr-defined]
-            # As the loop's own subprocesses are waited for.
+            # The loop waits for its own subprocesses in the same way.
             self._waiting: asyncio.Future[bool] = proactor.wait_for_handle(child.handle)
             self._ended = ended
             self._waiting.add_done_callback(self._tell)
@@ -115,6 +115,6 @@ if sys.platform == "win32":
                 self._ended()
 
         def close(self) -> None:
-            """Watch no longer."""
+            """Stop watching."""
             if not self._waiting.done():
                 self._waiting.cancel()

@@ -1,5 +1,8 @@
-"""Where Windows's event log finds the words to what a service writes into it; without it every entry begins with an
-apology. In the registry, an administrator's, beside the services."""
+"""Registration of an event source: the message texts that Windows's event log shows for a service's entries.
+
+Without it every entry begins with an apology. The registration is in the registry, beside the services, and needs an
+administrator.
+"""
 
 import sys
 
@@ -12,7 +15,7 @@ _TYPES_SUPPORTED = 0x1 | 0x2 | 0x4
 
 
 def key(name: str) -> str:
-    """The source's place, below HKLM."""
+    """Return the registry key of the source, below HKLM."""
     return f"{_SOURCES_KEY}\\{name}"
 
 
@@ -20,7 +23,7 @@ if sys.platform == "win32":
     import winreg
 
     def register(name: str, file: str) -> None:
-        """Have entries of that name looked up in the message table of that file. Raises HearthError."""
+        """Register the message table in that file for entries of that name. Raises HearthError."""
         try:
             with winreg.CreateKey(winreg.HKEY_LOCAL_MACHINE, key(name)) as opened:
                 winreg.SetValueEx(opened, "EventMessageFile", 0, winreg.REG_EXPAND_SZ, file)
@@ -29,7 +32,7 @@ if sys.platform == "win32":
             raise HearthError(f"Windows refuses HKLM\\{key(name)}: {exc.strerror}") from exc
 
     def forget(name: str) -> None:
-        """Take the source away, if it is there. Raises HearthError."""
+        """Remove the source, if it exists. Raises HearthError."""
         try:
             winreg.DeleteKey(winreg.HKEY_LOCAL_MACHINE, key(name))
         except FileNotFoundError:

@@ -1,13 +1,13 @@
-"""Job objects: what holds a program and all that it starts together on Windows, and ends with its last handle.
+"""Job objects: Windows's groups of a program and all its descendants, which end with the job's last handle.
 
-Two layers, one in the other. The daemon puts itself into a job (`hold_descendants`) whose only handle is its own:
-however it ends, the kernel closes the handle and with it ends whoever is left. Each server is in a job of its own
-besides (`start`, `confine`), so that ending the server ends its descendants.
+There are two layers, one inside the other. The daemon puts itself into a job (`hold_descendants`) whose only handle is
+its own: however the daemon ends, the kernel closes the handle and thereby ends every process that is left. Each server
+is also in a job of its own (`start`, `confine`), so that ending the server ends its descendants.
 
-No job here lets anybody break away. So a daemon that replaces itself by a new process would take that one along, and
-one that is started by a client has to break away from the client's job at its birth.
+No job here allows a breakaway. So a daemon that replaces itself by a new process would take that process along, and
+a daemon that a client starts has to break away from the client's job when it is created.
 
-Knows nothing of pipes or of what the programs are for.
+This module knows nothing of pipes or of the programs' purpose.
 """
 
 import subprocess
@@ -19,9 +19,9 @@ if sys.platform == "win32":
     import ctypes
     from ctypes import wintypes
 
-    # A process that is born suspended cannot have started anything before it is in its job.
+    # A process that is created suspended cannot have started another before it is in its job.
     SUSPENDED = 0x0000_0004
-    # What a server that had to be ended reports: Windows has no signals, and 0 would be success.
+    # Exit code of a server that had to be ended: Windows has no signals, and 0 would be success.
     ENDED_EXIT_CODE = 1
     _KILL_ON_JOB_CLOSE = 0x0000_2000
     _EXTENDED_LIMIT_INFORMATION = 9
@@ -64,10 +64,10 @@ if sys.platform == "win32":
     _nt.RtlNtStatusToDosError.restype = wintypes.ULONG
 
     class Job:
-        """Some processes and all that they start. Ends with its last handle, which is this object's."""
+        """Group of processes and all their descendants. Ends with its last handle, which this object holds."""
 
         def __init__(self) -> None:
-            """An empty one. Raises OSError."""
+            """Make an empty job. Raises OSError."""
             self._handle: int | None = _kernel.CreateJobObjectW(None, None)
             if not self._handle:
                 raise ctypes.WinError(ctypes.get_last_error())
@@ -78,17 +78,17 @@ if sys.platform == "win32":
                 raise self._refused()
 
         def add(self, process_handle: int) -> None:
-            """Put a process into it, and with it whatever that starts from now on. Raises OSError."""
+            """Put a process into the job, with everything that it starts from now on. Raises OSError."""
             if not _kernel.AssignProcessToJobObject(self._handle, process_handle):
                 raise ctypes.WinError(ctypes.get_last_error())
 
         def terminate(self) -> None:
-            """End every process in it, at once. Nothing happens if there is none, or the job is closed."""
+            """End every process in the job immediately; do nothing if there is none, or the job is closed."""
             if self._handle:
                 _kernel.TerminateJobObject(self._handle, ENDED_EXIT_CODE)
 
         def close(self) -> None:
-            """End what is left in it, and give the handle back. Doing it again changes nothing."""
+            """Close the handle, which ends every process left in the job. Doing it again changes nothing."""
             handle, self._handle = self._handle, None
             if handle:
                 _kernel.CloseHandle(handle)
@@ -99,7 +99,7 @@ if sys.platform == "win32":
             return exc
 
     def confine(process_handle: int) -> Job:
-        """A new job with this process in it; what it has started before is not. Raises OSError."""
+        """Make a job with this process in it, without processes that it has already started. Raises OSError."""
         job = Job()
         try:
             job.add(process_handle)
@@ -109,8 +109,8 @@ if sys.platform == "win32":
         return job
 
     def resume(process_handle: int) -> None:
-        """Let a process run that was born suspended. Raises OSError."""
-        # The thread's handle, which ResumeThread would take, is not to be had from subprocess.
+        """Resume a process that was created suspended. Raises OSError."""
+        # ResumeThread would need the thread's handle, which subprocess does not keep.
         status = _nt.NtResumeProcess(process_handle)
         if status < 0:
             raise ctypes.WinError(_nt.RtlNtStatusToDosError(status))
@@ -123,7 +123,7 @@ if sys.platform == "win32":
         return process, let_run(process)
 
     def let_run(process: "subprocess.Popen[bytes]") -> Job:
-        """Let a process run that was born suspended, in a job of its own. Raises OSError, and it is no more."""
+        """Resume a process that was created suspended, in a job of its own. Raises OSError after ending the process."""
         job: Job | None = None
         try:
             job = confine(handle_of(process))
@@ -137,14 +137,14 @@ if sys.platform == "win32":
         return job
 
     def handle_of(process: "subprocess.Popen[bytes]") -> int:
-        """The process's handle, valid until it is waited for."""
+        """Return the process's handle, valid until the process is waited for."""
         return int(process._handle)  # type: ignore[attr-defined]
 
-    # Never closed by hand: the end of this process is what closes it.
+    # Never closed explicitly: the end of this process closes it.
     _own: list[Job] = []
 
     def hold_descendants() -> None:
-        """Whatever this process starts from now on ends with it, however it ends. Raises OSError."""
+        """End everything that this process starts from now on together with it, however it ends. Raises OSError."""
         if not _own:
             job = Job()
             try:

@@ -1,4 +1,4 @@
-"""The file lock on Windows: the first byte of the file, through the C runtime, so that the bridge needs no package."""
+"""File lock on Windows: the first byte of the file, through the C runtime, so that the bridge needs no package."""
 
 import os
 import sys
@@ -10,27 +10,27 @@ assert sys.platform == "win32", "imported on Windows only"
 
 import msvcrt  # noqa: E402
 
-# The runtime's own waiting gives up after ten seconds, and looks once a second.
+# The runtime's own wait gives up after ten seconds, and tries once a second.
 _LOOK_SECONDS = 0.02
 
 
 class Lock:
-    """An exclusive lock on a file. Held by this object: a second one of the same process waits, too."""
+    """Exclusive lock on a file, held by this object: a second one in the same process waits too."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._descriptor = -1
 
     def acquire(self, blocking: bool = True) -> bool:
-        """Take the lock; False if another has it and `blocking` is false.
+        """Take the lock; return False if another holder has it and `blocking` is false.
 
-        Raises StartError if the file cannot be opened. Taking what is already held changes nothing.
+        Raises StartError if the file cannot be opened. Taking a lock that is already held changes nothing.
         """
         if self._descriptor >= 0:
             return True
         make_private(os.path.dirname(self.path))
         try:
-            # It is not inherited, and nobody can remove or replace it while it is open.
+            # The descriptor is not inherited, and no process can remove or replace the file while it is open.
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_BINARY | os.O_NOINHERIT, 0o600)
         except OSError as exc:
             raise refusal("lock", self.path, exc) from exc
@@ -43,7 +43,7 @@ class Lock:
         return True
 
     def release(self) -> None:
-        """Give it back; nothing happens if it is not held."""
+        """Release the lock; do nothing if it is not held."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             os.lseek(descriptor, 0, os.SEEK_SET)

@@ -1,7 +1,7 @@
-"""The client's end of a named pipe, with the methods of a socket: connect, send, receive, each bounded.
+"""Client's end of a named pipe, with the methods of a socket: connect, send, receive, each with a time limit.
 
 A pipe is opened for overlapped I/O: on any other handle Windows makes a write wait for a read that another thread has
-begun. What has been begun and is late is not given up but kept for the next call, so that no byte is lost.
+begun. An operation that is late is not cancelled but kept for the next call, so that no byte is lost.
 Imported by the bridge: standard library only.
 """
 
@@ -14,26 +14,26 @@ from time import monotonic  # noqa: E402
 
 from hearth import sids  # noqa: E402
 
-# All listening instances may be taken for a moment; a daemon whose loop turns has made others by then.
+# All listening instances may be taken for a moment; a daemon whose loop runs has made others by then.
 BUSY_SECONDS = 1.0
-# A larger write is cut: of one that fails, nobody can say how much of it was read.
+# A larger write is split: after a failed one, it is unknown how much was read.
 WRITE_BYTES = 64 * 1024
-# The daemon may learn who connects, and may do nothing in that name (CreateFile: SECURITY_SQOS_PRESENT and
+# The daemon may identify the client, and must not act in its name (CreateFile: SECURITY_SQOS_PRESENT and
 # SECURITY_IDENTIFICATION).
 _IDENTIFICATION = 0x0010_0000 | 0x0001_0000
 
 
 class Silence(BlockingIOError, TimeoutError):
-    """Nothing came in time. A socket with SO_RCVTIMEO raises the one, a socket with a timeout the other."""
+    """Timeout of a read. A socket with SO_RCVTIMEO raises one of its bases, a socket with a timeout the other."""
 
 
 def connect(path: str) -> "PipeStream":
-    """A connection to the pipe of that name, which must be this user's own. Raises OSError.
+    """Connect to the pipe of that name, which must be this user's own. Raises OSError.
 
-    FileNotFoundError: nobody listens. BlockingIOError: too many wait.
+    FileNotFoundError: no process listens. BlockingIOError: too many clients wait.
     """
     handle = _open(path)
-    # Anybody may make a pipe with this name, and let everybody in.
+    # Any user may make a pipe with this name, and let every user in.
     if sids.owner(handle) != sids.own():
         _winapi.CloseHandle(handle)
         raise PermissionError(1, "belongs to another user; whoever made that pipe is not Hearth's daemon", path)
@@ -65,7 +65,7 @@ def _open(path: str) -> int:
 
 
 class PipeStream:
-    """One connection. One thread may read while another writes; `hang_up` ends what either waits for."""
+    """Connection to a pipe. One thread may read while another writes; `hang_up` ends the waits of both."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
@@ -75,11 +75,11 @@ class PipeStream:
         self._hung_up = False
 
     def settimeout(self, seconds: float | None) -> None:
-        """Let `recv` raise Silence after so long."""
+        """Set the time after which `recv` raises Silence."""
         self._milliseconds = _winapi.INFINITE if seconds is None else max(1, int(seconds * 1000))
 
     def recv(self, size: int) -> bytes:
-        """What came; empty at the end. Raises Silence, and OSError when it was hung up."""
+        """Return received bytes; empty at the end. Raises Silence, and OSError after `hang_up`."""
         try:
             if self._reading is None:
                 self._reading, _ = _winapi.ReadFile(self._handle, size, overlapped=True)
@@ -97,9 +97,9 @@ class PipeStream:
         return reading.getbuffer() or b""
 
     def send(self, data: "bytes | memoryview") -> int:
-        """Hand over a part of it, however long that takes; how much. Raises OSError.
+        """Send a part of the data, however long that takes; return its size. Raises OSError.
 
-        What was begun and then failed counts as sent: the daemon may have read all of it. The next call raises.
+        A write that was begun and then failed counts as sent: the daemon may have read all of it. The next call raises.
         """
         part = data if len(data) <= WRITE_BYTES else memoryview(data)[:WRITE_BYTES]
         self._check()
@@ -114,13 +114,13 @@ class PipeStream:
         return len(part)
 
     def sendall(self, data: bytes) -> None:
-        """Hand over all of it. Raises OSError."""
+        """Send all data. Raises OSError."""
         sent = 0
         while sent < len(data):
             sent += self.send(memoryview(data)[sent:])
 
     def send_now(self, data: bytes) -> None:
-        """Send a few bytes without waiting for them to be read. Raises OSError, also while such bytes wait already."""
+        """Send a few bytes without waiting until they are read. Raises OSError, also while former bytes still wait."""
         self._check()
         if self._writing and _winapi.WaitForSingleObject(self._writing.event, 0) == _winapi.WAIT_TIMEOUT:
             raise BlockingIOError(11, "it does not read")
@@ -131,18 +131,18 @@ class PipeStream:
             raise BrokenPipeError(32, "it was hung up")
 
     def hang_up(self) -> None:
-        """Wake whoever waits, in whichever thread."""
-        # In this order: who begins something meanwhile looks at the mark afterwards.
+        """Wake every waiting call, in any thread."""
+        # In this order: a call that begins meanwhile checks the flag afterwards.
         self._hung_up = True
         for pending in (self._reading, self._writing):
             if pending:
                 pending.cancel()
 
     def close(self) -> None:
-        """Give it back. Nobody may read or write any longer."""
+        """Close the connection. No thread may read or write after that."""
         self.hang_up()
         for pending in (self._reading, self._writing):
-            # The kernel writes into its memory until it says that it is done.
+            # The kernel may write into its memory until the operation is complete.
             if pending:
                 _settle(pending)
         self._reading = self._writing = None

@@ -1,8 +1,8 @@
-"""The named pipe that the daemon listens on, on Windows: this user's alone, and of this machine alone.
+"""Named pipe that the daemon listens on, on Windows: for this user and this machine only.
 
-What the kernel is asked for is at the top and pure; below, the pipe itself on asyncio's Proactor. asyncio's own server
-would give every pipe the default descriptor, which lets everybody read, and has one instance at a time listen: a
-second client that comes in the same moment would be told that the pipe is busy.
+The arguments for the kernel are at the top and pure; the pipe itself, on asyncio's Proactor, is below. asyncio's own
+server would give every pipe the default descriptor, which lets every user read, and has only one instance listen at a
+time: a second client that connects at the same moment would be told that the pipe is busy.
 """
 
 import asyncio
@@ -24,30 +24,30 @@ _DUPLEX, _OVERLAPPED, _FIRST_INSTANCE = 0x3, 0x4000_0000, 0x0008_0000
 # Bytes and not messages, blocking (as far as overlapped I/O blocks), PIPE_REJECT_REMOTE_CLIENTS.
 PIPE_MODE = 0x8
 _UNLIMITED_INSTANCES = 255
-# What a connection holds unread, each way, without the writer having to wait: a bridge relies on 32 KiB.
+# Unread bytes that a connection holds, each way, before a write waits: a bridge relies on 32 KiB.
 BUFFER_BYTES = 64 * 1024
-# So many may connect between two turns of the loop; the next one waits in WaitNamedPipe.
+# Number of clients that may connect between two iterations of the loop; the next one waits in WaitNamedPipe.
 LISTENING_INSTANCES = 8
-# When no instance can be made, trying again at once would spin.
+# When no instance can be made, an immediate retry would spin.
 RETRY_SECONDS = 0.2
 
 
 def open_mode(first: bool) -> int:
-    """How an instance is opened. The first one must be the first: what another process made before us is not ours."""
+    """Return the open mode of an instance. The first must be the first: a pipe made by another process is not ours."""
     return _DUPLEX | _OVERLAPPED | (_FIRST_INSTANCE if first else 0)
 
 
 def descriptor(sid: str, elevated: bool) -> str:
-    """Who may do what with the pipe, in Microsoft's SDDL: its owner everything, and nobody else is named.
+    """Return the access rights of the pipe in Microsoft's SDDL: its owner may do everything, no other user is named.
 
-    The owner is written down because an administrator's would otherwise be a group. A daemon that is elevated is out of
-    reach for programs that are not: its servers would do for them what they may not.
+    The owner is explicit because an administrator's pipe would otherwise belong to a group. An elevated daemon is out
+    of reach for programs that are not: its servers could do things for them that they may not do.
     """
     return f"O:{sid}D:P(A;;GA;;;{sid})" + ("S:(ML;;NW;;;HI)" if elevated else "")
 
 
 def stranger(peer: Peer | None, own: str) -> str | None:
-    """Why that client may not come in; None if it is this very user."""
+    """Return why that client is refused; None if it is this very user."""
     if peer is None or not peer.sid:
         return "Windows does not say who it is"
     return None if peer.sid == own else f"{peer.sid} may not use the daemon of {own}"
@@ -67,11 +67,11 @@ if sys.platform == "win32":
     _kernel.GetNamedPipeClientProcessId.argtypes = (wintypes.HANDLE, wintypes.PULONG)
 
     class Listener:
-        """The pipe, and the clients that have connected to it and were not accepted yet. `bind` makes one."""
+        """Pipe with the clients that have connected and were not accepted yet. `bind` makes one."""
 
         holder = "self"
         owned = True
-        # The system tells who connects.
+        # No token is needed: the system identifies the clients.
         token = ""
 
         def __init__(self, path: str, sid: str) -> None:
@@ -90,20 +90,20 @@ if sys.platform == "win32":
             self._listening[PipeHandle(handle)] = None
 
         def address(self) -> str | None:
-            """The pipe's name."""
+            """Return the pipe's name."""
             return self.path
 
         def replaced(self) -> bool:
-            """Nobody can take the place of a pipe that is open."""
+            """Return False: no other process can replace a pipe that is open."""
             return False
 
         def poll(self, ready: Callable[[], None]) -> None:
-            """Call `ready` in the running loop whenever somebody waits to be accepted."""
+            """Call `ready` in the running loop whenever a client waits to be accepted."""
             self._ready = ready
             self._listen()
 
         def rest(self) -> None:
-            """Poll no longer. Who connects now is found by `accept`, as long as the listener is not retired."""
+            """Stop polling. `accept` finds clients that connect now, as long as the listener is not retired."""
             self._ready = None
             for pipe, waiting in self._listening.items():
                 if waiting:
@@ -111,7 +111,7 @@ if sys.platform == "win32":
                 self._listening[pipe] = None
 
         def accept(self) -> PipeHandle | None:
-            """The next waiting connection, or None."""
+            """Return the next waiting connection, or None."""
             if self._connected:
                 return self._connected.popleft()
             for pipe in list(self._listening) if self._ready is None else ():
@@ -121,7 +121,7 @@ if sys.platform == "win32":
             return None
 
         def retire(self) -> None:
-            """Let go of it. Who has connected and was not accepted finds a broken pipe."""
+            """Close the pipe. A client that has connected and was not accepted finds a broken pipe."""
             self.rest()
             for pipe in (*self._listening, *self._connected):
                 pipe.close()
@@ -129,7 +129,7 @@ if sys.platform == "win32":
             self._connected.clear()
 
         def _listen(self) -> None:
-            """Have enough instances listen."""
+            """Make enough instances listen."""
             if self._ready is None:
                 return
             loop = asyncio.get_running_loop()
@@ -148,7 +148,7 @@ if sys.platform == "win32":
             try:
                 waiting = proactor.accept_pipe(pipe)
             except OSError:
-                # Somebody connected and has left already.
+                # A client connected and has left already.
                 self._discard(pipe)
                 loop.call_soon(self._listen)
                 return
@@ -175,13 +175,13 @@ if sys.platform == "win32":
         try:
             _winapi.PeekNamedPipe(pipe.fileno(), 0)
         except OSError as exc:
-            # Of one that has left again it is said that the pipe is broken. Not so of an instance to which nobody has
-            # come, which Windows calls bad (ERROR_BAD_PIPE), and Python broken as well.
+            # A client that has left again is a broken pipe. An instance that no client has opened is a bad pipe to
+            # Windows (ERROR_BAD_PIPE), and a broken one to Python as well: hence the comparison of the error number.
             return exc.winerror == _winapi.ERROR_BROKEN_PIPE
         return True
 
     def is_there(path: str) -> bool:
-        """Whether somebody has made a pipe of that name. Opens none, as a look at its file would."""
+        """Tell whether a pipe of that name exists, without opening it as a look at its file would."""
         try:
             _winapi.WaitNamedPipe(path, 1)
         except OSError as exc:
@@ -189,11 +189,11 @@ if sys.platform == "win32":
         return True
 
     def inherit(path: str) -> Listener | None:
-        """Nothing hands a listening pipe over."""
+        """Return None: a listening pipe cannot be inherited."""
         return None
 
     def listen(where: str, default: str, access: Access = OWNER_ONLY) -> Listener:
-        """Make the pipe, for its owner alone. Raises StartError, also for `listen`, which is for other systems."""
+        """Make the pipe, for its owner only. Raises StartError, also for a `listen` key, which is for other systems."""
         if where:
             raise StartError(f"listen = {where!r} is not for Windows: the daemon has a named pipe there; take it out")
         return bind(default)
@@ -211,31 +211,31 @@ if sys.platform == "win32":
             raise StartError(f"the pipe {path} cannot be made: {exc.strerror}") from exc
 
     def peer_of(connection: PipeHandle) -> Peer | None:
-        """Who is at the other end."""
+        """Return the process and the user at the other end."""
         pid = wintypes.ULONG()
         known = _kernel.GetNamedPipeClientProcessId(connection.fileno(), ctypes.byref(pid))
-        # Windows may refuse to tell of a client before something was read from it; then its process is asked.
+        # Windows may not identify a client before something was read from it; then its process is asked.
         sid = sids.of_client(connection.fileno()) or (sids.of_process(pid.value) if known else sids.NOBODY)
         return Peer(pid.value if known else None, -1, -1, sid)
 
     def groups_of(connection: PipeHandle) -> tuple[int, ...]:
-        """Return nothing: groups have no numbers here."""
+        """Return no groups: they have no numbers on Windows."""
         return ()
 
     def refusal(
         peer: Peer | None, uids: Collection[int], gids: Collection[int], groups: Collection[int] = ()
     ) -> str | None:
-        """Why that client may not come in; None for this user. There are no numbers by which others could be let in."""
+        """Return why that client is refused; None for this user. Windows has no uids or gids to allow others by."""
         return stranger(peer, sids.own())
 
     async def attach(connection: PipeHandle, protocol: asyncio.Protocol) -> None:
-        """Have the loop read and write the connection."""
+        """Attach the connection to the loop, which reads and writes it through the protocol."""
         loop: Any = asyncio.get_running_loop()
-        # What the loop's own pipe server calls.
+        # The loop's own pipe server makes the same call.
         loop._make_duplex_pipe_transport(connection, protocol)
 
     def dismiss(connection: PipeHandle, words: bytes) -> None:
-        """Say a few words, if that needs no waiting, and close."""
+        """Send a short message, if that needs no waiting, and close the connection."""
         try:
             writing, _ = _winapi.WriteFile(connection.fileno(), words, overlapped=True)
             writing.cancel()
@@ -245,13 +245,13 @@ if sys.platform == "win32":
         connection.close()
 
     def write_now(transport: asyncio.WriteTransport, data: bytes) -> None:
-        """Hand bytes to the kernel before anything else happens; only for the first words on a fresh connection."""
-        # The Proactor begins a write at once when none is under way.
+        """Write bytes to the kernel before anything else happens; only for the first bytes on a new connection."""
+        # The Proactor begins a write at once when none is pending.
         transport.write(data)
 
     def reader_left(transport: asyncio.BaseTransport) -> bool:
-        """Whether nobody reads any longer, once the input has ended: a pipe ends in both directions at once.
+        """Tell, once the input has ended, whether the reader is gone: a pipe ends in both directions at once.
 
-        Standard input and output are two pipes, of which nobody tells.
+        Standard input and output are two pipes, about which this is unknown.
         """
         return transport.get_extra_info("pipe") is not None

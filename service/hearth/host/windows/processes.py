@@ -1,4 +1,4 @@
-"""Other processes on Windows. An open handle pins the process, so its pid is not given away meanwhile."""
+"""Other processes on Windows. An open handle pins the process, so its pid is not reused meanwhile."""
 
 import ctypes
 import sys
@@ -51,17 +51,17 @@ if sys.platform == "win32":
             return start_time == UNKNOWN_START_TIME or self.start_time() == start_time
 
     def start_time(pid: int) -> int | None:
-        """When the process started; None if there is none."""
+        """Return when the process started; None if there is none."""
         with _Handle(pid) as handle:
             return handle.start_time()
 
     def is_alive(pid: int, start_time: int) -> bool:
-        """Whether that process still runs; a stranger with its pid is not it."""
+        """Tell whether that process still runs; another process with the same pid does not count."""
         with _Handle(pid) as handle:
             return not handle.ended() and handle.is_it(start_time)
 
     def send_signal(pid: int, start_time: int, number: int) -> bool:
-        """End that process, whatever the signal, as Windows has no others; False if it is gone."""
+        """End that process, whatever the signal, as Windows has no others; return False if it is gone."""
         with _Handle(pid, _PROCESS_TERMINATE) as handle:
             if handle.error == _ERROR_ACCESS_DENIED:
                 raise Refused(f"process {pid} belongs to another user and cannot be ended")
@@ -70,6 +70,6 @@ if sys.platform == "win32":
             return bool(_kernel.TerminateProcess(handle.value, 128 + number))
 
     def wait_gone(pid: int, start_time: int, timeout: float) -> bool:
-        """Wait up to `timeout` seconds for that process to end; whether it did."""
+        """Wait up to `timeout` seconds for that process to end; return whether it did."""
         with _Handle(pid) as handle:
             return not handle.is_it(start_time) or handle.ended(int(max(0.0, timeout) * 1000))

@@ -1,4 +1,4 @@
-"""Security descriptors of Windows, as the functions want them that make pipes and files."""
+"""Security descriptors of Windows, in the form that the functions take that make pipes and files."""
 
 import sys
 
@@ -13,12 +13,12 @@ if sys.platform == "win32":
     _SDDL_REVISION = 1
 
     class SecurityAttributes(ctypes.Structure):
-        """What is made with them is inherited by nobody."""
+        """SECURITY_ATTRIBUTES structure. Handles made with it are not inherited."""
 
         _fields_ = (("length", wintypes.DWORD), ("descriptor", wintypes.LPVOID), ("inherit", wintypes.BOOL))
 
     def attributes(text: str) -> SecurityAttributes:
-        """A descriptor that is written in SDDL. For the life of the process: it is never freed. Raises OSError."""
+        """Return attributes with a descriptor given in SDDL, which is never freed. Raises OSError."""
         found = wintypes.LPVOID()
         if not _advapi.ConvertStringSecurityDescriptorToSecurityDescriptorW(
             text, _SDDL_REVISION, ctypes.byref(found), None

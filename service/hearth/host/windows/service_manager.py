@@ -1,6 +1,6 @@
-"""Windows's service control manager: services are made, looked at, stopped and removed. See `service_requests`.
+"""Client of Windows's service control manager: makes, inspects, stops and removes services. See `service_requests`.
 
-Through ctypes: pywin32, which the service itself is made with, knows no triggers.
+ctypes is used because pywin32, on which the service itself is built, does not support triggers.
 """
 
 import sys
@@ -11,13 +11,13 @@ from hearth.errors import HearthError
 from hearth.host.windows.service_requests import DEMAND_START, DESCRIPTION, ERROR_NORMAL, Service, Trigger
 
 STOPPED, START_PENDING, STOP_PENDING, RUNNING = 1, 2, 3, 4
-# Above what a daemon takes to drain and to stop its servers.
+# Longer than a daemon takes to drain and to stop its servers.
 STOP_LIMIT_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 
 
 class Status(NamedTuple):
-    """A service as the manager sees it. `code` is what it ended with: of Windows, or its own when that is 1066."""
+    """State of a service. `code` is its exit code, one of Windows; if that is 1066, `own_code` is the service's own."""
 
     state: int
     code: int
@@ -95,7 +95,7 @@ if sys.platform == "win32":
         getattr(_api, _name).restype, getattr(_api, _name).argtypes = _returns, _takes
 
     class _Opened:
-        """A handle of the manager or of a service, closed behind the block. None in it: there is no such service."""
+        """Handle of the manager or of a service, closed after the block; None if there is no such service."""
 
         def __init__(self, handle: int | None) -> None:
             self._handle = handle
@@ -130,7 +130,7 @@ if sys.platform == "win32":
         return HearthError(f"Windows refuses {what}: {ctypes.FormatError(code).strip()} (error {code})")
 
     def command_of(name: str) -> str | None:
-        """The command line of a service; None: there is none of that name. Raises HearthError."""
+        """Return the command line of a service; None if there is none of that name. Raises HearthError."""
         with _service(name, _QUERY_CONFIG) as service:
             if service is None:
                 return None
@@ -167,7 +167,7 @@ if sys.platform == "win32":
             raise _refusal("the description of the service")
 
     def set_trigger(name: str, trigger: Trigger) -> None:
-        """Have the service started by this event, and by no other. Raises HearthError."""
+        """Set this event as the only one that starts the service. Raises HearthError."""
         texts = [ctypes.create_string_buffer(data, len(data)) for _, data in trigger.data]
         items = (_Item * len(texts))(
             *(
@@ -183,7 +183,7 @@ if sys.platform == "win32":
                 raise _refusal(f"the trigger of the service {name}")
 
     def status(name: str) -> Status | None:
-        """What the service does; None: there is none of that name. Raises HearthError."""
+        """Return the status of a service; None if there is none of that name. Raises HearthError."""
         with _service(name, _QUERY_STATUS) as service:
             if service is None:
                 return None
@@ -202,7 +202,7 @@ if sys.platform == "win32":
                 raise _refusal(f"the service {name}")
 
     def stop(name: str, limit: float = STOP_LIMIT_SECONDS) -> bool:
-        """Have the service stop, and wait for it; False: it has not in time. Raises HearthError."""
+        """Stop the service and wait for that; return False if it has not stopped in time. Raises HearthError."""
         with _service(name, _STOP) as service:
             if service is None:
                 return True
@@ -217,7 +217,7 @@ if sys.platform == "win32":
         return True
 
     def delete(name: str) -> None:
-        """Remove the service; one that runs goes when it has stopped. Raises HearthError."""
+        """Remove the service; a running one is removed when it has stopped. Raises HearthError."""
         with _service(name, _DELETE) as service:
             if service is not None and not _api.DeleteService(service):
                 raise _refusal(f"the service {name}")

@@ -1,4 +1,4 @@
-"""What is asked of Windows's service control manager for Hearth: names, numbers and the command line. Pure."""
+"""Requests to Windows's service control manager for Hearth: names, numbers and the command line. Pure."""
 
 import subprocess
 import uuid
@@ -12,17 +12,17 @@ DESCRIPTION = (
     "Shares one set of MCP servers among the agents and editors of the user it runs as. Written by `hearth install`;"
     " `hearth uninstall` removes it."
 )
-# Where the manager keeps it, and what people call that place.
+# Registry key in which the manager keeps services, in its usual spelling.
 REGISTRY_FOLDER = f"HKLM\\{task.SERVICES_KEY}"
 SCRIPT = "hearth_service.py"
-# SERVICE_USER_OWN_PROCESS: a template. At each logon, Windows 10 and later make a service of it for that user, which
+# SERVICE_USER_OWN_PROCESS: a template. At each logon, Windows 10 and later make a service from it for that user, which
 # runs as that user and in that user's session.
 PER_USER = 0x50
 DEMAND_START = 3
-# A failure is noted in the event log, and the system starts all the same.
+# A failure is logged in the event log, and the system starts all the same.
 ERROR_NORMAL = 1
 
-# winsvc.h: what starts the service is that somebody opens a named pipe.
+# winsvc.h: the service starts when a client opens a named pipe.
 TRIGGER_NETWORK_ENDPOINT = 6
 TRIGGER_ACTION_START = 1
 TRIGGER_DATA_STRING = 2
@@ -31,17 +31,17 @@ _PIPES = "\\\\.\\pipe\\"
 
 
 class Service(NamedTuple):
-    """One service as it is to be."""
+    """Service as it should be registered."""
 
     command: str
     name: str = NAME
-    # No two services of a machine may have the same.
+    # No two services of a machine may have the same display name.
     display_name: str = DISPLAY_NAME
     kind: int = PER_USER
 
 
 class Trigger(NamedTuple):
-    """One event that starts a service."""
+    """Event that starts a service."""
 
     kind: int
     action: int
@@ -51,21 +51,21 @@ class Trigger(NamedTuple):
 
 
 def command_line(python: str, script: str, interpreter: str, packages: str) -> str:
-    """What the service manager runs.
+    """Return the command line that the service manager runs.
 
     `python` is no launcher of a virtual environment, which would start a second process that the manager does not know;
-    so `interpreter` and `packages`, that environment's own, are told.
+    so `interpreter` and `packages` name those of that environment.
     """
     return subprocess.list2cmdline([python, "-I", script, "--python", interpreter, "--packages", packages])
 
 
 def is_ours(command: str) -> bool:
-    """Whether a service of this command line is Hearth's to change and to remove."""
+    """Tell whether Hearth may change and remove a service with this command line."""
     return SCRIPT in command
 
 
 def on_pipe(endpoint: str) -> Trigger:
-    """The service is started when somebody opens this pipe. Raises ValueError for what is none of this machine's."""
+    """Return a trigger that starts the service when a client opens this pipe. Raises ValueError for a remote pipe."""
     if not endpoint.lower().startswith(_PIPES):
         raise ValueError(f"{endpoint!r} is not the name of a pipe")
     data = (endpoint[len(_PIPES) :] + "\0").encode("utf-16-le")

@@ -1,6 +1,6 @@
-"""What starts the daemon on Windows, by its names and places: the logon task, or the service.
+"""Names and places of the logon task and the service that start the daemon on Windows.
 
-`host.install_windows` puts them in place. Imported by the bridge: standard library only.
+`host.install.windows` puts them in place. Imported by the bridge: standard library only.
 """
 
 import os
@@ -15,32 +15,32 @@ SERVICES_KEY = "SYSTEM\\CurrentControlSet\\Services"
 
 
 def name(sid: str) -> str:
-    """What the Task Scheduler calls it. All users of a machine have their tasks in one folder, so it names its user."""
+    """Return the task's name, with the user's SID in it: the tasks of all users are in one folder."""
     return _PREFIX + sid
 
 
 def folder() -> str:
-    """Where a copy is kept of what was registered: it tells without asking anybody whether there is a task."""
+    """Return the folder of the copy of the registered task, which shows without a query whether there is a task."""
     return os.path.join(paths.state_dir(), "windows")
 
 
 def file() -> str:
-    """That copy; it need not exist."""
+    """Return the path of that copy, which need not exist."""
     return os.path.join(folder(), FILE_NAME)
 
 
 def serves(places: paths.Places) -> bool:
-    """Whether task and service are those of this daemon: only the default profile has them."""
+    """Tell whether task and service start this daemon: only the default profile has them."""
     return not places.config and not places.named and places.profile == paths.DEFAULT_PROFILE
 
 
 def scheduler() -> str:
-    """The program that speaks with the Task Scheduler. By its whole path: Windows looks in the current folder first."""
+    """Return schtasks.exe by its absolute path: Windows searches the current folder first."""
     return os.path.join(os.environ.get("SYSTEMROOT") or "C:\\Windows", "System32", "schtasks.exe")
 
 
 def service_is_there() -> bool:
-    """Whether the service is registered. Anybody may look."""
+    """Tell whether the service is registered. Every user may read that."""
     if sys.platform != "win32":
         return False
     import winreg

@@ -1,4 +1,4 @@
-"""The logon task as the Task Scheduler reads it: which interpreter, and the XML filled in."""
+"""Logon task as XML for the Task Scheduler: the interpreter, and the template filled in."""
 
 import os
 
@@ -6,7 +6,7 @@ from hearth.host.install.xml_templates import fill
 
 
 def windowless(python: str) -> str:
-    """The interpreter that opens no console window, beside the given one; that one itself where it is missing."""
+    """Return the interpreter beside the given one that opens no console window; the given one if it is missing."""
     head, tail = os.path.split(python)
     stem, extension = os.path.splitext(tail)
     if not stem.lower().startswith("python") or stem.lower().startswith("pythonw"):
@@ -16,6 +16,6 @@ def windowless(python: str) -> str:
 
 
 def render(template: str, python: str, home: str, sid: str) -> str:
-    """The XML for this interpreter and this user, in ASCII. Raises HearthError for what XML cannot hold."""
+    """Return the XML for this interpreter and this user, in ASCII. Raises HearthError for text that XML cannot hold."""
     values = {"PYTHON": python, "HOME": home, "SID": sid}
     return fill(template, values, "the Task Scheduler").encode("ascii", "xmlcharrefreplace").decode("ascii")
