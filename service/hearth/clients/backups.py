@@ -1,8 +1,9 @@
-"""What was done to clients' files, for the way back: the bytes before the first change, and what was put there.
+"""Records of the changes to clients' files, used to undo them: the bytes before the first change, and the new entries.
 
-One trace for each file, under STATE/clients, and beside it the file as it was; for this user only: there are secrets in
-clients' files. Written before the file is changed, so that no end in between leaves a change without its trace. A copy
-whose content is nowhere else is set aside when its trace goes, and only a person removes it then.
+Each file has one trace under STATE/clients, with a copy of the original beside it. Only this user can read them:
+clients' files contain secrets. The trace is written before the file is changed, so that a crash in between cannot leave
+a change without its trace. A copy whose content is nowhere else is set aside when its trace is removed; from then on,
+only a person removes it.
 """
 
 import hashlib
@@ -19,57 +20,57 @@ from hearth.host import private_files
 from hearth.host.file_lock import FileLock
 from hearth.host.folders import make_private, refusal, remove_file
 
-# A few kilobytes for each entry.
+# Each entry takes a few kilobytes.
 _SIZE_LIMIT_BYTES = 16 * 1024 * 1024
 _ENDING = ".trace.json"
-# Of the digest of a file's content, in the name of its copy: two of one file are never alike in it.
+# Length of the digest in a copy's name: enough to tell the copies of one file apart.
 _NAME_CHARACTERS = 16
 
-# Names by what was imported; None: it was not.
+# Server names by the key of the imported entry; None: the entry was not imported.
 Former = Mapping[str, str | None]
-# A few hundred bytes for each entry of each client.
+# Each entry of each client takes a few hundred bytes.
 _RECORD_LIMIT_BYTES = 16 * 1024 * 1024
 
 
 class Splice(NamedTuple):
-    """One entry that was put into a table."""
+    """Entry that was put into a table, and the text that it replaced."""
 
     table: Table
     name: str
     entry: dict[str, Any]  # as it was written
-    at: tuple[str, ...]  # what was replaced or added: the entry, or the outermost table that was empty or not there
-    was: str | None  # the characters that were there; None: nothing was
+    at: tuple[str, ...]  # the replaced or added part: the entry, or the outermost table that was empty or missing
+    was: str | None  # the text that was there; None: there was none
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Return what leads to the entry."""
+        """Keys that lead to the entry."""
         return (*self.table.keys, self.name)
 
 
 class KnownBackups(NamedTuple):
-    """All traces that can be read, and sentences on those that cannot."""
+    """Traces that can be read, and a sentence on each one that cannot."""
 
     traces: list["Trace"]
     problems: list[str]
 
 
 class Trace(NamedTuple):
-    """What was done to one file."""
+    """Record of the changes to one client file."""
 
     path: str
-    place: str  # of the trace itself
-    original: bytes | None  # the file as it would be without us; None: there would be none
-    left: str  # the digest of the file as we left it
+    place: str  # path of the trace itself
+    original: bytes | None  # the file without our changes; None: there would be no file
+    left: str  # digest of the file as we left it
     splices: list[Splice]
 
     @property
     def copy(self) -> str:
-        """Return where the original is kept."""
+        """Path of the copy of the original."""
         return f"{self._stem}.original"
 
     @property
     def aside(self) -> str:
-        """Return where the original lies for a person, once nothing else has to do with it."""
+        """Path at which the original is kept for the user once no trace refers to it."""
         return f"{self._stem}.kept"
 
     @property
@@ -78,21 +79,21 @@ class Trace(NamedTuple):
 
 
 def digest(data: bytes) -> str:
-    """Return a short text that stands for the content of a file."""
+    """Return a digest of the content of a file."""
     return hashlib.sha256(data).hexdigest()
 
 
 def load(path: str) -> Trace | None:
-    """Return the trace of a file; None if it was never touched. Raises ConfigError if its own cannot be read."""
+    """Return the trace of a file; None if the file was never changed. Raises ConfigError for a damaged trace."""
     found = _read(place(path))
     if found is None:
-        # A client may have put a file in the place of a link: what was done was done to what is called so.
+        # A client may have replaced a link by a file: the changes were made to the file of this name.
         return next((trace for trace in every().traces if trace.path == path), None)
     return found
 
 
 def every() -> KnownBackups:
-    """Return all traces; one that is damaged concerns its own file only."""
+    """Return all traces. A damaged one affects only its own file."""
     known = KnownBackups([], [])
     for name in sorted(_names()):
         try:
@@ -105,7 +106,7 @@ def every() -> KnownBackups:
 
 
 def save(trace: Trace) -> None:
-    """Keep a trace, in the place of a former one of the same file. Raises StartError."""
+    """Store a trace, replacing the previous one of the same file. Raises StartError."""
     document = {
         "path": trace.path,
         "original": None if trace.original is None else digest(trace.original),
@@ -123,7 +124,7 @@ def save(trace: Trace) -> None:
 
 
 def set_aside(trace: Trace) -> None:
-    """Keep the original for a person, whatever becomes of the trace. Raises StartError."""
+    """Keep the original for the user, independently of the trace. Raises StartError."""
     make_private(folder())
     try:
         private_files.write(trace.aside, trace.original or b"", durable=True)
@@ -132,7 +133,7 @@ def set_aside(trace: Trace) -> None:
 
 
 def forget(trace: Trace) -> None:
-    """Remove a trace: everything is as it was, or the original was set aside. Raises StartError."""
+    """Remove a trace, once the file is restored or the original was set aside. Raises StartError."""
     remove_file(trace.place)
     _remove_copies(trace)
 
@@ -146,7 +147,7 @@ def _remove_copies(trace: Trace, keep: str = "") -> None:
 
 
 def place(path: str) -> str:
-    """Return where the trace of a file lies: by the file itself, so that two names of it have one trace."""
+    """Return the path of a file's trace. Two names of one file share a trace: its path follows from the real path."""
     return os.path.join(folder(), paths.digest(os.path.realpath(path)) + _ENDING)
 
 
@@ -160,7 +161,7 @@ def _names() -> Iterator[str]:
 def _read(path: str) -> Trace | None:
     try:
         data = private_files.read(path, _SIZE_LIMIT_BYTES)
-        # One that is empty is damaged: taken for none, its copy would go with the next change.
+        # An empty trace is damaged. If it counted as missing, the next change would remove its copy.
         return _parsed(path, json.loads(data)) if data or os.path.lexists(path) else None
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as exc:
         raise ConfigError([f"{path}: what was done to a client's file cannot be read: {exc}"]) from exc
@@ -186,27 +187,27 @@ def _splice(table: dict[str, Any], name: str, entry: dict[str, Any], at: list[st
 
 
 def folder() -> str:
-    """Return where what is remembered of clients lies."""
+    """Return the folder of traces and import records."""
     return os.path.join(places.state_dir(), "clients")
 
 
 def imported(table: Table, name: str) -> str | None:
-    """Return the name that the entry has among Hearth's servers, if it was imported."""
+    """Return the name of the server that an entry was imported as, or None."""
     return _read_record().get(_key(table, name))
 
 
 def remember(table: Table, name: str, server: str) -> None:
-    """Keep under which name an entry was imported. Raises StartError, Refused."""
+    """Record the name of the server that an entry was imported as. Raises StartError, Refused."""
     remember_all([(table, name, server)])
 
 
 def remember_all(imported: Iterable[tuple[Table, str, str]]) -> Former:
-    """Keep them all or none; returns what `take_back` wants. Raises StartError, Refused."""
+    """Record several imports, all or none. Return the argument for `take_back`. Raises StartError, Refused."""
     return _changed({_key(table, name): server for table, name, server in imported})
 
 
 def take_back(former: Former) -> None:
-    """Have it as it was before. Raises StartError, Refused."""
+    """Restore the records that `remember_all` changed. Raises StartError, Refused."""
     _changed(former)
 
 
@@ -236,7 +237,7 @@ def _path() -> str:
 
 
 def _key(table: Table, name: str) -> str:
-    # The file itself and not its name: a link to it means the same entry.
+    # The real path, not the name: a link to the file means the same entry.
     return json.dumps([table.client, os.path.realpath(table.path), *table.keys, name])
 
 

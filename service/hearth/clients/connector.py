@@ -1,7 +1,7 @@
-"""Clients led to Hearth, and back: entries of theirs replaced by bridges, or one added; and what was there returned.
+"""Connection of clients to Hearth, and the way back: entries are replaced by bridges, or one is added, and restored.
 
-A file that is as we left it gets its former bytes again. In one that the client has saved since, our entries give way
-to what was there before, one by one, and the rest stays. Nothing is written over what somebody saves meanwhile.
+A file that is as we left it gets its original bytes back. In a file that the client has saved since, our entries are
+replaced one by one by the original ones, and the rest stays. An edit that is saved meanwhile is never overwritten.
 """
 
 import os
@@ -20,14 +20,14 @@ from hearth.errors import ConfigError, Refused
 from hearth.host import edited_files
 from hearth.paths import Places
 
-# The entry that offers every server.
+# Name of the entry that offers every server.
 WHOLE = "hearth"
-# How often an edit is begun anew when the client saves the file meanwhile.
+# Attempts at an edit while the client saves the file at the same time.
 _ATTEMPTS = 3
 
 
 class EntryChange(NamedTuple):
-    """One entry of a table: as it was and as it is now, in the file's characters and as values; None: not there."""
+    """Change of one entry: its text before and after, and its values before and after; None: the entry is absent."""
 
     name: str
     was: str | None
@@ -37,27 +37,27 @@ class EntryChange(NamedTuple):
 
 
 class TableOutcome(NamedTuple):
-    """What was done to a file, or would be."""
+    """Outcome of a change to a table, done or planned."""
 
     table: Table
     changes: list[EntryChange]
-    notes: list[str]  # what was left as it is, in sentences
-    is_made: bool = False  # the file was not there
+    notes: list[str]  # sentences on entries that were left unchanged
+    is_made: bool = False  # the file did not exist
     is_removed: bool = False
-    is_exact: bool = False  # every byte is as it was before
+    is_exact: bool = False  # every byte is as before
 
 
 class _Step(NamedTuple):
-    """The new bytes, None for no file, and what is known of it from then on, None for nothing."""
+    """Planned change: the new bytes (None: no file) and the trace to keep from then on (None: no trace)."""
 
     outcome: TableOutcome
     data: bytes | None
     trace: Trace | None
-    lost: Trace | None = None  # whose original is to be set aside, as it is nowhere else
+    lost: Trace | None = None  # trace whose original must be set aside: no other copy exists
 
 
 class _Bridges(NamedTuple):
-    """The bridges to put into entries: to which daemon, and the launcher's path where there is one."""
+    """Commands of the bridges in entries: for one daemon, with the launcher where one exists."""
 
     places: Places
     launcher: str | None
@@ -69,9 +69,9 @@ class _Bridges(NamedTuple):
 def connect(
     table: Table, replace: Mapping[str, str], whole: bool, places: Places, dry_run: bool = False
 ) -> TableOutcome:
-    """Put bridges into a table: in the place of entries, by the name that each has in Hearth; or one for all servers.
+    """Put bridges into a table: in place of entries (`replace`: entry to server), or one for all servers (`whole`).
 
-    Entries that are switched off, or lead to Hearth already, are left. Raises ConfigError, Refused, StartError; the
+    Entries that are disabled, or connected to Hearth already, are left. Raises ConfigError, Refused, StartError; the
     file is then as it was.
     """
     if os.path.realpath(table.path) == os.path.realpath(places.config_file()):
@@ -84,17 +84,17 @@ def connect(
 
 
 def disconnect(table: Table, dry_run: bool = False) -> TableOutcome:
-    """Bring back what was in a table before. Raises ConfigError, Refused, StartError; the file is then as it was."""
+    """Restore the original entries of a table. Raises ConfigError, Refused, StartError; the file is then as it was."""
     return _change(table, dry_run, lambda data, trace: _disconnected(table, data, trace))
 
 
 def connected() -> list[Table]:
-    """Return every table that was connected and not disconnected since, as far as that can be read."""
+    """Return the tables that are connected now, as far as their traces can be read."""
     return list(dict.fromkeys(splice.table for trace in backups.every().traces for splice in trace.splices))
 
 
 def damaged() -> list[str]:
-    """Sentences on what was done to clients' files and cannot be read any more."""
+    """Return a sentence on each trace that cannot be read."""
     return backups.every().problems
 
 
@@ -110,7 +110,7 @@ def _change(table: Table, dry_run: bool, make: Callable[[bytes | None, Trace | N
 
 
 def _is_written(path: str, data: bytes | None, step: _Step, former: Trace | None) -> bool:
-    """Do it, unless the file is not as it was; before it, what is needed to undo it."""
+    """Write the change unless the file differs from `data`. Store first what is needed to undo the change."""
     if step.lost is not None:
         backups.set_aside(step.lost)
     if step.trace is not None and step.trace != former:
@@ -146,7 +146,7 @@ def _restore(former: Trace | None, new: Trace | None) -> None:
         backups.forget(new)
 
 
-# --- there
+# --- connecting
 
 
 def _connected(
@@ -177,7 +177,7 @@ def _connected(
 
 
 def _keeping(step: _Step, trace: Trace | None, is_lossy: bool) -> _Step:
-    """Return the step that sets the original aside, and says so, if it would be gone with what is forgotten."""
+    """Return the step; it sets the original aside, with a note, if the original would be lost with its trace."""
     if trace is None or not trace.original or not is_lossy:
         return step
     if step.trace is not None and step.trace.original == trace.original:
@@ -189,7 +189,7 @@ def _keeping(step: _Step, trace: Trace | None, is_lossy: bool) -> _Step:
 
 
 def _of(trace: Trace | None, table: Table) -> list[Splice]:
-    """Of a file's entries those of one table; by whichever name and for whichever client."""
+    """Return the splices of one table, under any name of the file and for any client."""
     return [splice for splice in trace.splices if splice.table.keys == table.keys] if trace else []
 
 
@@ -201,7 +201,7 @@ def _wanted(
     found: Mapping[str, ClientServer],
     ours: Mapping[str, Splice],
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Return the entries to write, and what is to be said of those that are left."""
+    """Return the entries to write, and notes on the entries that are left."""
     dialect = KINDS[table.client].dialect
     wanted, notes = {}, []
     for name, server in {**replace, **({WHOLE: ""} if whole else {})}.items():
@@ -220,7 +220,7 @@ def _reason_to_leave(former: ClientServer, entry: dict[str, Any], server: str, o
     if former.raw == entry:
         return "leads to Hearth already"
     if former.bridge_to is not None:
-        # One of ours from before Hearth was moved, say, is written anew; one that somebody wrote is theirs.
+        # An outdated entry of ours (Hearth was moved, say) is rewritten; an entry written by hand is not touched.
         return (
             None if ours and former.raw == ours.entry else "leads to Hearth already, and was written by somebody else"
         )
@@ -234,7 +234,7 @@ def _reason_to_leave(former: ClientServer, entry: dict[str, Any], server: str, o
 def _splice(
     table: Table, name: str, entry: dict[str, Any], document: Document, former: str | None, data: bytes | None
 ) -> Splice:
-    """Return what has to be known to undo one entry, by what was in its place before."""
+    """Return the splice that undoes one entry: it depends on what was in its place before."""
     if former is not None:
         return Splice(table, name, entry, (*table.keys, name), former)
     for size in range(1, len(table.keys) + 1):
@@ -242,7 +242,7 @@ def _splice(
         current = editor.value_at(document.tree, at)
         if current or (current == {} and not document.is_json):
             continue
-        # Nothing, null, or an object that is empty in its own way: made, or written otherwise.
+        # Missing, null, or an empty object: the editor creates the first, and writes the others differently.
         is_there = at[-1] in (editor.value_at(document.tree, at[:-1]) or {})
         was = editor.written(table.path, data or b"", at[:-1], at[-1:])[at[-1]] if is_there else None
         return Splice(table, name, entry, at, was)
@@ -252,9 +252,9 @@ def _splice(
 def _traced(
     table: Table, data: bytes | None, new: bytes, trace: Trace | None, splices: list[Splice]
 ) -> tuple[Trace, bool]:
-    """What is known of the file then, and whether it lacks something that it had before it was first connected."""
+    """Return the new trace, and whether the file lacks content that it had before it was first connected."""
     if trace is None or data is None or data == trace.original:
-        # Never touched; or undone, or taken away, by somebody.
+        # Never changed by us; or restored, or removed, by the user.
         return Trace(table.path, backups.place(table.path), data, backups.digest(new), splices), data is None
     names = {splice.keys for splice in splices}
     kept = [splice for splice in trace.splices if splice.keys not in names]
@@ -266,7 +266,7 @@ def _traced(
     return trace._replace(original=original, left=backups.digest(new), splices=[*kept, *splices]), is_lossy
 
 
-# --- and back
+# --- disconnecting
 
 
 def _disconnected(table: Table, data: bytes | None, trace: Trace | None) -> _Step:
@@ -275,7 +275,7 @@ def _disconnected(table: Table, data: bytes | None, trace: Trace | None) -> _Ste
         return _Step(TableOutcome(table, [], []), data, trace)
     rest = [splice for splice in trace.splices if splice not in mine]
     if data is None:
-        # Who removed it may have meant to; a copy can be put back, a client that is there again is a surprise.
+        # The removal may be deliberate. A copy can be put back by hand; a file that reappears is a surprise.
         note = f"{table.path} is gone, and was not brought back"
         step = _Step(TableOutcome(table, [], [note]), data, trace._replace(splices=rest) if rest else None)
         return _keeping(step, trace, is_lossy=True)
@@ -298,9 +298,9 @@ def _disconnected(table: Table, data: bytes | None, trace: Trace | None) -> _Ste
 def _trace_of_rest(
     trace: Trace, data: bytes, new: bytes | None, without: bytes | None, rest: list[Splice], left: list[Splice]
 ) -> Trace | None:
-    """Return what is still to be undone later. What somebody has changed is theirs, but the original is kept for them.
+    """Return the trace of the entries left to undo, or None. A changed entry stays, but its original is kept.
 
-    `without` is the file as it would be without any of ours.
+    `without` is the file without any entry of ours.
     """
     if new is None or not (rest or left):
         return None

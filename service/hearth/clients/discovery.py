@@ -1,6 +1,6 @@
-"""The clients on this machine and the servers in their files. Reads only.
+"""Clients on this machine and the servers in their files. Read-only.
 
-A client is there when one of its files, its folder or its command is.
+A client is installed if one of its files, its folder or its command exists.
 """
 
 import fnmatch
@@ -17,29 +17,29 @@ from hearth.config.loader import FILE_LIMIT_BYTES, read_file
 from hearth.errors import ConfigError
 from hearth.paths import home_dir
 
-# What is said where a project is asked for and `here` is nowhere.
+# Message for a request about the current project when `here` returns None.
 NOWHERE = "the current folder is gone, so nothing is known of its project; go to another folder and try again"
 
 
 class ClientServer(NamedTuple):
-    """One entry of a table."""
+    """Server entry in a client's table."""
 
     table: Table
     name: str  # its key in the client's file
     raw: dict[str, Any]  # as written there
-    entry: dict[str, Any]  # in Hearth's words, references not touched
+    entry: dict[str, Any]  # with Hearth's keys, references unchanged
     disabled: bool
-    bridge_to: str | None  # "" for the whole hub, NAME for `--server NAME`, None: not ours
-    notes: list[str]  # what was not understood, in phrases
+    bridge_to: str | None  # "" for the whole hub, NAME for `--server NAME`, None: not a bridge of ours
+    notes: list[str]  # phrases on settings that were not understood
 
 
 def this_machine() -> Machine:
-    """Return the machine that this runs on."""
+    """Return this machine."""
     return Machine(sys.platform, home_dir(), os.environ)
 
 
 def here() -> str | None:
-    """Return the folder whose project is meant; None if it was removed under this process."""
+    """Return the current folder; None if it was removed while this process runs."""
     try:
         return os.getcwd()
     except OSError:
@@ -47,10 +47,10 @@ def here() -> str | None:
 
 
 def tables(folder: str | None, clients: Iterable[str] = tuple(KINDS), machine: Machine | None = None) -> list[Table]:
-    """The tables of the clients on this machine; of those by project, the ones around the folder, if there is one.
+    """Return the tables of the clients on this machine, and the project tables around the folder, if one is given.
 
-    One for the user is there for every client that is installed, whether or not its file is. Raises nothing: a file
-    that is broken has its table, too, and `read` says what is wrong with it.
+    Every installed client has a user table, whether or not its file exists. Raises nothing: a broken file has a table
+    as well, and `read` says what is wrong with it.
     """
     machine = machine or this_machine()
     found: list[Table] = []
@@ -65,7 +65,7 @@ def tables(folder: str | None, clients: Iterable[str] = tuple(KINDS), machine: M
 
 
 def read(table: Table) -> list[ClientServer]:
-    """Return what is in a table, in the file's order.
+    """Return the entries of a table, in the file's order.
 
     Raises ConfigError for a file that cannot be read or is broken.
     """
@@ -74,7 +74,7 @@ def read(table: Table) -> list[ClientServer]:
 
 
 def found_in(table: Table, document: Document) -> list[ClientServer]:
-    """Return the same of a file that has been read. Raises ConfigError for a table that is something else."""
+    """Return the entries of a table in a parsed file. Raises ConfigError if the keys lead to something else."""
     dialect = KINDS[table.client].dialect
     found = []
     for name, raw in servers_of(document, table.keys).items():
@@ -86,15 +86,15 @@ def found_in(table: Table, document: Document) -> list[ClientServer]:
 
 
 def opened(path: str) -> Document | None:
-    """Return the file, None if there is none. Raises ConfigError."""
+    """Return the parsed file, or None if it does not exist. Raises ConfigError."""
     data = read_file(path, FILE_LIMIT_BYTES)
     return None if data is None else parse(path, data)
 
 
 def servers_of(document: Document, keys: tuple[str, ...]) -> dict[str, Any]:
-    """Return the table that the keys lead to; an empty one if it is not there.
+    """Return the table that the keys lead to; an empty one if it is missing.
 
-    Raises ConfigError if it is something else.
+    Raises ConfigError if the keys lead to something else.
     """
     tree: Any = document.tree
     for number, key in enumerate(keys):
@@ -118,7 +118,7 @@ def _user_places(kind: ClientKind, machine: Machine) -> list[ConfigPlace]:
     places = [each for place in kind.places(machine) for each in _expanded(place)]
     there = [place for place in places if os.path.lexists(place.path)]
     if kind.name == "claude-code" and len(there) > 1:
-        # It reads one of them: the one of former versions, if that is there.
+        # Claude Code reads one of them: the file of earlier versions, if it exists.
         return there[-1:]
     taken = {os.path.dirname(place.path) for place in there}
     to_make = [place for place in places if place.is_made and os.path.dirname(place.path) not in taken]
@@ -132,7 +132,7 @@ def _user_places(kind: ClientKind, machine: Machine) -> list[ConfigPlace]:
 
 
 def _expanded(place: ConfigPlace) -> Iterator[ConfigPlace]:
-    """Yield the places that one with `*` in its path stands for."""
+    """Yield the places that match a path with `*`; a path without it is yielded as it is."""
     base, star, _ = place.path.partition("*")
     if not star:
         yield place
@@ -150,7 +150,7 @@ def _expanded(place: ConfigPlace) -> Iterator[ConfigPlace]:
 
 
 def _local_tables(client: str, place: ConfigPlace) -> list[Table]:
-    """Return those that lie in the user's own file, by the project's folder, and are not empty."""
+    """Return the project tables in the user's own file, without empty ones."""
     try:
         document = opened(place.path)
     except ConfigError:
@@ -175,9 +175,9 @@ def _project_tables(kind: ClientKind, folder: str, machine: Machine) -> list[Tab
 
 
 def _upwards(folder: str, home: str) -> Iterator[str]:
-    """Yield the folder and those above it, to the one that holds the repository.
+    """Yield the folder and its parents, up to the root of the repository.
 
-    Not the home, whose files are the user's.
+    The home is left out: its files are the user's, not a project's.
     """
     while folder not in (os.path.dirname(folder), os.path.abspath(home)):
         yield folder

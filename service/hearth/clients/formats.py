@@ -1,6 +1,6 @@
-"""An entry as a client writes it, and the same in Hearth's words; and a bridge as each client wants it written. No I/O.
+"""Formats of clients' entries: reading one into Hearth's keys, and writing a bridge as each client expects it. No I/O.
 
-References such as `${env:X}`, `$X` or `{env:X}` are left as they are: what they come to is for whoever imports it.
+References such as `${env:X}`, `$X` or `{env:X}` stay as they are: the importer resolves them.
 """
 
 import re
@@ -18,20 +18,20 @@ _PROGRAM = re.compile(r"(?:^|[\\/])hearth(?:\.exe)?$", re.IGNORECASE)
 
 
 class Reading(NamedTuple):
-    """What an entry says."""
+    """Parsed entry of a client."""
 
     entry: dict[str, Any]  # with Hearth's keys: command, args, env, cwd; url, headers, transport, oauth
     disabled: bool
-    bridge_to: str | None  # "" for the whole hub, a name for `--server NAME`, None: not a bridge of Hearth's
-    notes: list[str]  # what was not understood, in phrases
+    bridge_to: str | None  # "" for the whole hub, a name for `--server NAME`, None: not a bridge of ours
+    notes: list[str]  # phrases on settings that were not understood
 
 
 class Dialect(NamedTuple):
-    """The words of one client, where they differ from the usual."""
+    """Keys of one client's format, where they differ from the usual ones."""
 
-    # What a bridge's entry has besides command and arguments.
+    # Keys of a bridge's entry besides command and arguments.
     stdio: Entry = {}  # noqa: RUF012
-    has_list: bool = False  # `command` is a list, the arguments in it
+    has_list: bool = False  # `command` is a list that includes the arguments
     env: str = "env"
     headers: str = "headers"
     urls: tuple[str, ...] = ("url",)
@@ -50,7 +50,7 @@ DIALECTS = {
     "codex": Dialect(headers="http_headers"),
 }
 
-# What a client does with a server, whatever the server is: as right for the bridge that takes its place.
+# Settings of the client that do not depend on what the server is: they apply to the bridge in its place, too.
 KEPT = frozenset(
     {
         *("disabled", "enabled", "required", "timeout", "name", "description", "icon", "gallery", "version"),
@@ -59,12 +59,12 @@ KEPT = frozenset(
         *("tools", "default_tools_approval_mode", "supports_parallel_tool_calls"),
     }
 )
-# Understood, and nothing that Hearth has to be told.
+# Keys that are understood and that Hearth does not need.
 _SILENT = KEPT | {"type", "transport", "transportType", "source", "settings"}
 
 
 def read(dialect: str, raw: object) -> Reading:
-    """Return what an entry says. Raises nothing: what makes no sense is noted."""
+    """Parse an entry. Raises nothing: invalid settings are noted."""
     if not isinstance(raw, dict):
         return Reading({}, False, None, [_NOT_AN_OBJECT])
     reader = _Reader(DIALECTS[dialect], raw)
@@ -74,7 +74,7 @@ def read(dialect: str, raw: object) -> Reading:
 
 
 def is_disabled_beside(dialect: str, tree: Entry, keys: Sequence[str], name: str) -> bool:
-    """Return whether another part of the same file switches that server off."""
+    """Tell whether another part of the same file disables that server."""
     if dialect == "gemini":
         settings = tree.get("mcp")
         excluded = settings.get("excluded") if isinstance(settings, dict) else None
@@ -86,7 +86,7 @@ def is_disabled_beside(dialect: str, tree: Entry, keys: Sequence[str], name: str
 
 
 def bridge_to(entry: Entry) -> str | None:
-    """To which server a bridge of Hearth's leads, "" to all of them; None if the entry is none."""
+    """Return the server that a bridge of Hearth's connects to, "" for all servers; None if the entry is no bridge."""
     arguments = entry.get("args")
     words = [word for word in (entry.get("command"), *_list(arguments)) if isinstance(word, str)]
     for number, word in enumerate(words):
@@ -108,7 +108,7 @@ def _server_among(words: list[str]) -> str:
 def bridge(dialect: str, command: Sequence[str], former: Entry | None = None) -> dict[str, Any]:
     """Return the entry of a bridge.
 
-    In the place of a former one, with what that one told the client and not the server.
+    A bridge in place of a former entry keeps the settings of that entry that are meant for the client.
     """
     words = DIALECTS[dialect]
     entry = {**words.stdio}
@@ -120,7 +120,7 @@ def bridge(dialect: str, command: Sequence[str], former: Entry | None = None) ->
 
 
 class _Reader:
-    """Reads one entry, key by key."""
+    """Reader of one entry, key by key."""
 
     def __init__(self, words: Dialect, raw: dict[str, Any]) -> None:
         self._words = words
@@ -161,7 +161,7 @@ class _Reader:
     def _take_command(self) -> None:
         command = self._raw.get("command")
         self._taken.add("command")
-        if isinstance(command, dict):  # Zed's, in former versions
+        if isinstance(command, dict):  # earlier versions of Zed
             self.entry |= {
                 name: command[key] for key, name in (("path", "command"), ("args", "args"), ("env", "env"))
                 if command.get(key)
@@ -208,7 +208,7 @@ class _Reader:
         self.notes += [f"'oauth.{key}' means nothing to Hearth" for key in unknown]
 
     def _take_codex(self) -> None:
-        """Variables that it hands on or sends by their names: as references, which is what they are."""
+        """Turn the variables that Codex passes on or sends by name into references."""
         headers = dict(self.entry.get("headers", {}))
         named = self._raw.get("env_http_headers")
         for name, variable in (named if isinstance(named, dict) else {}).items():
@@ -227,7 +227,7 @@ class _Reader:
 
 
 def _is_plain(value: object) -> bool:
-    """Return whether it is a value of JSON: TOML has dates, which no client has a use for here."""
+    """Tell whether a value exists in JSON. TOML has dates as well, which no client uses here."""
     if isinstance(value, dict):
         return all(map(_is_plain, value.values()))
     return all(map(_is_plain, value)) if isinstance(value, list) else isinstance(value, str | int | float)

@@ -1,8 +1,9 @@
-"""The launcher: a short script that entries of clients name and that upgrades of Python and of the package leave valid.
+"""Launcher: a short script that clients' entries name and that stays valid when Python or the package is upgraded.
 
-Its first line is the interpreter with `-IS`, as the kernel passes one argument only. pip and uv rewrite the first line
-of scripts in a wheel, so `hearth connect` writes the script itself; the Debian package ships one. Where the path of an
-interpreter does not fit into a first line, entries name it and the bridge's file instead (`hearth.clients.launcher`).
+The script's first line is the interpreter with `-IS`, because the kernel passes only one argument. pip and uv rewrite
+the first line of scripts in a wheel, so `hearth connect` writes the script itself; the Debian package ships one. Where
+an interpreter's path does not fit into a first line, entries name the interpreter and the bridge's file instead
+(`bridge_command`).
 """
 
 import glob
@@ -20,10 +21,10 @@ from hearth.host.homebrew_paths import lasting
 from hearth.paths import Places
 
 NAME = "hearth-bridge"
-# Linux before 5.1 cuts a first line behind 127 bytes; later versions and other systems read more.
+# Linux before 5.1 truncates a first line after 127 bytes; later versions and other systems read more.
 _FIRST_LINE_BYTES = 127
 _FLAGS = "-IS"
-# A package that ships a launcher says so in the place of this sentence.
+# A package that ships a launcher replaces this sentence.
 AUTHOR = "Written by `hearth connect`; `hearth doctor --fix` writes it again."
 _SIZE_LIMIT_BYTES = 16 * 1024
 _TEXT = """\
@@ -57,13 +58,13 @@ __all__ = ["bridge_command", "bridge_file", "client_config"]
 
 
 def fits(python: str) -> bool:
-    """Return whether an interpreter can stand in the first line of a script."""
+    """Tell whether an interpreter's path fits into the first line of a script."""
     is_one_word = not any(character.isspace() for character in python)
     return is_one_word and len(os.fsencode(f"#!{python} {_FLAGS}\n")) <= _FIRST_LINE_BYTES
 
 
 def text(python: str, packages: str) -> str:
-    """Return the script, for an interpreter and the folder that has the package `hearth` in it."""
+    """Return the script for an interpreter and the folder that contains the package `hearth`."""
     return _TEXT.format(python=python, flags=_FLAGS, author=AUTHOR, packages=packages)
 
 
@@ -71,7 +72,7 @@ def text(python: str, packages: str) -> str:
 
 
 def prepared(write: bool) -> str | None:
-    """Return the launcher's path for entries, written first where that is wanted; None where there can be none."""
+    """Return the launcher's path for entries; None where no launcher is possible. With `write`, write it first."""
     if shipped := _shipped():
         return shipped
     if system.is_windows() or not fits(lasting(sys.executable)):
@@ -79,22 +80,22 @@ def prepared(write: bool) -> str | None:
     try:
         return _written() if write else own_path()
     except (OSError, HearthError):
-        # A home that is read-only, or may hold no programs: entries then name the interpreter.
+        # The home is read-only, or may not hold programs: entries then name the interpreter.
         return None
 
 
 def present() -> str | None:
-    """Return the launcher's path if it is there and starts this installation; None otherwise."""
+    """Return the launcher's path if it exists and starts this installation; None otherwise."""
     return _shipped() or (own_path() if _is_current(own_path()) else None)
 
 
 def own_path() -> str:
-    """Return where `hearth connect` writes the launcher."""
+    """Return the path at which `hearth connect` writes the launcher."""
     return os.path.join(places.state_dir(), NAME)
 
 
 def missing(path: str) -> str:
-    """Return the file that a launcher needs and that is not there; an empty text if there is none, or no launcher."""
+    """Return the missing file that a launcher needs; "" if none is missing, or if the file is no launcher."""
     try:
         with open(path, encoding="utf-8") as file:
             script = file.read(_SIZE_LIMIT_BYTES)
@@ -117,7 +118,7 @@ def _text() -> str:
 
 
 def _shipped() -> str | None:
-    """Return the launcher that a package brought beside its interpreter's folder."""
+    """Return the path of the launcher that a package ships beside its interpreter's folder."""
     path = os.path.join(os.path.dirname(os.path.dirname(lasting(sys.executable))), NAME)
     return path if os.access(path, os.X_OK) and os.path.isfile(path) else None
 
@@ -150,30 +151,30 @@ def _written() -> str | None:
 
 
 def bridge_file() -> str:
-    """Return the file that the interpreter is given."""
+    """Return the path of the bridge's main file."""
     return lasting(os.path.join(os.path.dirname(os.path.abspath(hearth.__file__)), "bridge", "main.py"))
 
 
 def bridge_command(places: Places, extra: Sequence[str] = ()) -> list[str]:
-    """Return what starts a bridge to this daemon."""
-    # sys.executable is the venv's own link; resolved, it would be an interpreter that does not know the venv.
+    """Return the command that starts a bridge to this daemon."""
+    # sys.executable is the venv's own link. The link's target is an interpreter that does not know the venv.
     return [lasting(sys.executable), "-I", "-S", bridge_file(), *places.bridge_arguments(), *extra]
 
 
 def entry_command(places: Places, launcher_path: str | None, extra: Sequence[str] = ()) -> list[str]:
-    """Return the command for a client's entry: the launcher's where there is one, else `bridge_command`."""
+    """Return the command for a client's entry: the launcher where one exists, else `bridge_command`."""
     if launcher_path is None:
         return bridge_command(places, extra)
     return [launcher_path, *places.bridge_arguments(), *extra]
 
 
 def printed_command(places: Places, extra: Sequence[str] = ()) -> list[str]:
-    """Return the command for an entry that a person pastes: nothing is written for it."""
+    """Return the command for an entry that a person pastes. Writes no launcher."""
     return entry_command(places, present(), extra)
 
 
 def client_config(places: Places, servers: Sequence[str], name: str, extra: Sequence[str]) -> dict[str, object]:
-    """Return the `mcpServers` object: one entry for everything, or one for each server that is named."""
+    """Return the `mcpServers` object: one entry for all servers, or one for each named server."""
     offers = {server: ["--server", server, *extra] for server in servers} or {name: list(extra)}
     entries: dict[str, object] = {}
     for key, options in offers.items():

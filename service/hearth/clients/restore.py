@@ -1,5 +1,6 @@
-"""Entries of ours taken out of a file that its client has saved since: what was there before comes back, in its own
-characters, and everything else stays. Bytes in, bytes out.
+"""Removal of our entries from a file that its client has saved since: the original text returns, and the rest stays.
+
+Pure: bytes in, bytes out.
 """
 
 from typing import Any, NamedTuple
@@ -10,23 +11,23 @@ from hearth.config import editor
 from hearth.config.document import parse
 from hearth.errors import ConfigError
 
-# What clients add to an entry by themselves, and what says nothing.
+# Values that mean nothing, and keys that clients add to an entry by themselves.
 _EMPTY: tuple[object, ...] = ({}, [], None)
 _ADDED = KEPT | {"type", "source", "transport"}
 
 
 class Undone(NamedTuple):
-    """A file without some of our entries."""
+    """File content without some of our entries."""
 
-    data: bytes | None  # None: nothing is left of a file that we had made
-    splices: list[Splice]  # those that were undone
-    gone: set[tuple[str, ...]]  # the keys of those that are not there any more
+    data: bytes | None  # None: a file that we created, with nothing left in it
+    splices: list[Splice]  # the splices that were undone
+    gone: set[tuple[str, ...]]  # keys of entries that no longer exist
     notes: list[str]
-    is_lossy: bool  # somebody removed or changed entries, and not all of the original is in the file
+    is_lossy: bool  # entries were removed or changed by others, and part of the original is missing
 
 
 def undone(trace: Trace, data: bytes, splices: list[Splice]) -> Undone:
-    """Undo these. Raises ConfigError for a file that is broken; one that cannot be edited is left, and said."""
+    """Undo splices. Raises ConfigError for a broken file. An entry that cannot be edited stays, with a note."""
     undoing = _Undoing(trace, data)
     undoing.undo([splice for splice in splices if undoing.is_there(splice)])
     is_nothing_left = trace.original is None and not parse(trace.path, undoing.data).tree
@@ -36,7 +37,7 @@ def undone(trace: Trace, data: bytes, splices: list[Splice]) -> Undone:
 
 
 class _Undoing:
-    """Goes through the entries of one file."""
+    """Undo operation on the entries of one file."""
 
     def __init__(self, trace: Trace, data: bytes) -> None:
         self.data = data
@@ -48,7 +49,7 @@ class _Undoing:
         self._former = parse(trace.path, trace.original or b"").tree
 
     def is_there(self, splice: Splice) -> bool:
-        """Return whether the entry is still what we wrote; if it is not, that is noted."""
+        """Tell whether the entry is still the one that we wrote; note it if not."""
         current = editor.value_at(self._current, splice.keys)
         if current is None:
             self.gone.add(splice.keys)
@@ -61,11 +62,11 @@ class _Undoing:
         return False
 
     def undo(self, splices: list[Splice]) -> None:
-        """Undo what is still ours: what was replaced in one go, where that can be done, then the rest one by one."""
+        """Undo the entries that are still ours: replaced ones in one edit where possible, then the rest one by one."""
         replaced = [splice for splice in splices if self._is_as_written(splice)]
         for keys in dict.fromkeys(splice.table.keys for splice in replaced):
             self._bring_back([splice for splice in replaced if splice.table.keys == keys])
-        # What was added first goes last: it may have made the table that the others are in.
+        # The first added entry is removed last: the table of the others may have been created for it.
         for splice in reversed([splice for splice in splices if splice not in self.done]):
             try:
                 self.data = self._without(splice)
@@ -74,7 +75,7 @@ class _Undoing:
                 self.notes.append(f"{splice.name}: {exc}; the file as it was: {self._trace.copy}")
 
     def is_lossy(self, failed: list[Splice]) -> bool:
-        """Return whether the file, after somebody's deeds to these entries, lacks what was in it before."""
+        """Tell whether the file lacks original content because these entries were changed by others."""
         current = parse(self._trace.path, self.data).tree
         former = [(editor.value_at(self._former, splice.keys), splice.keys) for splice in failed]
         is_lost = any(value is not None and value != editor.value_at(current, keys) for value, keys in former)
@@ -84,7 +85,7 @@ class _Undoing:
         return splice.was is not None and splice.at == splice.keys and not self._told(splice)
 
     def _told(self, splice: Splice) -> dict[str, Any]:
-        """Return what a person has told the client about the bridge meanwhile."""
+        """Return the settings that the user has changed on the bridge's entry since."""
         current = editor.value_at(self._current, splice.keys)
         return {key: value for key, value in current.items() if key in KEPT and value != splice.entry.get(key)}
 
@@ -95,20 +96,20 @@ class _Undoing:
             self.data = editor.rewritten(self._trace.path, self.data, splices[0].table.keys, texts, former)
             self.done += splices
         except ConfigError:
-            # The client has written its tables in another way since: then one by one, by what they mean.
+            # The client has written its tables in another form since: restore them one by one, by their values.
             return
 
     def _without(self, splice: Splice) -> bytes:
         former = editor.value_at(self._former, splice.keys)
         if splice.was is None or not isinstance(former, dict):
             return _taken(self._trace.path, self.data, splice, editor.value_at(self._former, splice.at))
-        # What was said of the bridge is as right for the server itself.
+        # Settings that were made for the bridge apply to the original server, too.
         entry = {**former, **self._told(splice)}
         return editor.put(self._trace.path, self.data, splice.table.keys, {splice.name: entry})
 
 
 def _is_ours(current: Any, entry: dict[str, Any]) -> bool:
-    """Return whether it still starts what we wrote, whatever else the client keeps in it."""
+    """Tell whether an entry still starts our bridge, whatever else the client keeps in it."""
     return isinstance(current, dict) and (current == entry or _meaning(current) == _meaning(entry))
 
 
@@ -117,7 +118,7 @@ def _meaning(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _has_keys(current: Any, former: Any) -> bool:
-    """Return whether all is there by its name; what clients count and note under these names changes all the time."""
+    """Tell whether all former keys exist. Values do not count: clients update counters and notes all the time."""
     if not isinstance(former, dict) or not former:
         return True
     return isinstance(current, dict) and all(
@@ -126,7 +127,7 @@ def _has_keys(current: Any, former: Any) -> bool:
 
 
 def _taken(path: str, data: bytes, splice: Splice, former: Any) -> bytes:
-    """Without the entry, and without the tables that were made for it, unless something else is in them by now."""
+    """Return the file without the entry and the tables created for it, unless these contain something else by now."""
     inside: Any = editor.value_at(parse(path, data).tree, splice.at)
     for key in splice.keys[len(splice.at) :]:
         if len(inside) > 1:

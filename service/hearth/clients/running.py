@@ -1,13 +1,13 @@
-"""The MCP servers among the running processes, and the client that each was started by. Pure.
+"""MCP servers among the running processes, and the client that started each. Pure.
 
-A process is a server when one of these holds, and another program writes to its standard input, as far as can be told:
+A process is a server if one of these holds, and another program writes to its standard input, as far as can be told:
 
     entry   its command line is that of an entry in a client's file
     name    the package, module or script that it runs has the word `mcp` in its name
-    verb    a client or a tool that is told to be a server: `claude mcp serve`, `docker mcp gateway run`
+    verb    a client or a tool runs as a server: `claude mcp serve`, `docker mcp gateway run`
 
-One instance is the topmost such process below its client: `npx`, the shell that it starts and the program that this one
-starts count once. Processes below a daemon of Hearth's are shared already, and bridges are no servers.
+An instance is the topmost such process below its client: `npx`, the shell that npx starts and the program that the
+shell starts count once. Processes below a daemon of Hearth are shared already, and bridges are no servers.
 """
 
 import re
@@ -23,9 +23,9 @@ from hearth.mcp.packages import base, packages, scripts
 # The client of a server whose own client has ended.
 ORPHAN = "none (orphaned)"
 _SIGN = re.compile(r"(^|[^a-z0-9])([a-z0-9]*mcp|modelcontextprotocol)($|[^a-z0-9])")
-# Programs that use servers and are none.
+# Programs that use servers and are not servers themselves.
 _NO_SERVER = re.compile(r"(^|[^a-z0-9])(clients?|inspector|agents?|hearth)($|[^a-z0-9])")
-# A script's name, and two folders above it: /opt/mcp/github/server.py.
+# A script's name and the two folders above it: /opt/mcp/github/server.py.
 _TELLING_PARTS = 3
 _RUNNERS = frozenset(
     {"npx", "npm", "pnpm", "pnpx", "yarn", "bun", "bunx", "deno", "uv", "uvx", "pipx", "docker", "podman"}
@@ -53,12 +53,12 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "jetbrains": ("idea", "pycharm", "webstorm", "goland", "clion", "rubymine", "phpstorm", "rider", "rustrover"),
 }
 _CLIENTS = {name: kind.name for kind in KINDS.values() for name in (*kind.commands, *_NAMES.get(kind.name, ()))}
-# On macOS the program of the desktop has the name of Claude Code's command, but for its capital.
+# On macOS the desktop program has the name of Claude Code's command, with a capital letter.
 _DESKTOP_PROGRAM = "Claude"
 
 
 class ConfiguredCommand(NamedTuple):
-    """A server in a client's file, as it is written there."""
+    """Server in a client's file, as written there."""
 
     name: str
     command: str
@@ -67,11 +67,11 @@ class ConfiguredCommand(NamedTuple):
 
 
 class RunningServer(NamedTuple):
-    """One server as one client runs it; its first process leads, and `argv` is the command line of that one."""
+    """Server as one client runs it. The first pid is the topmost process, and `argv` is its command line."""
 
     name: str
     client: str
-    agent: int  # pid of the client, 0 where that is gone
+    agent: int  # pid of the client, 0 if it has ended
     pids: tuple[int, ...]
     argv: tuple[str, ...]
     entry: ConfiguredCommand | None
@@ -81,7 +81,7 @@ class Survey(NamedTuple):
     """Result of a survey: servers that clients run for themselves, and the processes of Hearth."""
 
     instances: list[RunningServer]
-    daemons: list[int]  # the first process of each: a watcher, or the daemon itself
+    daemons: list[int]  # the first process of each: an orphan reaper, or the daemon itself
     bridges: list[int]
     shared: list[int]  # processes of servers below a daemon
     own: list[int]  # every process of Hearth itself
@@ -101,7 +101,7 @@ def survey(
         entry = next((each for each in entries if fits(each, tree.argv(pid))), None)
         if entry or shows_a_server(tree.argv(pid)):
             is_server = is_on_pipes(tree.processes[pid])
-            # Where it cannot be told: a program without a client, on no pipe, is a service.
+            # If stdin cannot be examined, a program without a client is taken for a service.
             if is_server or (is_server is None and tree.client(pid)[0] != ORPHAN):
                 servers[pid] = entry
     roots = sorted({tree.root(pid, servers) for pid in servers})
@@ -111,7 +111,7 @@ def survey(
 
 
 def fits(entry: ConfiguredCommand, argv: Sequence[str]) -> bool:
-    """Say whether a command line is that of an entry: directly, through an interpreter, or through a runner."""
+    """Tell whether a command line is that of an entry: directly, through an interpreter, or through a runner."""
     words = (entry.command, *entry.args)
     extra = len(argv) - len(words)
     # An interpreter with one option comes first where the command is a script.
@@ -124,7 +124,7 @@ def fits(entry: ConfiguredCommand, argv: Sequence[str]) -> bool:
 
 
 def shows_a_server(argv: Sequence[str]) -> bool:
-    """Say whether the names in a command line are those of an MCP server."""
+    """Tell whether the names in a command line are those of an MCP server."""
     if client_of(argv) or (base(argv[0]) in _TOOLS_WITH_VERB and "run" not in argv[1:3]):
         return not _VERBS.isdisjoint(argv[1:3]) and "list" not in argv[1:4]
     names = list(_telling_names(argv))
@@ -143,7 +143,7 @@ def _telling_names(argv: Sequence[str]) -> Iterator[str]:
 
 
 def _without_interpreter(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the command line of a runner that is a script: `node /usr/bin/npx -y x` is `/usr/bin/npx -y x`."""
+    """Return the command line of a runner without its interpreter: `npx -y x` for `node /usr/bin/npx -y x`."""
     script = re.sub(r"(-cli)?\.[cm]?js$", "", base(argv[1])) if len(argv) > 1 else ""
     return (script, *argv[2:]) if script in _RUNNERS and base(argv[0]) not in _RUNNERS else argv
 
@@ -168,7 +168,7 @@ def _is_interactive_shell(argv: Sequence[str]) -> bool:
 
 
 class _Tree:
-    """Processes by parent and child."""
+    """Process tree."""
 
     def __init__(self, processes: Iterable[Process]) -> None:
         self.processes: Mapping[int, Process] = {
@@ -192,7 +192,7 @@ class _Tree:
             parent = self.processes[parent].parent
 
     def below(self, pid: int, stop: Callable[[int], bool] = lambda pid: False) -> list[int]:
-        """List a process and its descendants, without the branches that begin with one to stop at."""
+        """List a process and its descendants, without the branches whose first process is one to stop at."""
         found, waiting = [], [pid]
         while waiting:
             each = waiting.pop()
@@ -204,7 +204,7 @@ class _Tree:
         """Return the topmost server above this one, with no client between them."""
         top, kind = pid, client_of(self.argv(pid))
         for ancestor in self.above(pid):
-            # A client that is a server itself, and its runner, are one; its own servers are others.
+            # A client that is itself a server counts as one with its runner; the servers that it runs are others.
             if client_of(self.argv(ancestor)) != kind or (kind and ancestor not in servers):
                 break
             if ancestor in servers:
@@ -212,7 +212,7 @@ class _Tree:
         return top
 
     def client(self, pid: int) -> tuple[str, int]:
-        """Return who started a server: the nearest client that is known, else the nearest program."""
+        """Return the title and pid of a server's client: the nearest known client, else the nearest program."""
         nearest = None
         for ancestor in self.above(pid):
             argv = self.argv(ancestor)
@@ -227,7 +227,7 @@ class _Tree:
         return name_of(self.argv(nearest)), nearest
 
     def _first_of(self, pid: int, kind: str) -> int:
-        """Return the process that a client began with: desktops start helpers, scripts start programs."""
+        """Return the first process of a client: desktop programs start helpers, scripts start programs."""
         for ancestor in self.above(pid):
             if client_of(self.argv(ancestor)) != kind:
                 break
@@ -247,7 +247,7 @@ def _instance(
 
 
 def name_of(argv: Sequence[str], entry: ConfiguredCommand | None = None) -> str:
-    """Name what a command line runs: its package, or the name in the client's file, or the program."""
+    """Return a name for a command line: its package, or the name in the client's file, or the program."""
     names = packages(argv[0], argv[1:])
     telling = [name for name in names if _SIGN.search(name)] or ([] if entry else names)
     return telling[0] if telling else entry.name if entry else base(argv[0])
@@ -257,7 +257,7 @@ def name_of(argv: Sequence[str], entry: ConfiguredCommand | None = None) -> str:
 
 
 def client_of(argv: Sequence[str]) -> str | None:
-    """Return the name of the client that this command line runs; None for any other program."""
+    """Return the name of the client that a command line runs; None for any other program."""
     if argv[0].endswith(f".app/Contents/MacOS/{_DESKTOP_PROGRAM}"):
         return "claude-desktop"
     return next((_CLIENTS[name] for name in (base(argv[0]), *packages(argv[0], argv[1:])) if name in _CLIENTS), None)

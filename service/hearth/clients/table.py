@@ -1,7 +1,7 @@
-"""The table of MCP clients: what each is called, where its files are, how to see that it is installed. No I/O.
+"""Table of MCP clients: their names, the paths of their files, and the signs that one is installed. No I/O.
 
-A place may have `*` in a part of its path: of VS Code's profiles, say, there are any number. Where none of a client's
-files is there, the first that may be made is the one to make.
+A place may have `*` in a part of its path, because VS Code, say, has any number of profiles. If none of a client's
+files exists, the first one that may be created is the one to create.
 """
 
 import ntpath
@@ -16,19 +16,19 @@ SCOPES = (USER, LOCAL, PROJECT)
 
 
 class Table(NamedTuple):
-    """One table of servers in one file: what can be imported and connected."""
+    """Table of servers in one file, which can be imported and connected."""
 
     client: str
-    path: str  # as the client names it; links are followed when it is written
+    path: str  # as the client names it; a write follows links
     keys: tuple[str, ...]
     scope: str
     folder: str | None  # the project's, for "project" and "local"
 
 
 class Machine(NamedTuple):
-    """What the places depend on."""
+    """Facts about the machine that the paths of files depend on."""
 
-    platform: str  # as sys.platform has it
+    platform: str  # as in sys.platform
     home: str
     environ: Mapping[str, str]
 
@@ -39,62 +39,62 @@ class Machine(NamedTuple):
         return self.join(self.home, *parts)
 
     def named(self, variable: str) -> str | None:
-        """Return a folder that a variable names; a relative one is no place to rely on."""
+        """Return the folder that a variable names; None for a relative path, which is not reliable."""
         folder = self.environ.get(variable, "")
         is_absolute = (ntpath if self.platform == "win32" else posixpath).isabs(folder)
         return folder if is_absolute else None
 
     def dot_config(self) -> str:
-        """`~/.config`, for programs that use it on every platform."""
+        """Return `~/.config`, for programs that use it on every platform."""
         return self.named("XDG_CONFIG_HOME") or self.at_home(".config")
 
     def app_config(self) -> str:
-        """Return where programs of the desktop keep their settings."""
+        """Return the folder in which desktop programs keep their settings."""
         if self.platform == "win32":
             return self.named("APPDATA") or self.at_home("AppData", "Roaming")
         return self.at_home("Library", "Application Support") if self.platform == "darwin" else self.dot_config()
 
     def local_data(self) -> str:
-        """Return the same for what does not roam, on Windows."""
+        """Return the folder for settings that do not roam, on Windows."""
         return self.named("LOCALAPPDATA") or self.at_home("AppData", "Local")
 
 
 class ConfigPlace(NamedTuple):
-    """A file that may hold servers, and the keys that lead to them."""
+    """File that may hold servers, and the keys that lead to them."""
 
     path: str
     keys: tuple[str, ...]
-    # Another program's, or one of former times: used when it is there, never made.
+    # False for a file of another program or of an earlier version: used if it exists, never created.
     is_made: bool = True
 
 
 class ClientKind(NamedTuple):
-    """One client."""
+    """Client in the table, with its files and its format."""
 
     name: str
     title: str
     dialect: str
     places: Callable[[Machine], list[ConfigPlace]]
-    # In a project's folder, parts of the path.
+    # Files in a project's folder, as parts of the path.
     project: tuple[tuple[str, ...], ...]
     project_keys: tuple[str, ...]
-    # Commands that show that it is installed; so does the folder of any of its files.
+    # Commands that show that the client is installed; the folder of any of its files shows it, too.
     commands: tuple[str, ...] = ()
-    # Folders that show it, where those of its files may be another program's.
+    # Folders that show it, where the folders of its files may belong to another program.
     signs: Callable[[Machine], list[str]] | None = None
-    # Whether a table by project lies in the user's own file, under `projects`.
+    # Whether the user's own file has a table for each project, under `projects`.
     has_local: bool = False
 
 
 _SERVERS = ("mcpServers",)
-# Of VS Code and what is made from it: the folders of their settings.
+# Settings folders of VS Code and of its derivatives.
 _EDITORS = ("Code", "Code - Insiders", "VSCodium")
 _CLINE = ("globalStorage", "saoudrizwan.claude-dev", "settings", "cline_mcp_settings.json")
 
 
 def _claude_code(machine: Machine) -> list[ConfigPlace]:
     folder = machine.named("CLAUDE_CONFIG_DIR")
-    # Where that file is, of former versions, it is the one that is read.
+    # The file of earlier versions; if it exists, Claude Code reads it.
     former = machine.join(folder or machine.at_home(".claude"), ".config.json")
     return [
         ConfigPlace(machine.join(folder or machine.home, ".claude.json"), _SERVERS),
@@ -110,7 +110,7 @@ def _claude_desktop(machine: Machine) -> list[ConfigPlace]:
     name = "claude_desktop_config.json"
     places = [ConfigPlace(machine.join(machine.app_config(), "Claude", name), _SERVERS)]
     if machine.platform == "win32":
-        # The one of Microsoft's store sees a folder of its own under the usual name.
+        # The program from the Microsoft Store sees a folder of its own under the usual name.
         package = ("Packages", "Claude_*", "LocalCache", "Roaming", "Claude", name)
         places.append(ConfigPlace(machine.join(machine.local_data(), *package), _SERVERS))
     return places
@@ -143,7 +143,7 @@ def _windsurf(machine: Machine) -> list[ConfigPlace]:
     return [
         ConfigPlace(machine.at_home(".codeium", "windsurf", "mcp_config.json"), _SERVERS),
         ConfigPlace(machine.at_home(".codeium", "windsurf-next", "mcp_config.json"), _SERVERS),
-        # Its plugin for other editors.
+        # The Windsurf plugin for other editors.
         ConfigPlace(machine.at_home(".codeium", "mcp_config.json"), _SERVERS, is_made=False),
     ]
 
@@ -172,7 +172,7 @@ def _cline(machine: Machine) -> list[ConfigPlace]:
     folder = machine.named("CLINE_DIR") or machine.at_home(".cline")
     return [
         *(ConfigPlace(machine.join(machine.app_config(), editor, "User", *_CLINE), _SERVERS) for editor in editors),
-        # Its program for the terminal.
+        # Cline's program for the terminal.
         ConfigPlace(machine.join(folder, "data", "settings", _CLINE[-1]), _SERVERS),
     ]
 
@@ -238,7 +238,7 @@ KINDS = {
 
 
 def signs(kind: ClientKind, machine: Machine) -> list[str]:
-    """Folders of which one is enough to say that the client is installed."""
+    """Return the folders that show that a client is installed; one of them is enough."""
     if kind.signs is not None:
         return kind.signs(machine)
     split = ntpath.dirname if machine.platform == "win32" else posixpath.dirname

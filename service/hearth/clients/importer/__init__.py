@@ -1,1 +1,1 @@
-"""Servers in clients' files, turned into servers of Hearth's config."""
+"""Import of servers from clients' files into Hearth's config."""

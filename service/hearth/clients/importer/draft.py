@@ -1,6 +1,6 @@
-"""One entry of a client as a server of Hearth's: references resolved, secrets apart, a project's tied to its folder.
+"""Conversion of one client entry: resolve references, separate secrets, bind a project's server to its folder.
 
-Pure but for what it is given to look with.
+Pure, except for the functions passed in to look at the machine.
 """
 
 import itertools
@@ -27,12 +27,12 @@ from hearth.config.model import ServerSpec
 from hearth.mcp import isolation
 from hearth.mcp.packages import base
 
-# The variables in a file that an entry names, or a sentence on why there are none.
+# Returns the variables in a file that an entry names, or a sentence on why there are none.
 EnvFile = Callable[[str], Mapping[str, str] | str]
-# The full path of a command, from its PATH and its folder where the entry sets them; None if there is no such program.
+# Returns the full path of a command, given the PATH and folder that the entry sets; None if no such program exists.
 Program = Callable[[str, str | None, str | None], str | None]
 
-# Which of a client's settings is which of Hearth's, and how many of them make a second.
+# For each client: its timeout settings, Hearth's setting for each, and the number of units per second.
 _TIMEOUTS: dict[str, dict[str, tuple[str, float]]] = {
     "codex": {
         "startup_timeout_sec": ("start_timeout", 1),
@@ -44,16 +44,16 @@ _TIMEOUTS: dict[str, dict[str, tuple[str, float]]] = {
     "cline": {"timeout": ("call_timeout", 1)},
     "opencode": {"timeout": ("start_timeout", 1000)},
 }
-# By these a client makes what a server wants to see; without it the server would refuse.
+# Settings from which the client makes credentials; without these, the server would refuse.
 _ESSENTIAL = ("headersHelper", "authProviderType", "auth")
-# Programs that take a variable's name and hand its value on, and the options for it.
+# Programs that pass on a variable given by its name, and their options for that.
 _CONTAINERS = ("docker", "podman", "nerdctl")
 _HANDING_ON = ("-e", "--env")
 _ABSOLUTE = re.compile(r"[/~\\]|[A-Za-z]:[/\\]")
 
 
 class Draft(NamedTuple):
-    """An entry that was read."""
+    """Result of reading one entry."""
 
     found: ClientServer
     parts: Parts
@@ -65,17 +65,17 @@ class Draft(NamedTuple):
 
     @property
     def depends_on_folder(self) -> bool:
-        """Return whether it would be another server in another folder, as far as can be told."""
+        """Whether the entry would mean another server in another folder, as far as can be told."""
         return self.reason != isolation.OF_A_PROJECT and self.mode != isolation.SHARED
 
 
 def draft(found: ClientServer, surroundings: ImportEnvironment, env_file: EnvFile, program: Program) -> Draft:
-    """Read an entry. Raises UnusablePlaceholder if it has to stay where it is."""
+    """Read an entry. Raises UnusablePlaceholder if the entry cannot be imported."""
     return _Drafting(found, surroundings, env_file, program).draft()
 
 
 class _Drafting:
-    """Reads one entry."""
+    """Reader of one entry."""
 
     def __init__(
         self, found: ClientServer, surroundings: ImportEnvironment, env_file: EnvFile, program: Program
@@ -99,11 +99,11 @@ class _Drafting:
         parts = self._of_command(entry) if entry.get("command") else self._of_url(entry)
         mode, reason = _isolation(parts, self._found.table.folder is not None)
         notes = [*self._notes, *self._reader.notes, *map(_unset, dict.fromkeys(self._reader.unset))]
-        # The isolation follows from the command as written: a relative one depends on its folder.
+        # The isolation follows from the command as written: a relative command depends on its folder.
         return Draft(self._found, self._resolved(parts), entry.get("transport"), self._timeouts(), mode, reason, notes)
 
     def _resolved(self, parts: Parts) -> Parts:
-        """Return the parts with the command's full path, as the daemon may have another PATH than the client."""
+        """Return the parts with the command's full path, because the daemon's PATH may differ from the client's."""
         command = plain(parts.command or ())
         if not command:
             return parts
@@ -159,7 +159,7 @@ class _Drafting:
         return found
 
     def _of_container(self, entry: Mapping[str, Any]) -> dict[str, Text]:
-        """Return what `docker run -e NAME` takes from its environment: the client's own, which is that of a shell."""
+        """Return the variables that `docker run -e NAME` takes from the client's environment, which is a shell's."""
         if self._found.table.client == "codex" or base(str(entry["command"])) not in _CONTAINERS:
             return {}
         args = entry.get("args") or []
@@ -171,7 +171,7 @@ class _Drafting:
         return found
 
     def _hand_on(self, found: dict[str, Text], name: str) -> None:
-        """A variable that the client passes on if it is set."""
+        """Add a variable that the client passes on if it is set."""
         unset = len(self._reader.unset)
         text = self._text(f"${{{name}}}", f"env.{name}", VARIABLES)
         if len(self._reader.unset) == unset:
@@ -196,14 +196,17 @@ class _Drafting:
         return {name: (value,) for name, value in read.items()}
 
     def _syntax_of_header(self, name: str) -> Syntax:
-        """Codex resolves nothing, but names variables whose values it sends; these were made references."""
+        """Return the syntax of a header's value.
+
+        Codex resolves nothing, but names variables whose values it sends; `formats` has made these references.
+        """
         raw = self._found.raw
         if self._found.table.client != "codex":
             return self._syntax
         is_bearer = name == "Authorization" and "bearer_token_env_var" in raw
         return VARIABLES if is_bearer or name in (raw.get("env_http_headers") or {}) else self._syntax
 
-    # --- the rest
+    # --- folder and timeouts
 
     def _cwd(self, value: object) -> Text | None:
         folder = self._found.table.folder
@@ -216,7 +219,10 @@ class _Drafting:
         return text
 
     def _timeouts(self) -> dict[str, float]:
-        """Only what is longer than Hearth's own: a shorter one stays the client's, and others may be more patient."""
+        """Return the timeouts that are longer than Hearth's own.
+
+        The client still applies a shorter one itself, and other clients may wait longer.
+        """
         found: dict[str, float] = {}
         for key, (name, per_second) in _TIMEOUTS.get(self._found.table.client, {}).items():
             value = self._found.raw.get(key)
@@ -235,7 +241,7 @@ def _isolation(parts: Parts, of_a_project: bool) -> tuple[isolation.Mode, str]:
     if mode == isolation.SHARED and any(map(_is_folder, kept)):
         return isolation.WORKSPACE, isolation.RELATIVE
     if mode == isolation.SHARED and of_a_project and command:
-        # Relative paths in it are now those of the project's folder.
+        # Relative paths in the command are relative to the project's folder now.
         args = [_shape(text) for text in parts.args]
         return isolation.explained(command, args, None, None, project_scope=True)
     return mode, reason
@@ -246,7 +252,7 @@ def _is_folder(reference: Kept) -> bool:
 
 
 def _shape(text: Text) -> str:
-    """Return the text as the policy may see it."""
+    """Return the text for the isolation policy, with its secrets replaced."""
     return written(text, lambda secret: "secret")
 
 

@@ -1,8 +1,8 @@
-"""What makes two entries the same server, whatever they are called and wherever they stand. Pure.
+"""Identity of servers: decides whether two entries mean the same server, whatever their names and files. Pure.
 
-The order of variables and of headers does not count, nor does `npx` with or without `-y`, a slash at the end of an
-address, or whether a program is named by its whole path, if that is where it is found. Names, timeouts and everything
-else that no process of the server knows of do not count either.
+These differences are ignored: the order of variables and of headers, `-y` of `npx`, a slash at the end of an address,
+and the full path of a program that PATH leads to anyway. Names, timeouts and all other settings that the server's
+process does not see are ignored as well.
 """
 
 import re
@@ -23,7 +23,7 @@ _KEYRING = "keyring:"
 
 
 class Parts(NamedTuple):
-    """The part of an entry that its server knows of."""
+    """Parts of an entry that its server sees."""
 
     command: Text | None = None
     args: Sequence[Text] = ()
@@ -36,9 +36,9 @@ class Parts(NamedTuple):
 
 
 def key(parts: Parts, which: Callable[[str], str | None], with_folder: bool = True) -> Hashable:
-    """Equal for entries that mean the same; `which` finds a program on PATH.
+    """Return a key that is equal for entries of the same server. `which` finds a program on PATH.
 
-    It has secrets in it: compare, and forget.
+    The key contains secrets: compare it, and do not keep it.
     """
     command = revealed(parts.command) if parts.command else ""
     args = [revealed(text) for text in parts.args]
@@ -58,7 +58,7 @@ def key(parts: Parts, which: Callable[[str], str | None], with_folder: bool = Tr
 
 
 def _without_yes(args: list[str]) -> list[str]:
-    """Return the options before the package, without the one that answers npx's question."""
+    """Return the arguments without the option that answers npx's question, which stands before the package."""
     first = next((number for number, word in enumerate(args) if not word.startswith("-")), len(args))
     return [word for word in args[:first] if word not in _NPX_YES] + args[first:]
 
@@ -78,11 +78,11 @@ def _address(url: str) -> str:
     return authority + path.rstrip("/") + mark + query
 
 
-# --- servers that Hearth has
+# --- configured servers
 
 
 def parts_of(spec: ServerSpec, secret: Callable[[str], str | None]) -> Parts:
-    """Return what its server knows of it; `secret` gives what is stored under a name."""
+    """Return the parts of a configured server. `secret` returns the secret stored under a name."""
 
     def text(value: str) -> Text:
         return text_of(value, secret)
@@ -101,7 +101,7 @@ def parts_of(spec: ServerSpec, secret: Callable[[str], str | None]) -> Parts:
 
 
 def text_of(value: str, secret: Callable[[str], str | None]) -> Text:
-    """Return a value of the config, its references apart."""
+    """Return a value of the config, split at its references."""
     pieces: list[str | Secret | Kept] = []
     at = 0
     for match in _REFERENCE.finditer(value):

@@ -1,11 +1,11 @@
-"""References as each client writes them, resolved in the shell where a person types: the service does not see it. Pure.
+"""References in each client's syntax, resolved with the environment of the user's shell: the service lacks it. Pure.
 
     ${NAME}  ${NAME:-default}          Claude Code, Gemini CLI
     $NAME                              Gemini CLI
-    ${env:NAME}  ${input:id}  ${userHome}  ${workspaceFolder} …   VS Code, Cursor, and what is made like them
+    ${env:NAME}  ${input:id}  ${userHome}  ${workspaceFolder} …   VS Code, Cursor and their derivatives
     {env:NAME}  {file:PATH}            opencode
 
-A client that is in no row of the table resolves nothing: what looks like a reference there is plain text.
+A client without a row in the table resolves nothing: text that looks like a reference is plain text there.
 """
 
 import posixpath
@@ -29,13 +29,13 @@ _FORMS = {
     "dollar": rf"\$(?P<dollar>{_NAME})",
     "curly": r"\{(?P<curly>(?:env|file):[^}]+)\}",
 }
-# What only the editor itself could tell.
+# References that only the editor can resolve.
 _OF_THE_EDITOR = {
     "config": "is a setting of the editor",
     "command": "runs a command of the editor",
     "workspaceFolderBasename": "is the name of the folder that the editor has open",
 }
-# Some dozens of variables; what is larger is another file.
+# Enough for dozens of variables; a larger file is something else.
 SIZE_LIMIT_BYTES = 1024 * 1024
 _LINE = re.compile(
     r"^[ \t]*(?:export[ \t]+)?(?P<name>[\w.-]+)[ \t]*=[ \t]*"
@@ -46,26 +46,26 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 class Input(NamedTuple):
-    """One question. `choices` are the answers that are possible, where not any is."""
+    """Question of a VS Code input. `choices` are the allowed answers; any answer is allowed if it is empty."""
 
     name: str
     description: str
     default: str | None = None
     is_password: bool = False
     choices: tuple[str, ...] = ()
-    # Answered by a command of the editor, and by nobody here.
+    # Only a command of the editor can answer.
     is_command: bool = False
 
 
 class UnusablePlaceholder(Exception):
-    """An entry that has to stay where it is; a phrase that says why."""
+    """Error for an entry that cannot be imported; its text is a phrase that says why."""
 
 
 class Syntax(NamedTuple):
-    """What a client resolves."""
+    """Syntax of the references that a client resolves."""
 
     forms: tuple[str, ...] = ()
-    variables: bool = False  # ${NAME}, with a default or without
+    variables: bool = False  # ${NAME}, with or without a default
     editor: bool = False  # ${env:NAME}, ${input:id} and so on
 
 
@@ -80,7 +80,7 @@ SYNTAXES = {
 }
 
 
-# A file that somebody names may be any client's.
+# A file named on the command line may be of any client.
 ANY = Syntax(("braces",), variables=True, editor=True)
 
 
@@ -88,17 +88,17 @@ VARIABLES = Syntax(("braces",), variables=True)
 
 
 class ImportEnvironment(NamedTuple):
-    """What references may lead to."""
+    """Sources of the values that references stand for."""
 
     environ: Mapping[str, str]
     home: str
-    # What a person answers to an input of that table; raises UnusablePlaceholder if there is nobody to ask.
+    # Returns the user's answer to an input of that table; raises UnusablePlaceholder if no user can be asked.
     answer: Callable[[Table, str], str | Secret | Kept]
     separator: str = "/"
 
 
 class Reader:
-    """Reads the values of one entry; what a person should know of them is noted."""
+    """Reader of the values of one entry; collects notes for the user."""
 
     def __init__(self, table: Table, surroundings: ImportEnvironment) -> None:
         self._table = table
@@ -107,7 +107,7 @@ class Reader:
         self.unset: list[str] = []
 
     def text(self, value: str, syntax: Syntax) -> Text:
-        """Return a value with its references resolved, as far as they can be. Raises UnusablePlaceholder."""
+        """Return a value with its references resolved as far as possible. Raises UnusablePlaceholder."""
         if not syntax.forms:
             return (value,)
         pieces: list[str | Secret | Kept] = []
@@ -120,7 +120,7 @@ class Reader:
         return _joined([*pieces, value[at:]])
 
     def _reference(self, match: re.Match[str], syntax: Syntax) -> str | Secret | Kept | None:
-        """Return what it stands for; None if it is no reference."""
+        """Return the value of a match; None if the match is no reference."""
         form, inner = str(match.lastgroup), str(match[str(match.lastgroup)])
         if form == "curly":
             kind, _, name = inner.partition(":")
@@ -144,7 +144,7 @@ class Reader:
         if not colon or not name:
             return None
         if kind == "env":
-            # Cursor and VS Code have no defaults; what is written like one is meant as one.
+            # Cursor and VS Code have no defaults; text in that form is meant as a default.
             variable = _VARIABLE.fullmatch(name)
             return self._variable(variable[1], variable[2]) if variable else None
         if kind == "input":
@@ -185,7 +185,7 @@ class Reader:
 
 
 def _joined(pieces: list[str | Secret | Kept]) -> Text:
-    """Neighbouring texts as one, empty ones left out."""
+    """Join adjacent texts, and drop empty ones."""
     joined: list[str | Secret | Kept] = []
     for piece in pieces:
         if isinstance(piece, str) and joined and isinstance(joined[-1], str):
@@ -217,7 +217,7 @@ def read_env_file(path: str) -> Mapping[str, str] | str:
 
 
 def parse(text: str) -> dict[str, str]:
-    """Return the variables of a text; of one that is there twice, the last counts."""
+    """Return the variables of a text; the last value of a repeated variable counts."""
     found = {}
     for match in _LINE.finditer(text.replace("\r\n", "\n")):
         quoted, raw = match["quoted"], match["raw"]
@@ -234,7 +234,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def read_inputs(path: str) -> dict[str, Input]:
-    """Return the questions of a file, by their names. Raises ConfigError for a file that cannot be read."""
+    """Return the inputs of a file by name. Raises ConfigError for a file that cannot be read."""
     document = discovery.opened(path)
     listed = document.tree.get("inputs") if document else None
     found = [_input(each) for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []

@@ -1,12 +1,13 @@
-"""From the entries of all clients to the servers of Hearth's config: a plan. Pure, but for what it is given to ask.
+"""Import plan: from the entries of all clients to servers of Hearth's config.
 
-    drafting      one entry: references resolved, secrets apart
-    meaning       which entries are the same server
-    names         what servers and secrets are called
-    importing     all entries: merged, named, and compared with what Hearth has already
+    draft      one entry: references resolved, secrets separated
+    identity   which entries are the same server
+    planner    all entries: merged, named, and compared with the configured servers
 
-Nothing of a client is dropped in silence: an entry becomes a server, is one that is there already, is a bridge of
-Hearth's, or is left where it is for a reason that is said.
+Pure, except for the functions passed in to look at the machine.
+
+No entry is dropped silently: each becomes a server, matches a configured server, is a bridge of Hearth, or is left in
+the client's file with a stated reason.
 """
 
 import re
@@ -27,10 +28,10 @@ from hearth.config.schema import SERVER_KEYS
 from hearth.config.value_kinds import BadValue
 from hearth.mcp import isolation
 
-# Tools are called SERVER__TOOL, in 64 characters at most: a long name of a server would leave them nothing.
+# Tools are called SERVER__TOOL, with at most 64 characters: a long server name would leave no room for the tool's.
 SERVER_CHARACTERS = 40
 SECRET_CHARACTERS = 80
-# Words that say that something is secret, and not whose.
+# Words that say that something is secret, but not whose secret it is.
 _GENERIC = frozenset(
     {
         *("access", "api", "apikey", "auth", "authorization", "bearer", "client", "cookie", "credential", "header"),
@@ -42,7 +43,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class ImportedServer(NamedTuple):
-    """A server to add. `entry` is what the config gets; `secrets` are the names of those in it."""
+    """Server to add. `entry` goes into the config; `secrets` are the names of the secrets that it refers to."""
 
     name: str
     entry: dict[str, Any]
@@ -54,7 +55,7 @@ class ImportedServer(NamedTuple):
 
 
 class Match(NamedTuple):
-    """Entries that are a server which Hearth has already."""
+    """Entries that match a configured server."""
 
     name: str
     sources: list[ClientServer]
@@ -62,14 +63,14 @@ class Match(NamedTuple):
 
 
 class Left(NamedTuple):
-    """An entry that stays where it is, and why: a phrase."""
+    """Entry that is not imported; `reason` is a phrase."""
 
     found: ClientServer
     reason: str
 
 
 class Stored(NamedTuple):
-    """A secret to be stored, for these servers."""
+    """Secret to store for some servers."""
 
     value: str
     servers: list[str]
@@ -80,7 +81,7 @@ class Stored(NamedTuple):
 
 
 class ImportPlan(NamedTuple):
-    """What an import comes to."""
+    """Plan of an import."""
 
     servers: list[ImportedServer]
     matched: list[Match]
@@ -89,23 +90,23 @@ class ImportPlan(NamedTuple):
     secrets: dict[str, Stored]
 
     def links(self) -> list[tuple[ClientServer, str]]:
-        """Return which entry of a client goes to which server of Hearth's."""
+        """Return each entry with the name of its server in Hearth."""
         added = [(found, server.name) for server in self.servers for found in server.sources]
         return added + [(found, match.name) for match in self.matched for found in match.sources]
 
 
-# A stored secret by its name.
+# Returns the stored secret of a name.
 SecretOf = Callable[[str], str | None]
 
 
 class KnownServers(NamedTuple):
-    """What Hearth has already, and what may be asked about this machine."""
+    """Configured servers and stored secrets, and functions that look at this machine."""
 
     servers: Mapping[str, ServerSpec]
     secret: SecretOf
-    # Under which name an entry was imported before.
+    # Returns the name that an entry was imported under before.
     imported: Callable[[ClientServer], str | None]
-    # Where a program is on PATH.
+    # Returns the path of a program on PATH.
     which: Callable[[str], str | None]
     env_file: EnvFile
     program: Program
@@ -114,12 +115,12 @@ class KnownServers(NamedTuple):
 def plan(
     found: Iterable[ClientServer], surroundings: ImportEnvironment, known: KnownServers, with_disabled: bool = False
 ) -> ImportPlan:
-    """Return what is to be done for these entries."""
+    """Return the plan for these entries."""
     return _Planning(surroundings, known).plan(list(found), with_disabled)
 
 
 class _Planning:
-    """The making of one plan."""
+    """Builder of one plan."""
 
     def __init__(self, surroundings: ImportEnvironment, known: KnownServers) -> None:
         self._around = surroundings
@@ -147,10 +148,10 @@ class _Planning:
             self._left.append(Left(found, str(exc)))
             return None
 
-    # --- what is there already
+    # --- configured servers
 
     def _matched(self, drafts: list[Draft]) -> tuple[list[Match], list[Draft]]:
-        """Return what Hearth has, by its meaning or because it was imported before; and the rest."""
+        """Return the entries that match a configured server, by identity or by an earlier import, and the others."""
         there = {name: parts_of(spec, self._known.secret) for name, spec in self._known.servers.items()}
         by_meaning = {self._key(parts): name for name, parts in reversed(there.items())}
         matches: dict[str, Match] = {}
@@ -180,12 +181,12 @@ class _Planning:
             notes.append("is disabled in Hearth's config")
         return notes
 
-    # --- what is to be added
+    # --- new servers
 
     def _merged(self, drafts: list[Draft]) -> list[list[Draft]]:
-        """Return those together that are one server, in the order of the first of each."""
+        """Group the drafts that are the same server, in the order of each group's first draft."""
         groups: dict[Hashable, list[Draft]] = {}
-        # Those of no project first: one of a project that does not depend on its folder is the same server.
+        # Drafts without a project come first: a project's draft that does not depend on its folder is the same server.
         for each in sorted(drafts, key=lambda each: each.found.table.folder is not None):
             key = self._key(each.parts)
             anywhere = self._key(each.parts._replace(cwd=None))
@@ -253,14 +254,14 @@ class _Planning:
 
 
 class _Secrets:
-    """The secrets of a plan: equal values have one name, and no name is that of another value."""
+    """Secrets of a plan: equal values share a name, and different values never do."""
 
     def __init__(self, known: SecretOf) -> None:
         self._known = known
         self.stored: dict[str, Stored] = {}
 
     def place(self, server: str, secret: Secret) -> str:
-        """Return the name of a secret."""
+        """Return the name of a secret, and add the server to its users."""
         name = next((name for name, each in self.stored.items() if each.value == secret.value), None)
         if name is None:
             name = of_secret(server, secret.hint, lambda each: self._is_free(each, secret.value))
@@ -270,7 +271,7 @@ class _Secrets:
         return name
 
     def forget(self, server: str) -> None:
-        """A server that comes to nothing needs none."""
+        """Remove the secrets that only a rejected server needs."""
         for name, each in list(self.stored.items()):
             if server in each.servers:
                 each.servers.remove(server)
@@ -282,7 +283,10 @@ class _Secrets:
 
 
 def _isolation(first: Draft) -> dict[str, str]:
-    """Said in the entry only where Hearth would not come to it by itself: what it finds out later counts, too."""
+    """Return the isolation for the entry, only if it differs from Hearth's own choice.
+
+    Without the key, Hearth can still change its choice by what it learns of the server later.
+    """
     parts = first.parts
 
     def shape(text: Text | None) -> str | None:
@@ -302,7 +306,7 @@ def _longest(group: list[Draft]) -> dict[str, float]:
 
 
 def _fault(entry: Mapping[str, Any]) -> str | None:
-    """Return what Hearth's config would refuse."""
+    """Return the reason why Hearth's config would refuse an entry, or None."""
     for key, value in entry.items():
         try:
             SERVER_KEYS[key].check(value)
@@ -320,9 +324,9 @@ def _extend(notes: list[str], more: Iterable[str]) -> None:
 
 
 def of_server(name: str, table: Table, is_free: Callable[[str], bool]) -> str:
-    """Return the name that the client has for it, mended.
+    """Return a free name for a server: the client's name for it, with invalid characters replaced.
 
-    If it is taken, with that of the client or project, or a number.
+    If that name is taken, the name of the client or project, or a number, is appended.
     """
     base = _plain(name)[:SERVER_CHARACTERS].strip("-") or "server"
     origin = _plain(re.split(r"[/\\]", table.folder.rstrip("/\\"))[-1]) if table.folder else table.client
@@ -330,10 +334,10 @@ def of_server(name: str, table: Table, is_free: Callable[[str], bool]) -> str:
 
 
 def of_secret(server: str, hint: str, is_free: Callable[[str], bool]) -> str:
-    """Return what a secret of that server is called: `github-token`, not `github-github-token`."""
+    """Return a free name for a secret of a server: `github-token`, not `github-github-token`."""
     words = [word for word in re.split(r"[^a-z0-9]+", _CAMEL.sub("_", hint).lower()) if word] or ["secret"]
     if words[0] == "x" and words[1:]:
-        del words[0]  # of a header that somebody made up
+        del words[0]  # prefix of a non-standard header
     if _GENERIC.issuperset(words):
         words.insert(0, server.lower())
     name = "-".join(words)[:SECRET_CHARACTERS].strip("-")
@@ -355,6 +359,6 @@ def _numbered(base: str, first: int = 1) -> Iterator[str]:
 
 
 def _plain(name: str) -> str:
-    # An accent is a character of its own then, and its letter stays.
+    # NFKD makes an accent a character of its own, so that its letter stays.
     letters = (each for each in unicodedata.normalize("NFKD", name) if not unicodedata.combining(each))
     return re.sub(r"[^A-Za-z0-9_-]+", "-", "".join(letters)).strip("-")

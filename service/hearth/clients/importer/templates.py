@@ -1,8 +1,8 @@
-"""A value on its way from a client's file into Hearth's config: plain text, secrets, and references that stay. Pure.
+"""Values between a client's file and Hearth's config: plain text, secrets, and references that stay. Pure.
 
 "Bearer ", Secret("ghp_…")     is written  Bearer ${keyring:github-token}
 Kept("${HOME:-/root}"), "/x"   is written  ${HOME:-/root}/x
-"echo ${x}"                    is written  echo $${x}, as the client would not have touched it
+"echo ${x}"                    is written  echo $${x}, because the client does not resolve it
 """
 
 import re
@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from hearth import secret_patterns
 
-# Stands for what is no plain text while a value is searched: one that no value may have.
+# Placeholder for secrets and references while a value is searched: a character that no value may contain.
 _MARK = "\0"
 _SCHEME = re.compile(r"((?:Bearer|Basic|Token|ApiKey|Api-Key) +)(\S.*)", re.IGNORECASE | re.DOTALL)
 _HEADER = re.compile(r"([A-Za-z][\w-]*: *)(?!//)(.+)", re.DOTALL)
 
 
 class Secret(NamedTuple):
-    """What must not be in a file; `hint` is what the client calls it."""
+    """Secret value, which must not be written into a file; `hint` is the client's name for it."""
 
     value: str
     hint: str
@@ -28,7 +28,7 @@ class Secret(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A reference of Hearth's own, as it is to be written."""
+    """Reference in Hearth's own syntax, written as it is."""
 
     written: str
 
@@ -37,12 +37,12 @@ Text = tuple[str | Secret | Kept, ...]
 
 
 def plain(text: Text) -> str | None:
-    """Return the whole text, if it is nothing but that."""
+    """Return the whole text; None if it contains a secret or a reference."""
     return "".join(map(str, text)) if all(isinstance(piece, str) for piece in text) else None
 
 
 def written(text: Text, place: Callable[[Secret], str]) -> str:
-    """Return the text as it stands in the config; `place` gives the name under which a secret is stored."""
+    """Return the text as written in the config; `place` returns the name under which a secret is stored."""
     return "".join(_written(piece, place) for piece in text)
 
 
@@ -53,7 +53,7 @@ def _written(piece: str | Secret | Kept, place: Callable[[Secret], str]) -> str:
 
 
 def revealed(text: Text) -> str:
-    """Return the text with its secrets in it, for comparing it with others, and for nothing else."""
+    """Return the text with its secrets, only for comparison with other texts."""
     return "".join(
         piece.written if isinstance(piece, Kept) else escaped(piece.value if isinstance(piece, Secret) else piece)
         for piece in text
@@ -61,7 +61,7 @@ def revealed(text: Text) -> str:
 
 
 def escaped(text: str) -> str:
-    """Plain text that Hearth takes for no reference."""
+    """Escape plain text, so that Hearth reads no reference in it."""
     return text.replace("${", "$${")
 
 
@@ -69,12 +69,12 @@ def escaped(text: str) -> str:
 
 
 def shapes(value: str) -> list[str]:
-    """Return what a value has in it that is a secret by its shape."""
+    """Return the parts of a value that look like secrets."""
     return [value[start:end] for start, end, _ in secret_patterns.spans(value)]
 
 
 def named(name: str, text: Text) -> Text:
-    """Return the value of a variable, with its secrets apart."""
+    """Return the value of a variable with its secrets separated."""
     value = plain(text)
     return (
         (Secret(value, name),) if value is not None and secret_patterns.is_secret(name, value) else _split(text, name)
@@ -82,7 +82,7 @@ def named(name: str, text: Text) -> Text:
 
 
 def header(name: str, text: Text) -> Text:
-    """Return the value of an HTTP header; of `Bearer xyz` the first word stays."""
+    """Return the value of an HTTP header with its secrets separated; the first word of `Bearer xyz` stays."""
     value = plain(text)
     if value is not None and secret_patterns.is_secret(name, value):
         hint = "token" if name.lower() == "authorization" else name
@@ -92,7 +92,11 @@ def header(name: str, text: Text) -> Text:
 
 
 def arguments(texts: Sequence[Text]) -> list[Text]:
-    """Arguments: `--token x`, `--token=x`, `TOKEN=x`, `Authorization: x`, `-k x`, and what looks like a token."""
+    """Return arguments with their secrets separated.
+
+    Secrets are `x` in `--token x`, `--token=x`, `TOKEN=x`, `Authorization: x` and `-k x`, and text that looks like a
+    token.
+    """
     hidden = []
     option = ""
     for text in texts:
@@ -119,12 +123,12 @@ def _argument(value: str, option: str) -> Text:
 
 
 def url(text: Text) -> Text:
-    """Return an address: its password, parameters that sound like a secret, a token in its path."""
+    """Return an address with its secrets separated: a password, secret parameters, a token in the path."""
     return _split(text, "url-token")
 
 
 def _split(text: Text, hint: str) -> Text:
-    """Return the text with what looks like a secret apart; what was no plain text before stays as it is."""
+    """Return the text with the parts that look like secrets separated; pieces that are not plain text stay."""
     value = "".join(piece if isinstance(piece, str) else _MARK for piece in text)
     others = (piece for piece in text if not isinstance(piece, str))
     pieces: list[str | Secret | Kept] = []
