@@ -1,5 +1,5 @@
-"""The command line: one file per verb, and the few modules that the verbs share.
+"""Command line: one module per verb, and the few modules that the verbs share.
 
-Verbs hold no logic: they read options, call, print. They may use everything else in Hearth; nothing else
-uses them.
+Verbs contain no logic: they read options, call other packages, and print. Verbs may import everything else in Hearth;
+no other package imports them.
 """

@@ -1,4 +1,4 @@
-"""Questions to the person at the terminal, and waiting with a sign of life. `ops` decides; this module only asks."""
+"""Questions to the user at the terminal, and a spinner while waiting. `ops` decides; this module only asks."""
 
 import sys
 import time
@@ -15,7 +15,7 @@ from hearth.output.spinner import Spinner
 
 
 def can_ask() -> bool:
-    """Return whether there is a person at a terminal."""
+    """Return whether a user at a terminal can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -24,13 +24,13 @@ def confirm(question: str, default: bool = False) -> bool:
     try:
         return click.confirm(question, default=default, err=True)
     except click.Abort:
-        # The cursor still stands behind the question.
+        # The cursor is still on the line of the question.
         click.echo(err=True)
         raise
 
 
 def ask(obstacle: str, action: str, as_json: bool = False) -> None:
-    """Go on if the person says so. Raises Refused, also without a terminal, and for a program that reads JSON."""
+    """Ask whether to go on. Raises Refused for a no, without a terminal, and for a program that reads JSON."""
     if as_json:
         raise Refused(f"{obstacle}, and --json asks nothing: say --yes to {action} anyway")
     if not sys.stdin.isatty():
@@ -40,9 +40,9 @@ def ask(obstacle: str, action: str, as_json: bool = False) -> None:
 
 
 def ask_about_sessions(control: ControlConnection, action: str, yes: bool, as_json: bool = False) -> None:
-    """Let the person decide when sessions are attached. Raises Refused, also when there is nobody to ask.
+    """Let the user decide when sessions are attached. Raises Refused for a no, and when no user can be asked.
 
-    Sessions over HTTP between two requests outlive the daemon, so nobody notices.
+    HTTP sessions between two requests outlive the daemon, so their clients notice nothing.
     """
     if yes:
         return
@@ -55,13 +55,13 @@ def ask_about_sessions(control: ControlConnection, action: str, yes: bool, as_js
 
 
 def stop_daemon(control: ControlConnection, daemon: RunningDaemon, restart: bool, seconds: float) -> str:
-    """Stop the daemon and show that its end is waited for. Raises as `ops.shutdown.end`."""
+    """Stop the daemon, with a spinner until it has ended. Raises as `ops.shutdown.end` does."""
     with Spinner(f"waiting for the calls in flight, then for pid {daemon.pid} to go"):
         return shutdown.end(control, daemon, restart, seconds)
 
 
 def ask_for_input(question: Input) -> str:
-    """Ask for the value of a VS Code input; a password is not shown."""
+    """Ask for the value of a VS Code input; the input of a password is hidden."""
     return str(
         click.prompt(
             table.clean(question.description),
@@ -75,6 +75,6 @@ def ask_for_input(question: Input) -> str:
 
 
 def ask_to_store_secret(name: str) -> bool:
-    """Ask whether a secret goes to the keyring, with only a reference in the file."""
+    """Ask whether to store a secret in the keyring, with only a reference in the file."""
     question = f"{table.clean(name)} looks like a secret. Keep it in the keyring, and only a reference in the file?"
     return click.confirm(question, default=True, err=True)

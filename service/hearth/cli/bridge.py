@@ -1,4 +1,4 @@
-"""`hearth bridge`, for the list of verbs: typed as such, it is taken before click is imported."""
+"""`hearth bridge`, for the help and for completion: the command itself is run before click is imported."""
 
 import re
 
@@ -9,9 +9,9 @@ from hearth.cli import target
 
 
 def described() -> list[tuple[str, str]]:
-    """Return the options as the bridge's own help has them: names with a value's, and what it says of them."""
+    """Return the options of the bridge's own help: the names with their metavar, and the help text."""
     listed = USAGE.partition("Options:\n")[2].partition("\n\n")[0]
-    # What goes on in the next line belongs to the option above it.
+    # A continuation line belongs to the option above it.
     found = re.findall(r"^  (-.+?)  +(.+)$", re.sub(r"\n {6,}", "  ", listed), flags=re.MULTILINE)
     return [(names, " ".join(text.split())) for names, text in found]
 
@@ -30,10 +30,10 @@ def _option(names: str, text: str) -> click.Option:
 
 
 class BridgeCommand(click.Command):
-    """Knows its options for as long as they are being typed; then they are the bridge's own to read."""
+    """Command whose options are known to completion only; otherwise the bridge parses them itself."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return the options for a completion, else the words as they are."""
+        """Return the options during completion, else the unparsed arguments."""
         return [_option(*each) for each in described()] if ctx.resilient_parsing else super().get_params(ctx)
 
 

@@ -18,7 +18,7 @@ from hearth.output.table import box
 from hearth.paths import Places
 
 MEGABYTE = 1_000_000
-# Label column of the first table: with two columns of figures it fills 80 cells.
+# Width of the first table's label column: with two columns of figures the table fills 80 cells.
 LABEL_CELLS = 47
 
 
@@ -47,7 +47,7 @@ def demo(agents: int, as_json: bool) -> int:
 
     places = Places(PROFILE)
     status = [sys.executable, "-I", "-m", "hearth", "status", "--json", *places.arguments()]
-    # As clients start it, and without the socket of this shell's daemon: the scratch home has its own.
+    # The bridge is started as clients do, without the socket of this shell's daemon: the scratch home has its own.
     bridge = [sys.executable, "-I", "-S", bridge_file(), *places.arguments()]
     with Spinner("preparing a scratch home") as spinner:
         report = run(Commands(bridge, status), agents, spinner.tell)
@@ -59,7 +59,7 @@ def demo(agents: int, as_json: bool) -> int:
 
 
 def _program() -> str:
-    """Return how this command was typed, or would be typed again."""
+    """Return the command as it was typed, or as it can be typed again."""
     typed = sys.argv[0]
     found = shutil.which("hearth")
     if os.path.basename(typed) != "hearth" or (found and os.path.samefile(found, typed)):
@@ -71,13 +71,13 @@ def _program() -> str:
 
 
 def report_lines(report: Report, unicode: bool, program: str) -> list[str]:
-    """Return everything that the demo shows, with the next command to type at its end."""
+    """Return the lines of the whole report, with the next command to type at the end."""
     compared = figures(report, report.apart, unicode) if report.apart else []
     return [*compared, *proofs(report, unicode), "", *conclusion(report), "", *next_step(program)]
 
 
 def figures(report: Report, apart: Side, unicode: bool) -> list[str]:
-    """Return the two ways side by side."""
+    """Return the table that compares shared with separate servers."""
     servers = " and ".join(report.servers)
     title = f"{report.agents} agents that use {servers}".ljust(LABEL_CELLS)
     groups = [
@@ -122,7 +122,7 @@ def _time_rows(report: Report, apart: Side) -> list[list[str]]:
 
 
 def proofs(report: Report, unicode: bool) -> list[str]:
-    """Return what cannot be said in two columns of figures."""
+    """Return the results that do not fit into two columns of figures."""
     kill, idle = report.kill, report.idle
     rows = [
         ["one daemon", f"pid {report.daemon_pid} greeted {_daemons(report)}; the first bridge lit it"],
@@ -145,7 +145,7 @@ def proofs(report: Report, unicode: bool) -> list[str]:
 
 
 def conclusion(report: Report) -> list[str]:
-    """Return what the figures mean for servers other than these."""
+    """Return the lines on what the figures mean for other servers."""
     fixed = report.hearth.daemon_bytes + report.hearth.bridges_bytes
     meaning = (
         f"Daemon and bridges take {megabytes(fixed)}, whatever the servers are: for {report.agents} agents"
@@ -163,7 +163,7 @@ def conclusion(report: Report) -> list[str]:
 
 
 def next_step(program: str) -> list[str]:
-    """Return what to type next."""
+    """Return the lines with the next command to type."""
     return [
         "Next: see what it would do for your own MCP clients. Nothing is changed by it.",
         "",
@@ -187,7 +187,7 @@ def is_good(report: Report) -> bool:
 
 
 def megabytes(size: float) -> str:
-    """Bytes as a person reads them."""
+    """Format a number of bytes as megabytes."""
     return f"{size / MEGABYTE:.1f} MB" if size else "-"
 
 

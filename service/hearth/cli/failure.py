@@ -1,5 +1,4 @@
-"""How the command line fails: one sentence on stderr, one exit code. The only place that turns errors into
-codes.
+"""Failures of the command line: one sentence on stderr, one exit code. No other module maps errors to exit codes.
 
 0  done, or there was nothing to do
 1  something is wrong, and the sentence says what
@@ -22,14 +21,14 @@ from hearth.output.table import harmless
 from hearth.output.terminal import shows_colour
 
 INTERRUPTED = 130
-# As a shell reports a process that SIGPIPE ended: `hearth logs | head` is no failure to talk about.
+# Exit code that a shell reports for SIGPIPE: `hearth logs | head` is no failure worth a message.
 PIPE_CLOSED = 141
-# What write(2) says of a full disk, a quota, a limit, a broken device and a descriptor that is for reading.
+# Errors of write(2): full disk, quota, file size limit, broken device, descriptor opened for reading.
 _OUTPUT_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 
 
 def report(error: BaseException) -> int:
-    """Say what went wrong; return the exit code. What is not expected here is raised again."""
+    """Print an error and return the exit code. An unexpected error is raised again."""
     if isinstance(error, click.ClickException):
         # The message may name a parameter, a tool or a server.
         shown = io.StringIO()
@@ -42,7 +41,7 @@ def report(error: BaseException) -> int:
         click.echo("hearth: interrupted.", err=True)
         return INTERRUPTED
     if isinstance(error, BrokenPipeError):
-        # The interpreter flushes stdout once more on its way out, into the same closed pipe.
+        # The interpreter flushes stdout once more when it exits, into the same closed pipe.
         sys.stdout = None
         return PIPE_CLOSED
     if isinstance(error, OSError) and error.filename is None and error.errno in _OUTPUT_ERRORS:
@@ -50,7 +49,7 @@ def report(error: BaseException) -> int:
         click.echo(f"hearth: standard output cannot be written to: {error.strerror}.", err=True)
         return HearthError.exit_code
     if isinstance(error, HearthError):
-        # The verb's context, which knew about colour, is over.
+        # The verb's context, which knew whether to use colour, has ended.
         colour = None if shows_colour(os.environ) else False
         for sentence in error.problems if isinstance(error, ConfigError) else [str(error)]:
             click.echo(f"{click.style('hearth:', fg='red')} {harmless(sentence)}", err=True, color=colour)

@@ -13,7 +13,7 @@ from hearth.cli.failure import report
 from hearth.cli.target import target_options
 from hearth.output import terminal
 
-# Verb: the module that holds it. The order and the headings are those of the help.
+# Each verb with its module. The order and the headings are those of the help.
 SECTIONS: dict[str, dict[str, str]] = {
     "Try it": {"savings": "servers.savings", "demo": "demo", "help": "help"},
     "Set up": {
@@ -49,20 +49,20 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Act": {"call": "tools.call", "stop": "daemon.stop", "restart": "daemon.restart", "reload": "daemon.reload"},
     "Run": {"serve": "daemon.serve", "bridge": "bridge"},
 }
-# They act on the user's whole installation, or on nothing: naming a daemon would promise what they do not do.
+# Verbs that act on the user's whole installation, or on nothing: the option would promise what they do not do.
 WITHOUT_TARGET = frozenset({"demo", "savings", "help", "disconnect", "completion", "token", "version"})
-# Set by the completion scripts of shells.
+# Variable that the completion scripts of shells set.
 COMPLETION_VARIABLE = "_HEARTH_COMPLETE"
 VERBS = {verb: module for verbs in SECTIONS.values() for verb, module in verbs.items()}
 
 
 def nearest(word: str) -> str | None:
-    """Return the verb that is most like a word, if any is."""
+    """Return the verb that is most similar to a word, or None."""
     return next(iter(difflib.get_close_matches(word, VERBS, 1)), None)
 
 
 class VerbGroup(click.Group):
-    """A group that imports a verb's module when the verb is needed, so that `hearth version` stays quick."""
+    """Group that imports a verb's module only when the verb is needed, so that `hearth version` stays fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return every verb, in the order of the help."""
@@ -73,20 +73,20 @@ class VerbGroup(click.Group):
         if cmd_name not in VERBS:
             return None
         module = importlib.import_module(f"hearth.cli.{VERBS[cmd_name]}")
-        # `import` is a word of Python's own.
+        # `import` is a keyword of Python.
         command: click.Command = getattr(module, cmd_name + "_" * iskeyword(cmd_name))
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the verb that was typed; a UsageError names the nearest one."""
+        """Return the verb that was typed. For an unknown one, the UsageError names the nearest verb."""
         if args[0] not in VERBS and not ctx.resilient_parsing and (near := nearest(args[0])):
             raise click.UsageError(f"There is no verb {args[0]!r}. Did you mean {near!r}?", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The verbs under their headings."""
+        """Write the verbs under their headings."""
         for heading, verbs in SECTIONS.items():
             commands = ((verb, self.get_command(ctx, verb)) for verb in verbs)
             rows = [(verb, command.get_short_help_str(60)) for verb, command in commands if command]
@@ -140,6 +140,6 @@ def main(args: list[str] | None = None) -> int:
         scripts.register()
     try:
         outcome = cli.main(args, prog_name="hearth", standalone_mode=False)
-    except BaseException as error:  # the outermost loop: `report` raises what it does not know
+    except BaseException as error:  # the outermost handler: `report` raises unknown errors again
         return report(error)
     return outcome if isinstance(outcome, int) else 0

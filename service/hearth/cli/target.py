@@ -1,6 +1,6 @@
-"""Which daemon a verb means: `--profile`, `--config`, `HEARTH_CONFIG`, and completion of their values.
+"""Target options of a verb: `--profile`, `--config` and `HEARTH_CONFIG`, and completion of their values.
 
-May be given before the verb or after it. Turns them into Places; knows nothing of the daemon itself.
+The options may be given before the verb or after it. This module turns them into Places; it does not know the daemon.
 """
 
 import functools
@@ -21,19 +21,19 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 class Number(click.FloatRange):
-    """Any number."""
+    """Parameter type for numbers."""
 
     name = "number"
 
 
 class WholeNumber(click.IntRange):
-    """A whole one."""
+    """Parameter type for whole numbers."""
 
     name = "whole number"
 
 
 def profile_names() -> list[str]:
-    """Return the profiles that have a config, the default one included."""
+    """Return the profiles that have a config, with the default one first."""
     try:
         named = sorted(
             entry.name for entry in os.scandir(os.path.join(places.config_dir(), "profiles")) if entry.is_dir()
@@ -44,12 +44,12 @@ def profile_names() -> list[str]:
 
 
 def complete_profile(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the profiles that begin like that."""
+    """Return the profiles that begin with the typed text."""
     return [CompletionItem(name) for name in profile_names() if name.startswith(incomplete)]
 
 
 def choose(profile: str | None, config: str | None, environ: Mapping[str, str]) -> paths.Places:
-    """Return the places that the options name. What was typed wins over the environment. Raises click.UsageError."""
+    """Return the places that the options name; options override the environment. Raises click.UsageError."""
     if profile and config:
         raise click.UsageError("--profile and --config name two daemons: give one of them.")
     if not profile and not config:
@@ -63,7 +63,7 @@ def choose(profile: str | None, config: str | None, environ: Mapping[str, str]) 
 
 
 def target_options(function: Verb) -> Verb:
-    """Add `--profile` and `--config` as they are everywhere."""
+    """Add `--profile` and `--config`, the same for every verb."""
     config = click.option(
         "--config",
         metavar="PATH",
@@ -77,7 +77,7 @@ def target_options(function: Verb) -> Verb:
 
 
 def typed(profile: str | None, config: str | None) -> tuple[str | None, str | None]:
-    """Return what was given behind the verb, or else before it."""
+    """Return the options given after the verb, or else those before it."""
     if profile or config:
         return profile, config
     before = click.get_current_context().find_root().params
@@ -85,7 +85,7 @@ def typed(profile: str | None, config: str | None) -> tuple[str | None, str | No
 
 
 def with_places(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a verb the two options, and hand it `places` in their stead."""
+    """Add the two options to a verb, and pass it `places` instead of them."""
 
     @functools.wraps(function)
     def verb(*args: Any, profile: str | None, config: str | None, **kwargs: Any) -> Any:
@@ -99,7 +99,7 @@ def with_places(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def configured(places: Places) -> "dict[str, ServerSpec]":
     """Return the servers of the config, as far as it can be read."""
-    from hearth import config  # 5 ms that `hearth version` does without
+    from hearth import config  # takes 5 ms, which `hearth version` saves
 
     return dict(config.examine(places).config.servers)
 
@@ -112,7 +112,7 @@ def served(places: Places) -> "dict[str, ServerSpec]":
 
 
 def complete_server(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the names that begin like that; none where it cannot be told whose."""
+    """Return the servers that begin with the typed text; none if the daemon is unknown."""
     places = places_of(ctx)
     names = configured(places) if places else {}
     taken = ctx.params.get(parameter.name or "") or ()
@@ -120,7 +120,7 @@ def complete_server(ctx: click.Context, parameter: click.Parameter, incomplete: 
 
 
 def places_of(ctx: click.Context) -> Places | None:
-    """Return the daemon that a command line means which is still being typed."""
+    """Return the places of the daemon that an incomplete command line means, or None."""
     given = [context.params for context in (ctx, ctx.find_root())]
     profile, name = (next((params[key] for params in given if params.get(key)), None) for key in ("profile", "config"))
     try:
@@ -130,7 +130,7 @@ def places_of(ctx: click.Context) -> Places | None:
 
 
 def check_server_names(names: Iterable[str], known: Iterable[str], where: str) -> None:
-    """Raise click.UsageError for the first name that is not known; it says which one is most like it."""
+    """Raise click.UsageError for the first unknown name; the error suggests the most similar one."""
     from hearth.config.spelling import nearest
 
     known = list(known)

@@ -1,6 +1,6 @@
-"""What `hearth connect` and `hearth disconnect` say of a change to a client's file. Pure: an outcome in, text out.
+"""Output of `hearth connect` and `hearth disconnect` on a change to a client's file. Pure: an outcome in, text out.
 
-Only entries that change are shown, never what is beside them: a client's file may have anything in it.
+Only the changed entries are shown, never the lines around them: a client's file may contain anything.
 """
 
 import json
@@ -22,23 +22,23 @@ from hearth.output.table import clean
 _VARIABLES = frozenset({"env", "environment"})
 _HEADERS = frozenset({"headers", "http_headers"})
 _ARGUMENTS = frozenset({"args", "command"})
-# Options whose value is a header, of curl and of bridges that are made like it.
+# Options whose value is a header, in curl and in bridges with similar options.
 _HEADER_OPTIONS = frozenset({"-H", "--header", "--headers"})
 _REFERENCE = re.compile(r"\$\{[^{}]*\}|\{(?:env|file):[^{}]+\}")
 _DEFAULT = re.compile(r"\$\{(?P<name>[^{}]*?):-(?P<default>[^{}]*)\}")
 _HEADER = re.compile(r"(?P<name>[A-Za-z][\w-]*):(?P<space>\s*)(?!//)(?P<value>.+)", re.DOTALL)
 _SCHEME = re.compile(r"Bearer|Basic|Digest|Token|Api-?Key", re.IGNORECASE)
-# Beside a reference, a word under a harmless name: long, and of letters and digits.
+# Word next to a reference that counts as a secret even under a harmless name: long, with letters and digits.
 _LONG = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w.:~%+/=-]{16,}")
 
 
 def title(client: str) -> str:
-    """Return what the client calls itself."""
+    """Return the client's own name."""
     return KINDS[client].title
 
 
 def diff(outcome: TableOutcome) -> list[str]:
-    """Return the entries that change, line by line, without their secrets."""
+    """Return the changed entries as a diff, without their secrets."""
     if not outcome.changes:
         return []
     path = outcome.table.path
@@ -54,7 +54,7 @@ def diff(outcome: TableOutcome) -> list[str]:
 
 
 def shown(outcome: TableOutcome) -> list[str]:
-    """Return the same lines for a terminal: a client's file may be a project's, with hostile names in it."""
+    """Return the diff for a terminal, cleaned: the file may be a project's, with hostile names in it."""
     return [clean(line.expandtabs(4)) for line in diff(outcome)]
 
 
@@ -63,15 +63,15 @@ def _lines(path: str, text: str | None, value: Any, change: EntryChange) -> list
         return []
     found = {*secrets_of(change.former), *secrets_of(change.new)}
     if found and "\\" in text:
-        # A secret may be written in escapes, and would not be seen.
+        # A secret may be written with escapes, and would not be masked.
         text = _plain(path, value)
     return _dedented(Mask(found)(text).splitlines())
 
 
 def _dedented(lines: list[str]) -> list[str]:
-    """Return the text; its first line begins in the midst of one of the file's.
+    """Return the lines without the indentation of the last one.
 
-    The others come as far to the left as the last.
+    The first line begins in the middle of a line of the file, so its indentation tells nothing.
     """
     indent = len(lines[-1]) - len(lines[-1].lstrip()) if lines else 0
     return [line[min(indent, len(line) - len(line.lstrip())) :] for line in lines]
@@ -86,7 +86,7 @@ def _plain(path: str, value: Any) -> str:
 
 
 def document(outcome: TableOutcome, action: str, dry_run: bool) -> dict[str, Any]:
-    """Return the outcome for programs."""
+    """Return the outcome as a JSON document."""
     return {
         "client": outcome.table.client,
         "scope": outcome.table.scope,
@@ -104,7 +104,7 @@ def document(outcome: TableOutcome, action: str, dry_run: bool) -> dict[str, Any
 
 
 def enumeration(names: Iterable[str]) -> str:
-    """Names as in a sentence."""
+    """Join names for a sentence."""
     *first, last = map(clean, names)
     return f"{', '.join(first)} and {last}" if first else last
 
@@ -167,7 +167,7 @@ def _secrets_of_arguments(words: Sequence[str]) -> Iterator[str]:
 
 
 def _anywhere(name: str, value: str) -> Iterator[str]:
-    """Yield what is a secret by its shape, and the defaults of references."""
+    """Yield the parts of a value that look like secrets, and defaults of references that may be secrets."""
     for part in (value, *_REFERENCE.split(value)):
         yield from (secret for secret in templates.shapes(part) if not _REFERENCE.fullmatch(secret))
     for found in _DEFAULT.finditer(value):
@@ -182,7 +182,7 @@ def _anywhere(name: str, value: str) -> Iterator[str]:
 
 
 def complete_client(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the names that begin like that, with the clients' own."""
+    """Return the clients that begin with the typed text, with their titles."""
     taken = ctx.params.get(parameter.name or "") or ()
     return [
         CompletionItem(kind.name, help=kind.title)
@@ -192,7 +192,7 @@ def complete_client(ctx: click.Context, parameter: click.Parameter, incomplete: 
 
 
 def check_names(names: Iterable[str]) -> list[str]:
-    """Return each name once; click.UsageError for the first that is none says which one is most like it."""
+    """Return each name once. Raises click.UsageError for the first unknown name, with the most similar one."""
     from hearth.config.spelling import nearest
 
     names = list(dict.fromkeys(names))

@@ -115,13 +115,13 @@ def connect(
     return code or links.exit_code
 
 
-# --- what is to be done
+# --- plans
 
 
 def _plans(
     places: Places, clients: list[str], scope: str | None, way: str | None
 ) -> tuple[list[TablePlan], list[ClientServer], list[str]]:
-    """Return the plans of all clients, their entries, and problems: a broken file keeps no other client back."""
+    """Return the plans of all clients, their entries, and problems. A broken file does not stop other clients."""
     servers = config.load(places).servers
     planned: list[TablePlan] = []
     entries: list[ClientServer] = []
@@ -146,7 +146,7 @@ def _plans(
 def _answering(
     places: Places, planned: list[TablePlan], found: list[ClientServer]
 ) -> tuple[list[TablePlan], list[LeftAlone]]:
-    """Try the servers behind the entries to be replaced; return the plans and the entries to leave alone."""
+    """Try the servers of the entries to replace; return the plans and the entries to leave alone."""
     servers = dict.fromkeys(server for _, server in smoke_test.newly_replaced(planned, found))
     commands = {server: bridge_command(places, ["--server", server]) for server in servers}
     with Spinner("trying the servers") as spinner:
@@ -179,7 +179,7 @@ def _ask(yes: bool, as_json: bool) -> None:
         raise Refused("nothing was changed")
 
 
-# --- what is said
+# --- reports
 
 
 def _show(outcomes: list[TableOutcome]) -> None:
@@ -241,24 +241,24 @@ def _print(places: Places, clients: tuple[str, ...], every: bool, entry: dict[st
 
 
 def _note_unknown(places: Places, servers: tuple[str, ...]) -> None:
-    """The entry is printed all the same: the server may be configured later."""
+    """Note servers that are not configured. Their entries are printed all the same: a server may be added later."""
     if not servers:
         return
     try:
         known = config.load(places).servers
     except ConfigError:
-        # Nothing is known of what it means to say; `hearth config check` tells.
+        # A config with mistakes says nothing reliable; `hearth config check` reports them.
         return
     for server in servers:
         if server not in known:
             click.echo(f"hearth: note: no server {server!r} is configured in {places.config_file()}.", err=True)
 
 
-# --- --list
+# --- list of clients
 
 
 def show_clients(as_json: bool) -> int:
-    """Print them."""
+    """Print the clients on this machine."""
     rows = [_client_row(each) for each in discovery.tables(discovery.here())]
     if as_json:
         documents.show(rows)

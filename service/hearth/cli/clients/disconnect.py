@@ -39,7 +39,7 @@ def disconnect(clients: tuple[str, ...], every: bool, below: str | None, dry_run
     if bool(names) == every:
         known = client_changes.enumeration(dict.fromkeys(each.client for each in connected)) if connected else "none"
         raise click.UsageError(f"Name clients, or say --all. Connected: {known}.")
-    # Whose a damaged one is cannot be read; it is in the way of those for whom nothing else was found.
+    # The client of a damaged trace is unknown: the trace may belong to any client that was named and not found.
     damaged = connector.damaged()
     is_in_the_way = every or not {each.client for each in connected}.issuperset(names)
     done = connect_clients.restored((table for table in connected if every or table.client in names), dry_run)

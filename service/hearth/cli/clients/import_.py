@@ -25,13 +25,13 @@ from hearth.output.spinner import Spinner
 from hearth.paths import Places
 
 WAITING = "looking at your clients; a keyring may want to be unlocked"
-# Who shares a process.
+# Isolation modes, as shown to the user.
 MODES: dict[Mode, str] = {"shared": "one for all", "workspace": "one per folder", "session": "one per session"}
 _INDENT = "  "
 
 
 class Manner(NamedTuple):
-    """How it is to be gone about."""
+    """Mode of a run: the options `--dry-run`, `--yes` and `--json`."""
 
     dry_run: bool
     yes: bool
@@ -39,12 +39,12 @@ class Manner(NamedTuple):
 
     @property
     def can_ask(self) -> bool:
-        """Return whether a person is there who has not said that nothing be asked."""
+        """Whether a user is at a terminal, and no option forbids questions."""
         return asking.can_ask() and not (self.yes or self.as_json or self.dry_run)
 
 
 def client_options(function: Verb) -> Verb:
-    """Return the options by which clients and their files are chosen."""
+    """Add the options that select clients and their files."""
     client = click.option(
         "--client", "clients", multiple=True, type=click.Choice(list(KINDS)), metavar="NAME", help="Only this client."
     )
@@ -61,7 +61,7 @@ def client_options(function: Verb) -> Verb:
 
 
 def with_manner(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a verb `--dry-run`, `--yes` and `--json`, and hand it a `manner` in their stead."""
+    """Add `--dry-run`, `--yes` and `--json` to a verb, and pass it `manner` instead of them."""
 
     @click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing, ask nothing.")
     @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
@@ -124,7 +124,7 @@ def import_(
 
 
 def _split_targets(words: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Split what was typed into clients and files. Raises click.UsageError for what is neither."""
+    """Split arguments into clients and files. Raises click.UsageError for one that is neither."""
     clients, files = [], []
     for word in words:
         if word in KINDS:
@@ -163,7 +163,7 @@ def show(made: ImportPlan, found: Gathered, places: Places) -> None:
 
 
 def say_more(clients: Sequence[str], scopes: Sequence[str], answers: Answers) -> None:
-    """Say what will be asked for, and what was not looked at."""
+    """Print which inputs will be asked for, and which files were not read."""
     if answers.pending:
         click.echo(f"To be asked for: {', '.join(table.clean(each.description) for each in answers.pending)}.")
     for path in gather_servers.left_out(clients, scopes):
@@ -171,7 +171,7 @@ def say_more(clients: Sequence[str], scopes: Sequence[str], answers: Answers) ->
 
 
 def nothing_found(found: Gathered) -> str:
-    """Return what is said when there is no server anywhere."""
+    """Return the message for a search that found no server."""
     if found.tables:
         names = ", ".join(gather_servers.title(client) for client in found.clients())
         return f"No server was found in {names}."
@@ -203,7 +203,7 @@ def _finish(made: ImportPlan, done: import_servers.Imported | None, places: Plac
 
 
 def plan_lines(plan: ImportPlan, path: str, width: int) -> list[str]:
-    """Return the plan, in groups; a group with nothing in it is left out."""
+    """Return the lines of the plan, in groups; empty groups are left out."""
     groups = (
         _servers(plan.servers, path, width),
         _section("Hearth has already:", [f"{match.name} ({_origins(match.sources)})" for match in plan.matched]),
@@ -216,7 +216,7 @@ def plan_lines(plan: ImportPlan, path: str, width: int) -> list[str]:
 
 
 def notes(plan: ImportPlan) -> list[str]:
-    """Return what should be known of the servers."""
+    """Return the notes on the servers."""
     said = [(each.name, note) for each in plan.servers for note in each.notes]
     said += [(match.name, note) for match in plan.matched for note in match.notes]
     return [table.clean(_of(name, note)) for name, note in said]
@@ -235,16 +235,16 @@ def _servers(servers: Sequence[ImportedServer], path: str, width: int) -> list[s
     if not servers:
         return []
     rows = [(each.name, f"{MODES[each.mode]} ({each.reason})", f"from {_origins(each.sources)}") for each in servers]
-    # The columns' headers would say no more than the cells do.
+    # The headers are left out: they would add nothing to the cells.
     lines = table.columns(("", "", ""), rows, width - len(_INDENT))[1:]
     said = [(_INDENT + line, _INDENT * 3 + started(each.entry)) for line, each in zip(lines, servers, strict=True)]
     return [f"To be added to {path}:", *(line for pair in said for line in pair)]
 
 
 def started(entry: Mapping[str, Any]) -> str:
-    """Return the command line or the address of an entry, whole: a part that is cut off could be the hostile one.
+    """Return the full command line or address of an entry: a truncated part could be the hostile one.
 
-    Secrets are references by now. Characters that are not printable are shown as escapes.
+    Secrets are references at this point. Unprintable characters are shown as escapes.
     """
     if entry.get("url"):
         return visible(entry["url"])
@@ -254,7 +254,7 @@ def started(entry: Mapping[str, Any]) -> str:
 
 
 def visible(text: str) -> str:
-    """Return a text with an escape for each character that a terminal would act on or not show."""
+    """Escape the characters of a text that a terminal would interpret or not show."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
@@ -267,7 +267,7 @@ def _bridges(bridges: Iterable[ClientServer]) -> list[str]:
 
 
 def by_client(entries: Iterable[tuple[ClientServer, str]]) -> list[tuple[str, str, str]]:
-    """Group entries of one client of which the same is said: the client, the names of the entries, what is said."""
+    """Group the entries of a client that share a phrase. Return tuples of client, entry names and phrase."""
     groups: dict[tuple[str, str], list[str]] = {}
     for found, said in entries:
         groups.setdefault((origin(found), said), []).append(found.name)
@@ -279,7 +279,7 @@ def _secrets(plan: ImportPlan) -> list[str]:
 
 
 def as_document(plan: ImportPlan, path: str) -> dict[str, Any]:
-    """Return the plan for programs."""
+    """Return the plan as a JSON document."""
     return {
         "config": path,
         "servers": [
@@ -307,7 +307,7 @@ def as_document(plan: ImportPlan, path: str) -> dict[str, Any]:
 
 
 def place(found: ClientServer) -> dict[str, Any]:
-    """Return where an entry stands, for programs."""
+    """Return the location of an entry as a JSON document."""
     where = found.table
     return {
         "client": where.client,

@@ -32,7 +32,7 @@ _INDENT = "  "
 
 
 class _Wishes(NamedTuple):
-    """What was typed."""
+    """Options of the command line."""
 
     clients: tuple[str, ...]
     scopes: tuple[str, ...]
@@ -72,7 +72,7 @@ def setup(
     """
     wishes = _Wishes(clients, scopes, disabled, one, not no_service)
     with Spinner(import_.WAITING) as spinner:
-        # Asked while the one plan is made: the plan that is shown has every answer in it.
+        # Questions are asked while the plan is made, so that the plan shown contains every answer.
         answers = Answers(_ask_beside(spinner) if manner.can_ask else None, is_later=manner.dry_run)
         planned = _planned(places, wishes, answers)
     if not planned.gathered.tables:
@@ -96,13 +96,13 @@ def setup(
 def _planned(places: Places, wishes: _Wishes, answers: Answers) -> SetupPlan:
     gathered = gather_servers.gather(wishes.clients, wishes.scopes, places.config_file())
     if gathered.problems and not gathered.tables:
-        # Files of clients: neither Hearth's config nor the command as typed, so no ConfigError.
+        # The problems are in clients' files, not in Hearth's config or the command as typed: no ConfigError.
         raise HearthError("; ".join(gathered.problems))
     return setup_plan.make(places, gathered, answers, disabled=wishes.disabled, service=wishes.service, one=wishes.one)
 
 
 def _ask_beside(spinner: Spinner) -> Callable[[Input], str]:
-    """Return what asks for an input without a spinner in the same line."""
+    """Return a function that asks for an input and pauses the spinner meanwhile."""
 
     def ask(question: Input) -> str:
         with spinner.paused():
@@ -112,7 +112,7 @@ def _ask_beside(spinner: Spinner) -> Callable[[Input], str]:
 
 
 def _ask_for_leave(manner: Manner) -> None:
-    """Have the person agree to the plan that was shown. Raises Refused, click.Abort."""
+    """Ask the user to confirm the plan. Raises Refused, click.Abort."""
     if manner.can_ask:
         if not click.confirm("Do it?", default=True, err=True):
             raise Refused("nothing was done")
@@ -123,7 +123,7 @@ def _ask_for_leave(manner: Manner) -> None:
 def _do(places: Places, planned: SetupPlan, as_json: bool) -> int:
     problems = list(planned.gathered.problems)
     with Spinner("storing secrets and writing the config"):
-        # If it fails nothing is done: what comes after it would lead clients to servers that are not there.
+        # A failure here ends the setup: later steps would connect clients to servers that do not exist.
         done = setup_plan.import_servers(places, planned)
     if done.changed and not as_json:
         click.echo(f"Servers: {len(planned.imports.servers)} added to {done.changed.path}. {done.daemon}")
@@ -152,7 +152,7 @@ def _tried(places: Places, planned: SetupPlan) -> list[Trial]:
         return smoke_test.try_all(places, commands, spinner.tell)
 
 
-# --- what is said
+# --- reports
 
 
 def _show(planned: SetupPlan, places: Places) -> None:
@@ -210,7 +210,7 @@ def _print(found: SetupPlan, places: Places, trials: list[Trial], problems: list
 
 
 def plan_lines(setup: SetupPlan, places: Places, home: str, width: int) -> list[str]:
-    """Return the whole plan."""
+    """Return the lines of the whole plan."""
     clients = ", ".join(title(client) for client in setup.gathered.clients())
     return [
         f"Clients: {clients}",
@@ -253,9 +253,9 @@ def _service(service: ServiceStep, home: str) -> list[str]:
 
 
 def trial_lines(setup: SetupPlan, trials: list[Trial], width: int, logged: Container[str]) -> list[str]:
-    """List the servers that answered; then those that did not and have a client already, each with what to do.
+    """List the servers that answered; then those that failed and are connected already, each with advice.
 
-    Servers whose clients were left alone are in the summary. `logged` has the names of servers with a log.
+    Servers whose clients were left alone are in the summary. `logged` contains the names of servers with a log.
     """
     left = {each.server for each in setup.failed}
     failed = [each for each in trials if each.problem and each.server not in left]
@@ -271,7 +271,7 @@ def trial_lines(setup: SetupPlan, trials: list[Trial], width: int, logged: Conta
 
 
 def summary_lines(setup: SetupPlan, trials: list[Trial], logged: Container[str]) -> list[str]:
-    """Say how many entries were moved to Hearth and how many were left, each of these with its reason."""
+    """Return the number of connected entries and of entries left alone, each of the latter with its reason."""
     moved, left = len(setup.moved()), len(setup.left())
     if not moved and not left:
         return []
@@ -296,7 +296,7 @@ def _entry(found: ClientServer) -> str:
 def _advice(failed: Trial, has_log: bool) -> list[str]:
     problem = str(failed.problem)
     if "hearth " in problem:
-        return []  # it says itself what to type
+        return []  # the problem names the command to type
     if "PATH" in problem:
         return [f"{ADVICE_ON_PATH} Then `hearth setup` again."]
     said = f"`hearth logs {failed.server}` has what it said; " if has_log else ""
@@ -306,7 +306,7 @@ def _advice(failed: Trial, has_log: bool) -> list[str]:
 def as_document(
     setup: SetupPlan, places: Places, trials: list[Trial], problems: list[str], done: bool
 ) -> dict[str, Any]:
-    """Everything for programs."""
+    """Return the plan and its results as a JSON document."""
     units = setup.service.units
     return {
         "done": done,

@@ -15,7 +15,7 @@ _END = "# <<< hearth completion <<<"
 
 
 class CompletionFile(NamedTuple):
-    """The file that a shell reads completion from, and the start-up file that must name its folder, if any."""
+    """File from which a shell reads completion, and the start-up file that must name its folder, if any."""
 
     path: str
     startup: str | None
@@ -68,7 +68,7 @@ def install(ctx: click.Context, /, shell: str | None, remove: bool, dry_run: boo
 
 
 def target(shell: str) -> CompletionFile:
-    """Return the place of a shell's completion for this user."""
+    """Return the completion file of a shell for this user."""
     home = os.path.expanduser("~")
     if shell == "bash":
         data = os.environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
@@ -85,10 +85,10 @@ def target(shell: str) -> CompletionFile:
 
 
 def with_block(text: str, folder: str | None) -> str:
-    """Return a .zshrc that names the folder of the completion, or none, every other line as it was."""
+    """Return a .zshrc with the block that names the completion's folder, or without it; other lines stay."""
     before, begin, rest = text.partition(f"{_BEGIN}\n")
     _, end, after = rest.partition(_END)
-    # Without its end the block has no bounds: the lines behind its beginning stay.
+    # Without its end marker the block has no bounds: the lines after its beginning stay.
     after = after.removeprefix("\n") if end else rest
     if folder is None:
         return before + after

@@ -1,8 +1,8 @@
-"""The completion scripts of shells, and how their questions are read and answered.
+"""Completion scripts for shells, and the classes that parse their requests and format the answers.
 
-click's own scripts are not used as they are: that of bash offers `timezone=` again behind `timezone=`, because bash
-splits words at `=`; that of fish cuts descriptions at a comma; that of zsh does nothing with the second TAB when it was
-loaded from `fpath`, and takes `--transport=` away behind which a value is completed.
+click's own scripts have defects: the bash script offers `timezone=` again after `timezone=`, because bash splits words
+at `=`; the fish script truncates descriptions at a comma; the zsh script ignores the second TAB when it was loaded from
+`fpath`, and removes `--transport=` when it completes the value.
 """
 
 import os
@@ -21,7 +21,7 @@ from click.shell_completion import (
 
 from hearth.cli.main import COMPLETION_VARIABLE
 
-# Stands for the cursor: no word that is typed has it.
+# Marks the cursor: no typed word contains this character.
 _CURSOR = "\x01"
 
 _BASH = """\
@@ -117,21 +117,21 @@ complete --no-files --command %(prog_name)s --arguments "(%(complete_func)s)"
 
 
 def split_line(line: str) -> tuple[list[str], str]:
-    """Return the words of a command line up to the cursor behind the program's name, and the one at the cursor."""
+    """Return the words between the program's name and the cursor, and the word at the cursor."""
     *words, last = split_arg_string(line + _CURSOR)
     return words[1:], last.removesuffix(_CURSOR)
 
 
 def option_prefix(word: str) -> str:
-    """Return `--option=` of a word that is an option with its value: click completes the value alone."""
+    """Return the `--option=` part of a word, or ""; click completes only the value."""
     name, equals, _ = word.partition("=")
     return f"{name}=" if equals and name.startswith("-") else ""
 
 
 def separate_prefix(word: str, current: str) -> str:
-    """Return what of the word at the cursor bash takes for words of their own, and keeps.
+    """Return the part of the word at the cursor that bash treats as separate words, and keeps.
 
-    Bash splits words at `=` and `:` where they are not quoted; `current` is what it takes for the last of them.
+    Bash splits words at unquoted `=` and `:`; `current` is the last of these words.
     """
     if current in ("=", ":") and word.endswith(current):
         return word
@@ -155,7 +155,7 @@ class Bash(BashComplete):
         return words, last
 
     def format_completion(self, item: "CompletionItem[str]") -> str:
-        """Return the kind of an item and what bash is to insert."""
+        """Return the kind of an item and the text that bash inserts."""
         return f"{item.type},{str(item.value).removeprefix(self._prefix)}"
 
 
@@ -172,7 +172,7 @@ class Zsh(ZshComplete):
         return words, last
 
     def format_completion(self, item: "CompletionItem[str]") -> str:
-        """Return three lines: kind, value, and description or `_`."""
+        """Return three lines: the kind, the value, and the description or `_`."""
         return f"{item.type}\n{self._prefix}{item.value}\n{_one_line(item) or '_'}"
 
 
@@ -191,7 +191,7 @@ class Fish(FishComplete):
         return words, last
 
     def format_completion(self, item: "CompletionItem[str]") -> str:
-        """Return the kind of an item and its value, with the description behind a tab."""
+        """Return the kind of an item and its value, with the description after a tab."""
         description = _one_line(item)
         return f"{item.type},{self._prefix}{item.value}" + (f"\t{description}" if description else "")
 
@@ -205,12 +205,12 @@ SHELLS = tuple(_CLASSES)
 
 
 def register() -> None:
-    """Have click answer the questions of these scripts."""
+    """Register these shells with click."""
     for shell, kind in _CLASSES.items():
         add_completion_class(kind, shell)
 
 
 def script(shell: str, cli: click.Command) -> str:
-    """Return the script of one shell."""
+    """Return the completion script of a shell."""
     made = _CLASSES[shell](cli, {}, "hearth", COMPLETION_VARIABLE)
     return made.source_template % made.source_vars()

@@ -1,4 +1,4 @@
-"""The text and the document that verbs print of a change to the config. Pure: a change in, text or a document out."""
+"""Text and JSON that verbs print about a change to the config."""
 
 import difflib
 from typing import Any
@@ -12,14 +12,14 @@ from hearth.paths import Places
 
 
 def diff(changed: Changed) -> list[str]:
-    """Return the lines that differ. Those beside them are left out: they may hold secrets of other servers."""
+    """Return the lines that differ, without context lines: these may contain secrets of other servers."""
     former, new = (_lines(data) for data in (changed.former or b"", changed.new))
     found = list(difflib.unified_diff(former, new, changed.path, changed.path, n=0, lineterm=""))
     return [line.rstrip("\r") for line in found]
 
 
 def document(action: str, name: str, changed: Changed, dry_run: bool, notes: list[str], daemon: str | None) -> Any:
-    """Return the change for programs."""
+    """Return the change as a JSON document."""
     return {
         "action": action,
         "name": name,
@@ -50,9 +50,9 @@ def apply_change(
     notes: list[str] | None = None,
     at_start: bool = False,
 ) -> None:
-    """Change the config and print what was done. `make` may add to the notes. Raises ConfigError, Refused.
+    """Change the config and print the result. `make` may add to the notes. Raises ConfigError, Refused.
 
-    `at_start`: a running daemon takes the change up when it starts next.
+    `at_start`: the change takes effect at the next start of the daemon.
     """
     changed = edit_config.change(places, make, dry_run)._replace(warnings=[])
     is_new = changed.new != changed.former

@@ -1,4 +1,4 @@
-"""`hearth config show|check|path`, and the group that `get`, `set` and `edit` belong to."""
+"""`hearth config edit|show|check|path`, and the group that `get` and `set` belong to."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def edit(places: Places, as_json: bool) -> None:
 
 
 def _offer_another_try(path: str, text: bytes, error: ConfigError, as_json: bool) -> None:
-    """Return if the person edits again. Raises ConfigError if not; the text is kept."""
+    """Return if the user wants to edit again. Raises ConfigError if not; the text is kept."""
     if not as_json and sys.stdin.isatty():
         for problem in error.problems:
             click.echo(f"{click.style('problem:', fg='red')} {problem}", err=True)

@@ -25,7 +25,7 @@ _PREFIX = f"{SERVERS}."
 
 
 class KeyName(NamedTuple):
-    """A setting, or a server, or a key of a server."""
+    """Name of a setting, of a server, or of a key of a server."""
 
     setting: str | None = None
     server: str | None = None
@@ -33,7 +33,7 @@ class KeyName(NamedTuple):
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The keys that lead to the value in a file."""
+        """Keys that lead to the value in a file."""
         if self.setting:
             return tuple(map(str, path_of(self.setting)))
         return tuple(part for part in (SERVERS, self.server, self.key) if part is not None)
@@ -127,13 +127,13 @@ def set_(places: Places, key: str, value: str | None, unset: bool, dry_run: bool
 
 
 def parse_key(text: str, servers: Iterable[str]) -> KeyName:
-    """Return what a name means. Raises click.UsageError, which says the nearest one."""
+    """Parse a name. Raises click.UsageError, which suggests the nearest name."""
     if text in SETTINGS:
         return KeyName(setting=text)
     if not text.startswith(_PREFIX):
         raise click.UsageError(f"There is no setting {text!r}.{_hint(text, SETTINGS)}")
     rest = text.removeprefix(_PREFIX)
-    # A server's name may have dots in it: the longest one that fits is meant.
+    # A server's name may contain dots: the longest name that fits is meant.
     for name in sorted(servers, key=len, reverse=True):
         if rest == name:
             return KeyName(server=name)
@@ -146,7 +146,7 @@ def parse_key(text: str, servers: Iterable[str]) -> KeyName:
 
 
 def parse_value(name: KeyName, text: str) -> Any:
-    """Return the value that a text means for a name, checked as the config's reader does. Raises click.UsageError."""
+    """Parse the value of a name, with the checks of the config's reader. Raises click.UsageError."""
     if name.setting is None:
         if name.key is None:
             raise click.UsageError(
@@ -165,7 +165,7 @@ def parse_value(name: KeyName, text: str) -> Any:
 
 
 def key_names(servers: Iterable[str]) -> list[str]:
-    """Return every name that there is, for completion."""
+    """Return every valid name, for completion."""
     return [*SETTINGS, *(f"{_PREFIX}{server}.{key}" for server in servers for key in SERVER_KEYS)]
 
 

@@ -81,7 +81,7 @@ def _say_what_fix_would_do(findings: Sequence[Finding], asked: bool) -> None:
 
 
 def _mend(places: Places, findings: Sequence[Finding], dry_run: bool, yes: bool, quiet: bool) -> "list[FixResult]":
-    """Say what will be done, ask, do it. Raises Refused when there is nobody to ask, or the answer is no."""
+    """Print the fixes, ask, and apply them. Raises Refused when no user can be asked, or the answer is no."""
     from hearth.cli import asking
     from hearth.doctor import fixes, render
     from hearth.doctor.context import CheckContext

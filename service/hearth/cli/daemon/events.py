@@ -13,9 +13,9 @@ from hearth.control_client.connection import ControlConnection
 from hearth.output import documents
 from hearth.paths import Places
 
-# As many as the daemon keeps at most.
+# Most events that the daemon keeps.
 KEPT_EVENTS = 200
-# Keys of an event that every line has in its own place.
+# Keys of an event that have a fixed place in each line.
 _SHOWN_ELSEWHERE = frozenset({"type", "at"})
 
 
@@ -56,12 +56,12 @@ def events(places: Places, follow: bool, lines: int, as_json: bool) -> None:
             for event in control.events(follow, lines):
                 click.echo(documents.text(event, indent=None) if as_json else line_of(event))
     except KeyboardInterrupt:
-        # The way to end it, and no failure.
+        # Ctrl-C is the way to end the verb, not a failure.
         click.echo(err=True)
 
 
 def line_of(event: Mapping[str, Any]) -> str:
-    """Return an event as a line for people: its time, its type, and the rest as key=value."""
+    """Format an event as a line of text: its time, its type, and the rest as key=value."""
     at = event.get("at")
     clock = time.strftime("%H:%M:%S", time.localtime(at)) if isinstance(at, int | float) else "--:--:--"
     rest = " ".join(f"{key}={_value(value)}" for key, value in event.items() if key not in _SHOWN_ELSEWHERE)

@@ -17,7 +17,7 @@ DRY_RUN_HELP = "Change nothing; say what would be done."
 
 
 def with_owner(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say for which daemon, or for which users."""
+    """Add the options that choose a daemon, or users."""
     options = (
         click.option("--system", is_flag=True, help="Units of the system, for a shared host (root, Linux)."),
         click.option("--user", "users", metavar="NAME", multiple=True, help="With --system: for whom. More than once."),
@@ -104,7 +104,7 @@ def install(
 
 
 def named_profile(profile: str | None, config: str | None, system: bool) -> str:
-    """Return the profile whose units are meant. HEARTH_CONFIG does not count: it names a daemon without units."""
+    """Return the profile whose units are meant. HEARTH_CONFIG is ignored: it names a daemon without units."""
     profile, config = typed(profile, config)
     if config:
         raise click.UsageError("a daemon of a config file has no units, its bridges start it: leave out --config.")
@@ -140,7 +140,7 @@ def say_commands(heading: str, commands: list[str]) -> None:
 
 
 def document(outcome: Outcome, dry_run: bool) -> dict[str, Any]:
-    """Return the outcome for programs."""
+    """Return the outcome as a JSON document."""
     plan = outcome.plan
     return {
         "dryRun": dry_run,

@@ -1,7 +1,7 @@
-"""Lines of log files: since when, and as JSON. Pure: bytes in, bytes out.
+"""Lines of log files: selection by time, conversion to JSON, and following a growing file.
 
-The daemon's log and those of servers begin their lines with the local time, `2026-11-18 09:30:00,123`. A line without
-one continues the line before it.
+Lines in the logs of the daemon and of servers begin with the local time, `2026-11-18 09:30:00,123`. A line without a
+time continues the line before it.
 """
 
 import codecs
@@ -25,12 +25,12 @@ _FORMS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT
 _CLOCK = ("%H:%M:%S", "%H:%M")
 
 BLOCK_BYTES = 64 * 1024
-# Nothing portable wakes us when a file grows; a quarter of a second reads as at once.
+# No portable notification exists for a file that grows; a quarter of a second appears immediate.
 POLL_SECONDS = 0.25
 
 
 class LogSelection(NamedTuple):
-    """Which lines of a log to print, and in which form: the last `lines` of those since `begin`."""
+    """Selection of the log lines to print, and their form: the last `lines` lines since `begin`."""
 
     follow: bool
     lines: int
@@ -39,7 +39,7 @@ class LogSelection(NamedTuple):
 
 
 def moment(text: str, now: float) -> float:
-    """Return the seconds since 1970 that a text such as `10m`, `09:30` or `2026-11-18` means. Raises ValueError."""
+    """Parse `10m`, `09:30`, `2026-11-18` and the like; return seconds since 1970. Raises ValueError."""
     text = text.strip()
     if (ago := _AGO.fullmatch(text)) and ago[2] in _UNITS:
         return now - float(ago[1]) * _UNITS[ago[2]]
@@ -58,7 +58,7 @@ def moment(text: str, now: float) -> float:
 
 
 def stamp(line: bytes) -> float | None:
-    """Return the time that a line begins with, in seconds since 1970; None for a line without one."""
+    """Return the time at the beginning of a line, in seconds since 1970; None for a line without a time."""
     found = _STAMP.match(line)
     if found is None:
         return None
@@ -70,7 +70,7 @@ def stamp(line: bytes) -> float | None:
 
 
 def since(data: bytes, begin: float) -> bytes:
-    """Return the lines from the first one that is not older than a moment."""
+    """Return the lines from the first one that is not older than `begin`."""
     lines = data.splitlines(keepends=True)
     for index, line in enumerate(lines):
         at = stamp(line)
@@ -80,37 +80,37 @@ def since(data: bytes, begin: float) -> bytes:
 
 
 def document(line: bytes) -> bytes:
-    """Return a line as an object of JSON on one line: `time`, null where the line has none, and `text`."""
+    """Return a line as a JSON object on one line: `time`, null if the line has none, and `text`."""
     found = _STAMP.match(line)
     text = line[found.end() :] if found else line
     return entry(stamp(line), text.decode("utf-8", "replace").strip("\r\n").removeprefix(" " if found else ""))
 
 
 def entry(at: float | None, text: str) -> bytes:
-    """Return what is said at a time as an object of JSON on one line."""
+    """Return a time and a text as a JSON object on one line."""
     shown = None if at is None else datetime.fromtimestamp(at).astimezone().isoformat(timespec="milliseconds")
     return json.dumps({"time": shown, "text": text}).encode() + b"\n"
 
 
 class TerminalText:
-    """A converter from pieces of a log, cut anywhere, to text that does not steer a terminal."""
+    """Converter from chunks of a log, split anywhere, to text without terminal control sequences."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def __call__(self, data: bytes) -> bytes:
-        """Return the characters that are complete with these bytes, unsafe ones replaced."""
+        """Return the characters that these bytes complete, with unsafe ones replaced."""
         return control_chars.replaced(self._decoder.decode(data)).encode()
 
 
 class JsonLineFormat:
-    """A converter from pieces of a log, cut anywhere, to lines of JSON."""
+    """Converter from chunks of a log, split anywhere, to lines of JSON."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def __call__(self, data: bytes) -> bytes:
-        """Return the lines that are complete with these bytes as JSON."""
+        """Return the lines that these bytes complete, as JSON."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         return b"".join(map(document, lines))
 
@@ -119,7 +119,7 @@ class JsonLineFormat:
 
 
 def show_file(path: str, wanted: LogSelection) -> None:
-    """Print the last lines of a file and, where asked to, what is added, for ever. Raises HearthError."""
+    """Print the last lines of a file and, if asked to follow, new lines without end. Raises HearthError."""
     output = sys.stdout.buffer
     convert: Callable[[bytes], bytes] = bytes
     if wanted.as_json:
@@ -132,7 +132,7 @@ def show_file(path: str, wanted: LogSelection) -> None:
     if wanted.begin is not None:
         recent = since(recent, wanted.begin)
     if wanted.as_json and not wanted.follow and recent and not recent.endswith(b"\n"):
-        # A line that is still being written is complete as far as this run goes.
+        # This run treats a line that is still being written as complete.
         recent += b"\n"
     output.write(convert(recent))
     output.flush()
@@ -157,7 +157,7 @@ def _open(path: str, wait: bool) -> BinaryIO:
 
 
 def _from_predecessor(path: str, count: int) -> bytes:
-    """Return the last lines of the file that was rotated away last; a fresh one has few."""
+    """Return the last lines of the previous, rotated file, because a new file has few lines."""
     if count <= 0:
         return b""
     try:
@@ -168,10 +168,10 @@ def _from_predecessor(path: str, count: int) -> bytes:
 
 
 def last_lines(file: BinaryIO, count: int) -> bytes:
-    """Return the last lines of a file; leave the file at its end."""
+    """Return the last lines of a file, and leave its position at the end."""
     position = file.seek(0, os.SEEK_END)
     found = b""
-    # One line end more than lines: the last line has its own.
+    # One line end more than lines, because the last line ends with one, too.
     while position and found.count(b"\n") <= count:
         step = min(BLOCK_BYTES, position)
         position = file.seek(position - step)
@@ -181,13 +181,13 @@ def last_lines(file: BinaryIO, count: int) -> bytes:
 
 
 def follow(path: str, file: BinaryIO) -> Iterator[bytes]:
-    """Yield what is added to the file from here on, for ever; a rotated one is read to its end first."""
+    """Yield new content of the file, without end. A rotated file is read to its end first."""
     while True:
         if data := file.read(BLOCK_BYTES):
             yield data
             continue
         if _was_replaced(path, file):
-            # Between the last read and the look it may have grown once more.
+            # The file may have grown between the last read and this check.
             yield file.read()
             file.close()
             file = _open(path, wait=True)
@@ -199,7 +199,7 @@ def _was_replaced(path: str, file: BinaryIO) -> bool:
     try:
         now = os.stat(path)
     except OSError:
-        # Between the two renames of a rotation; the new file comes with the next line.
+        # The rotation is between its two renames; the new file is created with the next line.
         return False
     mine = os.fstat(file.fileno())
     return (now.st_dev, now.st_ino) != (mine.st_dev, mine.st_ino) or now.st_size < file.tell()

@@ -19,7 +19,7 @@ from hearth.output import documents
 from hearth.paths import Places
 
 LINES_BY_DEFAULT = 50
-# More than any log here holds; what `--since` leaves is printed whole.
+# More lines than any log has: all lines that `--since` selects are printed.
 ALL_LINES = 1_000_000_000
 
 
@@ -74,14 +74,14 @@ def _begin(since: str | None) -> float | None:
 
 def _print_server(places: Places, name: str, wanted: log_lines.LogSelection) -> None:
     path = places.server_log(name)
-    # Also of a server that is configured no longer.
+    # The log of a server that is no longer configured is shown, too.
     if not os.path.lexists(path):
         _explain_absence(places, name, path, wanted.follow)
     log_lines.show_file(path, wanted)
 
 
 def _explain_absence(places: Places, name: str, path: str, follow: bool) -> None:
-    """Raise the reason why there is nothing to show; return where it is worth waiting for."""
+    """Raise an error that says why there is no log; return if a log may still appear."""
     servers = target.served(places)
     target.check_server_names([name], servers, places.config_file())
     if servers[name].command is None and servers[name].url is None:
@@ -96,7 +96,7 @@ def _explain_absence(places: Places, name: str, path: str, follow: bool) -> None
 
 
 def journal_command(places: Places, wanted: LogSelection) -> list[str] | None:
-    """Return the journalctl that shows it, or None when it is in the file."""
+    """Return the journalctl command that shows the log, or None if the log is in the file."""
     units = systemd_unit.units_of(places)
     if units is None or not shutil.which("journalctl") or not _systemd_starts_it(places):
         return None
@@ -109,7 +109,7 @@ def journal_command(places: Places, wanted: LogSelection) -> list[str] | None:
 
 
 def show_json(command: list[str]) -> int:
-    """Print what a journalctl with `--output json` prints in the form of `hearth logs`; return its exit code."""
+    """Run a journalctl with `--output json`, print its lines in the form of `hearth logs`, and return its exit code."""
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         for line in process.stdout:
@@ -133,7 +133,7 @@ def _systemd_starts_it(places: Places) -> bool:
             with daemon.control() as control:
                 return control.status().get("activation") == "systemd"
         except Unreachable:
-            # Its log is wanted most when it does not answer.
+            # The log of a daemon that does not answer is needed most.
             service = systemd_unit.look(places, "service")
             return bool(service and service.pid == daemon.pid)
     held = systemd_unit.look(places, "socket")

@@ -80,7 +80,7 @@ def restart(
 
 
 def _replace(control: ControlConnection, daemon: RunningDaemon, places: Places, timeout: float) -> str:
-    """End the daemon and wait for that; return what to tell the user."""
+    """Stop the daemon and wait for its end; return the message for the user."""
     ports = shutdown.own_ports(control.status())
     asking.stop_daemon(control, daemon, restart=True, seconds=timeout)
     hint = shutdown.start_hint(places, ports)
@@ -93,7 +93,7 @@ def _one(places: Places) -> dict[str, RunningDaemon]:
 
 
 def _ask_about_calls(document: dict[str, Any], server: str, yes: bool, as_json: bool) -> None:
-    """Let the person decide when somebody waits for an answer of it."""
+    """Let the user decide when calls of the server are in flight."""
     instances = [
         instance
         for each in document.get("upstreams") or []

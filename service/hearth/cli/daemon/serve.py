@@ -7,7 +7,7 @@ from hearth.cli.target import WholeNumber, with_places
 from hearth.host.tcp_ports import DEFAULT_PORT, NEXT_PORTS
 from hearth.paths import Places
 
-# What each way of serving means to `python -m hearth.daemon`.
+# Each transport as options of `python -m hearth.daemon`: whether to serve stdio, whether to serve HTTP.
 TRANSPORTS = {"socket": (False, False), "http": (False, True), "stdio": (True, False), "both": (True, True)}
 _HTTP_OPTIONS = ("http_bind", "http_port", "allow_remote")
 
@@ -73,5 +73,5 @@ def serve(places: Places, transport: str, http_bind: str, http_port: int, allow_
         more += ["--http", f"{host}:{http_port}", *(["--allow-remote"] if allow_remote else [])]
     else:
         _warn_of_idle_options(transport)
-    # A socket in HEARTH_SOCKET is read from the environment there, too.
+    # `main` reads a socket in HEARTH_SOCKET from the environment itself.
     return main([*places.arguments(), *more])

@@ -36,7 +36,7 @@ def stop(places: Places, yes: bool, everyone: bool, timeout: float, as_json: boo
       hearth stop --yes --json | jq '.stopped[].pid'
     """
     daemon = running_daemon.find(places)
-    # By a hash, too, the places of a config's daemon are found.
+    # A key may be the hash of a config file; Places works with either.
     found = (
         {Places(key): each for key, each in running_daemon.own_daemons()}
         if everyone

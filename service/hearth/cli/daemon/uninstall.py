@@ -19,12 +19,12 @@ from hearth.ops.connect_clients import Restored
 from hearth.output import documents
 from hearth.paths import Places
 
-# As `hearth stop` waits: calls in flight may finish within drain_timeout.
+# The wait of `hearth stop`: calls in flight may finish within drain_timeout.
 STOP_SECONDS = 60.0
 
 
 class _Clients(NamedTuple):
-    """The MCP clients of this user: those connected before, those restored now, and entries written by hand."""
+    """MCP clients of this user: connected before, restored now, and connected by hand-written entries."""
 
     connected: list[Table]
     restored: Restored
@@ -96,7 +96,7 @@ def uninstall(
 
 
 def _may_restore(clients: _Clients, asks: bool) -> bool:
-    """Ask the person at the terminal; without a terminal, restoring is the safe answer."""
+    """Ask the user at the terminal; without a terminal, restoring is the safe answer."""
     if not asks or not sys.stdin.isatty():
         return True
     click.echo(f"Connected to Hearth: {clients.titles}.", err=True)
@@ -104,7 +104,7 @@ def _may_restore(clients: _Clients, asks: bool) -> bool:
 
 
 def _stop_daemon(places: Places) -> int | None:
-    """Stop the daemon that a bridge or a person started: no service manager stops that one. Return its pid."""
+    """Stop a daemon that a bridge or a user started, which no service manager stops. Return its pid, or None."""
     running = running_daemon.find(places)
     if running is None:
         return None

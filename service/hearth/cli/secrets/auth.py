@@ -18,9 +18,9 @@ from hearth.output.spinner import Spinner
 from hearth.paths import Places
 from hearth.secrets import references
 
-# To find a password, a phone and a second factor.
+# Enough time to find a password, a phone and a second factor.
 LOGIN_SECONDS = 600
-# What a server's entry refers to is not there, in this shell at least.
+# State of a server whose entry has a reference that cannot be resolved, at least in this shell.
 _UNRESOLVED = "unresolved"
 
 
@@ -121,7 +121,7 @@ def status(places: Places, name: str | None, as_json: bool) -> None:
         try:
             found.append(overview.describe(references.glance(spec, os.environ), store))
         except ConfigError as exc:
-            # Of this one nothing can be told from here; of the others it can.
+            # The state of this server is unknown here; the other servers are still listed.
             found.append({"server": spec.name, "state": _UNRESOLVED, "problems": exc.problems})
     if as_json:
         documents.show(found)
@@ -211,14 +211,14 @@ def _resolved(spec: ServerSpec) -> ServerSpec:
 
 
 def can_show(environ: Mapping[str, str], platform: str = system.PLATFORM) -> bool:
-    """Return whether a browser would be seen: the ones for terminals would take this one away."""
+    """Return whether a browser would open a window. A text browser would take over this terminal."""
     if environ.get("BROWSER") or platform in ("darwin", "win32"):
         return True
     return bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
 
 
 def show(url: str) -> bool:
-    """Open the address in the user's browser; False where there is none."""
+    """Open the address in the user's browser; return False if there is no browser."""
     if not can_show(os.environ):
         return False
     import webbrowser

@@ -35,7 +35,7 @@ def secret() -> None:
 
 
 def _names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return what is stored; for `set`, also what the config refers to."""
+    """Return the stored secrets; for `set`, also those that the config refers to."""
     try:
         names = set(Vault("secrets").entries())
         if ctx.command.name == "set":
@@ -47,7 +47,7 @@ def _names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> l
 
 
 def _users(places: Places) -> dict[str, list[str]]:
-    """Return the servers of the config that refer to each secret; as far as the config can be read."""
+    """Return the servers that refer to each secret, as far as the config can be read."""
     found: dict[str, list[str]] = {}
     for spec in configuration.examine(places).config.servers.values():
         for name in references.secret_names(spec):
@@ -113,7 +113,7 @@ def _read() -> str:
 
 
 def _running_users(places: Places, name: str) -> list[str]:
-    """Return the servers that may run with the former value: they have what they were started with."""
+    """Return the servers that may still run with the former value: a server keeps the value that it started with."""
     users = _users(places).get(name, [])
     return users if users and running_daemon.find(places) else []
 

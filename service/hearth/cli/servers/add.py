@@ -23,10 +23,10 @@ Entry = dict[str, Any]
 
 
 class Adding(click.Command):
-    """A command line in which the options of a server's command are easily taken for Hearth's."""
+    """Command that explains an unknown option: options of the server's command are easily mistaken for Hearth's."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; an unknown option is probably the server's own."""
+        """Parse the arguments. Raises click.UsageError with a hint for an unknown option, probably the server's own."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -110,7 +110,7 @@ def add(
         return
     click.echo(f"{name} is in {changed.path}. {daemon}")
     words = shlex.join([name, *places.arguments()])
-    # What was replaced is gone: taking the new one away does not bring it back.
+    # The replaced entry is lost: removing the new one does not restore it.
     undo = "" if replaced else f" Undo: `hearth remove {words}`."
     click.echo(f"Try it: `hearth call {words}`.{undo}")
 
@@ -126,7 +126,7 @@ def make_entry(
     settings: Sequence[str],
     **keys: str | None,
 ) -> Entry:
-    """Return the entry that was asked for, in the order that people write it. Raises click.UsageError."""
+    """Return the entry from the options, with its keys in the usual order. Raises click.UsageError."""
     if bool(command) == bool(url):
         raise click.UsageError("Give either a command, behind `--`, or --url." + (" Not both." if url else ""))
     made: Entry = {"command": command[0], "args": list(command[1:])} if command else {"url": url}
@@ -150,12 +150,12 @@ def _pair(text: str, separator: str, option: str, form: str) -> tuple[str, str]:
 
 
 def _shown(text: str) -> str:
-    # What was meant to be a name and a value may be a secret alone.
+    # Text without a separator may be a bare secret instead of a name and a value.
     return text if len(text) <= 12 else text[:4] + "…"
 
 
 def parse_setting(key: str, text: str) -> Any:
-    """Return a value as typed: what is JSON is that, where the key takes more than texts."""
+    """Parse the value of a key: as JSON where it is valid and the key takes more than texts, else as text."""
     if key in ("command", "cwd", "url"):
         return text
     try:

@@ -57,12 +57,12 @@ def remove(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
 
 
 def _left_over(removed: ServerSpec, others: Iterable[ServerSpec]) -> list[str]:
-    """Return what is to be said of stored secrets that only this server referred to."""
+    """Return notes on the stored secrets that only the removed server referred to."""
     unused = references.secret_names(removed).difference(*map(references.secret_names, others))
     try:
         stored = Vault("secrets").entries() if unused else {}
     except VaultError:
-        return []  # the removal is done; `hearth doctor` tells of a damaged vault
+        return []  # the removal is done; `hearth doctor` reports a damaged vault
     return [
         f"no server refers to the secret {secret!r} any more, and it is still kept: `hearth secret remove {secret}`"
         for secret in sorted(unused & stored.keys())

@@ -54,7 +54,7 @@ def savings(as_json: bool) -> None:
 
 
 def look() -> Document:
-    """Survey the running processes; return what `--json` prints."""
+    """Survey the running processes; return the JSON document."""
     processes = process_table.own()
     found = running.survey(processes, list(_entries(processes)), process_table.is_on_pipes)
     servers = savings_estimate.servers_of(
@@ -67,7 +67,7 @@ def look() -> Document:
 
 
 def _entries(processes: Iterable[Process]) -> Iterator[ConfiguredCommand]:
-    """Read the servers in the files of clients, those of the projects that running clients work in among them."""
+    """Yield the servers in clients' files, including files of the projects that running clients work in."""
     for table in dict.fromkeys(_tables(processes)):
         try:
             entries = discovery.read(table)
@@ -93,7 +93,7 @@ def _tables(processes: Iterable[Process]) -> Iterator[Table]:
 
 
 def savings_document(estimate: Estimate, survey: Survey, through_hearth: Weight | None, measure: str) -> Document:
-    """Return what `--json` prints."""
+    """Return the JSON document of a survey."""
     return {
         "measure": measure,
         "servers": [_server(server) for server in estimate.servers],
@@ -132,7 +132,7 @@ def _server(server: ServerWeight) -> Document:
 
 
 def savings_lines(found: Mapping[str, Any], width: int) -> list[str]:
-    """Return what a terminal shows."""
+    """Return the lines of the text output."""
     shared = _through_hearth(found["throughHearth"], found["measure"])
     if not found["servers"]:
         return [*_wrapped(_NOTHING, width), *shared]

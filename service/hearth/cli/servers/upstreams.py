@@ -16,7 +16,7 @@ from hearth.output.table import Column, duration, ranked
 from hearth.paths import Places
 
 Document = Mapping[str, Any]
-# By rank: at 80 columns the names, the states and the figures that tell of trouble are left.
+# Columns by rank: at 80 columns the names, the states and the figures that show trouble remain.
 COLUMNS = (
     Column("SERVER"), Column("STATE"), Column("UP", 9), Column("ERA", 14), Column("ISOLATION", 13), Column("PIDS", 8),
     Column("TOOLS", 6), Column("USERS", 2), Column("BUSY", 11), Column("CALLS", 3), Column("ERRORS", 4),
@@ -87,9 +87,9 @@ def _list(places: Places, names: tuple[str, ...], as_json: bool) -> None:
 
 
 def upstream_lines(upstreams: Sequence[Document], now: float, width: int, with_instances: bool) -> list[str]:
-    """Return a row for each server, and on request below it one for each of its instances.
+    """Return a row for each server and, if asked for, one below it for each of its instances.
 
-    Then the reasons of what failed.
+    The reasons of failed servers follow.
     """
     rows = []
     for each in upstreams:
@@ -136,7 +136,7 @@ def _sum(instances: list[Document], key: str) -> int:
 
 
 def _up(each: Document, now: float) -> str:
-    """Since when the oldest of it runs."""
+    """Return how long the oldest instance has been running."""
     begun = [each.get("startedAt"), *(instance.get("startedAt") for instance in each.get("instances") or [])]
     known = [at for at in begun if isinstance(at, int | float)]
     return duration(max(0.0, now - min(known))) if known else "-"
@@ -147,7 +147,7 @@ def _count(value: object) -> str:
 
 
 def milliseconds(value: object) -> str:
-    """Return a length of time that a person reads at a glance: three digits, not more."""
+    """Format a duration with at most three digits, so that it is read at a glance."""
     if not isinstance(value, int | float):
         return "-"
     if value >= 10_000:
@@ -158,5 +158,5 @@ def milliseconds(value: object) -> str:
 
 
 def megabytes(value: object) -> str:
-    """Memory as tools show it."""
+    """Format a size in bytes as megabytes."""
     return f"{value / 1e6:.0f} MB" if isinstance(value, int | float) else "-"

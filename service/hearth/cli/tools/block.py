@@ -20,7 +20,7 @@ _KEY = "blocked_tools"
 
 
 class NamedTool(NamedTuple):
-    """A tool: its server, and its name there."""
+    """Tool of a server, by the server's own name for it."""
 
     server: str
     name: str
@@ -28,7 +28,7 @@ class NamedTool(NamedTuple):
 
 def _complete_known(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     places = target.places_of(ctx)
-    # Only what is kept: completion asks no daemon.
+    # Only the catalog cache is read: completion does not ask the daemon.
     found = tool_catalog.document(places, "", None, 0)["tools"] if places else []
     return [CompletionItem(each["name"]) for each in found if each["name"].startswith(incomplete)]
 
@@ -81,19 +81,19 @@ def unblock(places: Places, name: str, dry_run: bool, as_json: bool) -> None:
 
 
 def _blocked(servers: dict[str, ServerSpec]) -> dict[str, NamedTool]:
-    """Return the blocked tools by the names that clients would see."""
+    """Return the blocked tools by the names that clients would see them under."""
     tools = [NamedTool(spec.name, tool) for spec in servers.values() for tool in spec.blocked_tools]
     return {tool_names.exposed(*tool): tool for tool in tools}
 
 
 def _known(places: Places, name: str) -> NamedTool:
-    """Return the tool of a name. Raises click.UsageError for one that no server is known to have."""
+    """Return the tool of a name. Raises click.UsageError for a tool that no server is known to have."""
     found = tool_catalog.current(places, "", None, 0)
     tools = {each["name"]: NamedTool(each["server"], each["tool"]) for each in found["tools"]}
     if name in tools:
         return tools[name]
     for server in found["unknown"]:
-        # Nothing is known of its tools yet: the name is taken as it is.
+        # The server's tools are not known yet: the name is accepted as it is.
         if name.startswith(tool_names.prefix(server)):
             return NamedTool(server, name.removeprefix(tool_names.prefix(server)))
     near = nearest(name, list(tools))

@@ -25,14 +25,14 @@ from hearth.output import documents, table, terminal
 from hearth.output.spinner import Spinner
 from hearth.paths import Places
 
-# A tool that says that it failed, as a command that failed.
+# Exit code for a tool that reports a failure: that of a failed command.
 TOOL_FAILED = 1
-# How often a server that is starting is looked at, in case it fails; that it is ready is told by the daemon.
+# Interval at which a starting server is checked for failure; the daemon tells when it is ready.
 LOOK_SECONDS = 1.0
 
 
 def complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the tools of the server that was typed."""
+    """Return the tools of the typed server."""
     return [
         CompletionItem(name, help=_first_line(tool))
         for name, tool in known_tools(ctx).items()
@@ -41,7 +41,7 @@ def complete_tool(ctx: click.Context, parameter: click.Parameter, incomplete: st
 
 
 def complete_argument(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the arguments of the typed tool that are not there yet; behind `NAME=`, the values that it may have."""
+    """Return the arguments of the typed tool that are still missing; after `NAME=`, the values that it may have."""
     schema = known_tools(ctx).get(ctx.params.get("tool") or "", {}).get("inputSchema")
     found = schema.get("properties") if isinstance(schema, dict) else None
     properties: dict[str, Any] = found if isinstance(found, dict) else {}
@@ -55,7 +55,7 @@ def complete_argument(ctx: click.Context, parameter: click.Parameter, incomplete
 
 
 def _values(schema: object) -> list[str]:
-    """Return the values that a schema lists, as they are typed."""
+    """Return the values that a schema lists, as text to type."""
     if not isinstance(schema, dict):
         return []
     listed = schema.get("enum")
@@ -65,7 +65,7 @@ def _values(schema: object) -> list[str]:
 
 
 def known_tools(ctx: click.Context) -> dict[str, dict[str, Any]]:
-    """Return the definitions by name; none where nothing is kept."""
+    """Return the cached tool definitions by name; empty if nothing is cached."""
     places = target.places_of(ctx)
     spec = target.served(places).get(ctx.params.get("server") or "") if places else None
     if places is None or spec is None:
@@ -143,7 +143,10 @@ def call(
 
 
 def _take_every_end_as_ctrl_c() -> None:
-    """Also a terminal that is closed, and `timeout hearth call …`: the call would go on with nobody waiting for it."""
+    """Handle every termination signal as Ctrl-C.
+
+    A closed terminal or `timeout hearth call …` would otherwise leave the call running with no one waiting for it.
+    """
     for number in (*signals.END, signals.HANG_UP):
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
@@ -154,7 +157,7 @@ def _check_server(places: Places, server: str) -> None:
     known = found.config.served
     if server not in known and found.problems:
         if any(each.get("name") == server for each in running_daemon.document(places).get("upstreams") or []):
-            # A daemon goes on with the config from before the mistake.
+            # A running daemon keeps the config from before the mistake.
             return
         raise ConfigError(found.problems)
     target.check_server_names([server], known, found.path)
@@ -165,7 +168,7 @@ def _check_server(places: Places, server: str) -> None:
 
 
 def _forgive(places: Places, server: str) -> None:
-    """Have a failed server tried again: the user who asks for its tools may have repaired it."""
+    """Restart a failed server: the user who asks for its tools may have repaired it."""
     daemon = running_daemon.find(places)
     if daemon and _upstream(places, server).get("state") == "failed":
         with daemon.control() as control:
@@ -175,7 +178,7 @@ def _forgive(places: Places, server: str) -> None:
 def _tools(
     places: Places, server: str, caller: ToolCaller, window: "_Window", timeout: float | None
 ) -> list[dict[str, Any]]:
-    """Return the server's tools. A server that is still starting is waited for, as long as its start may take."""
+    """Return the server's tools. Wait for a server that is still starting, up to its start timeout."""
     tools = caller.tools(timeout)
     spec = config.examine(places).config.served.get(server)
     limit = min(spec.start_timeout if spec else config.ServerSpec.start_timeout, timeout or math.inf)
@@ -189,8 +192,10 @@ def _tools(
 
 
 def _find(places: Places, server: str, tool: str, tools: list[dict[str, Any]]) -> dict[str, Any]:
-    """The tool's definition; a bare one, where the call tells why there is none: the server has failed, or the tool is
-    withheld."""
+    """Return the tool's definition. Raises click.UsageError for an unknown tool.
+
+    The definition is empty where the call itself will report the reason: the server failed, or the tool is withheld.
+    """
     names = [str(each.get("name")) for each in tools]
     if tool in names:
         return tools[names.index(tool)]
@@ -203,7 +208,7 @@ def _find(places: Places, server: str, tool: str, tools: list[dict[str, Any]]) -
 
 
 def _upstream(places: Places, server: str) -> dict[str, Any]:
-    """Return what the status says of the server."""
+    """Return the server's part of the status document."""
     upstreams = running_daemon.document(places).get("upstreams") or []
     return next((each for each in upstreams if each.get("name") == server), {})
 
@@ -244,12 +249,12 @@ def _show(result: dict[str, Any], tool: str, as_json: bool, output: str | None) 
         elif not as_json:
             text = tool_lines.text_of(block)
             said = tool_lines.description_of(block) if text is None else text
-            # What goes into a file or a pipe is left as it is.
+            # Output to a file or a pipe stays unchanged.
             click.echo(table.harmless(said) if sys.stdout.isatty() else said)
 
 
 class _Window:
-    """The line on the terminal that shows how a call goes on."""
+    """Status line on the terminal that shows the progress of a call."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -270,20 +275,20 @@ class _Window:
             self._spinner = None
 
     def tell(self, text: str) -> None:
-        """Say what is waited for."""
+        """Show what the call is waiting for."""
         self._text = text
         if self._spinner:
             self._spinner.tell(text)
 
     def progressed(self, params: dict[str, Any]) -> None:
-        """The server says how far it is."""
+        """Show a progress notification of the server."""
         text = tool_lines.progress_text(params)
         if text and self._spinner:
             self._spinner.tell(text)
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        """While somebody types."""
+        """Hide the line while the user types."""
         self.close()
         try:
             yield

@@ -1,4 +1,4 @@
-"""What was typed behind a tool's name to the tool's arguments, typed as its schema says.
+"""Parser of tool arguments from the command line, with types from the tool's schema.
 
 '{"a": 1}'   @FILE   -        a JSON object, from a file, from standard input
 name=value                    one argument; more than once for a list
@@ -17,14 +17,14 @@ from hearth.config.spelling import nearest
 Schema = Mapping[str, Any]
 
 _YES, _NO = frozenset({"true", "yes", "on", "1"}), frozenset({"false", "no", "off", "0"})
-# More than a person passes to a tool by hand; a device that never ends is not read for ever.
+# More than a user passes by hand. The limit ends the read of an endless device.
 INPUT_LIMIT_CHARACTERS = 64 * 1024 * 1024
 _KINDS = {"integer": "a whole number", "number": "a number", "boolean": "true or false", "array": "a list",
           "object": "an object", "null": "null"}  # fmt: skip
 
 
 def parse(words: Sequence[str], schema: Schema) -> dict[str, Any]:
-    """Return the arguments. Raises click.UsageError, which says what the tool takes."""
+    """Return the arguments. Raises click.UsageError, which lists the arguments that the tool takes."""
     whole = bool(words) and (words[0] == "-" or words[0][:1] in "@{")
     arguments = _object(words[0]) if whole else {}
     for word in words[whole:]:
@@ -83,7 +83,7 @@ def _take(arguments: dict[str, Any], word: str, schema: Schema) -> None:
 
 
 def value(name: str, text: str, schema: Schema, root: Schema) -> Any:
-    """Return a text as what the schema wants. Raises click.UsageError."""
+    """Convert a text to the type in the schema. Raises click.UsageError."""
     kinds = types(schema, root)
     found = _typed(name, text, kinds, schema, root)
     choices = schema.get("enum")
@@ -112,7 +112,7 @@ def _typed(name: str, text: str, kinds: set[str], schema: Schema, root: Schema) 
 
 
 def types(schema: Schema, root: Schema, depth: int = 8) -> set[str]:
-    """Return the JSON types that a schema allows; none when it does not say."""
+    """Return the JSON types that a schema allows; an empty set if it names none."""
     declared = schema.get("type")
     found = {declared} if isinstance(declared, str) else set(_list(declared))
     for key in ("anyOf", "oneOf", "allOf"):
@@ -150,7 +150,7 @@ def _resolved(schema: object, root: Schema) -> Schema:
 
 
 def usage(schema: Schema) -> str:
-    """Return the arguments of a tool as they may be typed."""
+    """Return a usage text with the arguments of a tool."""
     required = _list(schema.get("required"))
     shown = []
     for name, inner in _mapping(schema.get("properties")).items():

@@ -20,13 +20,13 @@ from hearth.output.status_lines import count
 from hearth.paths import Places
 from hearth.upstreams.pin_store import PinStore
 
-# Letters and marks by their category that show as nothing, or as a blank.
+# Characters with the category of letters or marks that are invisible or look like a blank.
 _BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\u034f") | {
     chr(code) for code in (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0), *range(0x180B, 0x1810))
 }
-# Controls, formats (joiners, directions, tags), halves of pairs, private and unassigned ones; all blanks but the space.
+# Controls, formats (joiners, directions, tags), surrogates, private and unassigned ones; all blanks but the space.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
-# In this order, and the rest by their names: what a model reads first is read first here, too.
+# Keys shown first, in this order, because a model reads them first; the others follow by name.
 _FIRST = ("name", "title", "description")
 _LINE_END = re.compile(r"\\\\|\\n")
 
@@ -64,7 +64,7 @@ def diff(places: Places, server: str | None, as_json: bool) -> int:
 
 
 def unreadable(server: str, problem: str) -> str:
-    """Return the sentence for a server whose file cannot be read."""
+    """Return the message for a server whose file cannot be read."""
     return (
         f"{server}: what is known of its tools cannot be read: {visible(problem)}; "
         "move the file away to have them trusted anew"
@@ -84,9 +84,9 @@ def _show(specs: dict[str, ServerSpec], changes: dict[str, list[Change]], is_par
 
 
 def chosen(places: Places, pins: PinStore, server: str | None) -> dict[str, ServerSpec]:
-    """Return the servers that are meant, as configured; one that is named may have been taken out of the config.
+    """Return the chosen servers, as configured; a named server may have been removed from the config since.
 
-    Raises click.UsageError for one that is nowhere.
+    Raises click.UsageError for an unknown server.
     """
     configured = dict(config.examine(places).config.served)
     if server is None:
@@ -107,7 +107,7 @@ def styled(line: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Return the text with everything in it to be seen."""
+    """Return the text with hidden characters written as `<U+XXXX>`."""
     return "".join(f"<U+{ord(each):04X}>" if _is_hidden(each) else each for each in text)
 
 
@@ -116,7 +116,7 @@ def _is_hidden(character: str) -> bool:
 
 
 def definition_lines(text: str) -> list[str]:
-    """Return a canonical definition, a line for each key and for each line of its texts."""
+    """Split a canonical definition into lines: one for each key and for each line of its texts."""
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError):
@@ -128,13 +128,13 @@ def definition_lines(text: str) -> list[str]:
 
 
 def _broken(line: str) -> list[str]:
-    """Return a line of JSON, with a line of its own for each that is in its text."""
+    """Split a line of JSON after each escaped line end in its text."""
     indent = " " * (len(line) - len(line.lstrip(" ")) + 4)
     return _LINE_END.sub(lambda match: f"\\n\n{indent}" if match[0] == r"\n" else match[0], line).split("\n")
 
 
 def change_lines(server: str, changes: Iterable[Change], is_pinned: bool) -> list[str]:
-    """Return what `hearth tools diff` shows of one server."""
+    """Return the lines of `hearth tools diff` for one server."""
     found = []
     for change in changes:
         found += [_headline(server, change, is_pinned), *_definition_diff(change), ""]
@@ -166,14 +166,14 @@ def _definition_diff(change: Change) -> list[str]:
 
 
 def change_summary(changes: Iterable[Change]) -> str:
-    """Return how many of which kind."""
+    """Return the number of changes of each kind."""
     kinds = [change.kind for change in changes]
     parts = [f"{kinds.count(kind)} {kind}" for kind in (CHANGED, NEW, VANISHED) if kind in kinds]
     return f"{count(len(kinds), 'tool')}: {', '.join(parts)}"
 
 
 def change_documents(server: str, changes: Iterable[Change], is_pinned: bool) -> list[dict[str, Any]]:
-    """Return the changes for machines: definitions as they are, with nothing made visible."""
+    """Return the changes as JSON documents, with definitions as they are: hidden characters are not replaced."""
     return [
         {
             "server": server,

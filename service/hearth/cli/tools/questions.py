@@ -1,4 +1,4 @@
-"""What a server asks in the midst of `hearth call`: put to the person at the terminal, or declined."""
+"""Client requests during `hearth call`: questions of the server, asked at the terminal or declined."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ Schema = Mapping[str, Any]
 
 
 class Field(NamedTuple):
-    """One question. `choices` are values with their titles, where only those can be chosen."""
+    """Field of a form. `choices` are the allowed values with their titles; empty if any value is allowed."""
 
     name: str
     title: str
@@ -30,11 +30,11 @@ class Field(NamedTuple):
 
     @property
     def default(self) -> Any:
-        """Return what holds when nothing is typed; None if nothing does."""
+        """Value for an empty answer; None if there is no default."""
         return self.schema.get("default")
 
     def prompt(self) -> str:
-        """Return what is shown before the cursor."""
+        """Return the prompt for the field."""
         description = self.schema.get("description")
         about = f" ({description})" if isinstance(description, str) and description != self.title else ""
         options = f" [{', '.join(_shown(*choice) for choice in self.choices)}]" if self.choices else ""
@@ -42,9 +42,9 @@ class Field(NamedTuple):
         return f"{self.title}{about}{options}{several}" + ("" if self.required else ", or nothing")
 
     def parse(self, text: str) -> Any:
-        """Return the value; None for an optional one that was left out.
+        """Parse an answer; return None for an optional field that was left empty.
 
-        Raises click.UsageError, and it is asked again.
+        Raises click.UsageError; the caller then asks again.
         """
         if not text.strip():
             if self.default is not None:
@@ -77,7 +77,7 @@ class Field(NamedTuple):
 
 
 class Questions:
-    """Answers questions. `quiet` stops what is being drawn on the terminal while somebody types."""
+    """Handler for the questions of a server. `quiet` pauses other output to the terminal while the user types."""
 
     def __init__(self, server: str, can_ask: bool, quiet: Callable[[], AbstractContextManager[object]]) -> None:
         self._server = server
@@ -85,7 +85,7 @@ class Questions:
         self._quiet = quiet
 
     def answer(self, method: str, params: Message) -> Message | None:
-        """Return the result for the server; None if it cannot be answered. Raises KeyboardInterrupt for Ctrl-C."""
+        """Return the result for the server; None for an unsupported method. Raises KeyboardInterrupt for Ctrl-C."""
         if method == "roots/list":
             return _roots()
         if method != "elicitation/create":
@@ -98,7 +98,7 @@ class Questions:
             try:
                 return self._visit(params) if params.get("mode") == "url" else self._fill_in(params)
             except click.Abort:
-                # click makes one exception of Ctrl-C and of the end of the input.
+                # click raises the same exception for Ctrl-C and for the end of the input.
                 raise KeyboardInterrupt from None
 
     def _visit(self, params: Mapping[str, Any]) -> Message:
@@ -131,7 +131,7 @@ def _typed(field: Field) -> Any:
 
 
 def can_ask() -> bool:
-    """Return whether there is a person at a terminal."""
+    """Return whether a user at a terminal can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -144,7 +144,7 @@ def _roots() -> Message:
 
 
 def form_fields(requested: object) -> list[Field]:
-    """Return the fields of a requestedSchema, in its order."""
+    """Return the fields of a requestedSchema, in the order of the schema."""
     schema = requested if isinstance(requested, Mapping) else {}
     required = schema.get("required")
     properties = schema.get("properties")

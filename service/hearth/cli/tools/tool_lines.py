@@ -1,4 +1,4 @@
-"""Tools, and what they answer, as text. Pure: definitions and results in, lines out; nothing is trusted to be there."""
+"""Text output for tools and their results. Definitions and results come from servers, so any key may be missing."""
 
 import base64
 import binascii
@@ -15,13 +15,13 @@ from hearth.output.table import clean, fit
 Document = Mapping[str, Any]
 BAR_CELLS = 20
 
-# Names are tried in turn; a folder with so many of them is not one to save into.
+# Limit for the search of a free file name: a folder with that many files of the name is refused.
 _MOST_NAMES = 10_000
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")
 
 
 def tool_lines(tools: Sequence[Document], width: int) -> list[str]:
-    """Return each tool with its arguments, and below it the first line of what it is for."""
+    """Return each tool with its arguments, and below it the first line of its description."""
     lines = []
     for tool in tools:
         schema = tool.get("inputSchema")
@@ -34,7 +34,7 @@ def tool_lines(tools: Sequence[Document], width: int) -> list[str]:
 
 
 def text_of(block: Document) -> str | None:
-    """Return what a content block says in words; None where it holds data that has to be described."""
+    """Return the text of a content block; None if the block holds data, which `description_of` describes."""
     if block.get("type") == "text":
         return str(block.get("text") or "")
     resource = block.get("resource")
@@ -44,7 +44,7 @@ def text_of(block: Document) -> str | None:
 
 
 def description_of(block: Document) -> str:
-    """Return a content block that is no text, in brackets."""
+    """Return a description, in brackets, of a content block that is not text."""
     kind = block.get("type")
     if kind == "resource_link":
         title = block.get("title") or block.get("name") or ""
@@ -65,14 +65,14 @@ def data_of(block: Document) -> str | None:
 
 
 def mime_type(block: Document) -> str:
-    """Return what the data of a block are."""
+    """Return the MIME type of a block's data."""
     resource = block.get("resource")
     found = (resource if isinstance(resource, Mapping) else block).get("mimeType")
     return found if isinstance(found, str) else ""
 
 
 def blocks_of(result: Document) -> list[Document]:
-    """Return the content of a result, and its structured content where there is no other."""
+    """Return the content blocks of a result; its structured content if there are none."""
     content = result.get("content")
     found = [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
     if not found and "structuredContent" in result:
@@ -82,7 +82,7 @@ def blocks_of(result: Document) -> list[Document]:
 
 
 def progress_text(params: Document) -> str:
-    """Return a notice of progress in one line: a bar where the end is known."""
+    """Format a progress notification as one line, with a bar if the total is known."""
     done, total, message = params.get("progress"), params.get("total"), params.get("message")
     words = clean(str(message)) if message else ""
     if not _is_number(done):
@@ -106,7 +106,7 @@ def _size(count: int) -> str:
 
 
 def save_content(block: Mapping[str, Any], folder: str, stem: str) -> str | None:
-    """Write the data of a content block; the path, or None if it has none. Raises HearthError."""
+    """Save the data of a content block; return the path, or None if the block has no data. Raises HearthError."""
     encoded = data_of(block)
     if encoded is None:
         return None

@@ -1,4 +1,4 @@
-"""`hearth tools`: list tools, and find them by a question; the group that what else is done with tools belongs to."""
+"""`hearth tools`: lists tools, or searches them, and is the group of the other verbs about tools."""
 
 from typing import Any
 
@@ -14,32 +14,32 @@ from hearth.ops import tool_catalog
 from hearth.output import documents, table, terminal
 from hearth.paths import Places
 
-# As many as are read at a glance.
+# A list that can be read at a glance.
 FOUND_BY_DEFAULT = 10
-# What somebody types; a header has room for more, and the index does not look at more.
+# Longer than a query that is typed. A header has room for more, but the index ignores the rest.
 QUERY_LIMIT_CHARACTERS = 1000
-# No word that could be typed: every other one may begin a query.
+# Name of the command that runs a query. No typed word is empty, and any other word may begin a query.
 _DEFAULT = ""
 
 
 class QueryGroup(click.Group):
-    """A group whose words are a query for a command without a name, unless the first of them is a command's."""
+    """Group whose arguments are a query, unless the first one is the name of a command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return the arguments, with the command without a name before them where no other is."""
+        """Parse the arguments, with the unnamed query command in front if no command is named."""
         if not args and ctx.resilient_parsing:
-            # Completion of the first word: a command's name, or an option of a query.
+            # Completion of the first word: the name of a command, or an option of a query.
             return super().parse_args(ctx, args)
         if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
             args = [_DEFAULT, *args]
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the options with a name."""
+        """Return the commands that have a name."""
         return [name for name in super().list_commands(ctx) if name != _DEFAULT]
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """With those of a query, for who reads about it; its own command takes them."""
+        """Return the options with those of a query, for the help; the query command itself parses them."""
         options = [each for each in self.commands[_DEFAULT].params if isinstance(each, click.Option)]
         return [*options, *super().get_params(ctx)]
 
@@ -98,7 +98,7 @@ def _check_server(places: Places, server: str) -> None:
 
 
 def lines(found: dict[str, Any], query: str, width: int) -> list[str]:
-    """Return what is printed for people."""
+    """Return the lines of the text output."""
     rows = [[tool["name"], _described(tool["definition"])] for tool in found["tools"]]
     shown = table.columns(["TOOL", "WHAT IT IS FOR"], rows, width) if rows else [_nothing(found, query)]
     left = found["fitting"] - len(rows)
