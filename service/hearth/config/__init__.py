@@ -1,17 +1,17 @@
 """The configuration: read from a file, HEARTH_* variables and flags, checked, and then immutable.
 
-    model       what a configuration is, with its defaults
-    values      what each kind of value must look like
-    keys        which keys there are, and of which kind
-    loading     reads the file, if there is one
-    examination defaults < file < environment < flags
-    document    a file's bytes to a tree; toml_lines and json_lines find the line of a key in it
-    servers     the entries under mcpServers
-    spelling    the nearest right name
-    exposition  a configuration to look at, its secrets masked
-    edits       a file's bytes with a server more or less; toml_edits and json_edits know where
+    model           the values of a configuration, with their defaults
+    value_kinds     the kinds of values, and their checks
+    schema          the keys that there are, and the kind of each
+    loader          reads the file, if there is one
+    layers          defaults < file < environment < flags
+    document        a file's bytes to a tree; toml_positions and json_positions find the line of a key in it
+    server_entries  the entries under mcpServers
+    spelling        the nearest known name
+    show            a configuration for display, its secrets masked
+    editor          adds and removes servers in a file's bytes; toml_editor and json_editor find the places
 
-Importing this is part of the daemon's cold start: parsers are loaded only once there is a file to parse.
+The daemon imports this package at every cold start: parsers are loaded only when there is a file to parse.
 """
 
 from hearth.config.loader import examine, load

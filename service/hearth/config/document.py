@@ -1,7 +1,7 @@
-"""A config file's bytes to a tree of plain values, TOML or JSON, and the line of any key in it.
+"""Parser of a config file's bytes: a tree of plain values from TOML or JSON, and the line of any key.
 
-Accepts what editors and MCP clients write: a byte order mark, CRLF, UTF-16; in JSON, comments and trailing
-commas. Raises ConfigError for everything that is not a config file. Does no I/O.
+Accepts the variants that editors and MCP clients write: a byte order mark, CRLF, UTF-16; in JSON, comments and
+trailing commas. Raises ConfigError for everything that is not a config file. Does no I/O.
 """
 
 from functools import cached_property
@@ -19,7 +19,7 @@ _TOO_MANY_DIGITS = "has a number with thousands of digits"
 
 
 class Document:
-    """One file. `is_json` says which rules for unknown keys hold; of its `tree`, nothing has been checked."""
+    """One parsed file. `is_json` decides which rules hold for unknown keys; `tree` has not been checked."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
@@ -33,11 +33,11 @@ class Document:
                 raise ConfigError([f"{path}: is nested too deeply for a config file"]) from None
 
     def at(self, key: KeyPath) -> str:
-        """`FILE:LINE` of a key."""
+        """Return `FILE:LINE` of a key."""
         return f"{self.path}:{self.line(key)}"
 
     def line(self, key: KeyPath) -> int:
-        """The line, from 1, on which the key is written; if it is not there, of the table that lacks it."""
+        """Return the line, from 1, of the key; if it is missing, of the table that lacks it."""
         while key:
             if line := self._lines.line_of(key):
                 return line
@@ -55,7 +55,7 @@ class Document:
         return TomlLines(self.text)
 
     def repeated_keys(self, path: KeyPath) -> "list[str | int]":
-        """Keys that are written more than once in the table at the path. Raises nothing."""
+        """Return the keys that the table at the path has more than once. Raises nothing."""
         return self._lines.repeated(path) if self.tree else []
 
     def _parse_toml(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class Document:
 
 
 def parse(path: str, data: bytes) -> Document:
-    """Read the bytes of a config file; ConfigError has the parser's own line."""
+    """Parse the bytes of a config file. Raises ConfigError with the parser's own line."""
     # Windows PowerShell writes UTF-16 when its output is redirected into a file.
     encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
     try:
@@ -108,7 +108,7 @@ def parse(path: str, data: bytes) -> Document:
 
 
 def _is_json(path: str, text: str) -> bool:
-    # No TOML document begins with a brace or a slash. A bracket may begin either: there the suffix decides.
+    # No TOML document begins with a brace or a slash. A bracket may begin either format: then the suffix decides.
     return text.lstrip().startswith(("{", "//", "/*")) or path.lower().endswith((".json", ".jsonc"))
 
 

@@ -1,12 +1,12 @@
-"""Servers put into a file's bytes, or taken out of them, everything else left as it is, byte for byte. No I/O.
+"""Editor that adds servers to a file's bytes or removes them, and keeps every other byte as it is. No I/O.
 
-    toml_edits, json_edits   where in the text which characters change
-    edits                    bytes to text and back; what came out is read again and compared with what was meant
+    toml_editor, json_editor   find the characters of the text that change
+    editor                     bytes to text and back; the result is parsed again and compared with the intended tree
 
-The file is Hearth's own config, or any other that has a table of servers at the end of a path of keys. Not a library
-that writes whole documents: the ones at hand take the comment above the next table away with the table before it
-(tomlkit does). An edit is a few characters at a place; if the file does not then mean exactly what it should, nothing
-is done.
+The file is Hearth's own config, or any other that has a table of servers at the end of a path of keys. No library
+that writes whole documents is used: the available ones remove the comment above the next table together with the
+table before it (tomlkit does). An edit replaces a few characters; if the file then does not mean exactly what it
+should, nothing is changed.
 """
 
 from bisect import bisect_left
@@ -28,7 +28,7 @@ _ODD = "is written in a way that cannot be changed without changing something el
 
 
 class Edit(NamedTuple):
-    """Characters `start` to `end` of a text give way to others, with the file's line ends unless they are exact."""
+    """Replacement of the characters `start` to `end` of a text, with the file's line ends unless it `is_exact`."""
 
     start: int
     end: int
@@ -37,14 +37,14 @@ class Edit(NamedTuple):
 
 
 class CannotEdit(Exception):
-    """The file is right, and written in a way that cannot be changed safely; a phrase to follow its name."""
+    """Refusal to edit a valid file that cannot be changed safely; its text is a phrase that follows the file's name."""
 
 
 # --- Hearth's own config
 
 
 def added(path: str, data: bytes, name: str, entry: Entry) -> bytes:
-    """The config with that server in it, in the place of one of that name. Raises ConfigError."""
+    """Return the config with that server added, or replaced if there is one of that name. Raises ConfigError."""
     file = _File(path, data)
     if file.document.is_json and not file.text.strip():
         return first(path, name, entry)
@@ -55,7 +55,7 @@ def added(path: str, data: bytes, name: str, entry: Entry) -> bytes:
 
 
 def removed(path: str, data: bytes, name: str) -> bytes:
-    """The config without that server, which is in it. Raises ConfigError."""
+    """Return the config without that server, which must be in it. Raises ConfigError."""
     file = _File(path, data)
     try:
         return file.take((*file.own_keys(), name))
@@ -64,14 +64,14 @@ def removed(path: str, data: bytes, name: str) -> bytes:
 
 
 def first(path: str, name: str, entry: Entry) -> bytes:
-    """A new config with that server in it."""
+    """Return a new config with that server in it."""
     if path.lower().endswith((".json", ".jsonc")):
         return added(path, b'{\n  "mcpServers": {}\n}\n', name, entry)
     return added(path, HEADER.encode(), name, entry)
 
 
 def assigned(path: str, data: bytes | None, at: Keys, value: object) -> bytes:
-    """Return the config with a value at the end of these keys, every other byte as it is. Raises ConfigError.
+    """Return the config with the value at these keys, every other byte as it is. Raises ConfigError.
 
     The keys begin with the name of a setting or of its table, or with a server's name below `SERVERS`.
     """
@@ -84,7 +84,7 @@ def assigned(path: str, data: bytes | None, at: Keys, value: object) -> bytes:
 
 
 def unassigned(path: str, data: bytes, at: Keys) -> bytes:
-    """Return the config without the value at the end of these keys, if there is one. Raises ConfigError."""
+    """Return the config without the value at these keys, if there is one. Raises ConfigError."""
     file = _File(path, data)
     where = file.own_path(at)
     if value_at(file.document.tree, where) is None:
@@ -110,9 +110,9 @@ HEADER = """\
 
 
 def put(path: str, data: bytes, keys: Keys, entries: Mapping[str, Entry]) -> bytes:
-    """The file with these entries in the table that the keys lead to, each in the place of one of its name.
+    """Return the file with these entries in the table at the keys; each replaces an entry of its name.
 
-    What is missing of the tables on the way is made. Raises ConfigError.
+    Missing tables on the path are added. Raises ConfigError.
     """
     file = _File(path, data)
     if file.document.is_json and not file.text.strip():
@@ -126,7 +126,7 @@ def put(path: str, data: bytes, keys: Keys, entries: Mapping[str, Entry]) -> byt
 
 
 def taken(path: str, data: bytes, at: Keys) -> bytes:
-    """The file without the entry that the keys lead to, or without a whole table. Raises ConfigError."""
+    """Return the file without the entry or the whole table at the keys. Raises ConfigError."""
     file = _File(path, data)
     try:
         file.refuse_repeated(at[:-1], at[-1:])
@@ -136,7 +136,7 @@ def taken(path: str, data: bytes, at: Keys) -> bytes:
 
 
 def written(path: str, data: bytes, keys: Keys, names: Iterable[str]) -> dict[str, str]:
-    """The characters of entries of a table, as the file has them. Raises ConfigError."""
+    """Return the characters of entries of a table, as the file has them. Raises ConfigError."""
     file = _File(path, data)
     try:
         return {name: file.written((*keys, name)) for name in names}
@@ -145,7 +145,7 @@ def written(path: str, data: bytes, keys: Keys, names: Iterable[str]) -> dict[st
 
 
 def rewritten(path: str, data: bytes, keys: Keys, texts: Mapping[str, str], meant: Entry) -> bytes:
-    """The file with entries of a table in these characters, which mean that. Raises ConfigError."""
+    """Return the file with these texts in place of entries of a table; `meant` is their value. Raises ConfigError."""
     file = _File(path, data)
     try:
         file.refuse_repeated(keys, texts)
@@ -155,14 +155,14 @@ def rewritten(path: str, data: bytes, keys: Keys, texts: Mapping[str, str], mean
 
 
 def value_at(tree: object, at: Iterable[str]) -> Any:
-    """What the keys lead to in a tree; None if there is nothing."""
+    """Return the value at the keys in a tree; None if there is none."""
     for key in at:
         tree = tree.get(key) if isinstance(tree, dict) else None
     return tree
 
 
 class _File:
-    """A file's bytes: what they say, and their text with plain line ends and with all comments."""
+    """One file: its bytes, their parsed document, and their text with plain line ends and with all comments."""
 
     def __init__(self, path: str, data: bytes) -> None:
         self.document: Document = parse(path, data)
@@ -172,17 +172,17 @@ class _File:
         self._data = data
 
     def own_keys(self) -> Keys:
-        """Under which key Hearth's own config has its servers."""
+        """Return the key under which Hearth's own config has its servers."""
         tree = self.document.tree
         is_vscode = self.document.is_json and SERVERS not in tree and SERVERS_IN_VSCODE in tree
         return (SERVERS_IN_VSCODE if is_vscode else SERVERS,)
 
     def own_path(self, at: Keys) -> Keys:
-        """Return where these keys of Hearth's own config stand in this file."""
+        """Return the path in this file of these keys of Hearth's own config."""
         return (*self.own_keys(), *at[1:]) if at[0] == SERVERS else at
 
     def refuse_repeated(self, keys: Keys, names: Iterable[str]) -> None:
-        """Which of several the client takes is not for us to guess."""
+        """Raise CannotEdit for a key that is written more than once: Hearth cannot know which one the client uses."""
         for size in range(len(keys) + 1):
             wanted = keys[size : size + 1] if size < len(keys) else tuple(names)
             for key in self.document.repeated_keys(keys[:size]):
@@ -224,7 +224,7 @@ class _File:
         raw, offset = _raw(self._data)
         spans = self._spans(at)
         line_end = "\r\n" if "\r\n" in raw else "\n"
-        # What is written in several places is put together again in one.
+        # An entry that is written in several places is joined into one text.
         return (2 * line_end).join(raw[offset(start) : offset(end)] for start, end in spans)
 
     def rewrite(self, keys: Keys, texts: Mapping[str, str], meant: Entry) -> bytes:
@@ -260,7 +260,7 @@ class _File:
 
 
 def _with(tree: Mapping[str, Any], keys: Keys, table: dict[str, Any]) -> dict[str, Any]:
-    """The tree with another table at the end of the keys."""
+    """Return the tree with that table at the keys."""
     if not keys:
         return table
     inner = tree.get(keys[0])
@@ -268,7 +268,7 @@ def _with(tree: Mapping[str, Any], keys: Keys, table: dict[str, Any]) -> dict[st
 
 
 def _pruned(tree: Mapping[str, Any], keys: Keys) -> dict[str, Any]:
-    """Without the tables on the way that are empty: they may be written, or not."""
+    """Return the tree without empty tables on the path of the keys: a file may write them or leave them out."""
     if not keys or not isinstance(tree.get(keys[0]) or {}, dict):
         return dict(tree)
     inner = _pruned(tree.get(keys[0]) or {}, keys[1:])
@@ -282,16 +282,16 @@ def _are_same(one: object, other: object) -> bool:
         return one.keys() == other.keys() and all(_are_same(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(_are_same, one, other))
-    # What is no number is not even equal to itself.
+    # NaN is not equal to itself.
     return one != one and other != other
 
 
 def apply(data: bytes, edits: list[Edit]) -> bytes:
-    """Make the edits, which are about the text as the parser has it: decoded, and with plain line ends."""
+    """Apply the edits, whose offsets are those of the parser's text: decoded, and with plain line ends."""
     encoding, mark = _encoding(data)
     raw, offset = _raw(data)
     line_end = "\r\n" if raw.count("\r\n") * 2 > raw.count("\n") else "\n"
-    # From the end, so that offsets stay right.
+    # From the end, so that the offsets before it stay right.
     for edit in sorted(edits, reverse=True):
         text = edit.text if edit.is_exact else edit.text.replace("\n", line_end)
         raw = raw[: offset(edit.start)] + text + raw[offset(edit.end) :]
@@ -299,10 +299,10 @@ def apply(data: bytes, edits: list[Edit]) -> bytes:
 
 
 def _raw(data: bytes) -> tuple[str, Callable[[int], int]]:
-    """The text as it is, and where in it an offset of the text with plain line ends lies."""
+    """Return the text as it is, and a function that maps offsets of the text with plain line ends to it."""
     encoding, mark = _encoding(data)
     raw = data[len(mark) :].decode(encoding)
-    # Where in the plain text a line end stands for two characters.
+    # Offsets in the plain text of line ends that stand for two characters.
     wide: list[int] = []
     at = -1
     for piece in raw.split("\r\n")[:-1]:
@@ -312,7 +312,7 @@ def _raw(data: bytes) -> tuple[str, Callable[[int], int]]:
 
 
 def _encoding(data: bytes) -> tuple[str, bytes]:
-    """How a file is encoded, and the mark at its beginning."""
+    """Return the encoding of a file, and the byte order mark at its beginning."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return ("utf-16-le" if data[:2] == b"\xff\xfe" else "utf-16-be"), data[:2]
     mark = b"\xef\xbb\xbf" if data.startswith(b"\xef\xbb\xbf") else b""

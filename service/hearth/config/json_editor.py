@@ -1,7 +1,7 @@
-"""Servers in a JSON text, with comments and trailing commas or without. Text in, edits out.
+"""Edits of the servers in a JSON text, with or without comments and trailing commas. Text in, edits out.
 
-The text is looked at twice: as it is, and with comments and trailing commas turned into spaces, which leaves everything
-else in its place. A member that has lines of its own is added and removed as lines; comments beside it stay.
+The text is read twice: as it is, and with comments and trailing commas turned into spaces, which keeps every other
+offset. A member that has lines of its own is added and removed as lines; comments beside it stay.
 """
 
 import json
@@ -24,17 +24,17 @@ class _Member(NamedTuple):
 
 
 class Text:
-    """A text: as it is, `plain` without comments and trailing commas, `uncommented` with these still."""
+    """A JSON text: as it is, `plain` without comments and trailing commas, `uncommented` without comments only."""
 
     def __init__(self, text: str, plain: str) -> None:
         self.text = text
         self.plain = plain
-        # Where nothing was blanked there is nothing to blank: most files, and the largest.
+        # Without comments and trailing commas there is nothing to blank: so it is in most files, and the largest.
         self.uncommented = text if plain == text else blank_comments(text, trailing_commas=False)
         self.lines = JsonLines(plain)
 
     def span(self, at: Keys) -> tuple[int, int]:
-        """Where the value that the keys lead to begins and ends. Raises CannotEdit."""
+        """Return the start and end of the value that the keys lead to. Raises CannotEdit."""
         found = self.lines.span_of(at)
         if found is None:
             raise CannotEdit(f"has no {'.'.join(at)!r}")
@@ -42,7 +42,7 @@ class Text:
 
 
 class _Object:
-    """One object of a text."""
+    """One JSON object in a text."""
 
     def __init__(self, source: Text, path: KeyPath) -> None:
         self.text, self.plain, self.uncommented = source.text, source.plain, source.uncommented
@@ -57,14 +57,14 @@ class _Object:
         ]
 
     def member(self, name: str) -> int:
-        """The number of the one member of that name."""
+        """Return the index of the one member of that name. Raises CannotEdit."""
         found = [number for number, member in enumerate(self.members) if member.name == name]
         if len(found) != 1:
             raise CannotEdit(_TWICE)
         return found[0]
 
     def comma_after(self, number: int) -> int | None:
-        """Where the comma behind a member is, be it a trailing one."""
+        """Return the offset of the comma after a member, which may be a trailing comma; None if there is none."""
         member = self.members[number]
         until = self.members[number + 1].start if number + 1 < len(self.members) else self.end - 1
         at = self.uncommented.find(",", member.end, until)
@@ -82,7 +82,7 @@ class _Object:
         return line[: len(line) - len(line.lstrip())]
 
     def has_lines(self, number: int) -> bool:
-        """Whether the member, and what belongs to it, stands on lines of its own."""
+        """Tell whether the member and its comma have lines of their own."""
         member = self.members[number]
         if self.plain[self.line_start(member.start) : member.start].strip():
             return False
@@ -91,7 +91,7 @@ class _Object:
 
 
 def put(source: Text, keys: Keys, known: Mapping[str, Entry], new: Mapping[str, Entry]) -> list[Edit]:
-    """Put entries there: known ones in their former places, new ones behind them. Raises CannotEdit."""
+    """Put entries into the object at the keys: known ones in their places, new ones after them. Raises CannotEdit."""
     for size in range(len(keys) + 1):
         span = source.lines.span_of(keys[:size])
         if span is None:
@@ -116,7 +116,7 @@ def _replace(inside: _Object, name: str, entry: Entry) -> Edit:
 
 
 def remove(source: Text, keys: Keys, name: str) -> list[Edit]:
-    """Take the entry away. Raises CannotEdit."""
+    """Remove the entry. Raises CannotEdit."""
     text = source.text
     servers = _Object(source, keys)
     number = servers.member(name)
@@ -138,13 +138,13 @@ def remove(source: Text, keys: Keys, name: str) -> list[Edit]:
     if not is_last:
         return _cut(servers, member.start, servers.members[number + 1].start)
     if number:
-        # The comma before it goes with it, and one behind it stays: so it was added.
+        # The comma before the entry is removed with it, and one after it stays: the entry was added that way.
         return _cut(servers, servers.members[number - 1].end, member.end)
     return _cut(servers, member.start, end)
 
 
 def _cut(servers: _Object, start: int, end: int) -> list[Edit]:
-    """Take characters away, unless there are comments among them that may be about something else."""
+    """Remove characters, unless there are comments among them that may be about something else."""
     if servers.text[start:end] != servers.uncommented[start:end]:
         raise CannotEdit("has a comment in the middle of the line")
     return [Edit(start, end, "")]
@@ -159,7 +159,7 @@ def _add_members(into: _Object, entries: Mapping[str, Entry]) -> list[Edit]:
         return [Edit(into.start + 1, into.start + 1, written if has_line else f"{written}\n{outer}")]
     number = len(into.members) - 1
     last, comma = into.members[number], into.comma_after(number)
-    # Behind the line end: what is beside the last one stays there, and a new line brings its own end.
+    # After the line end: text beside the last member stays there, and a new line has its own end.
     at = into.line_end(last.end if comma is None else comma) + 1
     if not into.has_lines(number) or at >= into.end:
         written = "".join(f", {_key(name)}{_value(entry, '', unit, False)}" for name, entry in entries.items())
@@ -179,7 +179,7 @@ def _key(name: str) -> str:
 
 
 def _unit(into: _Object) -> str:
-    """By how much more the inside of an object is indented in this text."""
+    """Return the indentation that this text adds for the inside of an object."""
     for member in into.members:
         inner, outer = into.indentation(member.start), into.indentation(into.start)
         if inner.startswith(outer) and inner != outer and into.line_start(member.start) > into.start:
@@ -191,7 +191,7 @@ def _unit(into: _Object) -> str:
 
 
 def _value(entry: object, indent: str, unit: str, is_long: bool) -> str:
-    """The value as JSON; the entry's own keys on lines of their own where there is room, what is in them not."""
+    """Return the value as JSON. If it `is_long`, each key of the entry has its own line; values stay on one line."""
     if not is_long or not isinstance(entry, Mapping) or not entry:
         return json.dumps(entry, ensure_ascii=False)
     inner = indent + unit

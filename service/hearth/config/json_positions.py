@@ -1,7 +1,7 @@
-"""Where a key stands in a JSON text, and JSON as editors write it made plain. Text in, numbers out.
+"""Positions of keys in a JSON text, and removal of comments and trailing commas. Text in, numbers out.
 
-The standard parser tells no positions. It does tell where a value ends, so that a key is found by walking
-along its path and having the parser skip what lies beside: ~/.claude.json has megabytes beside its servers.
+The standard parser returns no positions, but it does return where a value ends. So a key is found by walking along
+its path while the parser skips the other values: ~/.claude.json has megabytes beside its servers.
 """
 
 import json
@@ -17,7 +17,7 @@ _NOT_NEWLINE = re.compile(r"[^\n]")
 
 
 class JsonLines:
-    """The lines of a JSON text that has been parsed already, hence is valid."""
+    """Line index of a JSON text that has been parsed already, hence is valid."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -25,7 +25,7 @@ class JsonLines:
         self._members: dict[int, list[tuple[str | int, int, int]]] = {}
 
     def line_of(self, path: KeyPath) -> int | None:
-        """The line, from 1, of the key or list item at the path; None if there is none."""
+        """Return the line, from 1, of the key or list item at the path; None if there is none."""
         found = self._find(path)
         return None if found is None else self._line_at(found[0])
 
@@ -36,18 +36,18 @@ class JsonLines:
         return self._last[1]
 
     def repeated(self, path: KeyPath) -> list[str | int]:
-        """The keys that the object at the path has more than once."""
+        """Return the keys that the object at the path has more than once."""
         found = self._find(path)
         names = [name for name, _, _ in self._members_at(found[1])] if found else []
         return [name for name in dict.fromkeys(names) if names.count(name) > 1]
 
     def span_of(self, path: KeyPath) -> tuple[int, int] | None:
-        """Where the value at the path begins and ends; None if there is none."""
+        """Return the start and end of the value at the path; None if there is none."""
         found = self._find(path)
         return None if found is None else (found[1], json.JSONDecoder().raw_decode(self._text, found[1])[1])
 
     def members_of(self, path: KeyPath) -> list[tuple[str | int, int, int]]:
-        """Of the object or list at the path: its keys, with the offsets where key and value begin."""
+        """Return the keys of the object or list at the path, with the offsets where key and value begin."""
         found = self._find(path)
         return self._members_at(found[1]) if found else []
 
@@ -67,7 +67,7 @@ class JsonLines:
         return self._members[start]
 
     def _walk(self, start: int) -> list[tuple[str | int, int, int]]:
-        """Of the object or array at `start`: its keys with the offsets of key and value."""
+        """Return the keys of the object or array at `start`, with the offsets of key and value."""
         members: list[tuple[str | int, int, int]] = []
         decode = json.JSONDecoder().raw_decode
         position = self._skip(start + 1)
@@ -89,9 +89,9 @@ class JsonLines:
 
 
 def blank_comments(text: str, trailing_commas: bool = True) -> str:
-    """The text with comments and, unless they are to stay, trailing commas turned into spaces, the rest in its place.
+    """Return the text with comments, and by default trailing commas, turned into spaces; other offsets stay the same.
 
-    One pass, each character looked at a bounded number of times, whatever the text.
+    This takes one pass, which reads each character a bounded number of times, whatever the text.
     """
     pieces: list[str] = []
     comma: int | None = None  # the piece with a comma that nothing but space and comments has followed
@@ -108,7 +108,7 @@ def blank_comments(text: str, trailing_commas: bool = True) -> str:
             pieces[comma] = " "
         pieces += (between, piece)
         if opening == ",":
-            # After an opening bracket or another comma it is a mistake, not a habit of editors.
+            # After an opening bracket or another comma, a comma is a mistake, not a habit of editors.
             comma = None if last in ("{", "[", ",") else len(pieces) - 1
         if opening not in _COMMENTS:
             last = opening

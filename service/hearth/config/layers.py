@@ -1,6 +1,6 @@
-"""One reading of a configuration: a file's bytes, then HEARTH_* variables, then flags, each over the last.
+"""Layers of a configuration: a file's bytes, then HEARTH_* variables, then flags; later layers win.
 
-Takes what it is given and does no I/O. Not loaded when there is nothing to read: the daemon's cold start.
+Does no I/O. Not loaded when there is nothing to read, for the sake of the daemon's cold start.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ OTHER_VARIABLES = frozenset({"HEARTH_CONFIG", "HEARTH_PROFILE", "HEARTH_SOCKET",
 
 
 class Examination:
-    """One reading of a configuration: the config as far as it is usable, what is wrong, and the origins."""
+    """Examination of one configuration: the config as far as it is usable, its problems, and the values' origins."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -51,27 +51,27 @@ class Examination:
         return self.document is not None and self.document.is_json
 
     def origin(self, setting: str) -> str:
-        """Where the value of a setting came from: `default`, `FILE:LINE`, a variable or a flag."""
+        """Return the origin of a setting's value: `default`, `FILE:LINE`, a variable or a flag."""
         origin = self._origins.get(setting, "default")
         return self._place(path_of(setting)) if origin == "file" else origin
 
     def server_origin(self, name: str) -> str:
-        """`FILE:LINE` of a server's entry."""
+        """Return `FILE:LINE` of a server's entry."""
         return self._place((self._servers_key, name))
 
     def problem(self, key: KeyPath, sentence: str) -> None:
-        """Note what makes the file unusable."""
+        """Add a problem, which makes the file unusable."""
         self.problems.append(f"{self._place(key)}: {sentence}")
 
     def warn(self, key: KeyPath, sentence: str) -> None:
-        """Note what a person should know about the file."""
+        """Add a warning about the file."""
         self.warnings.append(f"{self._place(key)}: {sentence}")
 
     def _place(self, key: KeyPath) -> str:
         return self.document.at(key) if self.document else self.path
 
     def read_file(self, data: bytes) -> None:
-        """Take the file's values; ConfigError if it cannot be parsed at all."""
+        """Take the values of the file. Raises ConfigError if it cannot be parsed at all."""
         # Not hashlib: it loads OpenSSL, 4 MB that the daemon would carry for one hash.
         from _blake2 import blake2s
 
@@ -96,7 +96,7 @@ class Examination:
                 self._take_setting((key,), value)
 
     def warn_of_repeated_keys(self) -> None:
-        """Of equal keys in JSON all but the last are lost; looking for them is for people, not for each start."""
+        """Warn of equal keys in JSON: all but the last are lost. Only people need this check, so no start runs it."""
         if self.document is None:
             return
         entries = [(self._servers_key, name) for name in self.config.servers]
@@ -143,7 +143,7 @@ class Examination:
         return pack_spec(name, **values)
 
     def _refuse_equal_names(self) -> None:
-        """Refuse a server by the name of a pack that is on: its tools would have the same names."""
+        """Refuse a server with the name of an enabled pack: its tools would have the same names."""
         for name, spec in self.config.packs.items():
             if not spec.disabled and name in self.config.servers:
                 pack = self._place((PACKS_KEY, name))
@@ -203,7 +203,7 @@ class Examination:
             self.warnings.append(f"the variable {variable} is not known; did you mean {suggestion}?")
 
     def read_flags(self, flags: Mapping[str, object]) -> None:
-        """Take what a command line gave, by the settings' names; None means not given."""
+        """Take the flags of a command line, by the settings' names; None means not given."""
         for setting, value in flags.items():
             if value is not None and setting not in SETTINGS:
                 self.problems.append(f"{flag_of(setting)} is not a setting")
@@ -226,7 +226,7 @@ class Examination:
         self._origins[setting] = origin
 
     def finish(self) -> None:
-        """Put the config together."""
+        """Build the config from the layers."""
         values = {**self._values, **self._settings, "warnings": tuple(self.warnings)}
         approve = values.pop("owner.approve", OwnerPolicy.approve)
         values["owner"] = OwnerPolicy(approve=approve)  # type: ignore[arg-type]  # was checked

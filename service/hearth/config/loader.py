@@ -1,7 +1,7 @@
-"""The configuration in force: reads the file, and asks the examination what it means.
+"""Loader of the configuration in force: reads the file, and has the examination interpret it.
 
-The only module of this package that does I/O. Part of every start of the daemon: where there is no file, no
-variable and no flag, nothing is loaded but the defaults.
+The only module of this package that does I/O. Every start of the daemon uses it: without a file, a variable and a
+flag, nothing is loaded but the defaults.
 """
 
 import os
@@ -17,14 +17,14 @@ from hearth.paths import Places
 if TYPE_CHECKING:
     from hearth.config.layers import Examination
 
-# ~/.claude.json grows to several MiB with its histories; what is far beyond that is not a config file.
+# ~/.claude.json grows to several MiB with its histories; a file far beyond that is not a config file.
 FILE_LIMIT_BYTES = 64 * MIB
 
 _NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 
 
 def load(places: Places, environ: Mapping[str, str] = os.environ, flags: Mapping[str, object] = _NO_FLAGS) -> Config:
-    """The configuration in force; raises ConfigError with every problem at once."""
+    """Return the configuration in force. Raises ConfigError with every problem at once."""
     data = _read(places)
     if data is None and not flags and not any(name.startswith("HEARTH_") for name in environ):
         return Config(path=places.config_file())
@@ -37,7 +37,7 @@ def interpret(
     environ: Mapping[str, str] = os.environ,
     flags: Mapping[str, object] = _NO_FLAGS,
 ) -> Config:
-    """The configuration with these bytes as the content of its file; raises ConfigError."""
+    """Return the configuration with these bytes as the content of its file. Raises ConfigError."""
     found = _examine(places, data, environ, flags)
     if found.problems:
         raise ConfigError(found.problems)
@@ -47,7 +47,7 @@ def interpret(
 def examine(
     places: Places, environ: Mapping[str, str] = os.environ, flags: Mapping[str, object] = _NO_FLAGS
 ) -> "Examination":
-    """The same for people: what is right and wrong, and where each value came from; raises nothing."""
+    """Return the configuration for display: its problems, and the origin of each value. Raises nothing."""
     try:
         found = _examine(places, _read(places), environ, flags)
         found.warn_of_repeated_keys()
@@ -83,7 +83,10 @@ def _read(places: Places) -> bytes | None:
 
 
 def read_file(path: str, limit: int) -> bytes | None:
-    """The bytes of a file that a person named; None if there is none, ConfigError if it cannot be read."""
+    """Return the bytes of a file that a person named; None if it does not exist.
+
+    Raises ConfigError if it cannot be read.
+    """
     try:
         with open(path, "rb", opener=_open_without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -99,5 +102,5 @@ def read_file(path: str, limit: int) -> bytes | None:
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    # A named pipe without a writer would hold the daemon for ever.
+    # Opening a named pipe without a writer would block the daemon for ever.
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

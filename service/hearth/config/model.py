@@ -1,6 +1,7 @@
-"""What a configuration is once it has been read: plain, immutable values with their defaults.
+"""Data model of a configuration after it was read: plain, immutable values with their defaults.
 
-Part of every start of the daemon, so it imports nothing that costs. Knows neither files nor the environment.
+Every start of the daemon imports this module, so it imports nothing expensive, and knows neither files nor the
+environment.
 """
 
 from collections.abc import Mapping
@@ -24,14 +25,14 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class OwnerPolicy(Record):
-    """What answers a session that asks for a stop or a reload, when it is not the owner and that one
-    cannot be asked."""
+    """Policy for a stop or a reload that a session asks for when it is not the owner, and the owner cannot be
+    asked."""
 
     approve: Approval = "never"
 
 
 class OAuthSpec(Record):
-    """How to log in to a server, beyond what it says itself. Nothing of it need be set."""
+    """OAuth settings of one server, beyond what the server announces. Every field is optional."""
 
     client_id: str | None = None
     client_secret: str | None = None
@@ -41,7 +42,7 @@ class OAuthSpec(Record):
     redirect_uri: str | None = None
 
     def __repr__(self) -> str:
-        # It has a secret, and a repr ends up in logs.
+        # The spec has a secret, and a repr ends up in logs.
         return "OAuthSpec()"
 
 
@@ -74,7 +75,7 @@ class ServerSpec(Record):
     result_limit: int = 0
 
     def runs_like(self, other: "ServerSpec") -> bool:
-        """Whether a process that was started for the one entry is right for the other, too."""
+        """Tell whether a process that was started for one entry also fits the other."""
         return all(getattr(self, key) == getattr(other, key) for key in self.fields if key not in HEARTHS_OWN_KEYS)
 
     def __repr__(self) -> str:
@@ -82,7 +83,7 @@ class ServerSpec(Record):
         return f"ServerSpec({self.name!r})"
 
 
-# What Hearth itself goes by, and no process of the server knows of: a change of one touches none.
+# Keys that only Hearth uses: no process of the server knows them, so a change of one affects no process.
 HEARTHS_OWN_KEYS = frozenset(
     {
         "max_concurrency",
@@ -102,7 +103,7 @@ _NO_SERVERS: Mapping[str, ServerSpec] = MappingProxyType({})
 
 
 def pack_spec(name: str, **values: Any) -> ServerSpec:
-    """Return the entry of a pack: a server without a command or a url, which everybody shares and nothing ends."""
+    """Return the entry of a pack: a server without a command or a url, which all sessions share and nothing stops."""
     disabled = not values.pop("enabled", False)
     fixed: dict[str, Any] = {"era": "modern", "isolation": "shared", "upstream_idle": 0.0, "disabled": disabled}
     return ServerSpec(name=name, **fixed, **values)

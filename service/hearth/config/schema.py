@@ -1,21 +1,21 @@
-"""Every key that a configuration may have, and the kind of its value. The defaults are in the model."""
+"""Schema of a configuration: every key, and the kind of its value. The defaults are in the model."""
 
 from hearth.config import value_kinds
 from hearth.config.model import MIB, KeyPath, OAuthSpec
 from hearth.config.value_kinds import Kind
 
-# A limit below one ordinary message would refuse all work; one above 2 GiB would be none.
+# A limit below one ordinary message would refuse all work; a limit above 2 GiB would limit nothing.
 _SMALLEST_LIMIT_BYTES = 4096
 _LARGEST_LIMIT_BYTES = 2**31
 # A frame has less than 2^28 bytes, its header included (docs/protocol.md).
 _LARGEST_MESSAGE_BYTES = 255 * 1024 * 1024
-# More calls at once than a machine has memory for; such a number means that no limit was meant.
+# More calls at once than a machine has memory for; a larger number means that no limit was intended.
 _MOST_AT_ONCE = 65536
-# More messages than the daemon reads in a second; who wants no limit says 0.
+# More messages than the daemon reads in a second; 0 means no limit.
 _MOST_A_SECOND = 1_000_000
-# More tools than any client takes; whoever wants no search says `mode = "full"`.
+# More tools than any client accepts; `mode = "full"` turns search off.
 _MOST_TOOLS = 1_000_000
-# No interpreter starts in less than a few MiB; a number without its unit is refused rather than ending every server.
+# No interpreter starts in less than a few MiB; a number without its unit is refused, or it would kill every server.
 _SMALLEST_MEMORY_BYTES = 4 * MIB
 _LARGEST_MEMORY_BYTES = 2**50
 # The kernel's own bound of cpu.weight, whose default is 100.
@@ -29,7 +29,7 @@ SERVERS_IN_VSCODE = "servers"
 PACKS_KEY = "packs"
 # Packs by name, each with what it is for. `hearth.packs` has a module for each; a test holds the two equal.
 PACKS = {"hearth": "lets agents look after the daemon: its status, its servers, their logs and restarts"}
-# The settings that lie in a table of their own have its name and a dot before theirs.
+# Settings in a table of their own are named by the table, a dot and the key.
 TABLES = ("owner",)
 
 TRANSPORTS = ("auto", "http", "sse")
@@ -105,7 +105,7 @@ SERVER_KEYS: dict[str, Kind] = {
     "result_limit": value_kinds.size_or_off(_SMALLEST_LIMIT_BYTES, _LARGEST_LIMIT_BYTES),
 }
 
-# Keys of a pack: a switch, and those of a server's that mean something without a process.
+# Keys of a pack: a switch, and the keys of a server that make sense without a process.
 PACK_KEYS: dict[str, Kind] = {
     "enabled": value_kinds.flag(),
     **{
@@ -118,16 +118,16 @@ PACK_KEYS: dict[str, Kind] = {
 URL_ALIASES = ("httpUrl", "serverUrl")
 # Other clients' names inside `oauth`, in JSON only: Claude Code's, Gemini's.
 OAUTH_ALIASES = {"clientId": "client_id", "clientSecret": "client_secret", "redirectUri": "redirect_uri"}
-# Other clients' keys that ask for nothing which Hearth does not do: not worth a warning.
+# Other clients' keys that need nothing from Hearth: not worth a warning.
 SILENT_CLIENT_KEYS = frozenset({"name", "description", "icon", "gallery"})
-# Other clients' settings that look like a slip of the pen in one of Hearth's: `mode`.
+# Other clients' settings that look like a misspelt setting of Hearth: `mode`.
 CLIENT_SETTINGS = frozenset({"model"})
 # Settings that other clients have under the same name, with tables in them: opencode's `mode`.
 SHARED_SETTINGS = frozenset({"mode"})
-# Where other clients' JSON names the transport, besides Hearth's own key.
+# Keys for the transport in other clients' JSON, besides Hearth's own.
 TRANSPORT_ALIASES = ("type", "transportType")
-# What their words come to, without case, `-` and `_`. Those that say nothing beyond "command" or "url" are `auto`, and
-# so is `http`: to VS Code it means SSE as well, where Streamable HTTP is not spoken.
+# Meaning of their values, without case, `-` and `_`. Values that add nothing to "command" or "url" are `auto`, and so
+# is `http`: to VS Code it means SSE as well, for servers that do not speak Streamable HTTP.
 CLIENT_TRANSPORTS = {
     "sse": "sse",
     "streamablehttp": "http",
@@ -139,15 +139,15 @@ CLIENT_TRANSPORTS = {
 
 
 def path_of(setting: str) -> KeyPath:
-    """Where a setting stands in a file."""
+    """Return the path of a setting in a file."""
     return tuple(setting.split("."))
 
 
 def variable_of(setting: str) -> str:
-    """The environment variable of a setting."""
+    """Return the environment variable of a setting."""
     return "HEARTH_" + setting.upper().replace(".", "_")
 
 
 def flag_of(setting: str) -> str:
-    """The flag of a setting on a command line."""
+    """Return the command-line flag of a setting."""
     return "--" + setting.replace("_", "-").replace(".", "-")

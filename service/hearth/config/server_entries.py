@@ -1,4 +1,4 @@
-"""The entries under mcpServers: each is checked by itself and becomes a ServerSpec. Does no I/O."""
+"""Reader of the entries under mcpServers: each is checked separately and becomes a ServerSpec. Does no I/O."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hearth.config.layers import Examination
 
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
-# What means something to one kind of server only.
+# Keys that apply to one kind of server only.
 _NEEDS = {
     "args": "command",
     "env": "command",
@@ -33,7 +33,7 @@ _NEEDS = {
 
 
 def read_servers(examination: "Examination", key: str, table: object) -> dict[str, ServerSpec]:
-    """Every usable entry, in the file's order; what is wrong goes to the examination."""
+    """Return the usable entries, in the file's order; report problems to the examination."""
     if not isinstance(table, dict):
         examination.problem((key,), f"{key} must be a table of servers, not {described(table)}")
         return {}
@@ -43,7 +43,7 @@ def read_servers(examination: "Examination", key: str, table: object) -> dict[st
 
 
 class _EntryReader:
-    """Reads one entry."""
+    """Reader of one entry."""
 
     def __init__(self, examination: "Examination", path: KeyPath, name: str) -> None:
         self.name = name
@@ -54,7 +54,7 @@ class _EntryReader:
         self._failed = False
 
     def read(self, entry: object) -> ServerSpec | None:
-        """The server, or None if it cannot be used."""
+        """Return the server, or None if it cannot be used."""
         self._check_name()
         if not isinstance(entry, dict):
             self._problem((), f"must be a table with a command or a url, not {described(entry)}")
@@ -82,7 +82,7 @@ class _EntryReader:
             self._take_transport(key, value)
         elif name not in SERVER_KEYS:
             self._foreign(key)
-        elif value is not None or not is_json:  # some clients write null for what is not set
+        elif value is not None or not is_json:  # some clients write null for an unset key
             try:
                 is_foreign = is_json and key == "oauth" and isinstance(value, dict)
                 self._values[name] = SERVER_KEYS[name].check(self._own_oauth(value) if is_foreign else value)
@@ -90,7 +90,7 @@ class _EntryReader:
                 self._problem((key, *exc.at), f"{exc}")
 
     def _own_oauth(self, value: Any) -> dict[str, object]:
-        """Another client's table in Hearth's names; what means nothing here is left out."""
+        """Return another client's table with Hearth's key names; drop keys that Hearth does not have."""
         found = {OAUTH_ALIASES.get(key, key): item for key, item in value.items() if item is not None}
         for key in found.keys() - OAUTH_KEYS.keys():
             self._warn(("oauth", key), "is another client's and is ignored")
@@ -98,7 +98,7 @@ class _EntryReader:
         return found
 
     def _take_transport(self, key: str, value: object) -> None:
-        """Hearth's own word under its own key; any other is another client's, and is translated."""
+        """Take Hearth's own value under its own key; translate any other, which is another client's."""
         word = value.lower().replace("-", "").replace("_", "") if isinstance(value, str) else ""
         if key == "transport" and value in TRANSPORTS:
             self._values[key] = value
@@ -134,7 +134,7 @@ class _EntryReader:
                 self._warn((key,), f"does nothing without a {needed}")
         cwd = self._values.get("cwd")
         is_relative = isinstance(cwd, str) and not cwd.startswith(("/", "~", "${")) and cwd[1:2] != ":"
-        # Any other isolation takes it from the folder of the client.
+        # With any other isolation, the path is relative to the folder of the client.
         if is_relative and self._values.get("isolation") == "shared":
             self._warn(("cwd",), "is relative, so it is taken from your home folder; write the whole path")
 

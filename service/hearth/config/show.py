@@ -1,6 +1,6 @@
-"""A configuration to look at: every value, where it came from, and none of the secrets.
+"""Display form of a configuration, for `hearth config show`: every value and its origin, secrets masked.
 
-For `hearth config show`. Pure: an examination in, plain values out.
+Pure: an examination in, plain values out.
 """
 
 import re
@@ -13,13 +13,13 @@ from hearth.config.model import Config, OAuthSpec, ServerSpec
 from hearth.config.schema import PACK_KEYS, SERVER_KEYS, SETTINGS
 from hearth.masking import MASK
 
-# A reference tells where a secret is, not what it is; its default may be one.
+# A reference names the place of a secret, not the secret; its default may be a secret.
 _REFERENCE = re.compile(r"\$\{[^}]*\}")
 _DEFAULT = re.compile(r":-.*")
 
 
 def setting_value(config: Config, setting: str) -> object:
-    """The value of a setting by its name, such as `owner.approve`."""
+    """Return the value of a setting by its name, such as `owner.approve`."""
     value: object = config
     for name in setting.split("."):
         value = getattr(value, name)
@@ -27,7 +27,7 @@ def setting_value(config: Config, setting: str) -> object:
 
 
 def settings(found: Examination) -> dict[str, dict[str, object]]:
-    """Each setting with its value and its origin."""
+    """Return each setting with its value and its origin."""
     return {
         setting: {"value": setting_value(found.config, setting), "origin": found.origin(setting)}
         for setting in SETTINGS
@@ -35,7 +35,7 @@ def settings(found: Examination) -> dict[str, dict[str, object]]:
 
 
 def server(spec: ServerSpec) -> dict[str, Any]:
-    """One server as a file would have it, without what is not set and without its secrets."""
+    """Return one server as a file would have it, without unset keys and without its secrets."""
     shown: dict[str, Any] = {
         "command": spec.command,
         "args": masked_arguments(spec.args),
@@ -45,7 +45,7 @@ def server(spec: ServerSpec) -> dict[str, Any]:
         "headers": masked_values(spec.headers),
         "oauth": _oauth(spec.oauth),
     }
-    # Hearth's own keys hold in any case, those of the other kind of server aside.
+    # Hearth's own keys are always in force, except those for the other kind of server.
     own = {key: getattr(spec, key) for key in SERVER_KEYS if key not in shown}
     if spec.url is None:
         del own["transport"]
@@ -58,13 +58,13 @@ def pack(spec: ServerSpec) -> dict[str, Any]:
 
 
 def _oauth(spec: OAuthSpec) -> dict[str, Any]:
-    """How to log in, without what is not set and without its secret."""
+    """Return the OAuth settings, without unset keys and without the secret."""
     shown = {name: getattr(spec, name) for name in spec.fields if getattr(spec, name)}
     return {**shown, "client_secret": masked(spec.client_secret)} if spec.client_secret else shown
 
 
 def document(found: Examination) -> dict[str, Any]:
-    """The whole of it, for `--json`."""
+    """Return the whole configuration, for `--json`."""
     return {
         "path": found.path,
         "hash": found.config.hash,
@@ -78,7 +78,7 @@ def document(found: Examination) -> dict[str, Any]:
 
 
 def masked(value: str) -> str:
-    """References as they are, without their defaults; everything beside them masked."""
+    """Return a value with its references kept, without their defaults, and everything else masked."""
     references = [_DEFAULT.sub(f":-{MASK}", reference[:-1]) + "}" for reference in _REFERENCE.findall(value)]
     literals = [MASK if literal else "" for literal in _REFERENCE.split(value)]
     pairs = zip(literals, [*references, ""], strict=True)
@@ -86,12 +86,12 @@ def masked(value: str) -> str:
 
 
 def masked_values(values: Mapping[str, str]) -> dict[str, str]:
-    """Names as they are, values masked."""
+    """Return the same names with masked values."""
     return {name: masked(value) for name, value in values.items()}
 
 
 def masked_arguments(arguments: tuple[str, ...]) -> list[str]:
-    """Arguments without what sounds or looks like a secret: `--token=x`, `-k x`, `TOKEN=x`, a password in a URL."""
+    """Return arguments with secrets masked, by name or shape: `--token=x`, `-k x`, `TOKEN=x`, a password in a URL."""
     return [
         before + masked(secret) if secret else secret_patterns.masked(before)
         for before, secret in secret_patterns.split_arguments(arguments)

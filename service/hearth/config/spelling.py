@@ -1,16 +1,16 @@
-"""The nearest right name. Loaded only when a name is wrong: the comparison costs an import."""
+"""Suggestions for misspelt names. Loaded only when a name is wrong: the comparison costs an import."""
 
 from collections.abc import Iterable
 
-# Below it the nearest name is a guess that only confuses.
+# Below this ratio, the nearest name is a guess that only confuses.
 SUGGESTION_RATIO = 0.6
-# In another client's file a foreign key is as a rule not meant for Hearth; from here on it is a slip of the
-# pen. One wrong letter in the shortest key (`env`, `envs`) is 0.857; `timeout` to `eof_timeout` is 0.82.
+# In another client's file a foreign key is usually not meant for Hearth; from this ratio on it is a typing
+# error. One wrong letter in the shortest key (`env`, `envs`) is 0.857; `timeout` to `eof_timeout` is 0.82.
 SLIP_RATIO = 0.85
 
 
 def nearest(name: str, known: Iterable[str], ratio: float = SUGGESTION_RATIO) -> str | None:
-    """The known name that is most like this one, whatever its case and separators; None if none is."""
+    """Return the known name that is most similar, whatever its case and separators; None if none is similar."""
     import difflib
 
     by_letters = {_letters(candidate): candidate for candidate in known}
@@ -23,5 +23,5 @@ def _letters(name: str) -> str:
 
 
 def unknown(name: str, suggestion: str | None) -> str:
-    """The sentence about a key that is not known."""
+    """Return the sentence about a key that is not known."""
     return f"key {name!r} is not known" + (f"; did you mean {suggestion!r}?" if suggestion else "")

@@ -1,7 +1,7 @@
-"""Servers in a TOML text: where they are written, and what to write. Text in, edits out.
+"""Edits of the servers in a TOML text. Text in, edits out.
 
-A new one is appended as a table of its own, after an empty line; which, and no more, goes with it when it is removed.
-Comments above a table stay; those between its lines go with it. The comment behind a table's header
+A new server is appended as a table of its own, after an empty line. Its removal removes that line too, and no more.
+Comments above a table stay; comments between its lines are removed with it. The comment after a table's header
 stays when the table is replaced.
 """
 
@@ -20,8 +20,8 @@ _ODD = "its servers are written in an odd way"
 
 
 def put(text: str, keys: Keys, known: Mapping[str, Any], new: Mapping[str, Any]) -> list[Edit]:
-    """Put entries there: known ones in their former places, new ones behind everything, and new values that are no
-    tables behind those of their table. Raises CannotEdit."""
+    """Put entries into the table at the keys: known ones in their places, new tables at the end of the text, and new
+    values that are no tables after the other values of their table. Raises CannotEdit."""
     scanner = _scanned(text)
     edits = [edit for name, entry in known.items() for edit in _replace(scanner, keys, name, entry)]
     table = _inline_on_the_way(scanner, keys)
@@ -38,7 +38,7 @@ def put(text: str, keys: Keys, known: Mapping[str, Any], new: Mapping[str, Any])
 
 
 def remove(text: str, at: Keys) -> list[Edit]:
-    """Take the entry away. Raises CannotEdit."""
+    """Remove the entry. Raises CannotEdit."""
     scanner = _scanned(text)
     if (table := _inline_on_the_way(scanner, at[:-1])) is not None:
         return [_cut_inline(scanner, table, at)]
@@ -46,7 +46,7 @@ def remove(text: str, at: Keys) -> list[Edit]:
 
 
 def spans(text: str, at: Keys) -> list[tuple[int, int]]:
-    """Where the entry is written: the place to write it anew, and whatever else belongs to it. Raises CannotEdit."""
+    """Return the spans of the entry: first the one to write it to, then its other parts. Raises CannotEdit."""
     scanner = _scanned(text)
     if (table := _inline_on_the_way(scanner, at[:-1])) is not None:
         member = scanner.inline[table][_number(scanner, table, at)]
@@ -56,7 +56,7 @@ def spans(text: str, at: Keys) -> list[tuple[int, int]]:
 
 
 def _inline_on_the_way(scanner: Scanner, keys: Keys) -> KeyPath | None:
-    """The innermost inline table among those that the keys lead through."""
+    """Return the innermost inline table on the path of the keys; None if there is none."""
     return next((keys[:size] for size in range(len(keys), 0, -1) if keys[:size] in scanner.inline), None)
 
 
@@ -69,7 +69,7 @@ def _replace(scanner: Scanner, keys: Keys, name: str, entry: Any) -> list[Edit]:
     first = _runs(scanner, at)[0][0]
     if first.is_header:
         header, end_of_line, lines = _block(scanner, keys, name, entry)[:-1].partition("\n")
-        # The header of a table inside the entry, with its comment, goes.
+        # The header of a table inside the entry is removed, with its comment.
         comment = text[first.end : _line_end(text, first.end)] if first.path == at else ""
         return [Edit(start, end, header + comment + end_of_line + lines), *cuts]
     before = [each.path for each in scanner.statements if each.is_header and each.start < start]
@@ -85,11 +85,11 @@ def _scanned(text: str) -> Scanner:
     return scanner
 
 
-# --- what is to go
+# --- removal
 
 
 def _runs(scanner: Scanner, at: Keys) -> list[list[Statement]]:
-    """The statements that are about the entry, those together that follow each other. Raises CannotEdit."""
+    """Return the statements that are about the entry, grouped into contiguous runs. Raises CannotEdit."""
     about = groupby(scanner.statements, lambda statement: statement.path[: len(at)] == at)
     runs = [list(run) for is_about, run in about if is_about]
     if not runs:
@@ -98,7 +98,7 @@ def _runs(scanner: Scanner, at: Keys) -> list[list[Statement]]:
 
 
 def _place(text: str, run: list[Statement]) -> tuple[int, int]:
-    """Of a table the whole lines; of anything else what is written, and not what is beside it."""
+    """Return the span of a run: whole lines for a table, only the statements for anything else."""
     if run[0].is_header:
         return _line_start(text, run[0].start), _line_end(text, run[-1].end)
     return run[0].start, run[-1].end
@@ -109,7 +109,7 @@ def _cuts(text: str, runs: list[list[Statement]]) -> list[Edit]:
 
 
 def _region(text: str, run: list[Statement]) -> tuple[int, int]:
-    """The whole lines of a run, and one empty line before it, or after it where it is the first."""
+    """Return the span of a run's whole lines, and of one empty line before it, or after it if the run is the first."""
     start, end = _line_start(text, run[0].start), _line_end(text, run[-1].end)
     end += text.startswith("\n", end)
     if run[0].is_header:
@@ -118,7 +118,7 @@ def _region(text: str, run: list[Statement]) -> tuple[int, int]:
         elif start == 0 and text.startswith("\n", end):
             end += 1
     if end == len(text) and not text.endswith("\n"):
-        # A file without a line end behind its last line stays one.
+        # A file whose last line has no line end still has none afterwards.
         start = max(0, start - 1)
     return start, end
 
@@ -142,14 +142,14 @@ def _cut_inline(scanner: Scanner, table: KeyPath, at: Keys) -> Edit:
 
 
 def _number(scanner: Scanner, table: KeyPath, at: Keys) -> int:
-    """Which member of the inline table the entry is."""
+    """Return the index of the entry in the inline table. Raises CannotEdit."""
     about = [number for number, each in enumerate(scanner.inline[table]) if each.path[: len(at)] == at]
     if len(about) != 1:
         raise CannotEdit(_ODD)
     return about[0]
 
 
-# --- what is to come
+# --- addition
 
 
 def _append(text: str, block: str) -> Edit:
@@ -161,7 +161,7 @@ def _append(text: str, block: str) -> Edit:
 
 
 def _add_values(scanner: Scanner, keys: Keys, values: Mapping[str, object]) -> Edit:
-    """Write values behind the last one of their table, or below its header; append a table that is not there yet."""
+    """Write values after the last one of their table, or below its header; append the table if it is missing."""
     text = scanner.text
     header: KeyPath = ()
     found: tuple[Statement, KeyPath] | None = None
@@ -180,7 +180,7 @@ def _add_values(scanner: Scanner, keys: Keys, values: Mapping[str, object]) -> E
 
 
 def _begin_table(scanner: Scanner, keys: Keys, values: Mapping[str, object]) -> Edit:
-    """Write the first values of a table; those of the whole file stand before its first header."""
+    """Write the first values of a table; values of the root table are written before the first header."""
     text = scanner.text
     if keys:
         return _append(text, _block(scanner, keys[:-1], keys[-1], values))
@@ -211,7 +211,7 @@ def _assignment(keys: KeyPath, entry: object) -> str:
 
 
 def _block(scanner: Scanner, keys: Keys, name: str, entry: Entry) -> str:
-    """The server as a table, indented as the last one is."""
+    """Return the server as a table, indented as the last server is."""
     size = len(keys)
     headers = [each for each in scanner.statements if each.is_header and each.path[:-1] == keys]
     before = inside = ""
@@ -234,11 +234,11 @@ def _key(name: str) -> str:
 
 
 def value(item: object) -> str:
-    """A value as TOML, on one line."""
+    """Return a value as TOML, on one line."""
     if isinstance(item, Mapping):
         inside = ", ".join(f"{_key(str(key))} = {value(each)}" for key, each in item.items())
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(item, list | tuple):
         return f"[{', '.join(map(value, item))}]"
-    # A string of JSON is one of TOML, but for the one control character that JSON takes as it is.
+    # A JSON string is a TOML string, except for the one control character that JSON does not escape.
     return json.dumps(item, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,6 +1,6 @@
-"""On which line each key of a TOML text stands; the standard parser tells values only. Text in, numbers out.
+"""Positions of keys in a TOML text; the standard parser returns values only. Text in, numbers out.
 
-The text has been parsed already, hence is valid: this scanner only has to know where things end. It knows
+The text has been parsed already, hence is valid: this scanner only has to know where things end. The scanner knows
 tables, arrays of tables, dotted keys, inline tables, arrays, the four kinds of strings, and comments.
 """
 
@@ -24,29 +24,29 @@ _LONG_LITERAL = re.compile(r"'''(?:[^']|'(?!'')|)*+'''(?:'{0,2})", re.DOTALL)
 
 
 class TomlLines:
-    """The lines of a TOML text."""
+    """Line index of a TOML text."""
 
     def __init__(self, text: str) -> None:
         scanner = Scanner(text)
         try:
             scanner.document()
         except (IndexError, RecursionError):
-            pass  # what was found until then is still right
+            pass  # positions found so far are still right
         self._offsets = scanner.offsets
         self._line_starts = [0, *(newline.end() for newline in re.finditer("\n", text))]
 
     def line_of(self, path: KeyPath) -> int | None:
-        """The line, from 1, of the key or array item at the path; None if there is none."""
+        """Return the line, from 1, of the key or array item at the path; None if there is none."""
         offset = self._offsets.get(path)
         return None if offset is None else bisect_right(self._line_starts, offset)
 
     def repeated(self, path: KeyPath) -> list[str | int]:
-        """None: the parser refuses them."""
+        """Return no keys: the parser refuses repeated ones."""
         return []
 
 
 class Statement(NamedTuple):
-    """A header, or a key with its value: what it is about, and where it begins and ends."""
+    """A header, or a key with its value: its path, its start and its end."""
 
     path: KeyPath
     start: int
@@ -55,19 +55,19 @@ class Statement(NamedTuple):
 
 
 class Scanner:
-    """Goes through a text once. Raises IndexError or RecursionError for what is no TOML."""
+    """Scanner that reads a text once. Raises IndexError or RecursionError for a text that is not TOML."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.position = 0
         self.offsets: dict[KeyPath, int] = {}
-        # In the file's order; those inside of inline tables apart, by the table that they are in.
+        # In the file's order. Statements in inline tables are kept apart, by their table.
         self.statements: list[Statement] = []
         self.inline: dict[KeyPath, list[Statement]] = {}
         self._lengths: dict[KeyPath, int] = {}  # of arrays of tables
 
     def document(self) -> None:
-        """Every key to the offset at which it is first written."""
+        """Read the whole text, and note the offset at which each key is first written."""
         table: KeyPath = ()
         while not self._at_end():
             at = self.position
@@ -104,7 +104,7 @@ class Scanner:
         return path
 
     def _enter(self, path: KeyPath, at: int) -> KeyPath:
-        """The table that a header means by the path: of an array of tables, the last one."""
+        """Return the table that the path means in a header: for an array of tables, its last one."""
         self.offsets.setdefault(path, at)
         if path in self._lengths:
             path = (*path, self._lengths[path] - 1)
@@ -169,7 +169,7 @@ class Scanner:
             inside.append(self._assignment(path))
 
     def _closes(self, bracket: str) -> bool:
-        """Step over a comma and what is blank; and over the bracket, if it is the next."""
+        """Skip a comma and blanks, and the bracket if it is next; tell whether it was."""
         self._take(_BLANK)
         if self.text[self.position] == ",":
             self.position += 1

@@ -1,6 +1,6 @@
-"""What each kind of value must look like, whether it came from a file, a variable or a flag.
+"""Kinds of values in a configuration, and the check of each, for values from files, variables and flags.
 
-A check takes what a parser gave and returns the value to keep, or raises BadValue with a phrase that follows
+A check takes the parser's value and returns the value to keep, or raises BadValue with a phrase that follows
 the key's name: "must be …". Nothing here knows keys, files or lines.
 """
 
@@ -22,7 +22,7 @@ SHOWN_CHARACTERS = 40
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 # A name, or an address, with or without the brackets of IPv6.
 _HOST = r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]|[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*"
-# Browsers leave them out.
+# Ports that browsers leave out of an origin.
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 _KINDS = {dict: "a table", list: "a list", type(None): "null", bool: "true or false", str: "a text"}
 
@@ -36,7 +36,7 @@ class BadValue(ValueError):
 
 
 class Kind:
-    """How to check a value, and how to read one from a variable's text."""
+    """Kind of a value: its check, and its conversion from the text of a variable."""
 
     __slots__ = ("check", "from_text")
 
@@ -46,7 +46,7 @@ class Kind:
 
 
 def described(value: object) -> str:
-    """The value as a person would write it, shortened."""
+    """Return the value as a person would write it, shortened."""
     if isinstance(value, dict | list) or value is None:
         return _KINDS[type(value)]
     if isinstance(value, bool):
@@ -63,7 +63,7 @@ def _kind(value: object) -> str:
 
 
 def number_from_text(text: str) -> object:
-    """An int or a float if the text is one, else the text itself, for the check to refuse."""
+    """Return an int or a float if the text is one, else the text itself, for the check to refuse."""
     for convert in (int, float):
         try:
             return convert(text)
@@ -77,12 +77,12 @@ def _list_from_text(text: str) -> object:
 
 
 def seconds(least: float = 0.0) -> Kind:
-    """A duration. `least` above 0 is for waits that make no sense, or spin, without any length."""
+    """Return the kind of a duration. `least` above 0 is for waits that make no sense, or spin, without any length."""
     return _number("a number of seconds", least, LONGEST_SECONDS)
 
 
 def rate(most: float) -> Kind:
-    """How many of something there may be in a second."""
+    """Return the kind of a rate: a number per second."""
     return _number("a number per second", 0.0, most)
 
 
@@ -105,13 +105,13 @@ def _whole(value: object, least: int, most: int, wanted: str, *at: int) -> int:
 
 
 def count(least: int, most: int) -> Kind:
-    """A whole number within bounds."""
+    """Return the kind of a whole number within bounds."""
     wanted = f"must be a whole number from {least} to {most}"
     return Kind(lambda value: _whole(value, least, most, wanted), number_from_text)
 
 
 def size(least: int, most: int) -> Kind:
-    """A number of bytes, or a text such as "64 MiB"."""
+    """Return the kind of a number of bytes, or a text such as "64 MiB"."""
     wanted = f'must be a number of bytes from {least} to {most}, or a text such as "64 MiB"'
 
     def check(value: object) -> int:
@@ -145,7 +145,7 @@ def _bytes_in(text: str) -> int | None:
 
 
 def ids() -> Kind:
-    """A list of user or group ids."""
+    """Return the kind of a list of user or group ids."""
     wanted = "must be a list of numeric ids"
 
     def check(value: object) -> tuple[int, ...]:
@@ -158,7 +158,7 @@ def ids() -> Kind:
 
 
 def choice(*options: str) -> Kind:
-    """One word of a few."""
+    """Return the kind of a text that is one of these options."""
     wanted = "must be " + " or ".join(f'"{option}"' for option in options)
 
     def check(value: object) -> str:
@@ -170,7 +170,7 @@ def choice(*options: str) -> Kind:
 
 
 def flag() -> Kind:
-    """True or false."""
+    """Return the kind of a boolean."""
 
     def check(value: object) -> bool:
         if not isinstance(value, bool):
@@ -194,7 +194,7 @@ def _text(value: object, *at: str | int) -> str:
 
 
 def text() -> Kind:
-    """A text that is not empty."""
+    """Return the kind of a text that is not empty."""
 
     def check(value: object) -> str:
         if not _text(value):
@@ -205,7 +205,7 @@ def text() -> Kind:
 
 
 def url() -> Kind:
-    """The address of an HTTP server, on a host or a Unix socket; a reference may stand for any part of it."""
+    """Return the kind of an HTTP server's address, on a host or a Unix socket; references may replace parts of it."""
 
     def check(value: object) -> str:
         found = _text(value)
@@ -217,9 +217,9 @@ def url() -> Kind:
 
 
 def web_address(scheme: str, *parts: str) -> Kind:
-    """An address of that scheme, or of http on this machine, which is where `http` alone may be; references are let be.
+    """Return the kind of an address with that scheme; `http` is accepted on this machine only.
 
-    `parts`: whether it must have "a path".
+    An address that begins with a reference is not checked. `parts`: whether the address must have "a path".
     """
 
     def check(value: object) -> str:
@@ -243,7 +243,7 @@ def _is_web_address(text: str, scheme: str, needs_path: bool) -> bool:
 
 
 def table(keys: dict[str, Kind], record: Callable[..., object]) -> Kind:
-    """A table whose keys are known; becomes a record."""
+    """Return the kind of a table whose keys are known; its value is a record."""
 
     def check(value: object) -> object:
         if not isinstance(value, dict):
@@ -262,7 +262,7 @@ def table(keys: dict[str, Kind], record: Callable[..., object]) -> Kind:
 
 
 def texts() -> Kind:
-    """A list of texts, which may be empty ones."""
+    """Return the kind of a list of texts, which may be empty."""
 
     def check(value: object) -> tuple[str, ...]:
         if not isinstance(value, list):
@@ -273,7 +273,7 @@ def texts() -> Kind:
 
 
 def endpoint() -> Kind:
-    """Where the daemon listens: a socket's path, or a port of this machine."""
+    """Return the kind of an address on which the daemon listens: a socket's path, or a port of this machine."""
     wanted = 'must be "unix:/PATH/OF/SOCKET" or "tcp:127.0.0.1:PORT"'
 
     def check(value: object) -> str:
@@ -290,17 +290,17 @@ def endpoint() -> Kind:
 
 
 def host_names() -> Kind:
-    """Names, or addresses, that a `Host` may have; in small letters, as they are compared."""
+    """Return the kind of a list of names or addresses for `Host`; in lower case, as they are compared."""
     return _words(_host_name)
 
 
 def origins() -> Kind:
-    """Origins of pages, as a browser sends them."""
+    """Return the kind of a list of origins, as browsers send them."""
     return _words(_origin)
 
 
 def _words(each: Callable[[str, int], str]) -> Kind:
-    """A list of texts without commas; in a variable with commas between them."""
+    """Return the kind of a list of texts without commas; in a variable, commas separate them."""
 
     def check(value: object) -> tuple[str, ...]:
         found = texts().check(value)
@@ -313,7 +313,7 @@ def _words(each: Callable[[str, int], str]) -> Kind:
 def _host_name(text: str, index: int) -> str:
     if _is_host(text):
         return text.lower().strip("[]")
-    # What people write: an address of the page, or what stands in `Host`.
+    # People write the address of the page, or the value of `Host`.
     likely = _without_port(text.rpartition("://")[2].partition("/")[0])
     if _is_host(likely):
         raise BadValue(f'must be a name without scheme, port or path: "{likely}", not {described(text)}', index)
@@ -321,7 +321,7 @@ def _host_name(text: str, index: int) -> str:
 
 
 def _origin(text: str, index: int) -> str:
-    """`null` is what pages without an origin of their own send; browsers' extensions have schemes of theirs."""
+    """Check one origin. Pages without an origin send `null`; browser extensions have schemes of their own."""
     scheme, mark, rest = text.partition("://")
     is_web = scheme.lower() in _DEFAULT_PORTS
     if text == "null" or (mark and scheme and rest and not is_web and not set("*/ ") & set(rest)):
@@ -338,7 +338,7 @@ def _origin(text: str, index: int) -> str:
 
 
 def _is_host(text: str) -> bool:
-    # Compiled where it is needed: most configs have none.
+    # The pattern is compiled on use: most configs have no host names.
     return re.fullmatch(_HOST, text) is not None
 
 
@@ -347,7 +347,7 @@ def _without_port(place: str) -> str:
 
 
 def text_map(what: str, forbidden: str) -> Kind:
-    """Names to texts. `forbidden` are characters that cannot stand in a name of `what`."""
+    """Return the kind of a table of texts by name. `forbidden` are characters that a name of `what` cannot have."""
 
     def check(value: object) -> MappingProxyType[str, str]:
         if not isinstance(value, dict):
