@@ -1,4 +1,4 @@
-"""Every check by its id: what it finds, and what `--fix` does about it. docs/doctor.md has the same table. Pure."""
+"""Table of every check by its id: its meaning, and the fix that `--fix` applies. docs/doctor.md has the same. Pure."""
 
 from typing import NamedTuple
 
@@ -6,13 +6,13 @@ from hearth.findings import FixName
 
 
 class Check(NamedTuple):
-    """Meaning of a finding with this id; `fix` is what `--fix` applies, where it applies something."""
+    """Meaning of a finding with this id; `fix` is the fix that `--fix` applies, if there is one."""
 
     means: str
     fix: FixName | None = None
 
 
-# In words, for the documentation.
+# Descriptions of the fixes, for the documentation.
 FIX_SUMMARIES: dict[FixName, str] = {
     "close": "closes it to others",
     "rotate": "`hearth token rotate`",

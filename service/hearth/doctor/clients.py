@@ -1,6 +1,7 @@
-"""Doctor's look at the files of MCP clients: whether their bridges are still there, and lead where there is something.
+"""Doctor's checks of MCP clients' files: whether their bridges still exist and lead to a configured server.
 
-Reads only; the files are the clients'. Entries that are not Hearth's are compared, and never shown: they have secrets.
+Reads only, because the files belong to the clients. Entries that are not Hearth's are compared, and never shown,
+because they have secrets.
 """
 
 import json
@@ -21,34 +22,34 @@ from hearth.paths import Places
 
 
 class ClientEntry(NamedTuple):
-    """One entry of a client. `gone`: a file that its bridge needs; `shared`: the server of Hearth's that it is."""
+    """One entry of a client. `gone`: a missing file that its bridge needs; `shared`: Hearth's server that it equals."""
 
     client: str
     path: str
     name: str
     scope: str
     bridge_to: str | None
-    # Whether it leads to the daemon that is looked at.
+    # Whether the entry leads to the daemon that is checked.
     for_this: bool
     gone: str = ""
     shared: str = ""
-    # What `--fix` needs to write it anew; empty where somebody else wrote it.
+    # Data with which `--fix` rewrites the entry; empty if `hearth connect` did not write it.
     ours: str = ""
 
 
 class ClientFacts(NamedTuple):
-    """What was seen: entries that are switched on, what cannot be read, and records of what is no longer so."""
+    """Facts about clients: enabled entries, files that cannot be read, and outdated records of connections."""
 
     entries: Sequence[ClientEntry]
     unreadable: Sequence[tuple[str, str]]
     servers: Sequence[str]
-    # Client and what is left over of it, in words.
+    # Client and its outdated record, in words.
     leftovers: Sequence[tuple[str, str]]
     damage: str = ""
 
 
 def look(context: CheckContext) -> ClientFacts:
-    """Return every client on this machine; of projects, the one around the current folder."""
+    """Return the entries of every client on this machine, and of the project around the current folder."""
     specs = context.examined().config.servers
     entries: list[ClientEntry] = []
     unreadable: list[tuple[str, str]] = []
@@ -60,7 +61,7 @@ def look(context: CheckContext) -> ClientFacts:
             continue
         entries += [_look_at(each, specs, context.places) for each in found]
     leftovers, damage = _records()
-    # A file that has several tables is broken once.
+    # A file with several tables is reported once.
     return ClientFacts(entries, list(dict.fromkeys(unreadable)), list(specs), leftovers, damage)
 
 
@@ -82,7 +83,7 @@ def _is_there(path: str) -> bool:
 
 
 def _missing(words: Sequence[str]) -> str:
-    """Return what the launcher among the words needs and has no more; an empty text without one."""
+    """Return the missing file that the launcher among the words needs; empty without a launcher."""
     return launcher.missing(words[0]) if os.path.basename(words[0]) == launcher.NAME else ""
 
 
@@ -96,7 +97,7 @@ def _is_ours(found: ClientServer) -> bool:
 
 
 def _records() -> tuple[list[tuple[str, str]], str]:
-    """Files and entries that were connected and are there no longer, and what keeps the records from being read."""
+    """Return the connected files and entries that no longer exist, and the problems of the records themselves."""
     known = backups.every()
     return [left for trace in known.traces for left in _left_over(trace)], "; ".join(known.problems)
 
@@ -110,14 +111,14 @@ def _left_over(trace: backups.Trace) -> Iterator[tuple[str, str]]:
     try:
         there = {(table, each.name) for table in tables for each in discovery.read(table) if each.bridge_to is not None}
     except ConfigError:
-        return  # said already
+        return  # reported already
     for splice in trace.splices:
         if (splice.table, splice.name) not in there:
             yield splice.table.client, f"{trace.path}: {splice.name} led to Hearth, and does so no longer"
 
 
 def judge(facts: ClientFacts) -> list[Finding]:
-    """Return what to say of them."""
+    """Return the findings on clients."""
     found = [*_unreadable(facts), *_bridges(facts), *_repetitions(facts), *_twice(facts), *_leftovers(facts)]
     return found or [Finding("clients.bridges", "ok", _summary(facts.entries))]
 
@@ -171,7 +172,7 @@ def _repetitions(facts: ClientFacts) -> Iterator[Finding]:
 
 
 def _twice(facts: ClientFacts) -> Iterator[Finding]:
-    """Within one file: a server that is offered by two entries offers its tools twice."""
+    """Yield the findings on two entries of one file for the same server, which list its tools twice."""
     files: dict[tuple[str, str, str], list[ClientEntry]] = {}
     for entry in facts.entries:
         if entry.bridge_to is not None and entry.for_this:
@@ -184,7 +185,7 @@ def _twice(facts: ClientFacts) -> Iterator[Finding]:
 
 
 def _pair(entries: Sequence[ClientEntry]) -> tuple[ClientEntry, ClientEntry] | None:
-    """Two entries that lead to the same server; the one without a name leads to all of them."""
+    """Return two entries that lead to the same server; an entry without a server leads to all of them."""
     for number, one in enumerate(entries):
         for other in entries[number + 1 :]:
             if one.bridge_to == other.bridge_to or "" in (one.bridge_to, other.bridge_to):
@@ -208,13 +209,13 @@ def command_words(entry: Mapping[str, Any]) -> list[str]:
 
 
 def needed_files(command: Sequence[str]) -> list[str]:
-    """The files without which a bridge does not start: its program and, where there is one, the bridge's file. Pure."""
+    """Return the files that a bridge needs to start: its program and, if given, the bridge's file. Pure."""
     script = [word for word in command[1:] if os.path.isabs(word) and os.path.basename(word).startswith("main.py")]
     return [*command[:1], *script[:1]]
 
 
 def daemon_arguments(command: Sequence[str]) -> list[str]:
-    """Return which daemon it leads to, as `Places.arguments` has it. Pure."""
+    """Return the daemon that a bridge leads to, in the form of `Places.arguments`. Pure."""
     for option in ("--profile", "--config"):
         value = _value_of(command, option)
         if value is not None:
@@ -223,7 +224,7 @@ def daemon_arguments(command: Sequence[str]) -> list[str]:
 
 
 def leads_to(command: Sequence[str], places: Places) -> bool:
-    """Return whether a bridge leads to the daemon of these places. Pure."""
+    """Tell whether a bridge leads to the daemon of these places. Pure."""
     socket = _value_of(command, "--socket")
     return daemon_arguments(command) == places.arguments() and socket in (None, places.socket, places.folder + ".sock")
 
@@ -237,24 +238,24 @@ def _value_of(command: Sequence[str], wanted: str) -> str | None:
 
 
 def pack_entry(table: Table, name: str, server: str) -> str:
-    """Return an entry as one text, for a fix; `unpack_entry` is the inverse. Pure."""
+    """Encode an entry as one text, for a fix; `unpack_entry` is the inverse. Pure."""
     return json.dumps([*table, name, server])
 
 
 def unpack_entry(text: str) -> tuple[Table, str, str]:
-    """Return the entry again: table, name, server. Pure."""
+    """Decode an entry: table, name, server. Pure."""
     client, path, keys, scope, folder, name, server = json.loads(text)
     return Table(client, path, tuple(keys), scope, folder), name, server
 
 
 def repoint_description(text: str) -> str:
-    """Return what writing it anew would do."""
+    """Return what `repoint` would do, in words."""
     table, name, _ = unpack_entry(text)
     return f"have {name} of {KINDS[table.client].title}, in {table.path}, start the bridge of this installation"
 
 
 def repoint(text: str, places: Places) -> None:
-    """Write it anew, with what this installation starts. Raises ConfigError, Refused, StartError."""
+    """Rewrite an entry to start the bridge of this installation. Raises ConfigError, Refused, StartError."""
     table, name, server = unpack_entry(text)
     is_whole = not server and name == connector.WHOLE
     connector.connect(table, {} if is_whole else {name: server}, is_whole, places)

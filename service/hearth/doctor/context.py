@@ -1,6 +1,6 @@
-"""What more than one group of checks needs to know, each looked at when it is first asked for and then kept.
+"""Facts that several groups of checks need, each gathered at its first use and then cached.
 
-Looks only. Every look is bounded: systemctl, the daemon and the files themselves; `rounds` bounds what is not.
+Changes nothing. Every access has a bound: systemctl, the daemon and the files themselves; `runner` bounds the rest.
 """
 
 import os
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from hearth.config.layers import Examination
 
 T = TypeVar("T")
-# The kernel shows at most this much of an environment; a longer one is cut there.
+# The kernel shows at most this much of an environment, and cuts a longer one.
 _ENVIRONMENT_LIMIT_BYTES = 4 * 1024 * 1024
 
 
 class ServiceEnvironment(NamedTuple):
-    """The environment that servers are started from: whose it is, in words, and whether it is certain to be that."""
+    """Environment from which servers are started: whose it is, in words, and whether that is certain."""
 
     values: Mapping[str, str]
     whose: str
@@ -32,16 +32,16 @@ class ServiceEnvironment(NamedTuple):
 
 
 class DaemonReply(NamedTuple):
-    """What a daemon that lives says of itself, or why it says nothing."""
+    """Reply of a living daemon: its status, or the reason why there is none."""
 
     status: Mapping[str, Any]
     silence: str = ""
-    # Why it takes no connection more, where it says no more than that.
+    # The reason why the daemon accepts no more connections, if that is all it says.
     refusal: str = ""
 
 
 class CheckContext:
-    """One daemon, with everything around it."""
+    """Context of the checks: one daemon and its environment."""
 
     def __init__(self, places: Places, environ: Mapping[str, str]) -> None:
         self.places = places
@@ -49,26 +49,26 @@ class CheckContext:
         self._seen: dict[str, Any] = {}
 
     def _once(self, name: str, look: Callable[[], T]) -> T:
-        # Without a lock: a look that hangs must not hold up the next group's.
+        # Without a lock: an access that hangs must not delay the next group.
         if name not in self._seen:
             self._seen[name] = look()
         seen: T = self._seen[name]
         return seen
 
     def examined(self) -> "Examination":
-        """Return the config, with what is wrong in it."""
+        """Return the config, with its problems."""
         return self._once("config", lambda: config.examine(self.places, self.environ))
 
     def servers(self) -> list[config.ServerSpec]:
-        """Return the servers that are configured and not switched off."""
+        """Return the servers that are configured and enabled."""
         return [spec for spec in self.examined().config.servers.values() if not spec.disabled]
 
     def entry(self) -> registry.Entry | None:
-        """Return the registry's entry, whether or not its daemon lives."""
+        """Return the registry's entry, whether or not its daemon is alive."""
         return self._once("entry", lambda: registry.read(self.places))
 
     def living(self) -> registry.Entry | None:
-        """Return the registry's entry, if its daemon lives."""
+        """Return the registry's entry, if its daemon is alive."""
         found = self.entry()
         if found and registry.is_alive(found):
             return found
@@ -77,7 +77,7 @@ class CheckContext:
         return None
 
     def word(self) -> DaemonReply:
-        """Return what the daemon says of itself; nothing where none lives, or where its socket is gone."""
+        """Return the daemon's status; an empty one if no daemon is alive, or if its socket is gone."""
         return self._once("word", self._ask)
 
     def _ask(self) -> DaemonReply:
@@ -93,22 +93,25 @@ class CheckContext:
         except TurnedAway as error:
             return DaemonReply({}, refusal=str(error))
         except Unreachable as error:
-            # It may have gone while it was asked; then there is nothing to say.
+            # The daemon may have stopped meanwhile; then there is nothing to report.
             return DaemonReply({}, str(error.__cause__ or error)) if registry.is_alive(living) else DaemonReply({})
 
     def is_locked_out(self) -> bool:
-        """Whether the login's folder is somebody else's, and closed: what is below it fails for that one reason."""
+        """Tell whether the login's runtime folder belongs to another user, and is closed.
+
+        Everything below it then fails for that one reason.
+        """
         named = self.environ.get("XDG_RUNTIME_DIR", "")
         if not named.startswith("/") or not self.places.folder.startswith(named):
             return False
         return owner(named) not in (None, me()) and not os.access(named, os.W_OK | os.X_OK)
 
     def manager(self) -> systemd_manager.ManagerState:
-        """Return the user's systemd and its word on the units; empty on other systems."""
+        """Return the state of the user's systemd and of the units; empty on other systems."""
         return self._once("manager", lambda: systemd_manager.look(self.places))
 
     def surroundings(self) -> ServiceEnvironment:
-        """Return what the service is started with: by its unit, or as the daemon that runs was started."""
+        """Return the environment of the service: by its unit, or of the running daemon."""
         return self._once("surroundings", self._surroundings)
 
     def _surroundings(self) -> ServiceEnvironment:
@@ -124,7 +127,7 @@ class CheckContext:
 
 
 def owner(path: str) -> int | None:
-    """Whose a file is, by number; None where there is none in reach."""
+    """Return the user id of a file's owner; None if the file cannot be reached."""
     try:
         return os.stat(path).st_uid
     except OSError:
@@ -132,12 +135,12 @@ def owner(path: str) -> int | None:
 
 
 def me() -> int:
-    """Return this user's number; Windows has none, and owners are not looked at there."""
+    """Return this user's id; Windows has none, and owners are not checked there."""
     return system.user_id()
 
 
 def environment_of(pid: int) -> dict[str, str]:
-    """Return what a process of this user was started with; empty where that is not told."""
+    """Return the environment with which a process of this user was started; empty if unknown."""
     if not system.is_linux():
         return {}
     try:

@@ -1,6 +1,6 @@
-"""Doctor's look at the daemon: its registry, its process, its version, its own word, and what it says of its servers.
+"""Doctor's checks of the daemon: its registry, its process, its version, its status, and the status of its servers.
 
-Connects only to a daemon whose process lives; any other connection could light one.
+Connects only to a daemon whose process is alive; any other connection could start one.
 """
 
 import os
@@ -21,17 +21,17 @@ from hearth.paths import Places
 from hearth.upstreams.stdio import STRAY_MARK
 
 _STATE = "daemon.state"
-# As daemons of this version and of earlier ones call what does not work.
+# States of servers that do not work, as daemons of this version and of earlier ones name them.
 _FAILING = {"failed", "given up", "backing off"}
 
 STDOUT_FIX = "Have it write its messages to stderr: see its options, or report it to its author."
-# With an underscore: a word in capitals alone is as often a name or an emphasis.
+# The name must have an underscore: a word in capitals alone is as often a name or an emphasis.
 _VARIABLE_NAME = r"['\"`$]*(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]+)\b"
 _IS_MISSING = (
     r"['\"`]?(?: environment| env)?(?: variable)?,? (?:is |was |must be |has |are )?"
     r"(?:not set|unset|missing|required|undefined|not defined|not provided|not found|not been set|set\b|provided)"
 )
-# As programs say that a variable is missing: Python's KeyError, "X is not set", "missing environment variable X".
+# Messages of programs that lack a variable: Python's KeyError, "X is not set", "missing environment variable X".
 _MISSING_VARIABLE = (
     re.compile(r"KeyError: ['\"](?P<name>[A-Z][A-Z0-9_]+)['\"]"),
     re.compile(_VARIABLE_NAME + _IS_MISSING),
@@ -42,14 +42,14 @@ _MISSING_VARIABLE = (
 
 
 class FailureCause(NamedTuple):
-    """A recognised cause: the id of its check, and what to do about it."""
+    """Recognised cause of a failure: the id of its check, and its fix."""
 
     check: str
     fix: str
 
 
 class DaemonFacts(NamedTuple):
-    """What was seen. `lives`: by pid and start time; `reused`: somebody else has that pid now."""
+    """Facts about the daemon. `lives`: by pid and start time; `reused`: another process has that pid now."""
 
     path: str
     has_file: bool
@@ -58,20 +58,20 @@ class DaemonFacts(NamedTuple):
     reused: bool
     status: Mapping[str, Any]
     silence: str
-    # PATH as the daemon was started with, and as its next start will be; both empty where it is not known.
+    # PATH of the running daemon, and of its next start; both empty if unknown.
     search_paths: tuple[str, str] = ("", "")
-    # The servers that have a log.
+    # Servers that have a log.
     logged: frozenset[str] = frozenset()
-    # Why it takes no connection more.
+    # The reason why the daemon accepts no more connections.
     refusal: str = ""
-    # The interpreter or the package that the daemon runs from, where it is gone.
+    # The interpreter or the package that the daemon runs from, if it no longer exists.
     missing: str = ""
     # Other daemons of this profile, by their sockets, and whether each can be reached.
     others: Mapping[str, bool] = MappingProxyType({})
 
 
 def look(context: CheckContext) -> DaemonFacts:
-    """Return the registry's file, the process that it names, and that one's word."""
+    """Return the registry's file, the process that it names, and the status of that daemon."""
     entry, living, word = context.entry(), context.living(), context.word()
     surroundings = context.surroundings()
     mine = environment_of(living.pid).get("PATH", "") if living and surroundings.whose == "the service" else ""
@@ -110,7 +110,7 @@ def _has_somebody(pid: int) -> bool:
 
 
 def judge(facts: DaemonFacts) -> list[Finding]:
-    """Return what to say of it."""
+    """Return the findings on the daemon."""
     return [*_judge_own(facts), *(_second(path, answers) for path, answers in facts.others.items())]
 
 
@@ -205,9 +205,9 @@ def _described(entry: registry.Entry, status: Mapping[str, Any]) -> Finding:
 def failures(
     upstreams: Sequence[Mapping[str, Any]], logged: Container[str], retry: str = "hearth restart"
 ) -> list[Finding]:
-    """Report the servers that do not work, by the daemon's word; a server that was never called is not tried.
+    """Report the servers that do not work, by the daemon's status; a server that was never called is not tried.
 
-    `retry` is the command that has a server tried again.
+    `retry` is the command that makes the daemon try a server again.
     """
     findings = []
     for each in upstreams:
@@ -231,7 +231,7 @@ def _failure(name: str, upstream: Mapping[str, Any], has_log: bool, retry: str) 
     return Finding(check, "broken", f"{name} {words}: {error}", fix, name)
 
 
-# --- why a server failed
+# --- causes of a server's failure
 
 
 def find_cause(error: str) -> FailureCause | None:

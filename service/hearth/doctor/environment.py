@@ -1,4 +1,4 @@
-"""Doctor's look at what is around Hearth: variables, the login's folder, the clock, limits, Windows' Linux."""
+"""Doctor's checks of Hearth's environment: variables, the login's runtime folder, the clock, limits, WSL."""
 
 import os
 import sys
@@ -15,12 +15,12 @@ from hearth.places import state_dir
 
 # A daemon with twenty servers and fifty bridges has about two hundred files open.
 LEAST_OPEN_FILES = 256
-# Time zones that were mistaken make up to a day.
+# A wrong time zone makes a difference of up to a day.
 CLOCK_SLACK_SECONDS = 86400.0
 # Which config, which state, which daemon: a difference here makes shell and service work on different files.
 _DECIDING = ("HEARTH_CONFIG", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
 _DEFAULTS = {"XDG_CONFIG_HOME": ".config", "XDG_STATE_HOME": os.path.join(".local", "state")}
-# They say what is looked at, or change a setting of whoever is started from this shell, and of nobody else.
+# Variables that affect only what is checked, or only processes that this shell starts.
 _UNREMARKABLE = frozenset({"HEARTH_COMPLETE"})
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
@@ -28,12 +28,12 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class ProxyFacts(NamedTuple):
-    """What was seen: the proxy proxy_variables of shell and service, by their names in capitals."""
+    """Facts about proxies: the proxy variables of shell and service, by their names in capitals."""
 
     shell: Mapping[str, str]
     service: Mapping[str, str]
     whose: str
-    # Whether the service's are known to be that.
+    # Whether the service's variables are certain.
     known: bool
     # Servers by url that run on this machine: name and host.
     local: Sequence[tuple[str, str]]
@@ -41,17 +41,17 @@ class ProxyFacts(NamedTuple):
 
 
 class EnvironmentFacts(NamedTuple):
-    """What was seen."""
+    """Facts about variables, owners, times and limits."""
 
     shell: Mapping[str, str]
     service: Mapping[str, str]
     whose: str
     service_known: bool
-    # The owner of XDG_RUNTIME_DIR's folder, if it is set and there; whether it can be written to; whether it is used.
+    # The owner of XDG_RUNTIME_DIR's folder, if it is set and exists; whether it is writable; whether it is used.
     runtime_owner: int | None
     runtime_writable: bool
     runtime_used: bool
-    # Where the socket lies because there is no login's folder; empty otherwise.
+    # The socket's folder if the login has no runtime folder; empty otherwise.
     stand_in: str
     me: int
     home_owner: int | None
@@ -64,7 +64,7 @@ class EnvironmentFacts(NamedTuple):
 
 
 def look(context: CheckContext) -> EnvironmentFacts:
-    """Variables, owners, times and limits."""
+    """Return the facts about variables, owners, times and limits."""
     surroundings, living = context.surroundings(), context.living()
     named = context.environ.get("XDG_RUNTIME_DIR", "")
     limit, whose = _open_files(living.pid if living else 0, context.manager().service.get("LimitNOFILESoft", ""))
@@ -107,7 +107,7 @@ def _newest(files: Sequence[str]) -> tuple[float, str]:
 
 
 def _open_files(pid: int, of_unit: str) -> tuple[int, str]:
-    """Return how many files the daemon may have open: the one that runs, the unit's next, or else this shell's."""
+    """Return the limit of open files: of the running daemon, of the unit's next start, or else of this shell."""
     if sys.platform == "win32":
         return sys.maxsize, "this shell"
     try:
@@ -133,7 +133,7 @@ def _is_wsl() -> bool:
 
 
 def judge(facts: EnvironmentFacts) -> list[Finding]:
-    """Return what to say of it."""
+    """Return the findings on the environment."""
     found = (*_variables(facts), *_differences(facts), _runtime(facts), _home(facts), _clock(facts), *_limits(facts))
     findings = [finding for finding in found if finding]
     return findings or [Finding("environment.well", "ok", "variables, clock and limits are as they should be")]
@@ -161,7 +161,7 @@ def _effect(name: str, value: str) -> str:
 
 
 def _differences(facts: EnvironmentFacts) -> list[Finding]:
-    """Variables by which shell and service would work on different files."""
+    """Return the findings on variables that make shell and service work on different files."""
     if not facts.service_known:
         return []
     findings = []
@@ -182,7 +182,7 @@ def _meant(name: str, values: Mapping[str, str], shell: Mapping[str, str]) -> st
 
 
 def _runtime(facts: EnvironmentFacts) -> Finding | None:
-    """XDG_RUNTIME_DIR may be left from another login, as after `su`, or be missing, as after `sudo`."""
+    """Check XDG_RUNTIME_DIR, which may be left from another login, as after `su`, or be missing, as after `sudo`."""
     if facts.stand_in:
         message = f"there is no folder of a login (XDG_RUNTIME_DIR is not set), so the socket lies in {facts.stand_in}"
         fix = "Log in by `su -`, ssh or `machinectl shell` instead; where that is how you work, there is nothing to do."
@@ -193,7 +193,7 @@ def _runtime(facts: EnvironmentFacts) -> Finding | None:
 
 
 def foreign_variable(named: str, whose: int, user: int, writable: bool) -> Finding:
-    """Return what to say of an XDG_RUNTIME_DIR whose folder is somebody else's."""
+    """Return the finding on an XDG_RUNTIME_DIR whose folder belongs to another user."""
     message = f"XDG_RUNTIME_DIR points to somebody else's folder: {named} belongs to user {whose}, and you are {user}"
     fix = f"Set it to /run/user/{user}, or unset it; `su -` or `machinectl shell` sets it right."
     return Finding("environment.runtime", "note" if writable else "broken", message, fix)
@@ -238,7 +238,7 @@ def _limits(facts: EnvironmentFacts) -> list[Finding]:
 
 
 def look_at_proxies(context: CheckContext) -> ProxyFacts:
-    """Return the proxy variables, and the servers that are reached by url."""
+    """Return the proxy variables, and the servers that have a url on this machine."""
     surroundings = context.surroundings()
     specs = context.servers()
     hosts = ((spec.name, _host(spec.url)) for spec in specs if spec.url and spec.url.startswith("http"))
@@ -253,7 +253,7 @@ def look_at_proxies(context: CheckContext) -> ProxyFacts:
 
 
 def proxy_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the proxy variables, in capitals; the small ones win, as with curl."""
+    """Return the proxy variables by their upper-case names; lower-case ones win, as with curl."""
     names = (*_PROXIES, "NO_PROXY")
     found = {name: environ.get(name.lower()) or environ.get(name) or "" for name in names}
     return {name: value for name, value in found.items() if value}
@@ -267,7 +267,7 @@ def _host(url: str) -> str:
 
 
 def judge_proxies(facts: ProxyFacts) -> list[Finding]:
-    """Return what to say of them."""
+    """Return the findings on proxies."""
     findings = []
     lacking = [name for name in _PROXIES if name in facts.shell and name not in facts.service]
     if facts.known and lacking and facts.servers:
@@ -292,7 +292,7 @@ def _caught(name: str, host: str) -> Finding:
 
 
 def is_exempt(host: str, no_proxy: str) -> bool:
-    """Return whether NO_PROXY keeps this host from the proxy."""
+    """Tell whether NO_PROXY exempts this host from the proxy."""
     rules = [rule.strip().strip("[]").lower().lstrip(".") for rule in no_proxy.split(",")]
     return any(rule == "*" or rule == host or (rule and host.endswith(f".{rule}")) for rule in rules)
 

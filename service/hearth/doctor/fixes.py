@@ -1,6 +1,6 @@
-"""Fixes of `hearth doctor --fix`: a table, each safe to apply twice, each on what is Hearth's and this user's.
+"""Fixes of `hearth doctor --fix`, as a table: safe to apply twice, and only to files of Hearth and of this user.
 
-A fix says beforehand what it will change, looks again before it changes it, and raises HearthError when it cannot.
+A fix says in advance what it will change, checks again before the change, and raises HearthError when it fails.
 """
 
 import contextlib
@@ -26,19 +26,19 @@ from hearth.host.posix.peers import own_uid
 from hearth.ops import shutdown
 from hearth.secrets import http_token
 
-# As long as `hearth restart` waits for the daemon's end.
+# The same time as `hearth restart` waits for the daemon to stop.
 RENEW_SECONDS = 60.0
 
 
 class Fix(NamedTuple):
-    """Fix: what it would do, as a sentence without its subject; and doing it."""
+    """Fix: `prospect` returns what it would do, as a sentence without its subject; `apply` does it."""
 
     prospect: Callable[[CheckContext, str], str]
     apply: Callable[[CheckContext, str], None]
 
 
 class FixResult(NamedTuple):
-    """Result of a fix: `error` is empty when it was done; `done` is false in a dry run."""
+    """Result of a fix: `error` is empty on success; `done` is false in a dry run."""
 
     request: FixRequest
     ids: Sequence[str]
@@ -48,7 +48,7 @@ class FixResult(NamedTuple):
 
 
 def plan(context: CheckContext, findings: Sequence[Finding]) -> list[FixResult]:
-    """Return what would be done, in the order in which it is done: what others build on comes first."""
+    """Return the fixes to apply, in their order: a fix comes after those that it depends on."""
     wanted = sorted(requested_fixes(findings).items(), key=lambda item: _ORDER.index(item[0].name))
     return [
         FixResult(
@@ -59,7 +59,7 @@ def plan(context: CheckContext, findings: Sequence[Finding]) -> list[FixResult]:
 
 
 def perform(context: CheckContext, planned: FixResult) -> FixResult:
-    """Do it, and say what came of it."""
+    """Apply a fix, and return its result."""
     try:
         FIXES[planned.request.name].apply(context, planned.request.target)
     except HearthError as error:
@@ -67,7 +67,7 @@ def perform(context: CheckContext, planned: FixResult) -> FixResult:
     return planned._replace(done=True)
 
 
-# --- closing what is open to others
+# --- modes of files and folders
 
 
 def _wanted_mode(mode: int) -> int:
@@ -95,7 +95,7 @@ def _close(context: CheckContext, path: str) -> None:
 
 
 def _rotate(context: CheckContext, path: str) -> None:
-    """Closing it would leave a token in force that others may have read."""
+    """Replace the token: a new mode alone would keep a token in force that others may have read."""
     try:
         usable = http_token.read()
     except HearthError:
@@ -104,7 +104,7 @@ def _rotate(context: CheckContext, path: str) -> None:
         http_token.rotate()
 
 
-# --- what a daemon that was killed has left
+# --- files of a killed daemon
 
 
 def _forget(context: CheckContext, path: str) -> None:
@@ -132,7 +132,7 @@ def _sweep(context: CheckContext, path: str) -> None:
 
 @contextlib.contextmanager
 def _held(path: str) -> Iterator[None]:
-    """Yield the lock of that file, while something is done. Raises HearthError when another has it."""
+    """Hold the lock of that file. Raises HearthError when another process holds it."""
     lock = Lock(path)
     if not lock.acquire(blocking=False):
         raise HearthError(f"another process holds {path}: a daemon starts or runs; look again")
@@ -165,7 +165,7 @@ def _install(context: CheckContext, target: str) -> None:
 
 
 def _is_enabled(context: CheckContext) -> bool:
-    """Somebody who has switched the socket off meant it."""
+    """Tell whether the socket unit should be enabled: a unit that the user disabled stays disabled."""
     return context.manager().socket.get("UnitFileState", "enabled").startswith("enabled")
 
 
@@ -176,7 +176,7 @@ def _reload(context: CheckContext, target: str) -> None:
 def _start(context: CheckContext, socket: str) -> None:
     manager = _manager()
     manager.do("daemon-reload")
-    # A start limit that was hit before the mending must not stand in the way after it.
+    # A start limit that was hit before the fix must not prevent the start after it.
     manager.attempt("reset-failed", socket, socket.replace(".socket", ".service"))
     manager.do("start", socket)
 

@@ -1,7 +1,7 @@
-"""Doctor's look at the folders: those of socket, locks and registry, by the rule of `host.folders`, told instead of
-enforced; and those for what is remembered.
+"""Doctor's checks of the folders: those of socket, locks and registry, by the rule of `host.folders`, reported instead
+of enforced; and those of the state.
 
-Changes nothing: what the daemon would make or close by itself at its start is only said here.
+Changes nothing: doctor only reports what the daemon would create or make private by itself at its start.
 """
 
 import os
@@ -14,16 +14,16 @@ from hearth.doctor.context import CheckContext, me
 from hearth.findings import Finding, FixRequest
 from hearth.places import state_dir
 
-# A few files of what servers offer, and a log that has just begun.
+# Room for a few cached catalogs, and a new log.
 LEAST_FREE_BYTES = 1 << 20
-# A start makes about twenty files.
+# A start creates about twenty files.
 LEAST_FREE_FILES = 32
 _RUNTIME, _STATE = "folders.runtime", "folders.state"
 _REMEMBERED = "no log, no secret and nothing of what servers offer is kept"
 
 
 class Folder(NamedTuple):
-    """One folder as it is; where it is missing, `above` is the nearest that is there."""
+    """One folder as it is; if it is missing, `above` is the nearest existing folder above it."""
 
     path: str
     found: os.stat_result | None
@@ -31,12 +31,12 @@ class Folder(NamedTuple):
     is_folder: bool
     writable: bool
     error: str = ""
-    # Bits of the mode that others have by `socket_mode`.
+    # Mode bits that others have because of `socket_mode`.
     allowed: int = 0
 
 
 class Room(NamedTuple):
-    """What is left on the file system of a folder."""
+    """Free space on the file system of a folder."""
 
     path: str
     read_only: bool
@@ -46,7 +46,7 @@ class Room(NamedTuple):
 
 
 class FolderFacts(NamedTuple):
-    """What was seen."""
+    """Facts about the folders."""
 
     private: Sequence[Folder]
     state: Folder
@@ -55,7 +55,7 @@ class FolderFacts(NamedTuple):
 
 
 def look(context: CheckContext) -> FolderFacts:
-    """Return every folder that must be private, the one of the state, and the file systems of both."""
+    """Return every folder that must be private, the state folder, and the file systems of both."""
     private = [] if context.is_locked_out() else [look_at(path) for path in context.places.private_folders()]
     if context.examined().config.socket_mode == "0660":
         entered = os.path.dirname(context.places.socket)
@@ -67,7 +67,7 @@ def look(context: CheckContext) -> FolderFacts:
 
 
 def look_at(path: str) -> Folder:
-    """Return one folder, or what keeps it from being made."""
+    """Return one folder, or the reason why it cannot be created."""
     above = nearest(path)
     usable = os.path.isdir(above), os.access(above, os.W_OK | os.X_OK)
     try:
@@ -79,7 +79,7 @@ def look_at(path: str) -> Folder:
 
 
 def nearest(folder: str) -> str:
-    """Return the folder, or the first above it that is there."""
+    """Return the folder, or the first one above it that exists."""
     while not os.path.lexists(folder) and os.path.dirname(folder) != folder:
         folder = os.path.dirname(folder)
     return folder
@@ -97,12 +97,12 @@ def _room(path: str) -> Room | None:
 
 
 def judge(facts: FolderFacts) -> list[Finding]:
-    """Return what to say of them: one cause once."""
+    """Return the findings on the folders, each cause once."""
     tight = [finding for room in facts.rooms if (finding := tightness(room))]
     short = {finding.subject for finding in tight if finding.id == "folders.read_only"}
     runtime: dict[str, Finding] = {}
     for folder in facts.private:
-        # What lies inside a folder that is broken is broken for the same reason.
+        # A folder inside a broken folder is broken for the same reason.
         if os.path.dirname(folder.path) in runtime or folder.above in short:
             continue
         if found := unfitness(folder, facts.me):
@@ -120,7 +120,7 @@ def _well(check: str, folder: Folder) -> Finding:
 
 
 def tightness(room: Room) -> Finding | None:
-    """Return whether a file system takes no more."""
+    """Return the finding on a file system that takes no more files; None if it does."""
     if room.read_only:
         message = f"the file system of {room.path} is read-only: {_REMEMBERED}"
         fix = "Make it writable, or set XDG_RUNTIME_DIR and XDG_STATE_HOME to others."
@@ -135,7 +135,7 @@ def tightness(room: Room) -> Finding | None:
 
 
 def unfitness(folder: Folder, me: int) -> Finding | None:
-    """Return why a folder cannot hold socket and locks; None when it can."""
+    """Return the finding on a folder that cannot hold socket and locks; None if it can."""
     if folder.error:
         return _broken(folder, f"{folder.path}: {folder.error}", "Make it yours, with mode 0700.")
     if folder.found is None:
@@ -159,7 +159,10 @@ def unfitness(folder: Folder, me: int) -> Finding | None:
 
 
 def _unmakeable(folder: Folder) -> Finding | None:
-    """Everything missing above it is made too, so the nearest that is there decides."""
+    """Return the finding on a missing folder that cannot be created; None if it can.
+
+    Missing folders above it are created too, so the nearest existing one decides.
+    """
     if not folder.is_folder:
         fix = f"Move {folder.above} away, or point XDG_RUNTIME_DIR elsewhere."
         return _broken(folder, f"{folder.path} cannot be made: {folder.above} is not a folder", fix)

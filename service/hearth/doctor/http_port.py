@@ -1,4 +1,4 @@
-"""Doctor's look at the port for HTTP: whether anybody holds it, who may reach it, and whether it has a token."""
+"""Doctor's checks of the HTTP port: whether a process holds it, who may reach it, and whether it has a token."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,7 +16,7 @@ _STATE = "port.state"
 
 
 class PortFacts(NamedTuple):
-    """What was seen. `served` are the addresses that the daemon says it serves, `lost` those that it did."""
+    """Facts about the port. `served` are the addresses that the daemon reports, `lost` those that it served before."""
 
     name: str
     unit: Properties
@@ -29,17 +29,17 @@ class PortFacts(NamedTuple):
 
     @property
     def listens(self) -> bool:
-        """Return whether systemd holds a port."""
+        """Whether systemd holds a port."""
         return self.unit.get("ActiveState") == "active"
 
     @property
     def address(self) -> str:
-        """Return where, as the unit has it."""
+        """The port's address, as the unit has it."""
         return self.unit.get("Listen", "").partition(" ")[0]
 
 
 def look(context: CheckContext) -> PortFacts:
-    """Return the unit, the daemon's word and the token."""
+    """Return the unit, the daemon's status and the token."""
     seen, units = context.manager(), systemd_unit.units_of(context.places)
     has_token, problem = False, ""
     try:
@@ -53,7 +53,7 @@ def look(context: CheckContext) -> PortFacts:
 
 
 def judge(facts: PortFacts) -> list[Finding]:
-    """Return what to say of them."""
+    """Return the findings on the port."""
     findings = [finding for finding in (_unit(facts), _loss(facts), _reach(facts), _token(facts)) if finding]
     return findings or [Finding(_STATE, "ok", _summary(facts))]
 

@@ -1,4 +1,4 @@
-"""Doctor's look at the installation itself: the interpreter, the package, the bridge that clients start."""
+"""Doctor's checks of the installation: the interpreter, the package, the bridge that clients start."""
 
 import importlib.util
 import os
@@ -15,12 +15,12 @@ from hearth.host import system
 
 OLDEST_PYTHON = (3, 11)
 _NEEDED = ("click", "msgspec", "httpx", "httptools", "starlette", "uvicorn")
-# The first line of a script that pip or uv has made; the kernel reads no more of one either.
+# Limit for the first line of a script that pip or uv wrote; the kernel reads no more of one either.
 _FIRST_LINE_BYTES = 4096
 
 
 class InstallationFacts(NamedTuple):
-    """What was seen. `others`: commands of the same name on PATH, before this installation's own, by interpreter."""
+    """Facts about the installation. `others`: commands of the same name before it on PATH, with interpreters."""
 
     version: tuple[int, int]
     python: str
@@ -49,7 +49,7 @@ def look(context: CheckContext) -> InstallationFacts:
 
 
 def judge(facts: InstallationFacts) -> list[Finding]:
-    """Return what to say of it."""
+    """Return the findings on the installation."""
     again = f"{facts.python} -m pip install --force-reinstall mcp-hearth"
     python = f"Python {platform.python_version()} at {facts.python}"
     findings = [Finding("installation.python", "ok", python)]
@@ -80,9 +80,9 @@ def _other(script: str, python: str, mine: str) -> Finding:
 
 
 def uncompiled(folder: str) -> list[str]:
-    """Return the bridge's modules without byte code that fits them.
+    """Return the bridge's modules without matching byte code.
 
-    The main file is never compiled: it is run as it is.
+    The main file is never compiled: Python runs it as a script.
     """
     sources = [name for name in sorted(os.listdir(folder)) if name.endswith(".py") and name != "main.py"]
     return [name for name in sources if not _is_compiled(os.path.join(folder, name))]
@@ -128,6 +128,6 @@ def _interpreter(script: str) -> str:
     except OSError:
         return ""
     if first == b"#!/bin/sh" and rest.startswith(b"'''exec' "):
-        # How installers write a path that is too long, or has a blank in it.
+        # Installers write a path that is too long, or has a blank in it, in this form.
         first = b"#!" + rest[len(b"'''exec' ") :].partition(b' "$0"')[0].strip(b'"')
     return os.fsdecode(first[2:].strip()) if first.startswith(b"#!") else ""

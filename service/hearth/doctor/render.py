@@ -1,4 +1,4 @@
-"""What doctor found and did, as text for a person: by group, what is well in one line."""
+"""Text form of doctor's findings and fixes: by group, one line for a group that is well."""
 
 from collections.abc import Sequence
 
@@ -11,12 +11,12 @@ from hearth.output.table import harmless
 
 _COLOURS: dict[State, str] = {"ok": "green", "note": "yellow", "broken": "red"}
 _WORST_FIRST: tuple[State, ...] = ("broken", "note", "ok")
-# "broken", and two blanks.
+# Width of "broken", and two blanks.
 _INDENT = " " * 8
 
 
 def lines(findings: Sequence[Finding], verbose: bool) -> list[str]:
-    """Return every group: its state and, when it is well, its first fact; otherwise what is wrong and what to do."""
+    """Return the lines of every group: its state and its first fact when it is well, else its problems and fixes."""
     groups: dict[str, list[Finding]] = {}
     for finding in findings:
         groups.setdefault(finding.group, []).append(finding)
@@ -51,7 +51,7 @@ def _told(ill: Sequence[Finding]) -> list[str]:
 
 
 def _grouped(ill: Sequence[Finding]) -> dict[tuple[State, str, str, str], list[str]]:
-    """Return the messages by state, id, subject and fix, the worst first; only those of one client repeat."""
+    """Return the messages by state, id, subject and fix, the worst first; only findings on one client share a key."""
     groups: dict[tuple[State, str, str, str], list[str]] = {}
     for finding in sorted(ill, key=lambda each: _WORST_FIRST.index(each.state)):
         key = (finding.state, finding.id, finding.subject, harmless(finding.fix))
@@ -60,7 +60,7 @@ def _grouped(ill: Sequence[Finding]) -> dict[tuple[State, str, str, str], list[s
 
 
 def _under_heading(messages: Sequence[str]) -> list[str]:
-    """Put what the messages begin with, the name of a client, above them."""
+    """Put the common prefix of the messages, the name of a client, above them."""
     names = {message.partition(": ")[0] for message in messages}
     if len(names) > 1 or not all(": " in message for message in messages):
         return [f"{len(messages)} times:", *messages]
@@ -73,13 +73,13 @@ def _mark(state: State) -> str:
 
 
 def prospects(planned: Sequence[FixResult], dry_run: bool) -> list[str]:
-    """Return what could be mended."""
+    """Return the lines about the fixes that would be applied."""
     heading = "`hearth doctor --fix` would:" if dry_run else "To be mended:"
     return [heading, *(f"  - {each.prospect}" for each in planned)]
 
 
 def outcome(done: FixResult) -> str:
-    """Return what came of one deed."""
+    """Return the line about the result of one fix."""
     if done.error:
         return f"{click.style('could not', fg='red')} {done.prospect}: {done.error}"
     return f"{click.style('done:', fg='green')} {done.prospect}"

@@ -1,4 +1,4 @@
-"""Doctor's rounds: every group of checks in its order, each within a time, whatever hangs below it."""
+"""Runner of doctor's checks: every group in its order, each with a timeout, whatever hangs in it."""
 
 import os
 import sys
@@ -12,13 +12,13 @@ from hearth.doctor.context import CheckContext
 from hearth.findings import Finding, without_consequences
 from hearth.paths import Places
 
-# Above every bound inside a group (systemctl 10 s, a keyring 18 s): it is for what cannot be bounded, such as a file
-# system on the network that stands still.
+# Above every bound inside a group (systemctl 10 s, a keyring 18 s): for operations without a bound, such as access to
+# a network file system that hangs.
 GROUP_SECONDS = 25.0
 
 
 class CheckGroup(NamedTuple):
-    """Checks that look at the same thing."""
+    """Group of checks of the same subject."""
 
     name: str
     findings: Callable[[CheckContext], list[Finding]]
@@ -54,7 +54,7 @@ GROUPS = (
 
 
 def examine(places: Places, tell: Callable[[str], None] = lambda name: None) -> list[Finding]:
-    """Everything, in the order in which it is told; `tell` hears what is being looked at."""
+    """Return all findings, in the order of display; `tell` is called with the name of each group before it runs."""
     return without_consequences(list(_findings(CheckContext(places, os.environ), tell)))
 
 
@@ -65,7 +65,7 @@ def _findings(context: CheckContext, tell: Callable[[str], None]) -> Iterator[Fi
 
 
 def within(group: CheckGroup, context: CheckContext, seconds: float) -> list[Finding]:
-    """Return the findings of a group, or the one that it did not come to an end."""
+    """Return the findings of a group, or one finding that it did not end in time."""
     found: list[list[Finding]] = []
     failed: list[BaseException] = []
 
@@ -75,7 +75,7 @@ def within(group: CheckGroup, context: CheckContext, seconds: float) -> list[Fin
         except Exception as error:
             failed.append(error)
 
-    # A daemon thread: one that hangs in the kernel must not keep the process from its end.
+    # A daemon thread: a thread that hangs in the kernel must not keep the process from exiting.
     thread = threading.Thread(target=go, daemon=True)
     thread.start()
     thread.join(seconds)

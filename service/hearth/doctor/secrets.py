@@ -1,6 +1,6 @@
-"""Doctor's look at what is secret: who else may read it, and whether it can be had.
+"""Doctor's checks of secrets: who else may read them, and whether they can be read.
 
-The keyring is asked whether it is there, and never for a value: nobody is asked to unlock anything.
+The keyring is asked whether it is available, and never for a value: no one is asked to unlock anything.
 """
 
 import os
@@ -18,18 +18,18 @@ from hearth.places import state_dir
 from hearth.secrets import http_token, references
 from hearth.secrets.vault import Vault
 
-# The folders of the state that are made private when they are made.
+# Folders of the state that are created with a private mode.
 _PRIVATE = ("vault", "clients", "config", "http", "oauth", "catalogue", "learned", "pins", "sessions")
-# Of these the files, too: secrets, and clients' files as they were, which may have some.
+# Folders whose files must be private, too: secrets, and backups of clients' files, which may have secrets.
 _SECRET = ("vault", "clients", "config", "http")
-# Of a file, or of a folder's entries: what is left for others.
+# Mode bits of group and others.
 _OTHERS = 0o077
-# Python and the keyring's package take a quarter of a second to load; nobody is waited for.
+# Python and the keyring's package take a quarter of a second to load; no person has to answer.
 KEYRING_SECONDS = 8.0
 
 
 class SecretFacts(NamedTuple):
-    """What was seen: `open` has mode by path; `exposed` is the config, if others can read the secrets in it."""
+    """Facts about secrets: `open` maps path to mode; `exposed` is the config, if others can read the secrets in it."""
 
     open: Mapping[str, int]
     exposed: str
@@ -38,12 +38,12 @@ class SecretFacts(NamedTuple):
     is_link: bool
     damage: str
     keyring_problem: str
-    # Where the one for the port lies.
+    # The file of the HTTP port's token.
     token: str = ""
 
 
 def look(context: CheckContext) -> SecretFacts:
-    """Modes of files and folders, the config's own secrets, the vault's index, the keyring."""
+    """Return the modes of files and folders, the secrets in the config, the vault's index, the keyring's state."""
     path = context.places.config_file()
     found = _lstat(os.path.realpath(path))
     literal = [f"{spec.name}: {what}" for spec in context.servers() for what in written_secrets(spec)]
@@ -61,7 +61,7 @@ def look(context: CheckContext) -> SecretFacts:
 
 
 def judge(facts: SecretFacts) -> list[Finding]:
-    """Return what to say of it."""
+    """Return the findings on secrets."""
     findings = []
     for path, mode in facts.open.items():
         wanted = "700" if stat.S_ISDIR(mode) else "600"
@@ -102,7 +102,7 @@ def _exposure(facts: SecretFacts) -> Finding:
 
 
 def written_secrets(spec: config.ServerSpec) -> list[str]:
-    """Return where in an entry a value stands that is a secret itself, in words. Pure."""
+    """Return the places in an entry whose value is a literal secret, in words. Pure."""
     entry: dict[str, Any] = {"env": spec.env, "headers": spec.headers, "args": spec.args, "url": spec.url}
     return literal_secrets.places(entry)
 
@@ -139,7 +139,7 @@ def _open_files(folder: str) -> Iterator[tuple[str, int]]:
 
 
 def _is_exposed(path: str, found: os.stat_result) -> bool:
-    """Return whether others can read a file: by its mode, and those of the folders above it."""
+    """Tell whether others can read a file, by its mode and the modes of the folders above it."""
     if system.is_windows() or not stat.S_ISREG(found.st_mode):
         return False
     for read, enter in ((stat.S_IROTH, stat.S_IXOTH), (stat.S_IRGRP, stat.S_IXGRP)):
@@ -156,7 +156,7 @@ def _above(path: str) -> Iterator[os.stat_result]:
 
 
 def _vault(specs: Sequence[config.ServerSpec]) -> tuple[str, str]:
-    """Return what is wrong with the vault's indexes, and with a keyring that holds what a server refers to."""
+    """Return the problem of the vault's indexes, and of a keyring that holds a secret which a server refers to."""
     wanted = {name for spec in specs for name in references.secret_names(spec)}
     vault = Vault("secrets")
     if not os.path.isdir(os.path.join(state_dir(), "vault")):
@@ -166,7 +166,7 @@ def _vault(specs: Sequence[config.ServerSpec]) -> tuple[str, str]:
         Vault("oauth").entries()
     except VaultError as error:
         return str(error), ""
-    # Of each keyring one value is enough.
+    # One value of each keyring is enough.
     for name in {known[name].backend: name for name in sorted(wanted & known.keys())}.values():
         try:
             vault.reach(name, KEYRING_SECONDS)

@@ -1,5 +1,5 @@
-"""Doctor's look at each configured server: whether its references lead somewhere and its program is found, with the
-variables and on the PATH that the *service* has. Starts none of them.
+"""Doctor's checks of each configured server: whether its references resolve and its program is found, with the
+variables and the PATH of the *service*. Starts no server.
 """
 
 import os
@@ -23,7 +23,7 @@ from hearth.secrets import references
 if TYPE_CHECKING:
     from hearth.upstreams.oauth.registration_refusals import Refusal
 
-# Programs that are started with a file of theirs as the first argument.
+# Programs that take the file to run as the first argument.
 _RUNNERS = frozenset({"node", "bun", "deno", "tsx", "python", "python3", "ruby", "php", "java", "bash", "sh"})
 _WHERE_FROM = {
     "npx": "Install Node.js (https://nodejs.org).",
@@ -39,7 +39,7 @@ _FILE = "config.file"
 
 
 class ConfigFacts(NamedTuple):
-    """What was seen."""
+    """Facts about the config file."""
 
     path: str
     exists: bool
@@ -49,14 +49,14 @@ class ConfigFacts(NamedTuple):
 
 
 class ShimTrouble(NamedTuple):
-    """What may go wrong with a program where there is no shell, and what to write in its place."""
+    """Problem of a version manager's shim that is started without a shell, and its fix."""
 
     message: str
     fix: str
 
 
 class _VersionManager(NamedTuple):
-    """A version manager: a part of the paths of its stand-ins, what its shell integration sets, how to ask it."""
+    """Version manager: a part of its shims' paths, the variables of its shell integration, its lookup command."""
 
     name: str
     part: str
@@ -65,27 +65,27 @@ class _VersionManager(NamedTuple):
 
 
 class ServerFacts(NamedTuple):
-    """One server as it would be started."""
+    """Facts about one server, as it would be started."""
 
     name: str
-    # As it was written: what its references stand for may be secret.
+    # The command as written: the values of its references may be secret.
     written: str
     url: str
     problem: str = ""
-    # Where the service finds its program, and where this shell does.
+    # The path of the program for the service, and for this shell.
     found: str = ""
     found_here: str = ""
-    # Whether `hearth install` would have the service find it there: not in a folder that is gone tomorrow.
+    # Whether `hearth install` would make the service find it: not in a folder that is gone tomorrow.
     findable: bool = False
-    # A folder, and a file among its arguments, that are not there.
+    # The working folder, and a file among the arguments, if missing.
     missing_folder: str = ""
     missing_file: str = ""
-    # Of one by url: who did not register Hearth as a client at the last login.
+    # For a server by url: the refusal to register Hearth as a client at the last login.
     refusal: "Refusal | None" = None
 
 
 class ServersFacts(NamedTuple):
-    """What was seen."""
+    """Facts about all servers, and the environments of service and shell."""
 
     servers: list[ServerFacts]
     whose: str
@@ -95,7 +95,7 @@ class ServersFacts(NamedTuple):
 
 
 def look(context: CheckContext) -> ServersFacts:
-    """Return every server that is not switched off."""
+    """Return the facts about every enabled server."""
     surroundings = context.surroundings()
     has_service = surroundings.whose == "the service"
     return ServersFacts(
@@ -133,12 +133,12 @@ def _look_at(spec: config.ServerSpec, service: Mapping[str, str], context: Check
 
 
 def _as_written(value: str, resolved: str) -> str:
-    """Return a path to show: what a reference stands for may be a secret."""
+    """Return a path to show: the value of a reference may be a secret."""
     return value if "${" in value else resolved
 
 
 def _is_kept_by_hand(places: Places) -> bool:
-    """Return whether somebody has changed the PATH that `hearth install` keeps: then it is left as it is."""
+    """Tell whether the user has edited the PATH that `hearth install` keeps: then it is left as it is."""
     if not system.is_linux() or places.config:
         return False
     drop_in = units.of_profile(places.profile).path_drop_in
@@ -146,7 +146,7 @@ def _is_kept_by_hand(places: Places) -> bool:
 
 
 def missing_file(spec: config.ServerSpec) -> str:
-    """Return the file that an interpreter is told to run, if it is not there."""
+    """Return the file that an interpreter is told to run, if it is missing."""
     program = os.path.basename(spec.command or "")
     script = next((word for word in spec.args if not word.startswith("-")), "")
     if program not in _RUNNERS or not os.path.isabs(script) or script != spec.args[0] or os.path.exists(script):
@@ -155,7 +155,7 @@ def missing_file(spec: config.ServerSpec) -> str:
 
 
 def judge(facts: ServersFacts) -> list[Finding]:
-    """Return what to say of them."""
+    """Return the findings on the servers."""
     return [_judge(server, facts) for server in facts.servers]
 
 
@@ -216,9 +216,9 @@ _MANAGERS = (
 
 
 def shim_trouble(path: str, service: Mapping[str, str], shell: Mapping[str, str]) -> ShimTrouble | None:
-    """Return what to say of a program that the service would start.
+    """Return the problem of a program that the service would start.
 
-    None if it is no stand-in, or needs nothing of a shell.
+    None if it is no shim, or needs nothing from a shell.
     """
     manager = next((each for each in _MANAGERS if each.part in path.replace(os.sep, "/")), None)
     if manager is None:
@@ -239,7 +239,7 @@ def shim_trouble(path: str, service: Mapping[str, str], shell: Mapping[str, str]
 
 
 def look_at_config(context: CheckContext) -> ConfigFacts:
-    """Return the config as the daemon would take it."""
+    """Return the config as the daemon would read it."""
     found = context.examined()
     return ConfigFacts(
         context.places.config_file(),
@@ -251,7 +251,7 @@ def look_at_config(context: CheckContext) -> ConfigFacts:
 
 
 def judge_config(facts: ConfigFacts) -> list[Finding]:
-    """Return what to say of it."""
+    """Return the findings on the config."""
     if facts.problems:
         fix = f"Mend {facts.path}; `hearth config check` looks again."
         return [Finding("config.broken", "broken", problem, fix) for problem in facts.problems]

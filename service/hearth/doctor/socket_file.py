@@ -1,6 +1,6 @@
-"""Doctor's look at the socket's file: whether it is one, whose it is, and whether anybody listens behind it.
+"""Doctor's checks of the socket file: whether it is a socket, its owner, and whether a process listens on it.
 
-Never connects: the kernel is asked who listens.
+Never connects: the kernel's table shows the listeners.
 """
 
 import os
@@ -18,30 +18,30 @@ _FILE = "socket.file"
 
 
 class SocketFacts(NamedTuple):
-    """What was seen. `pid` is of the daemon that lives, `service_pid` of systemd's; 0: none."""
+    """Facts about the socket. `pid` is the living daemon's, `service_pid` that of systemd's service; 0: none."""
 
     path: str
-    # What was wanted, if the kernel would refuse its length; else empty.
+    # The intended path, if it is too long for the kernel; else empty.
     too_long: str
     found: os.stat_result | None
     error: str
-    # None where the kernel does not tell.
+    # None if the kernel does not show listeners.
     listened_to: bool | None
     pid: int
     service_pid: int
-    # ActiveState of an installed socket unit; empty where none is installed.
+    # ActiveState of an installed socket unit; empty if none is installed.
     unit: str
     unit_name: str
     systemctl: str
     me: int
-    # On Windows: whether there is a pipe of that name, which is no file. None elsewhere.
+    # On Windows: whether a pipe of that name exists, which is no file. None elsewhere.
     pipe: bool | None = None
-    # Bits of the mode that are there by `socket_mode`.
+    # Mode bits that `socket_mode` allows.
     allowed: int = 0
 
 
 def look(context: CheckContext) -> SocketFacts:
-    """Return the file, the kernel's table and who would have made it."""
+    """Return the file, the kernel's table of listeners and the units that would create the socket."""
     places, living, seen = context.places, context.living(), context.manager()
     path = running_daemon.endpoint_of(living, places) if living else places.socket
     pipe = listening.is_there(path) if system.is_windows() else None
@@ -76,7 +76,7 @@ def _lstat(path: str) -> tuple[os.stat_result | None, str]:
 
 
 def judge(facts: SocketFacts) -> list[Finding]:
-    """Return what to say of it."""
+    """Return the findings on the socket."""
     if facts.pipe is not None:
         return [_pipe(facts, facts.pipe)]
     if facts.path.startswith(TCP):
@@ -109,7 +109,7 @@ def _file(facts: SocketFacts) -> Finding:
     if facts.found.st_uid != facts.me:
         message = f"{path} belongs to user {facts.found.st_uid}, not to you"
         return Finding("socket.owner", "broken", message, f"Have it removed: sudo rm {path}")
-    # The kernel knows a daemon's own socket by the name under which it was bound, before it was moved into place.
+    # The kernel lists a daemon's own socket under the name to which it was bound, before it was moved into place.
     if not facts.pid and facts.listened_to is False:
         return _dead(facts)
     if stat.S_IMODE(mode) & 0o077 & ~facts.allowed:
@@ -144,7 +144,7 @@ def _absence(facts: SocketFacts) -> Finding:
 
 
 def _length(facts: SocketFacts) -> Finding | None:
-    """Check the length of the path: one that the kernel would refuse has a stand-in, which a unit does not know."""
+    """Check the length of the path: for one that the kernel would refuse, a short path is used, unknown to a unit."""
     if not facts.too_long or system.is_windows():
         return None
     message = (
@@ -168,7 +168,7 @@ def _beside(facts: SocketFacts) -> Finding | None:
 
 
 def is_listened_to(path: str) -> bool | None:
-    """Return whether a process listens there, asked of the kernel, not by connecting; None where it is silent."""
+    """Tell whether a process listens there, by the kernel's table, without connecting; None if there is no table."""
     try:
         with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as file:
             rows = [line.rstrip("\n").split(None, 7) for line in file][1:]

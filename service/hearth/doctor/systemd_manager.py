@@ -1,6 +1,6 @@
-"""The user's systemd as doctor sees it: whether it answers, what it says of the units, what it starts them with.
+"""State of the user's systemd: whether it answers, the properties of the units, the environment of the service.
 
-Asks twice, each time within a bound; one that is silent is not asked again. The rest is pure.
+Runs systemctl twice, each time with a timeout; a manager that does not answer is not asked again. The rest is pure.
 """
 
 import json
@@ -30,7 +30,7 @@ _NOTHING: Properties = MappingProxyType({})
 
 
 class ManagerState(NamedTuple):
-    """What was seen. `state`: there is none, it is silent, or it answers; the rest is empty unless it answers."""
+    """State of the service manager: `state` is absent, silent or answers; the rest is empty unless it answers."""
 
     state: Literal["absent", "silent", "answers"]
     socket: Properties = _NOTHING
@@ -39,14 +39,14 @@ class ManagerState(NamedTuple):
     http: Properties = _NOTHING
     variables: Mapping[str, str] = _NOTHING
     said: str = ""
-    # What a person types to reach it.
+    # The command that reaches this manager.
     systemctl: str = "systemctl --user"
 
     @property
     def is_mine(self) -> bool:
-        """Return whether it is the user's own, and may be asked to change things.
+        """Whether the manager is the user's own, and may be asked to change units.
 
-        The system's is an administrator's.
+        The system's manager belongs to the administrator.
         """
         return self.systemctl != "systemctl"
 
@@ -89,13 +89,13 @@ def _ask(scope: Sequence[str], *arguments: str) -> "subprocess.CompletedProcess[
 
 
 def properties(block: str) -> dict[str, str]:
-    """Return one unit's paragraph of `systemctl show`."""
+    """Return the properties in one unit's paragraph of `systemctl show`."""
     rows = (line.partition("=") for line in block.splitlines() if "=" in line)
     return {name: value for name, _, value in rows}
 
 
 def parse_environment(text: str) -> dict[str, str]:
-    """Return what `systemctl show-environment --output=json` printed."""
+    """Parse the output of `systemctl show-environment --output=json`."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -104,7 +104,7 @@ def parse_environment(text: str) -> dict[str, str]:
 
 
 def environment(seen: ManagerState) -> dict[str, str]:
-    """What the service is started with: the manager's variables, then the unit's own, then those of its files."""
+    """Return the environment of the service: the manager's variables, then the unit's, then those of its files."""
     found = dict(seen.variables)
     found |= assignments(_words(seen.service.get("Environment", "")))
     if path := systemd_unit.path_in(seen.service.get("Environment", "")):
@@ -116,7 +116,7 @@ def environment(seen: ManagerState) -> dict[str, str]:
 
 
 def assignments(words: list[str]) -> dict[str, str]:
-    """NAME=VALUE, each a word."""
+    """Return the variables in words of the form NAME=VALUE."""
     pairs = (word.partition("=") for word in words if "=" in word)
     return {name: value for name, _, value in pairs}
 
@@ -141,7 +141,7 @@ def _file_words(path: str) -> list[str]:
 def program(seen: ManagerState) -> str:
     """Return the program of ExecStart=, as `systemctl show` has it: `{ path=/usr/bin/x ; argv[]=… }`.
 
-    Empty if not told.
+    Empty if systemctl shows none.
     """
     _, found, rest = seen.service.get("ExecStart", "").partition("path=")
     return rest.partition(" ; ")[0] if found else ""

@@ -1,4 +1,4 @@
-"""Doctor's look at systemd: whether the user's manager answers, and what is the matter with Hearth's units."""
+"""Doctor's checks of systemd: whether the user's manager answers, and the state of Hearth's units."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ from hearth.host.linux.units import PATH_DROP_IN
 
 _MANAGER = "units.manager"
 _STATE = "units.state"
-# What a drop-in may change, and what goes wrong then; systemd's words for it are those of `systemctl show`.
+# Properties that a drop-in may change, and the consequence; values as in `systemctl show`.
 _EXPECTED: dict[str, tuple[str, State, str]] = {
     "Type": ("notify", "broken", "systemd does not learn when the daemon is ready"),
     "NotifyAccess": ("main", "note", "servers could declare the daemon ready or stopping"),
@@ -26,30 +26,30 @@ _EXPECTED: dict[str, tuple[str, State, str]] = {
     "NoNewPrivileges": ("no", "note", "sudo, rootless containers and the like do not work in servers"),
     "MemoryDenyWriteExecute": ("no", "broken", "Node.js does not start"),
 }
-# Results of a daemon that served and was ended from outside.
+# Results of a daemon that served and was killed from outside.
 _KILLED = frozenset({"signal", "core-dump", "oom-kill", "watchdog"})
 
-# Where packages put units for every user.
+# Folders for units that packages install for every user.
 _PACKAGED = ("/usr/local/lib/systemd/user", "/usr/lib/systemd/user", "/lib/systemd/user", "/etc/systemd/user")
 _FILE_LIMIT_BYTES = 1 << 20
 _EXEC = "ExecStart="
 
 
 class UnitFile(NamedTuple):
-    """One unit's file. `wanted` is what this version would write for the same interpreter; empty if it is not ours."""
+    """One unit file. `wanted` is the text that this version would write for the same interpreter; empty if not ours."""
 
     path: str
     text: str
     wanted: str
-    # The interpreter that it names, and whether that can be run and has Hearth beside it.
+    # The interpreter that the unit names, and whether it can be run and has Hearth beside it.
     python: str
     python_works: bool
-    # A packaged unit of the same name, which this one hides.
+    # A packaged unit of the same name, which this file overrides.
     hides: str
 
 
 class UnitFacts(NamedTuple):
-    """What was seen. `names` are empty for a daemon that is named by its config's path, which has no units."""
+    """Facts about the units. `names` is None for a daemon that is named by its config's path, which has no units."""
 
     seen: ManagerState
     names: tuple[str, str] | None
@@ -63,7 +63,7 @@ class UnitFacts(NamedTuple):
 
 
 def look(context: CheckContext) -> UnitFacts:
-    """Return the manager's word and the unit files."""
+    """Return the manager's state and the unit files."""
     from hearth.control_client import systemd_unit
 
     seen, places = context.manager(), context.places
@@ -82,7 +82,7 @@ def look(context: CheckContext) -> UnitFacts:
 
 
 def judge(facts: UnitFacts) -> list[Finding]:
-    """Return what to say of them."""
+    """Return the findings on the units."""
     if facts.seen.state == "absent":
         message = "no systemd user manager here: the first bridge starts the daemon"
         return [Finding(_MANAGER, "ok", message)]
@@ -131,7 +131,7 @@ def _installed(facts: UnitFacts, names: tuple[str, str], files: tuple[UnitFile, 
 
 
 def _texts(names: tuple[str, str], files: tuple[UnitFile, UnitFile], facts: UnitFacts) -> list[Finding]:
-    """Compare the files with what this version would write."""
+    """Compare the files with the text that this version would write."""
     findings = []
     python = files[1].python
     if python and not files[1].python_works:
@@ -154,7 +154,7 @@ def _texts(names: tuple[str, str], files: tuple[UnitFile, UnitFile], facts: Unit
 
 
 def _drop_ins(name: str, facts: UnitFacts) -> list[Finding]:
-    """Return what drop-ins have made of the units; without any, the text tells."""
+    """Return the findings on drop-ins; without a drop-in, the check of the text is enough."""
     findings: list[Finding] = []
     service, socket = facts.seen.service, facts.seen.socket
     listen = socket.get("Listen", "")
@@ -162,7 +162,7 @@ def _drop_ins(name: str, facts: UnitFacts) -> list[Finding]:
         message = f"a drop-in ({socket['DropInPaths']}) has systemd listen on {listen}, and not on {facts.socket_path}"
         fix = f"{facts.seen.systemctl} edit {socket.get('Id')}: add a ListenStream= instead of replacing it"
         findings.append(Finding("units.drop_in", "broken", message, fix, str(socket.get("Id"))))
-    # The one that `hearth install` keeps a PATH in is none of them.
+    # The drop-in in which `hearth install` keeps a PATH does not count.
     where = " ".join(path for path in service.get("DropInPaths", "").split() if not path.endswith(PATH_DROP_IN))
     if not where:
         return findings
@@ -179,12 +179,12 @@ def _drop_ins(name: str, facts: UnitFacts) -> list[Finding]:
 
 
 def _states(names: tuple[str, str], seen: ManagerState) -> list[Finding]:
-    """Return what the units are doing."""
+    """Return the findings on the units' states."""
     pairs = zip(names, (seen.socket, seen.service), strict=True)
     if failed := [
         _failed(name, known, names[0], seen) for name, known in pairs if known.get("ActiveState") == "failed"
     ]:
-        # Both fail when the limit is hit: one cause is told once.
+        # Both units fail when the limit is hit: report that cause once.
         return [finding for finding in failed if finding.id == "units.start_limit"][:1] or failed
     name, state = names[0], seen.socket.get("ActiveState", "")
     enabled = seen.socket.get("UnitFileState", "")
@@ -224,7 +224,7 @@ def _failed(name: str, known: Properties, socket: str, seen: ManagerState) -> Fi
 
 
 def look_at_file(known: Properties) -> UnitFile:
-    """Return the file that the manager has read, or would read."""
+    """Return the unit file that the manager has read, or would read."""
     path = known.get("FragmentPath", "")
     text = _read(path)
     ours = service_files.MARK in text and os.path.dirname(path) == systemd_user.units_folder()
@@ -275,6 +275,6 @@ def own_interpreter() -> str:
 
 
 def is_lingering(account: Mapping[str, str]) -> bool:
-    """Return whether this user's manager goes on without a login."""
+    """Tell whether this user's manager keeps running without a login."""
     name = account.get("USER") or account.get("LOGNAME") or ""
     return os.path.exists(os.path.join("/var/lib/systemd/linger", name)) if name else False
