@@ -1,6 +1,6 @@
-"""Clients connected by a plan, or restored to what they were, file by file, with the problems that were met.
+"""Connection of clients by a plan, and its reversal, file by file, with the problems that occurred.
 
-A file that cannot be changed keeps no other from being changed.
+A file that cannot be changed does not prevent the change of another.
 """
 
 import os
@@ -15,21 +15,21 @@ from hearth.config import ServerSpec
 from hearth.errors import ConfigError, HearthError
 from hearth.paths import Places
 
-# Of an entry, what makes it this server and no other.
+# Keys of an entry that identify the server.
 _DEFINITION = ("command", "args", "env", "cwd", "url", "headers")
 
 
 class TablePlan(NamedTuple):
-    """What is to be done with one table."""
+    """Plan for one table."""
 
     table: Table
     replace: dict[str, str]  # entry to server
     whole: bool
-    notes: list[str]  # what stays as it is, in sentences
+    notes: list[str]  # entries that stay as they are, in sentences
 
 
 class Links(NamedTuple):
-    """What is done with clients' files, and what stands in the way: sentences, and the exit code of the first."""
+    """Changes of clients' files, and problems: sentences, and the exit code of the first one."""
 
     plans: list[TablePlan]
     outcomes: list[TableOutcome]
@@ -38,12 +38,12 @@ class Links(NamedTuple):
 
     @property
     def changed(self) -> list[TableOutcome]:
-        """Return those files that change."""
+        """Outcomes of the files that change."""
         return [outcome for outcome in self.outcomes if outcome.changes]
 
 
 def linked(plans: Iterable[TablePlan], places: Places, dry_run: bool) -> Links:
-    """Connect them, or only say how."""
+    """Connect the clients as planned, or only return the changes."""
     done, code = Links(list(plans), [], []), 0
     for plan in done.plans:
         try:
@@ -56,7 +56,7 @@ def linked(plans: Iterable[TablePlan], places: Places, dry_run: bool) -> Links:
 
 
 class Restored(NamedTuple):
-    """Client files after `hearth disconnect`, and the problems it met, with the exit code of the first."""
+    """Client files after `hearth disconnect`, and the problems that occurred, with the exit code of the first one."""
 
     outcomes: list[TableOutcome]
     problems: list[str]
@@ -64,7 +64,7 @@ class Restored(NamedTuple):
 
 
 def restored(tables: Iterable[Table], dry_run: bool) -> Restored:
-    """Disconnect the tables, or only say how."""
+    """Disconnect the tables, or only return the changes."""
     done, code = Restored([], []), 0
     for table in tables:
         try:
@@ -126,7 +126,7 @@ def _holds(words: list[str], part: list[str]) -> bool:
 
 
 def sentences(error: HearthError) -> list[str]:
-    """Return what an error says, one finding each."""
+    """Return the sentences of an error, one for each problem."""
     return error.problems if isinstance(error, ConfigError) else [str(error)]
 
 
@@ -139,7 +139,7 @@ def plans(
     imported: Callable[[Table, str], str | None],
     way: str | None = None,
 ) -> list[TablePlan]:
-    """Return what is to be done with the tables of one client; `way` is "one", "each" or not said."""
+    """Return the plans for the tables of one client; `way` is "one", "each" or None."""
     planned: list[TablePlan] = []
     for tables in _by_folder(found):
         each = [_plan(table, found[table], servers, imported, way) for table in tables]
@@ -153,7 +153,7 @@ def plans(
 def server_for(
     entry: ClientServer, servers: Mapping[str, ServerSpec], imported: Callable[[Table, str], str | None]
 ) -> str | None:
-    """Return the server of Hearth's that an entry is."""
+    """Return the name of Hearth's server that an entry equals; None if there is none."""
     known = imported(entry.table, entry.name)
     if known in servers:
         return known
@@ -168,7 +168,7 @@ def _is_same(entry: Mapping[str, object], spec: ServerSpec) -> bool:
 
 
 def _by_folder(tables: Iterable[Table]) -> list[list[Table]]:
-    """Return those together that one installation of the client reads: opencode's two files, Claude Code's projects."""
+    """Group the tables that one installation of the client reads: opencode's two files, Claude Code's projects."""
     folders: dict[str, list[Table]] = {}
     for table in tables:
         folders.setdefault(os.path.dirname(table.path), []).append(table)
@@ -186,7 +186,7 @@ def _plan(
     for entry in found:
         server = server_for(entry, servers, imported)
         if entry.bridge_to is not None:
-            # Those of ours are looked at again: Hearth may have moved.
+            # Hearth's own entries are planned again: Hearth may have moved.
             if entry.bridge_to in servers:
                 plan.replace[entry.name] = entry.bridge_to
             elif entry.bridge_to == "" and entry.name == WHOLE:

@@ -1,6 +1,7 @@
-"""Changing the config file: one at a time, from what is right to what is right, and a running daemon is told.
+"""Changes of the config file: one at a time, from one valid config to another, with a notice to a running daemon.
 
-Read, edit, have the result examined by the config's own reader, look that nobody has saved the file meanwhile, replace.
+Steps: read, edit, check the result with the config's own reader, check that no other program has saved the file
+meanwhile, replace.
 """
 
 from collections.abc import Callable
@@ -14,15 +15,15 @@ from hearth.errors import ConfigError, HearthError, Refused, Unreachable
 from hearth.host import edited_files
 from hearth.paths import Places
 
-# How often an edit is begun anew when somebody else saves the file meanwhile.
+# Number of attempts when another program saves the file meanwhile.
 _ATTEMPTS = 3
 
-# The file's bytes, None if there is none, to the new ones.
+# Maps the file's bytes, None if there is no file, to the new ones.
 Change = Callable[[bytes | None], bytes]
 
 
 class Changed(NamedTuple):
-    """A change that was made, or would be."""
+    """Change of the file that was made, or would be."""
 
     path: str
     former: bytes | None
@@ -31,7 +32,7 @@ class Changed(NamedTuple):
 
 
 def examined(path: str, data: bytes | None) -> Examination:
-    """Return what the file says; the environment has no part in it. Raises ConfigError if it has mistakes."""
+    """Return the examination of the file alone, without the environment. Raises ConfigError if it has problems."""
     found = Examination(path)
     if data is not None:
         found.read_file(data)
@@ -42,7 +43,11 @@ def examined(path: str, data: bytes | None) -> Examination:
 
 
 def change(places: Places, make: Change, dry_run: bool) -> Changed:
-    """Change the file, or only say how. Raises ConfigError for one with mistakes, before or after; it is untouched."""
+    """Change the file, or only return the change.
+
+    Raises ConfigError if the file has problems, before or after the change, and Refused if another program keeps
+    changing it; the file is then untouched.
+    """
     path = places.config_file()
     with edited_files.held(path):
         for _ in range(_ATTEMPTS):
@@ -57,7 +62,7 @@ def change(places: Places, make: Change, dry_run: bool) -> Changed:
 
 
 def replace(places: Places, former: bytes | None, new: bytes) -> Changed:
-    """Put a whole new text in the place of the file, which may have mistakes. Raises ConfigError, Refused."""
+    """Replace the whole text of the file, which may have problems. Raises ConfigError, Refused."""
     path = places.config_file()
     found = examined(path, new)
     with edited_files.held(path):
@@ -71,9 +76,9 @@ def _is_still(path: str, former: bytes | None) -> bool:
 
 
 def tell_daemon(places: Places, at_start: bool = False) -> str:
-    """Have a running daemon take the file up now, and say in a sentence what came of it; never raises.
+    """Make a running daemon reload the file now, and return the result in a sentence; never raises.
 
-    `at_start`: the change is one that a daemon takes up when it starts.
+    `at_start`: the change takes effect only when a daemon starts.
     """
     try:
         daemon = running_daemon.find(places)

@@ -1,4 +1,4 @@
-"""The servers in clients' files, or in a file that was named, for `hearth import` and `hearth setup`. Reads only."""
+"""Servers in clients' files, or in a named file, for `hearth import` and `hearth setup`. Reads only."""
 
 import os
 from collections.abc import Iterable
@@ -9,10 +9,10 @@ from hearth.clients.discovery import ClientServer
 from hearth.clients.table import KINDS, LOCAL, PROJECT, SCOPES, USER, Table
 from hearth.errors import ConfigError
 
-# A file of a project is the work of several people, and changes of it are committed: only when asked for.
+# A project's file belongs to several people, and its changes are committed: it is used only on request.
 DEFAULT_SCOPES = (USER, LOCAL)
 ALL = "all"
-# Of a file that is no client's: under which key its servers are, and whose words it then has.
+# For a file that is no client's: the key of its servers, and the client whose format that key implies.
 _WORDS = {
     "mcpServers": "file",
     "servers": "vscode",
@@ -25,23 +25,23 @@ _OWN_KEYS = {"httpUrl": "gemini", "serverUrl": "windsurf"}
 
 
 class Gathered(NamedTuple):
-    """What was found. `problems` are sentences on files that could not be read, whose tables are left out."""
+    """Tables and their entries. `problems` are sentences on files that could not be read; their tables are left out."""
 
     tables: list[Table]
     found: list[ClientServer]
     problems: list[str]
 
     def clients(self) -> list[str]:
-        """Return the clients, in the order of the table of them."""
+        """Return the clients, in the order of the tables."""
         return list(dict.fromkeys(table.client for table in self.tables))
 
 
 def gather(clients: Iterable[str], scopes: Iterable[str], own: str) -> Gathered:
-    """Return the tables of these clients, of all without any, and their entries.
+    """Return the tables of these clients, or of all clients if none is given, and their entries.
 
-    A file that cannot be read is among the problems, and there may be nothing else; ConfigError where only a project
-    was asked for and there is none. `own` is Hearth's config, which may be a client's file: its servers are Hearth's
-    already, and must not become bridges to themselves.
+    A file that cannot be read is among the problems, and there may be nothing else. Raises ConfigError if only a
+    project was asked for and there is none. `own` is Hearth's config, which may be a client's file: its servers are
+    Hearth's already, and must not become bridges to themselves.
     """
     chosen = tuple(clients) or tuple(KINDS)
     wanted = chosen_scopes(scopes)
@@ -68,7 +68,7 @@ def chosen_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
 
 
 def left_out(clients: Iterable[str], scopes: Iterable[str]) -> list[str]:
-    """Return the files of this folder's project that have servers, where those were not asked for."""
+    """Return the files of this folder's project that have servers, if the project was not asked for."""
     if PROJECT in chosen_scopes(scopes):
         return []
     tables = discovery.tables(discovery.here(), tuple(clients) or tuple(KINDS))
@@ -83,7 +83,7 @@ def _has_servers(table: Table) -> bool:
 
 
 def gather_file(path: str) -> Gathered:
-    """Return the entries of a file with servers in it, whoever's. Raises ConfigError."""
+    """Return the entries of any file with servers in it. Raises ConfigError."""
     folder = discovery.here()
     if folder is None and not os.path.isabs(path):
         raise ConfigError([f"{path}: cannot be found from here: the current folder is gone; give the whole path"])
@@ -109,12 +109,12 @@ def _found(table: Table, name: str, raw: Any) -> ClientServer:
 
 
 def title(client: str) -> str:
-    """Return what a client is called."""
+    """Return the display name of a client."""
     return KINDS[client].title if client in KINDS else client
 
 
 def origin(found: ClientServer) -> str:
-    """Return where an entry was found, in few words."""
+    """Return the origin of an entry, in a few words."""
     table = found.table
     where = os.path.basename(table.path) if table.client == "file" else title(table.client)
     return f"{where} ({table.folder})" if table.folder else where

@@ -1,7 +1,8 @@
-"""Servers of clients into Hearth's config: the plan with this shell and this config, and its carrying out.
+"""Import of clients' servers into Hearth's config: the plan, with this shell and this config, and its execution.
 
-Either everything of a plan is done, or nothing is left of it: secrets first, as the config names them; then whose entry
-became which server; last one edit of the config, of which a running daemon is told. If one fails, those before it go.
+A plan is executed completely or not at all: first the secrets, because the config refers to them; then the record of
+which entry became which server; last one edit of the config, with a notice to a running daemon. If a step fails, the
+steps before it are undone.
 """
 
 import contextlib
@@ -36,17 +37,17 @@ _REFERENCE = "${"
 
 
 class Answers:
-    """Each question is put once, however many servers want to know."""
+    """Answers to questions: each question is asked once, however many servers need the answer."""
 
     def __init__(self, ask: Callable[[Input], str] | None, is_later: bool = False) -> None:
         self._ask = ask
         self._is_later = is_later
         self._given: dict[tuple[str, str], str] = {}
-        # Those that are to be asked for.
+        # Questions for later.
         self.pending: list[Input] = []
 
     def __call__(self, table: Table, name: str) -> Piece:
-        """Return the answer. Raises UnusablePlaceholder if there is none to be had."""
+        """Return the answer. Raises UnusablePlaceholder if there is none."""
         question = _question(table, name)
         if self._is_later:
             if question not in self.pending:
@@ -71,15 +72,15 @@ class Answers:
 
 
 class Imported(NamedTuple):
-    """What was done. `changed` is None where the config had everything already."""
+    """Result of an import. `changed` is None if the config had everything already."""
 
     changed: Changed | None
-    secrets_in: str | None  # where the new secrets lie, in words
-    daemon: str | None  # what a running one made of it
+    secrets_in: str | None  # the store of the new secrets, in words
+    daemon: str | None  # result of the reload, in a sentence
 
 
 def plan(places: Places, found: Iterable[ClientServer], answers: Answers, with_disabled: bool) -> ImportPlan:
-    """Return what is to be done. Raises ConfigError for a config with mistakes, and VaultError."""
+    """Return the plan of an import. Raises ConfigError for a config with problems, and VaultError."""
     path = places.config_file()
     servers = edit_config.examined(path, read_file(path, FILE_LIMIT_BYTES)).config.servers
     known = KnownServers(
@@ -94,14 +95,14 @@ def plan(places: Places, found: Iterable[ClientServer], answers: Answers, with_d
 
 
 def _secrets() -> planner.SecretOf:
-    """Return what is stored, each asked for once, and only when somebody wants to know."""
+    """Return a function that reads stored secrets, each one once and only on demand."""
     vault = Vault("secrets")
     names = frozenset(vault.entries())
     return cache(lambda name: vault.get(name) if name in names else None)
 
 
 def carry_out(places: Places, made: ImportPlan) -> Imported:
-    """Do what was planned. Raises HearthError, and then nothing is done."""
+    """Execute the plan. Raises HearthError, and then nothing is changed."""
     changed, where = None, None
     new = {name: each.value for name, each in made.secrets.items() if each.is_new} if made.servers else {}
     links = [(each.table, each.name, server) for each, server in made.links() if each.table.client in KINDS]
@@ -136,11 +137,11 @@ def _added(places: Places, data: bytes | None, made: ImportPlan) -> bytes:
 
 
 def _take_back(names: list[str], former: backups.Former) -> None:
-    # A name that Hearth has no server of is taken for none.
+    # A record of a server that Hearth does not have is ignored.
     with contextlib.suppress(HearthError):
         backups.take_back(former)
     for name in names:
-        # What is left is found by nobody; the reason that is told is the first one.
+        # A secret that stays is never used; the error that is reported is the first one.
         with contextlib.suppress(VaultError):
             Vault("secrets").remove(name)
 
@@ -183,7 +184,10 @@ def full_path(command: str, search_path: str | None, folder: str | None) -> str 
 
 
 def program_problem(entry: Mapping[str, Any]) -> str | None:
-    """Say why an entry's command, given by its path, cannot be run; None if it can, or if only the daemon can tell."""
+    """Return why an entry's command, given by its path, cannot be run.
+
+    None if it can be run, or if only the daemon can resolve it.
+    """
     command, folder = str(entry.get("command") or ""), str(entry.get("cwd") or "")
     if not os.path.dirname(command) or _REFERENCE in command + folder:
         return None

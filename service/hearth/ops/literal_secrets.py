@@ -1,4 +1,4 @@
-"""Secrets that stand in an entry themselves, as an import would find them, and the offer of a better place."""
+"""Literal secrets in an entry, as an import would find them, and the offer to move them to the vault."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -9,12 +9,12 @@ from hearth.clients.importer.templates import Secret, Text
 
 Entry = dict[str, Any]
 
-# In the name of a secret; and a letter comes first.
+# Characters that a secret's name cannot have; the first one must be a letter or an underscore.
 _UNUSABLE = re.compile(r"^[^a-z_]|[^a-z0-9_.@/-]")
 
 
 def find(entry: Entry) -> list[tuple[str, str]]:
-    """Return the variables and headers whose value is a secret itself, or has one in it, as (key, name)."""
+    """Return the variables and headers whose value is or contains a secret, as (key, name)."""
     apart = {"env": templates.named, "headers": templates.header}
     return [
         (key, name)
@@ -25,7 +25,7 @@ def find(entry: Entry) -> list[tuple[str, str]]:
 
 
 def places(entry: Entry) -> list[str]:
-    """Return wherever one stands: `env.NAME`, `headers.NAME`, `args`, `url`."""
+    """Return the places of secrets in an entry: `env.NAME`, `headers.NAME`, `args`, `url`."""
     found = [f"{key}.{name}" for key, name in find(entry)]
     found += ["args"] if _has_secret(templates.arguments([_text(each) for each in entry.get("args") or ()])) else []
     return found + (["url"] if _has_secret([templates.url(_text(entry.get("url") or ""))]) else [])
@@ -40,13 +40,13 @@ def _has_secret(texts: Iterable[Text]) -> bool:
 
 
 def place_elsewhere(server: str, entry: Entry, is_wanted: Callable[[str], bool] | None = None) -> list[str]:
-    """Put them into the vault where a person wants that, and references into the entry; what is to be said of each."""
+    """Move secrets to the vault if the user wants that, and put references into the entry; return a note on each."""
     notes = []
     for key, name in find(entry):
         secret = _UNUSABLE.sub("_", f"{server}-{name}".lower())
         value = entry[key][name]
         scheme, _, rest = value.partition(" ")
-        # "Bearer xyz": the first word is no secret, and is wanted in the file.
+        # "Bearer xyz": the first word is no secret, and stays in the file.
         prefix, value = (f"{scheme} ", rest) if key == "headers" and rest else ("", value)
         reference = f"{prefix}${{keyring:{secret}}}"
         if is_wanted and is_wanted(name):
@@ -63,7 +63,7 @@ def place_elsewhere(server: str, entry: Entry, is_wanted: Callable[[str], bool] 
 
 
 def _notes_on_the_rest(server: str, entry: Entry) -> list[str]:
-    """Return an argument, or a part of an address, that may be one: which part of it, nobody but its owner knows."""
+    """Return notes on arguments and addresses with a possible secret: only its owner knows which part is secret."""
     written = {"args": "an argument", "url": "a part of the url"}
     return [
         f"{written[place]} looks like a secret, and will stand in the file as it is. To keep it out of there:"

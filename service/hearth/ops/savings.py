@@ -1,6 +1,6 @@
 """Memory of the servers that clients run for themselves, and an estimate of the same through Hearth. Pure.
 
-The estimate errs on the side of Hearth's cost: memory that processes share (libraries, the interpreter's file) is
+The estimate is pessimistic about Hearth: memory that processes share (libraries, the interpreter's file) is
 counted as if all of it stayed, so only the private memory of the processes that would not run is saved.
 """
 
@@ -18,13 +18,13 @@ BRIDGE_BYTES = 4_300_000
 
 
 class ServerWeight(NamedTuple):
-    """One server, however often it runs."""
+    """Memory of one server, with all its instances."""
 
     name: str
     instances: tuple[RunningServer, ...]
     needed: int  # how many would run through Hearth
     isolation: isolation.Mode
-    weight: Weight | None  # of all instances; None where it cannot be told
+    weight: Weight | None  # of all instances; None if unknown
 
     @property
     def saved_bytes(self) -> float:
@@ -34,7 +34,7 @@ class ServerWeight(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """The whole machine, as it is and as it would be."""
+    """Estimate for the whole machine, as it is and with Hearth."""
 
     servers: list[ServerWeight]
     now_bytes: int
@@ -44,7 +44,7 @@ class Estimate(NamedTuple):
 
     @property
     def with_hearth_bytes(self) -> int:
-        """All that would be taken through Hearth."""
+        """Total memory with Hearth."""
         return self.servers_bytes + self.daemon_bytes + self.bridges_bytes
 
 
@@ -54,7 +54,7 @@ def servers_of(
     folder: Callable[[int], str | None],
     weigh: Callable[[Sequence[int]], Weight | None],
 ) -> list[ServerWeight]:
-    """Put equal instances together: the same command line, and the same values of the variables that an entry sets."""
+    """Group equal instances: the same command line, and the same values of the variables that an entry sets."""
     groups: dict[Hashable, list[RunningServer]] = {}
     for instance in instances:
         groups.setdefault(_key(instance, variables), []).append(instance)
@@ -63,7 +63,7 @@ def servers_of(
 
 
 def estimate(servers: list[ServerWeight], daemon_runs: bool) -> Estimate:
-    """Compare the two ways. A daemon that runs already costs nothing more."""
+    """Estimate the memory without and with Hearth. A daemon that runs already costs nothing more."""
     now = sum(server.weight.whole for server in servers if server.weight)
     saved = sum(server.saved_bytes for server in servers)
     instances = sum(len(server.instances) for server in servers)

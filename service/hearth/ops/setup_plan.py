@@ -3,8 +3,8 @@
 `make` plans once. Every step executes the plan object that was shown; a step whose files have changed since then is
 reported and not done, as nothing is planned a second time.
 
-Each step is whole or not done; a step that fails is said and keeps no later one from being tried, unless that would
-lead clients to servers which Hearth does not have. Doing it again does what is left.
+Each step is done completely or not at all. A step that fails is reported, and later steps are still tried, unless they
+would lead clients to servers which Hearth does not have. A second run does the rest.
 """
 
 import os
@@ -34,20 +34,20 @@ BY_PATH = "left out: the daemon of a config that is given by its path is started
 
 
 class ServiceStep(NamedTuple):
-    """What is done with the service manager, or why nothing is."""
+    """Service step of a setup: the service manager's units, or the reason why there are none."""
 
     units: Units | None
     reason: str | None = None
 
 
 class SetupPlan(NamedTuple):
-    """Everything that is about to be done."""
+    """Plan of a whole setup."""
 
     gathered: Gathered
     imports: planner.ImportPlan
     service: ServiceStep
     links: Links
-    # Entries whose servers did not answer through Hearth, known behind their trial.
+    # Entries whose servers did not answer through Hearth, known after their trial.
     failed: Sequence[LeftAlone] = ()
 
     def left(self) -> list[planner.Left | LeftAlone]:
@@ -55,7 +55,7 @@ class SetupPlan(NamedTuple):
         return [*self.imports.left, *self.failed]
 
     def tried(self, enabled: Container[str]) -> list[str]:
-        """Return the servers to try: those that clients have by a bridge, or are about to have.
+        """Return the servers to try: those that clients reach through a bridge, or are about to.
 
         A disabled server is tried only where it would replace an entry, which then stays.
         """
@@ -65,19 +65,19 @@ class SetupPlan(NamedTuple):
         return list(dict.fromkeys([*(name for name in names if name in enabled or name in replaced), *replaced]))
 
     def moved(self) -> list[ClientServer]:
-        """Return the entries that the changed files have no more: bridges to Hearth are in their place."""
+        """Return the entries that bridges to Hearth have replaced in the changed files."""
         changed = {(each.table, change.name) for each in self.links.changed for change in each.changes}
         replaced = newly_replaced(self.links.plans, self.gathered.found)
         return [entry for entry, _ in replaced if (entry.table, entry.name) in changed]
 
     def is_done(self) -> bool:
-        """Return whether nothing is left to do."""
+        """Tell whether nothing is left to do."""
         units = self.service.units
         return not (self.imports.servers or (units and is_new(units)) or self.links.changed)
 
 
 def is_new(units: Units) -> bool:
-    """Return whether a file of the service manager's would change."""
+    """Tell whether a file of the service manager would change."""
     return bool(units.plan.write or units.plan.remove)
 
 
@@ -85,7 +85,7 @@ def is_new(units: Units) -> bool:
 
 
 def _plan_service(places: Places, wanted: bool) -> ServiceStep:
-    """Plan the files that have the service manager hold the socket."""
+    """Plan the files that make the service manager hold the socket."""
     if not wanted:
         return ServiceStep(None, NO_SERVICE)
     if places.config:
@@ -93,7 +93,7 @@ def _plan_service(places: Places, wanted: bool) -> ServiceStep:
     try:
         units = installation.install(dry_run=True, profile=places.profile)
     except HearthError as exc:
-        # Nothing that could be installed here, or a file of somebody else's in the way.
+        # Nothing can be installed here, or a file that is not Hearth's is in the way.
         return ServiceStep(None, str(exc))
     if units.manager_problem is not None:
         advice = "The first bridge starts the daemon; `hearth install` later, where it can be asked"
@@ -102,7 +102,7 @@ def _plan_service(places: Places, wanted: bool) -> ServiceStep:
 
 
 def install_service(places: Places, plan: SetupPlan) -> ServiceStep:
-    """Have the service manager hold the socket, as planned. Raises HearthError when it refuses, or files changed."""
+    """Make the service manager hold the socket, as planned. Raises HearthError if it refuses, or if files changed."""
     if plan.service.units is None:
         return plan.service
     now = installation.install(dry_run=True, profile=places.profile)
@@ -115,7 +115,7 @@ def install_service(places: Places, plan: SetupPlan) -> ServiceStep:
 
 
 def _plan_links(places: Places, gathered: Gathered, imports: planner.ImportPlan, one: bool) -> Links:
-    """Plan how the clients are connected once the import is done; change nothing."""
+    """Plan how to connect the clients after the import; change nothing."""
     names = {(found.table, found.name): name for found, name in imports.links()}
     servers = {**_configured(places), **{each.name: ServerSpec(name=each.name) for each in imports.servers}}
 
@@ -143,7 +143,7 @@ def planned(
 
 
 def connect(places: Places, plan: SetupPlan, trials: Iterable[Trial]) -> SetupPlan:
-    """Connect the clients, but leave alone every entry whose server failed its trial, and every table that changed."""
+    """Connect the clients, except entries whose server failed its trial, and tables that changed."""
     changed = {each.table for each in plan.links.plans if _has_changed(each.table, plan.gathered)}
     kept = [each for each in plan.links.plans if each.table not in changed]
     plans, failed = without_failed(kept, plan.gathered.found, trials)
@@ -155,14 +155,14 @@ def connect(places: Places, plan: SetupPlan, trials: Iterable[Trial]) -> SetupPl
 
 
 def _has_changed(table: Table, gathered: Gathered) -> bool:
-    """Return whether a table has other entries than the plan was made from.
+    """Tell whether a table has changed its entries since the plan was made.
 
     Only its entries are compared: clients keep writing state of their own into the same file.
     """
     try:
         now = {each.name: each.raw for each in discovery.read(table)}
     except ConfigError:
-        # Connecting it says what is wrong with the file.
+        # The connection reports the problem of the file.
         return False
     return now != {each.name: each.raw for each in gathered.found if each.table == table}
 
@@ -176,24 +176,24 @@ def enabled(places: Places) -> set[str]:
     return {name for name, spec in _configured(places).items() if not spec.disabled}
 
 
-# --- the whole
+# --- the whole plan
 
 
 def make(
     places: Places, gathered: Gathered, answers: server_import.Answers, *, disabled: bool, service: bool, one: bool
 ) -> SetupPlan:
-    """Make the plan; change nothing. Raises ConfigError for a config with mistakes, and VaultError."""
+    """Make the plan; change nothing. Raises ConfigError for a config with problems, and VaultError."""
     imports = server_import.plan(places, gathered.found, answers, disabled)
     return SetupPlan(gathered, imports, _plan_service(places, service), _plan_links(places, gathered, imports, one))
 
 
 def import_servers(places: Places, plan: SetupPlan) -> Imported:
-    """Import the planned servers, which is the first step. Raises HearthError, and then nothing is done."""
+    """Import the planned servers, which is the first step. Raises HearthError, and then nothing is changed."""
     return server_import.carry_out(places, plan.imports)
 
 
 def commands(places: Places, tables: Sequence[Table], names: Iterable[str]) -> dict[str, list[str]]:
-    """What starts a bridge to each of these servers: the words of the first client that has one, else our own."""
+    """Return the bridge command for each of these servers: that of the first client that has one, else our own."""
     found: dict[str, list[str]] = {}
     for table in tables:
         try:

@@ -1,4 +1,4 @@
-"""End of a daemon: request it, wait for it, and say what starts the next one. Asks nobody and prints nothing."""
+"""Shutdown of a daemon: request it, wait for it, and say what starts the next one. Neither prompts nor prints."""
 
 import time
 from typing import Any
@@ -12,9 +12,9 @@ from hearth.paths import Places
 
 
 def end_when_quiet(control: ControlConnection) -> str:
-    """Have the daemon restart when no call is in flight; return what it said. Raises Refused and Unreachable.
+    """Make the daemon restart when no call is in flight; return its message. Raises Refused and Unreachable.
 
-    Nobody is asked: whoever is attached notices nothing.
+    No session is asked for approval, because attached clients notice nothing.
     """
     ok, message = control.shutdown(restart=True, when_quiet=True)
     if not ok:
@@ -23,9 +23,9 @@ def end_when_quiet(control: ControlConnection) -> str:
 
 
 def end(control: ControlConnection, daemon: RunningDaemon, restart: bool, seconds: float) -> str:
-    """Send the daemon away and wait until its process has gone; return what it said.
+    """Stop the daemon and wait until its process has exited; return its message.
 
-    Raises Refused when it denies, Unreachable when it is still there after the time.
+    Raises Refused when the daemon refuses, Unreachable when it still runs after the timeout.
     """
     ok, message = control.shutdown(restart)
     if not ok:
@@ -42,7 +42,7 @@ def end(control: ControlConnection, daemon: RunningDaemon, restart: bool, second
 
 
 def own_ports(document: dict[str, Any]) -> list[str]:
-    """Return the ports that go for good with the daemon of this status document: nobody but itself holds them."""
+    """Return the ports that close for good with the daemon of this status document: no service manager holds them."""
     if document.get("activation") != "self":
         return []
     lost = [each.get("address") for each in document.get("httpLost") or ()]
@@ -50,7 +50,7 @@ def own_ports(document: dict[str, Any]) -> list[str]:
 
 
 def start_hint(places: Places, ports: list[str] | None = None) -> str:
-    """Return what would start a daemon in these places, in a sentence; and that it will not have these ports."""
+    """Return a sentence on what would start a daemon in these places, and that it will not have these ports."""
     hint = service_state.start_hint(service_state.look(places, "socket"))
     if not ports:
         return hint

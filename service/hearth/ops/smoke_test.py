@@ -1,9 +1,9 @@
-"""Whether servers can be had the way a client has them: a bridge is started, greeted and asked for its tools.
+"""Trial of servers in the way of a client: start a bridge, initialize it and list its tools.
 
-Entries of clients are replaced only behind a trial: an entry whose server does not answer through Hearth is left alone.
+Entries of clients are replaced only after a trial: an entry whose server does not answer through Hearth is left alone.
 
-Of servers that are new nothing is kept yet, so that the list makes the daemon start them. Bounded; a server that fails
-has a sentence, and keeps no other from being tried.
+New servers have no cached catalog yet, so the list makes the daemon start them. Each trial has a timeout. A server that
+fails gets a sentence, and prevents no other trial.
 """
 
 import os
@@ -20,13 +20,14 @@ from hearth.ops.connect_clients import TablePlan
 from hearth.ops.tool_caller import ToolCaller
 from hearth.paths import Places
 
-# `start_timeout` is 60 s by default, for what npx and uvx download at the first start; a daemon and a list come on top.
+# `start_timeout` is 60 s by default, for downloads of npx and uvx at the first start; the daemon's start and the list
+# come on top.
 TRIAL_SECONDS = 90.0
-# Between two looks at a server that is still starting.
+# Interval between two checks of a server that is still starting.
 _POLL_SECONDS = 0.5
-# So many at once that slow ones do not add up, and so few that a small machine can start them.
+# Enough at once that slow servers do not add up, and few enough that a small machine can start them.
 _AT_ONCE = 4
-# What MCP clients hand on to a server, and the places that may lie elsewhere.
+# Variables that MCP clients pass on to a server, and those that name places.
 _HANDED_ON = frozenset({"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG"})
 _HANDED_ON_PREFIXES = ("LC_", "XDG_")
 
@@ -34,7 +35,7 @@ Progress = Callable[[str], None]
 
 
 class Trial(NamedTuple):
-    """What came of one: how many tools it has, or why it has none."""
+    """Result of one trial: the number of tools, or the problem."""
 
     server: str
     tools: int | None
@@ -42,7 +43,7 @@ class Trial(NamedTuple):
 
 
 class LeftAlone(NamedTuple):
-    """An entry of a client that was not replaced, as its server failed the trial."""
+    """Entry of a client that was not replaced, because its server failed the trial."""
 
     found: ClientServer
     reason: str
@@ -50,7 +51,7 @@ class LeftAlone(NamedTuple):
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """As little as a client hands on; on Windows everything, without which programs do not start there."""
+    """Return the few variables that a client passes on; on Windows all, as programs do not start without them."""
     if system.is_windows():
         return dict(environ)
     return {
@@ -78,7 +79,7 @@ def _said(waiting: Mapping[str, Any]) -> str:
 
 
 def try_one(places: Places, server: str, command: Sequence[str]) -> Trial:
-    """Try one server. Raises nothing that a person can be told."""
+    """Try one server. A HearthError becomes the problem of the trial, and is not raised."""
     end = time.monotonic() + TRIAL_SECONDS
     try:
         with ToolCaller(places, server, lambda *_: None, lambda _: None, command, environment(os.environ)) as caller:
@@ -101,11 +102,11 @@ def _state(places: Places, server: str) -> dict[str, Any]:
     return next((each for each in upstreams if each.get("name") == server), {})
 
 
-# --- entries that wait for it
+# --- entries that depend on a trial
 
 
 def newly_replaced(plans: Iterable[TablePlan], found: Iterable[ClientServer]) -> list[tuple[ClientServer, str]]:
-    """Return the entries that are about to give way to a bridge, each with its server; bridges are none of them."""
+    """Return the entries that a bridge is about to replace, each with its server; without entries that are bridges."""
     entries = {(each.table, each.name): each for each in found if each.bridge_to is None and not each.disabled}
     pairs = [((plan.table, name), server) for plan in plans for name, server in plan.replace.items()]
     return [(entries[key], server) for key, server in pairs if key in entries]

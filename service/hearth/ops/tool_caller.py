@@ -1,7 +1,7 @@
-"""A client for a person: a bridge with one server behind it, its tools, and one call at a time.
+"""MCP client for the command line: a bridge to one server, its tools, and one call at a time.
 
-Speaks MCP 2025-11-25, in which a server's questions come on the line while the call waits; the daemon translates for
-servers of any other. The bridge lights the daemon, and says in its answers what is wrong when there is none to be had.
+Speaks MCP 2025-11-25, in which a server's requests arrive on the same line while the call waits; the daemon translates
+for servers of other revisions. The bridge starts the daemon, and reports in its answers why none can be started.
 """
 
 import os
@@ -17,20 +17,20 @@ from hearth.paths import Places
 from hearth.stdio_client import Conversation, Message
 
 VERSION = "2025-11-25"
-# The opening and the list are answered from what is kept, or within list_timeout, behind the start of a daemon; all of
-# it is bounded there. Beyond this, something hangs.
+# `initialize` and the list are answered from the catalog cache or within list_timeout, after the start of a daemon;
+# each of these has its own bound. Beyond this time, something hangs.
 OPENING_SECONDS = 120.0
 METHOD_NOT_FOUND = -32601
 LIST_CHANGED = "notifications/tools/list_changed"
 _PROGRESS_TOKEN = "call"
 
 Progress = Callable[[Message], None]
-# A method and its params to the result; None for what nobody here can answer.
+# Maps a method and its params to the result; None if there is no answer.
 Question = Callable[[str, Message], Message | None]
 
 
 class CallError(UpstreamError):
-    """The call was answered with an error: `error` is that, as it came."""
+    """Error answer to a call: `error` is the object as it arrived."""
 
     def __init__(self, sentence: str, error: Message) -> None:
         super().__init__(sentence)
@@ -38,7 +38,7 @@ class CallError(UpstreamError):
 
 
 class ToolCaller:
-    """One session with one server, by a bridge of its own or by the command of one."""
+    """One session with one server, through a bridge of its own or the given bridge command."""
 
     def __init__(
         self,
@@ -86,18 +86,18 @@ class ToolCaller:
             self._conversation.process.wait()
 
     def tools(self, seconds: float | None) -> list[Message]:
-        """Return the tools that the server offers. Raises HearthError."""
+        """Return the tools of the server. Raises HearthError."""
         listed = self._ask("tools/list", {}, min(seconds or OPENING_SECONDS, OPENING_SECONDS)).get("tools")
         return [tool for tool in listed if isinstance(tool, dict)] if isinstance(listed, list) else []
 
     def await_change(self, seconds: float) -> None:
-        """Wait until the server's list of tools is said to have changed, or for so long. Raises HearthError."""
+        """Wait for a notification that the server's list of tools changed, or until the timeout. Raises HearthError."""
         self._receive(seconds, lambda message: message.get("method") == LIST_CHANGED)
 
     def call(self, tool: str, arguments: Message, seconds: float | None) -> Message:
-        """The result of a call; no limit but the server's own without `seconds`. Raises CallError, UpstreamError.
+        """Return the result of a call; without `seconds`, only the server's own limit holds.
 
-        Whoever interrupts it has cancelled it.
+        A KeyboardInterrupt cancels the call. Raises CallError, UpstreamError.
         """
         params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": _PROGRESS_TOKEN}}
         return self._ask("tools/call", params, seconds)
@@ -122,11 +122,11 @@ class ToolCaller:
         return self._receive(seconds, lambda message: "method" not in message and message.get("id") == request)
 
     def _receive(self, seconds: float | None, is_wanted: Callable[[Message], bool]) -> Message | None:
-        """Take messages until the wanted one, which is returned; None where it does not come within the time."""
+        """Receive messages until the wanted one, and return it; None if it does not arrive in time."""
         left = seconds if seconds is not None else float("inf")
         while left > 0:
             begun = time.monotonic()
-            # A wait without any bound could not be interrupted everywhere.
+            # A wait without a bound could not be interrupted on every platform.
             arrived = self._conversation.receive(min(left, 3600.0))
             left -= time.monotonic() - begun
             if arrived is None:
@@ -137,7 +137,7 @@ class ToolCaller:
             if "method" not in message:
                 continue
             if "id" in message:
-                # However long a person takes: that is not the server's time.
+                # The time that a person takes to answer does not count as the server's.
                 self._conversation.send({"id": message["id"], **self._reply(message)})
             elif message["method"] == "notifications/progress":
                 self._progress(_params(message))
@@ -158,7 +158,7 @@ class ToolCaller:
                 {"method": "notifications/cancelled", "params": {"requestId": request, "reason": reason}}
             )
         except HearthError:
-            # Gone, and the call with it.
+            # The bridge has stopped, and the call with it.
             pass
 
 

@@ -1,4 +1,4 @@
-"""The tools of servers: those that a daemon knows; while none runs, those of the last run, read from disk."""
+"""Tools of servers: those of the running daemon; while none runs, those of the last run, read from disk."""
 
 import json
 import logging
@@ -17,10 +17,10 @@ from hearth.upstreams.catalog_cache import NOTHING, CachedCatalog, CatalogCache
 from hearth.upstreams.pin_store import PinStore
 from hearth.upstreams.traits import TraitStore
 
-# What these modules write is for the daemon's log; here it would stand between a verb's own lines.
+# Log records of these modules are for the daemon's log; here they would appear between a command's own lines.
 logging.getLogger("hearth").addHandler(logging.NullHandler())
 
-# A server that nothing runs of, as the status document would have it.
+# A server without a running instance, as in the status document.
 _IDLE: dict[str, Any] = {
     "era": None, "pids": [], "tools": None, "error": None, "restarts": None, "calls": None, "errors": None,
     "p50Ms": None, "p95Ms": None, "memoryBytes": None, "instances": [],
@@ -28,7 +28,7 @@ _IDLE: dict[str, Any] = {
 
 
 def current(places: Places, query: str, server: str | None, limit: int) -> dict[str, Any]:
-    """Return the tools that a running daemon lists, else those that are kept. Raises HearthError."""
+    """Return the tools that a running daemon lists, else the cached ones. Raises HearthError."""
     daemon = running_daemon.find(places)
     if daemon is None:
         return document(places, query, server, limit)
@@ -37,21 +37,21 @@ def current(places: Places, query: str, server: str | None, limit: int) -> dict[
 
 
 def document(places: Places, query: str, server: str | None, limit: int) -> dict[str, Any]:
-    """Return what a daemon would answer that has just been started. Raises ConfigError and SearchUnavailable."""
+    """Return the answer that a newly started daemon would give. Raises ConfigError and SearchUnavailable."""
     specs = [spec for spec in config.load(places).servers.values() if not spec.disabled]
     found: dict[str, Any] = json.loads(tool_listing.document(offerings(places, specs), query, server, limit))
     return found
 
 
 def memories(places: Places, specs: Iterable[config.ServerSpec]) -> Iterator[tuple[config.ServerSpec, CachedCatalog]]:
-    """Yield what daemons before have noted of each server."""
+    """Yield each server with its cached catalog from earlier daemons."""
     kept = CatalogCache(places.catalogue, TraitStore(places.learned).fingerprints, os.environ)
     for spec in specs:
         yield spec, kept.recall(spec)
 
 
 def offerings(places: Places, specs: Iterable[config.ServerSpec]) -> Iterator[tuple[str, ServerCatalog | None]]:
-    """Yield what each server offered when it last ran, without what is withheld; None where nothing is kept."""
+    """Yield the last catalog of each server, without withheld tools; None if none is cached."""
     pins = PinStore(places.pins)
     for spec, memory in memories(places, specs):
         offered = next(iter(memory.catalogs.values()), None)
@@ -65,25 +65,25 @@ def offerings(places: Places, specs: Iterable[config.ServerSpec]) -> Iterator[tu
 
 
 def server_states(places: Places, document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return `upstreams` of the status document, and with it each configured server that the daemon does not serve."""
+    """Return `upstreams` of the status document, and each configured server that the daemon does not serve."""
     told: list[dict[str, Any]] = list(document.get("upstreams") or [])
     known = {each.get("name") for each in told}
     try:
         found = config.examine(places).config
-        # A pack that is off is no server that was left out.
+        # A disabled pack is not a missing server.
         configured = {**found.servers, **{name: spec for name, spec in found.packs.items() if not spec.disabled}}
     except ConfigError:
         configured = {}
     running = bool(document.get("running")) and not document.get("degraded")
     missing = [spec for name, spec in configured.items() if name not in known]
     if running:
-        # One that is in the file and not taken up yet is left out: the daemon's own word counts.
+        # A server that is in the file and not yet loaded is left out: the daemon's own status counts.
         return told + [_stopped(spec, NOTHING) for spec in missing if spec.disabled]
     return told + [_stopped(spec, memory) for spec, memory in memories(places, missing)]
 
 
 def complete_status(places: Places, document: dict[str, Any]) -> dict[str, Any]:
-    """Return the status document; while no daemon runs, with what is known of the servers and wrong in the config."""
+    """Return the status document; while no daemon runs, add the cached state of servers and the config's problems."""
     if document.get("running"):
         return document
     problems = config.examine(places).problems
