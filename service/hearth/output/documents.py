@@ -1,4 +1,4 @@
-"""The `--json` option, and how a document for programs is printed."""
+"""JSON output: the `--json` option, and printing of documents for programs."""
 
 import json
 from collections.abc import Callable
@@ -10,12 +10,12 @@ from hearth import control_chars
 
 
 def json_option(help_text: str = "Print what was done as JSON.") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add `--json` to a verb, which gets it as `as_json`."""
+    """Add `--json` to a command, which gets it as `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help=help_text)
 
 
 def text(document: object, indent: int | None = 2) -> str:
-    """Return a document as JSON, with every character that would steer a terminal as its escape."""
+    """Return a document as JSON, with every terminal control character escaped."""
     return control_chars.escaped(json.dumps(document, indent=indent, ensure_ascii=False))
 
 

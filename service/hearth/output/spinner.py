@@ -1,4 +1,4 @@
-"""A sign of life while something takes long: on a terminal that can erase a line, and only after a second."""
+"""Spinner for long operations: on a terminal that can erase a line, and only after a second."""
 
 import contextlib
 import itertools
@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from types import TracebackType
 
-# What is over sooner needs no sign of life; a flash of one is worse than none.
+# A shorter operation needs no spinner; one that flashes up is worse than none.
 PATIENCE_SECONDS = 1.0
 FRAME_SECONDS = 0.1
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -17,7 +17,7 @@ CLEAR_LINE = "\r\x1b[K"
 
 
 class Spinner:
-    """Shows a text beside a turning mark on stderr."""
+    """Spinner that shows a text beside a turning mark on stderr."""
 
     def __init__(self, text: str, patience: float = PATIENCE_SECONDS) -> None:
         self.text = text
@@ -52,7 +52,7 @@ class Spinner:
             self._thread.join()
 
     def tell(self, text: str) -> None:
-        """Say what is going on from now on."""
+        """Set the text to show from now on."""
         self.text = text
 
     def _turn(self) -> None:

@@ -1,4 +1,4 @@
-"""The status document as text. Pure: a document in, lines out; nothing in it is trusted to be there."""
+"""Text form of the status document. Pure: a document in, lines out; any key may be missing."""
 
 import textwrap
 import time
@@ -15,7 +15,7 @@ SERVER_COLUMNS = (
     Column("SERVER"), Column("STATE"), Column("ERA", 5), Column("ISOLATION", 4), Column("PIDS", 2), Column("TOOLS", 1),
     Column("RESTARTS", 3),
 )  # fmt: skip
-# Client and server tell one session from the next; then its agent and its role, where a client has told them.
+# Client and server distinguish sessions; then agent and role, if a client has sent them.
 SESSION_COLUMNS = (
     Column(""), Column("ID", 3), Column("CLIENT"), Column("SERVER"), Column("ROLE", 2, optional=True),
     Column("AGENT", 1, optional=True), Column("MCP", 7), Column("PID", 6), Column("SINCE", 4),
@@ -24,7 +24,7 @@ SESSION_COLUMNS = (
 
 
 def status_lines(document: Document, width: int) -> list[str]:
-    """Return what `hearth status` prints."""
+    """Return the lines of `hearth status`."""
     if not document.get("running"):
         return [
             f"hearth is not running ({_whose(document)}). {document.get('lights', '')}".rstrip(),
@@ -41,7 +41,7 @@ def status_lines(document: Document, width: int) -> list[str]:
 
 def _headline(document: Document) -> str:
     activation = str(document.get("activation") or "")
-    # By a bridge, by hand or by a scheduler: that is all that can be told.
+    # Started by a bridge, by hand or by a scheduler: no more is known.
     started_by = "holding its own socket" if activation == "self" else activation and f"lit by {clean(activation)}"
     parts = [
         f"hearth is running ({_whose(document)})",
@@ -69,12 +69,12 @@ def _facts(document: Document) -> list[str]:
 
 
 def lost_ports(document: Document) -> list[str]:
-    """Return the ports that were served and are not any more, each with the reason."""
+    """Return the ports that are no longer served, each with the reason."""
     return [f"{each.get('address')} ({each.get('error')})" for each in document.get("httpLost") or ()]
 
 
 def _whose(document: Document) -> str:
-    """Its profile, or its config, where the hash of that config's path stands for one."""
+    """Return the daemon's profile, or its config if its profile is the hash of that config's path."""
     key, config = str(document.get("profile") or paths.DEFAULT_PROFILE), str(document.get("configPath") or "")
     return f"config {clean(PurePath(config).name)}" if key == paths.digest(config) else f"profile {clean(key)}"
 
@@ -88,7 +88,7 @@ def _sessions_sentence(sessions: list[Document]) -> str:
 
 
 def _savings_sentence(savings: object) -> list[str]:
-    """Say what sharing comes to, with the figures that `hearth savings` estimates before Hearth is set up."""
+    """Return the savings by sharing, with the same figures that `hearth savings` estimates before a setup."""
     if not isinstance(savings, Mapping) or not savings.get("runsApart"):
         return []
     memory = [f"{float(savings[key]) / 1_000_000:.0f} MB" for key in ("memoryBytes", "memoryApartBytes")]
@@ -104,7 +104,7 @@ def count(number: int, noun: str, plural: str = "s") -> str:
 
 
 def upstream_lines(upstreams: list[Document], width: int) -> list[str]:
-    """Return the MCP servers, in columns; then the reason for each that failed."""
+    """Return the MCP servers in columns, then the reason for each one that failed."""
     if not upstreams:
         return ["No MCP server is configured: `hearth add NAME -- COMMAND` adds one."]
     rows = [
@@ -128,13 +128,13 @@ def upstream_lines(upstreams: list[Document], width: int) -> list[str]:
 
 
 def failure_lines(upstreams: Sequence[Document], width: int) -> list[str]:
-    """Return one line for each server that has failed: its name and the cause; folded where the terminal is narrow."""
+    """Return one line for each failed server: its name and the cause; wrapped on a narrow terminal."""
     sentences = [clean(_error_sentence(each)) for each in upstreams if each.get("error")]
     return [line for each in sentences for line in _folded(each, width)]
 
 
 def _folded(text: str, width: int) -> list[str]:
-    # A name may have a hyphen, and stays whole.
+    # A name may have a hyphen, and must stay whole.
     return textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
 
 
@@ -157,13 +157,13 @@ def _changed_sentence(upstream: Document) -> str:
 
 
 def eras(upstream: Document) -> str:
-    """Return the eras that a server is spoken to in: one that knows both may have an instance of each."""
+    """Return the eras of a server's instances: a server of both eras may have an instance of each."""
     spoken = sorted({str(each.get("era")) for each in upstream.get("instances") or [] if each.get("state") == "ready"})
     return "+".join(spoken) or str(upstream.get("era") or "-")
 
 
 def session_lines(sessions: list[Document], now: float, width: int) -> list[str]:
-    """Return who is attached, in columns. The owner is marked with a star."""
+    """Return the attached sessions, in columns. The owner is marked with a star."""
     if not sessions:
         return ["Nobody is attached."]
     rows = [
@@ -193,12 +193,15 @@ def _mark(session: Document) -> str:
 
 
 def is_idle(session: Document) -> bool:
-    """Over HTTP nobody is connected between two requests; but a call may go on whose connection broke."""
+    """Tell whether a session is idle.
+
+    Over HTTP, no client is connected between two requests; but a call may still run after its connection broke.
+    """
     return session.get("wire") == "http" and not session.get("active", True) and not session.get("inFlight")
 
 
 def client_name(session: Document) -> str:
-    """Return what a session calls itself; the daemon gives a name, or an object with name and version."""
+    """Return the name of a session's client; the daemon sends a name, or an object with name and version."""
     client = session.get("client")
     if isinstance(client, Mapping):
         return " ".join(str(client[key]) for key in ("name", "version") if client.get(key)) or "-"
@@ -212,7 +215,7 @@ def _since(connected_at: object, now: float) -> str:
 
 
 def sessions_text(document: Document, width: int) -> list[str]:
-    """Return what `hearth sessions` prints."""
+    """Return the lines of `hearth sessions`."""
     failed = [each for each in document.get("upstreams") or [] if each.get("state") == "failed"]
     failures = failure_lines(failed, width)
     if not document.get("running"):

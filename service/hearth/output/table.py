@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 GAP = "  "
-# Stands in a cell for which there is no value.
+# Text of a cell without a value.
 NOTHING = "-"
 
 _UNICODE = {"top": "┌┬┐", "middle": "├┼┤", "bottom": "└┴┘", "line": "─", "side": "│"}
@@ -14,7 +14,7 @@ _ASCII = {"top": "+++", "middle": "+++", "bottom": "+++", "line": "-", "side": "
 
 
 def width_of(text: str) -> int:
-    """Return how many terminal cells a text takes."""
+    """Return the width of a text in terminal cells."""
     return sum(_cells(character) for character in text)
 
 
@@ -25,12 +25,12 @@ def _cells(character: str) -> int:
 
 
 def clean(text: str) -> str:
-    """Return a text from elsewhere made harmless for a terminal: no escape sequences, no line ends."""
+    """Return an untrusted text without escape sequences and line ends, safe for a terminal."""
     return "".join(character if character.isprintable() else "�" for character in text)
 
 
 def harmless(text: str) -> str:
-    """Return a text of several lines for a terminal: its lines and tabs, and nothing that steers the terminal."""
+    """Return an untrusted text of several lines with line ends and tabs, but without other control characters."""
     return "".join(
         character if character.isprintable() or character in "\n\t" else "�" for character in text.replace("\r\n", "\n")
     )
@@ -50,7 +50,7 @@ def fit(text: str, width: int) -> str:
 
 
 def columns(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int = 100) -> list[str]:
-    """Lines with the headers and the rows in columns; the widest column gives way when they do not fit."""
+    """Return lines with the headers and the rows in columns; if they do not fit, the widest column is cut."""
     lines = [list(headers), *([clean(cell) for cell in row] for row in rows)]
     widths = [max(width_of(line[index]) for line in lines) for index in range(len(headers))]
     spare = width - sum(widths) - len(GAP) * (len(widths) - 1)
@@ -61,10 +61,11 @@ def columns(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int = 
 
 
 class Column(NamedTuple):
-    """A column that may be left out where the terminal is narrow.
+    """Column that may be left out on a narrow terminal.
 
-    `rank` 0 is never left out or cut, and of the others the highest goes first. An `optional` one is left out where no
-    row has anything in it; a `flexible` one, such as a path, loses its beginning before any is left out.
+    A column of `rank` 0 is never left out or cut; of the others, the highest rank is left out first. An `optional`
+    column is left out if it is empty in every row; a `flexible` one, such as a path, loses its beginning before any
+    column is left out.
     """
 
     header: str
@@ -73,7 +74,7 @@ class Column(NamedTuple):
     flexible: bool = False
 
 
-# Of a path, what tells one from the next stands at its end.
+# The end of a path distinguishes it from others.
 FLEXIBLE_CELLS = 16
 
 
@@ -111,7 +112,7 @@ def _fit_end(text: str, width: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a length of time as a person says it."""
+    """Return a duration as a person says it."""
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= size:
             return f"{seconds / size:.0f} {unit}"
@@ -122,7 +123,7 @@ def duration(seconds: float) -> str:
 
 
 def box(groups: Sequence[Sequence[Sequence[str]]], unicode: bool, width: int = 80) -> list[str]:
-    """Groups of rows in one frame, a line between the groups.
+    """Return groups of rows in one frame, with a line between the groups.
 
     The first column is aligned to the left and the others to the right, except that the last one, when
     there are only two, holds text and is wrapped to the width.

@@ -1,4 +1,4 @@
-"""What the terminal can show, and that there is something to write to."""
+"""Terminal of the command line: its standard streams, its abilities, and protection from control characters."""
 
 import io
 import os
@@ -13,26 +13,26 @@ WIDEST_COLUMNS = 140
 
 
 def open_what_is_closed() -> None:
-    """Give closed standard streams the null device, as `hearth stop >&-` wants: done, and nothing said.
+    """Open the null device for closed standard streams, so that `hearth stop >&-` works and prints nothing.
 
-    Also because the next socket would get the number of the closed stream.
+    Otherwise the next socket would get the descriptor of the closed stream.
     """
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
         except OSError:
-            # The lowest number that is free is this one.
+            # The lowest free descriptor is this one.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
-    # They stay open until the end.
+    # The streams stay open until the process exits.
     sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
 def take_any_text() -> None:
-    """Have what no encoding has, half a surrogate pair from a server, say, printed as an escape, as on stderr.
+    """Print characters that cannot be encoded, such as half a surrogate pair from a server, as escapes, as stderr does.
 
-    In JSON that is the escape of JSON itself. On a terminal, what would steer it is replaced.
+    In JSON, the result is a JSON escape. On a terminal, control characters are replaced.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -44,13 +44,14 @@ def take_any_text() -> None:
 
 
 class GuardedStream(io.TextIOWrapper):
-    """A text stream to a terminal that writes no control characters but Hearth's own.
+    """Text stream to a terminal that writes no control characters but Hearth's own.
 
-    Verbs clean what they print of servers; this is for what they miss, which a server could use as a weapon.
+    Commands clean the texts of servers that they print; this stream catches what they miss, which a server could use
+    for an attack.
     """
 
     def __init__(self, stream: io.TextIOWrapper) -> None:
-        # The buffer has one owner: the former stream would close it when it is collected.
+        # The buffer has one owner: the former stream would close it on garbage collection.
         encoding = stream.encoding
         stream.flush()
         super().__init__(
@@ -67,18 +68,18 @@ class GuardedStream(io.TextIOWrapper):
 
 
 def shows_colour(environ: Mapping[str, str]) -> bool:
-    """Return whether colour may be shown, if there is a terminal."""
-    # https://no-color.org: any value that is not empty.
+    """Tell whether colour may be shown, if there is a terminal."""
+    # https://no-color.org: any value that is not empty disables colour.
     return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
 def width() -> int:
-    """Return the columns to write in; generous when nobody looks, so that `hearth sessions | grep` works."""
+    """Return the width of the output in columns; large without a terminal, so that `hearth sessions | grep` works."""
     if not sys.stdout.isatty():
         return 10_000
     return min(shutil.get_terminal_size().columns, WIDEST_COLUMNS)
 
 
 def shows_unicode() -> bool:
-    """Return whether box-drawing characters can be printed."""
+    """Tell whether box-drawing characters can be printed."""
     return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
